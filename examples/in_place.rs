@@ -15,7 +15,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int8Array, PrimitiveArray, RecordBatch};
 use arrowwood::{
-    CsvOptions, Dataset, Error, Format, Kind, Mapping, Message, Mode, WriteOptions, open, read_csv_from, write,
+    CsvOptions, Dataset, Error, Format, MessageKind, Mapping, Message, Mode, WriteOptions, open, read_csv_from, write,
 };
 
 const COPIES: usize = 10_000;
@@ -58,7 +58,7 @@ fn walk(csv: &Path, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 /// The strings of the first dictionary batch, without any Arrow reader.
 fn dictionary_by_hand(path: &Path, messages: &[Message]) -> Result<Vec<String>, Error> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    let Some(message) = messages.iter().find(|message| message.kind == Kind::DictionaryBatch) else {
+    let Some(message) = messages.iter().find(|message| message.kind == MessageKind::DictionaryBatch) else {
         return Ok(Vec::new());
     };
     let place = |name: &str| {

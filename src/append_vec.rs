@@ -10,11 +10,11 @@ const CHUNKS: usize = 31;
 #[derive(Debug)]
 pub(crate) struct AppendVec<T> {
     first: OnceLock<T>,
-    chunks: OnceLock<Box<[OnceLock<Places<T>>]>>,
+    chunks: OnceLock<Box<[OnceLock<Slots<T>>]>>,
     len: AtomicUsize,
 }
 
-type Places<T> = Box<[OnceLock<T>]>;
+type Slots<T> = Box<[OnceLock<T>]>;
 
 impl<T> AppendVec<T> {
     pub(crate) fn new() -> AppendVec<T> {

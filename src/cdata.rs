@@ -15,12 +15,12 @@ use arrow_data::ArrayData;
 use arrow_schema::ffi::Flags;
 use arrow_schema::{DataType, Field, Schema};
 
-use crate::array::{Unchecked, aligned, struct_of};
-use crate::dataset::{Column, Dataset, Part};
+use crate::array::{UncheckedArray, aligned, struct_from_columns};
+use crate::dataset::{Column, Dataset, BatchSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::types::layout::children;
-use crate::types::{Role, is_ordered, layout, type_name};
+use crate::types::{BufferRole, is_ordered, layout, type_name};
 
 mod foreign;
 
@@ -28,20 +28,20 @@ use foreign::{array_of, field_of, taken};
 
 /// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Export {
+pub struct ExportOptions {
     is_unchecked: bool,
     is_aligned: bool,
 }
 
-impl Export {
+impl ExportOptions {
     /// The defaults.
-    pub fn new() -> Export {
-        Export::default()
+    pub fn new() -> ExportOptions {
+        ExportOptions::default()
     }
 
     /// Sets whether to copy buffers that aren't aligned for their type, as consumers in C and Rust require.
-    pub fn aligned(self, is_aligned: bool) -> Export {
-        Export { is_aligned, ..self }
+    pub fn aligned(self, is_aligned: bool) -> ExportOptions {
+        ExportOptions { is_aligned, ..self }
     }
 
     /// Checks only the structure: each buffer is long enough for its array. Its content is arbitrary: offsets, views,
@@ -51,12 +51,12 @@ impl Export {
     /// # Safety
     /// Consumers must bound each access that depends on such a value to its buffer or child. arrow-rs and most other
     /// Arrow libraries don't: they trust imported arrays.
-    pub unsafe fn structure_only(self) -> Export {
-        Export { is_unchecked: true, ..self }
+    pub unsafe fn structure_only(self) -> ExportOptions {
+        ExportOptions { is_unchecked: true, ..self }
     }
 
     /// Column number `column` of the part.
-    fn column(self, part: &Part<'_>, column: usize) -> Result<ArrayData> {
+    fn column(self, part: &BatchSlice<'_>, column: usize) -> Result<ArrayData> {
         let column = part.piece.columns[column];
         let array = if self.is_unchecked {
             let array = part.piece.source.column(part.batch, column)?.slice(part.rows.start, part.rows.len());
@@ -71,7 +71,7 @@ impl Export {
 
 /// Fixed-width values of one batch of a column, without nulls.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainChunk<'a> {
+pub struct FixedWidthChunk<'a> {
     /// The number of values.
     pub rows: usize,
     /// Their bytes, from the first value on.
@@ -84,14 +84,14 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
-        self.export_stream_with(Export::new())
+        self.export_stream_with(ExportOptions::new())
     }
 
     /// As [`Dataset::export_stream`], with the options `export`.
     ///
     /// # Errors
     /// As `export_stream`.
-    pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
+    pub fn export_stream_with(&self, export: ExportOptions) -> Result<FFI_ArrowArrayStream> {
         Ok(stream(Producer::new(self.clone(), StreamShape::Table, export)?))
     }
 
@@ -99,7 +99,7 @@ impl Dataset {
     ///
     /// # Errors
     /// `RowOutOfRange` past the last batch; `InvalidData` for damaged values.
-    pub fn export_batch(&self, number: usize, export: Export) -> Result<FFI_ArrowArray> {
+    pub fn export_batch(&self, number: usize, export: ExportOptions) -> Result<FFI_ArrowArray> {
         exported(&self.batch(number)?, StreamShape::Table, export)
     }
 
@@ -148,7 +148,7 @@ pub unsafe fn import_arrays(stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<
 ///
 /// # Safety
 /// Those of [`Dataset::import_stream`].
-unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unchecked>)> {
+unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<UncheckedArray>)> {
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(taken("stream"));
     };
@@ -186,7 +186,7 @@ unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unch
 /// # Errors
 /// As `import_array`, and `InvalidData` for damaged values.
 #[doc(hidden)]
-pub unsafe fn import_one(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
+pub unsafe fn import_array_and_field(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
     let field = field_of(schema)?;
     // SAFETY: the caller's promise.
     let array = unsafe { array_of(array, field.data_type()) }?;
@@ -206,7 +206,7 @@ unsafe fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<(
     // SAFETY: a non-null pointer is text that ends in NUL and lives until the next call.
     let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());
     let text = text.unwrap_or_else(|| format!("error {code}"));
-    Err(Error::argument(format!("importing an Arrow C stream: {text}")))
+    Err(Error::invalid_argument(format!("importing an Arrow C stream: {text}")))
 }
 
 /// Imports a schema whose columns are the members of the struct type `schema`.
@@ -220,7 +220,7 @@ pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
         DataType::Struct(fields) => Ok(Schema::new_with_metadata(fields.clone(), field.metadata().clone())),
         other => {
             let other = type_name(other);
-            Err(Error::argument(format!(
+            Err(Error::invalid_argument(format!(
                 "importing an Arrow C schema: expected names and types of columns, got {other}"
             )))
         }
@@ -228,18 +228,18 @@ pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
 }
 
 /// The arrays of `field` as a dataset, a batch each.
-fn dataset_of(field: &Field, arrays: Vec<Unchecked>) -> Result<Dataset> {
+fn dataset_of(field: &Field, arrays: Vec<UncheckedArray>) -> Result<Dataset> {
     let DataType::Struct(fields) = field.data_type() else {
         let schema = Schema::new(vec![field.clone().with_name("values")]);
         let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();
-        return Ok(Dataset::of_unchecked(Arc::new(schema), batches));
+        return Ok(Dataset::from_unchecked(Arc::new(schema), batches));
     };
     if arrays.iter().any(|array| array.nulls().is_some_and(|nulls| nulls.declared() > 0)) {
-        return Err(Error::argument("a struct array with null rows can't become a table; flatten it first"));
+        return Err(Error::invalid_argument("a struct array with null rows can't become a table; flatten it first"));
     }
     let schema = Schema::new_with_metadata(fields.clone(), field.metadata().clone());
     let batches = arrays.iter().map(|array| (array.len(), array.child_data().to_vec())).collect();
-    Ok(Dataset::of_unchecked(Arc::new(schema), batches))
+    Ok(Dataset::from_unchecked(Arc::new(schema), batches))
 }
 
 impl Column {
@@ -248,14 +248,14 @@ impl Column {
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
-        self.export_stream_with(Export::new())
+        self.export_stream_with(ExportOptions::new())
     }
 
     /// As [`Column::export_stream`], with the options `export`.
     ///
     /// # Errors
     /// As `export_stream`.
-    pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
+    pub fn export_stream_with(&self, export: ExportOptions) -> Result<FFI_ArrowArrayStream> {
         Ok(stream(Producer::new(self.as_dataset().clone(), StreamShape::Column, export)?))
     }
 
@@ -263,8 +263,8 @@ impl Column {
     ///
     /// # Errors
     /// As [`Column::chunks`].
-    pub fn chunks_with(&self, export: Export) -> Result<Vec<ArrayData>> {
-        self.watched(|| self.each_part(|part| export.column(&part, 0)))
+    pub fn chunks_with(&self, export: ExportOptions) -> Result<Vec<ArrayData>> {
+        self.with_change_check(|| self.each_part(|part| export.column(&part, 0)))
     }
 
     /// As [`Column::chunks_with`] for a fixed-width column without nulls, without making arrays: the values in place.
@@ -272,8 +272,8 @@ impl Column {
     ///
     /// # Errors
     /// `InvalidData` if the structure is damaged.
-    pub fn plain_chunks(&self, export: Export) -> Result<Option<Vec<PlainChunk<'_>>>> {
-        let Some(Role::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
+    pub fn fixed_width_chunks(&self, export: ExportOptions) -> Result<Option<Vec<FixedWidthChunk<'_>>>> {
+        let Some(BufferRole::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
         let alignment = if !export.is_aligned {
             1
         } else if word == 0 {
@@ -282,7 +282,7 @@ impl Column {
             word.min(16)
         };
         let values_of = |part| plain_chunk(part, width, alignment);
-        self.watched(|| {
+        self.with_change_check(|| {
             // Batches tend to be alike: the first shows whether the others are worth trying.
             match self.as_dataset().parts().next().transpose()?.map(values_of) {
                 Some(Ok(None)) => Ok(None),
@@ -302,19 +302,19 @@ impl Column {
 }
 
 /// The part's only column, if it has only values of `width` bytes, aligned to `alignment`.
-fn plain_chunk(part: Part<'_>, width: usize, alignment: usize) -> Result<Option<PlainChunk<'_>>> {
+fn plain_chunk(part: BatchSlice<'_>, width: usize, alignment: usize) -> Result<Option<FixedWidthChunk<'_>>> {
     let mut found = Vec::with_capacity(1);
     let rows = part.rows;
     let mut column = std::iter::once((part.piece.columns[0], width));
-    part.piece.source.plain(part.batch, rows.end, &mut column, true, &mut found)?;
+    part.piece.source.fixed_width_values(part.batch, rows.end, &mut column, true, &mut found)?;
     let values = found.pop().flatten().filter(|plain| !plain.has_nulls).map(|plain| plain.values);
     let values = values.and_then(|values| values.get(rows.start * width..rows.end * width));
     let values = values.filter(|values| values.as_ptr().addr().is_multiple_of(alignment));
-    Ok(values.map(|values| PlainChunk { rows: rows.len(), values }))
+    Ok(values.map(|values| FixedWidthChunk { rows: rows.len(), values }))
 }
 
 /// The role of a fixed-width type's values, if it has nothing else but a validity bitmap.
-fn plain_role(data_type: &DataType) -> Option<Role> {
+fn plain_role(data_type: &DataType) -> Option<BufferRole> {
     let layout = layout(data_type);
     let is_plain = layout.plain_width().is_some() && !matches!(data_type, DataType::Dictionary(..));
     layout.value_roles().next().filter(|_| is_plain)
@@ -375,7 +375,7 @@ struct Producer {
     batches: std::vec::IntoIter<Dataset>,
     dataset: Dataset,
     shape: StreamShape,
-    export: Export,
+    export: ExportOptions,
     /// The reason why no array was made of a batch.
     failed: Option<Error>,
     /// Kept until the next call, as the interface requires.
@@ -383,7 +383,7 @@ struct Producer {
 }
 
 impl Producer {
-    fn new(dataset: Dataset, shape: StreamShape, export: Export) -> Result<Producer> {
+    fn new(dataset: Dataset, shape: StreamShape, export: ExportOptions) -> Result<Producer> {
         let batches = dataset.batches().collect::<Result<Vec<_>>>()?.into_iter();
         Ok(Producer { batches, dataset, shape, export, failed: None, error: None })
     }
@@ -434,21 +434,21 @@ fn code_of(error: &Error) -> c_int {
 }
 
 /// One batch as a C array.
-fn exported(batch: &Dataset, shape: StreamShape, export: Export) -> Result<FFI_ArrowArray> {
-    let array = batch.watched(ChangeCheck::Now, || {
+fn exported(batch: &Dataset, shape: StreamShape, export: ExportOptions) -> Result<FFI_ArrowArray> {
+    let array = batch.with_change_check(ChangeCheck::Now, || {
         let table = table_of(batch, export)?;
         match shape {
             StreamShape::Table => Ok(table),
             StreamShape::Column => {
                 let column = table.child_data().first().cloned();
-                column.ok_or_else(|| Error::argument("a dataset without columns"))
+                column.ok_or_else(|| Error::invalid_argument("a dataset without columns"))
             }
         }
     })?;
     Ok(FFI_ArrowArray::new(&array))
 }
 
-fn table_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
+fn table_of(batch: &Dataset, export: ExportOptions) -> Result<ArrayData> {
     let part = batch.parts().next().transpose()?;
     let (len, children) = match part {
         Some(part) => {
@@ -457,7 +457,7 @@ fn table_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
         }
         None => (0, batch.schema().fields().iter().map(|field| ArrayData::new_empty(field.data_type())).collect()),
     };
-    struct_of(batch.schema().fields(), len, children)
+    struct_from_columns(batch.schema().fields(), len, children)
 }
 
 fn stream(producer: Producer) -> FFI_ArrowArrayStream {
@@ -550,7 +550,7 @@ mod tests {
     use arrow_buffer::Buffer;
 
     use super::*;
-    use crate::{Bytes, Format, Open, WriteOptions, write_to};
+    use crate::{Bytes, Format, OpenOptions, WriteOptions, write_to};
 
     /// A dataset of texts and numbers, from a modified stream that begins `shift` bytes after an aligned address.
     fn opened(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {
@@ -561,7 +561,7 @@ mod tests {
         let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
         write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut bytes, &options).unwrap();
         change(&mut bytes);
-        Open::new().bytes(Bytes::from(Buffer::from_vec(bytes).slice(shift))).unwrap()
+        OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(bytes).slice(shift))).unwrap()
     }
 
     /// Makes a text that is no UTF-8.
@@ -584,7 +584,7 @@ mod tests {
     #[cfg(feature = "table")]
     fn vouched_for(dataset: &Dataset) -> Dataset {
         // SAFETY: not kept, but that is what the test is about: code that appends may look at bytes only.
-        let export = unsafe { Export::new().structure_only() };
+        let export = unsafe { ExportOptions::new().structure_only() };
         let stream = dataset.export_stream_with(export).unwrap();
         // SAFETY: the stream was just made.
         unsafe { Dataset::import_stream(stream) }.unwrap()
@@ -622,7 +622,7 @@ mod tests {
         let there = crate::open(&table).unwrap();
         assert_eq!(there.column("text").unwrap().chunks().unwrap()[0].len(), 6);
         // So it is in memory.
-        let mut builder = crate::Builder::new(good.schema().clone()).unwrap();
+        let mut builder = crate::DatasetBuilder::new(good.schema().clone()).unwrap();
         assert_eq!(refused(builder.append_dataset(&bad)), ErrorKind::InvalidArgument);
         builder.append_dataset(&good).unwrap();
         assert_eq!(builder.finish().unwrap().len().unwrap(), 3);
@@ -657,10 +657,10 @@ mod tests {
     fn structure_only_hands_out_what_is_damaged() {
         let dataset = opened(0, damage);
         let column = dataset.column("text").unwrap();
-        assert_eq!(column.chunks_with(Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
-        assert_eq!(dataset.export_batch(0, Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(column.chunks_with(ExportOptions::new()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(dataset.export_batch(0, ExportOptions::new()).unwrap_err().kind(), ErrorKind::InvalidData);
         // SAFETY: only bytes are looked at below, as bytes.
-        let export = unsafe { Export::new().structure_only() };
+        let export = unsafe { ExportOptions::new().structure_only() };
         let chunks = column.chunks_with(export).unwrap();
         assert_eq!(chunks[0].buffers()[1].as_slice()[3..7], *b"\xffear");
         let array = dataset.export_batch(0, export).unwrap();
@@ -674,9 +674,9 @@ mod tests {
         let numbers = dataset.column("number").unwrap();
         let is_aligned =
             |export| numbers.chunks_with(export).unwrap()[0].buffers()[0].as_ptr().cast::<i64>().is_aligned();
-        assert!(!is_aligned(Export::new()));
-        assert!(is_aligned(Export::new().aligned(true)));
-        assert!(numbers.plain_chunks(Export::new().aligned(true)).unwrap().is_none());
+        assert!(!is_aligned(ExportOptions::new()));
+        assert!(is_aligned(ExportOptions::new().aligned(true)));
+        assert!(numbers.fixed_width_chunks(ExportOptions::new().aligned(true)).unwrap().is_none());
     }
 
     #[test]
@@ -689,13 +689,13 @@ mod tests {
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
             write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
-            let whole = Open::new().bytes(Bytes::from(bytes)).unwrap();
+            let whole = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
             for dataset in
                 [whole.clone(), whole.slice(3, 11).unwrap(), Dataset::concat(&[whole.clone(), whole]).unwrap()]
             {
                 let column = dataset.column("n").unwrap();
-                let plain = column.plain_chunks(Export::new()).unwrap().unwrap();
-                let arrays = column.chunks_with(Export::new()).unwrap();
+                let plain = column.fixed_width_chunks(ExportOptions::new()).unwrap().unwrap();
+                let arrays = column.chunks_with(ExportOptions::new()).unwrap();
                 assert_eq!(plain.len(), arrays.len());
                 for (plain, array) in plain.iter().zip(&arrays) {
                     let start = 8 * array.offset();
@@ -708,7 +708,7 @@ mod tests {
         let memory = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", with_nulls)]).unwrap()]).unwrap();
         let mut bytes = Vec::new();
         write_to(&memory, &mut bytes, &WriteOptions::default()).unwrap();
-        let column = Open::new().bytes(Bytes::from(bytes)).unwrap().column("n").unwrap();
-        assert!(column.plain_chunks(Export::new()).unwrap().is_none());
+        let column = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap().column("n").unwrap();
+        assert!(column.fixed_width_chunks(ExportOptions::new()).unwrap().is_none());
     }
 }

@@ -23,13 +23,13 @@ impl FileId {
     ///
     /// # Errors
     /// Those of the system, such as `NotFound`.
-    pub fn at(path: &Path) -> io::Result<FileId> {
+    pub fn from_path(path: &Path) -> io::Result<FileId> {
         std::fs::metadata(path).map(|found| FileId::new(&found))
     }
 
     /// Tells it from others of its file system, now and later; `None` where files have no creation times, so that one made later
     /// may have the same inode.
-    pub fn lasting(&self) -> Option<String> {
+    pub fn persistent_id(&self) -> Option<String> {
         let made = self.made?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         Some(format!("{}-{}", self.inode, made.as_nanos()))
     }
@@ -98,12 +98,12 @@ fn unseen(path: &Path, e: &io::Error) -> Error {
 /// # Errors
 /// `Io`.
 pub fn table_identity(path: impl AsRef<Path>) -> Result<Option<String>> {
-    Ok(FileId::find(path.as_ref())?.and_then(|found| found.lasting()))
+    Ok(FileId::find(path.as_ref())?.and_then(|found| found.persistent_id()))
 }
 
 /// The time of the last change of a directory's names, noted before the directory is listed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NamesTime {
+pub(crate) struct DirectoryMtime {
     changed: SystemTime,
     /// Whether the next change may leave the same time.
     is_recent: bool,
@@ -112,19 +112,19 @@ pub(crate) struct NamesTime {
 /// More than the granularity of file times: at most 10 ms on current systems.
 const STEP_OF_CLOCK: Duration = Duration::from_millis(100);
 
-impl NamesTime {
+impl DirectoryMtime {
     /// # Errors
     /// Those of querying the directory's times.
-    pub fn of(directory: &Path) -> io::Result<NamesTime> {
+    pub fn read(directory: &Path) -> io::Result<DirectoryMtime> {
         let now = SystemTime::now();
         let changed = std::fs::metadata(directory)?.modified()?;
         // A time in the future may also be that of the next change.
         let is_recent = now.duration_since(changed).map_or(true, |age| age <= STEP_OF_CLOCK);
-        Ok(NamesTime { changed, is_recent })
+        Ok(DirectoryMtime { changed, is_recent })
     }
 
     /// Whether entries may have been added or removed since.
     pub fn may_have_changed(&self, directory: &Path) -> bool {
-        self.is_recent || NamesTime::of(directory).map_or(true, |now| now.changed != self.changed)
+        self.is_recent || DirectoryMtime::read(directory).map_or(true, |now| now.changed != self.changed)
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use arrowwood_mapping as mapping;
 
-use crate::secrets::{public_part, without_secrets};
-use crate::visible::visible;
+use crate::secrets::{redact_url, redact_urls};
+use crate::visible::escape_hidden;
 
 /// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -72,7 +72,7 @@ impl Error {
         let kind = match error.kind() {
             Io::NotFound => ErrorKind::NotFound,
             Io::PermissionDenied => ErrorKind::PermissionDenied,
-            _ if mapping::is_moved(error) => ErrorKind::FileChanged,
+            _ if mapping::is_moved_directory(error) => ErrorKind::FileChanged,
             _ => ErrorKind::Io,
         };
         let way_out = error.raw_os_error().map_or("", way_out);
@@ -83,7 +83,7 @@ impl Error {
     }
 
     /// Creates the error for what has no room in memory.
-    pub(crate) fn no_memory(message: impl Into<String>) -> Error {
+    pub(crate) fn out_of_memory(message: impl Into<String>) -> Error {
         let mut built = Error::new(ErrorKind::Io, message);
         built.0.is_out_of_memory = true;
         built
@@ -93,7 +93,7 @@ impl Error {
         Error::new(ErrorKind::InvalidData, message)
     }
 
-    pub(crate) fn argument(message: impl Into<String>) -> Error {
+    pub(crate) fn invalid_argument(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
@@ -196,7 +196,7 @@ impl From<mapping::Error> for Error {
     }
 }
 
-impl mapping::WatchedError for Error {
+impl mapping::ChangeCheckError for Error {
     fn is_file_changed(&self) -> bool {
         self.kind() == ErrorKind::FileChanged
     }
@@ -204,14 +204,14 @@ impl mapping::WatchedError for Error {
 
 /// Returns the message without what is secret in the URLs in it.
 fn public(message: String) -> String {
-    match without_secrets(&message) {
+    match redact_urls(&message) {
         Cow::Borrowed(_) => message,
         Cow::Owned(public) => public,
     }
 }
 
 fn path_without_secrets(path: &Path) -> PathBuf {
-    path.to_str().map_or_else(|| path.to_path_buf(), |text| public_part(text).as_ref().into())
+    path.to_str().map_or_else(|| path.to_path_buf(), |text| redact_url(text).as_ref().into())
 }
 
 /// Returns the advice for a limit of the system.
@@ -227,8 +227,8 @@ fn way_out(errno: i32) -> &'static str {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.path {
-            Some(path) => write!(f, "{}: {}", visible(&path.to_string_lossy()), visible(&self.0.message)),
-            None => f.write_str(&visible(&self.0.message)),
+            Some(path) => write!(f, "{}: {}", escape_hidden(&path.to_string_lossy()), escape_hidden(&self.0.message)),
+            None => f.write_str(&escape_hidden(&self.0.message)),
         }
     }
 }
@@ -257,7 +257,7 @@ pub struct Finding {
 
 impl Finding {
     /// Reports an error about the bytes of `path` as damage.
-    pub fn of_error(error: &Error, path: &Path) -> Finding {
+    pub fn from_error(error: &Error, path: &Path) -> Finding {
         let path = error.path().unwrap_or(path).to_path_buf();
         Finding { path, offset: None, message: error.message().into(), is_damage: true }
     }
@@ -265,12 +265,12 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", visible(&self.path.to_string_lossy()))?;
+        write!(f, "{}: ", escape_hidden(&self.path.to_string_lossy()))?;
         if let Some(offset) = self.offset {
             write!(f, "byte {offset}: ")?;
         }
         let what = if self.is_damage { "" } else { "note: " };
-        write!(f, "{what}{}", visible(&self.message))
+        write!(f, "{what}{}", escape_hidden(&self.message))
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn of(path: &Path) -> Findings {
+    pub(crate) fn new(path: &Path) -> Findings {
         Findings { path: path.to_path_buf(), ..Findings::default() }
     }
 
@@ -298,12 +298,12 @@ impl Findings {
 
     /// Adds what `error` says, if that is about the bytes.
     pub(crate) fn error(&mut self, offset: impl Into<Option<u64>>, error: &Error) {
-        self.error_of(offset, "", error);
+        self.error_in(offset, "", error);
     }
 
     /// As [`Findings::error`], and the message begins with `what`.
-    pub(crate) fn error_of(&mut self, offset: impl Into<Option<u64>>, what: &str, error: &Error) {
-        if error.is_about_bytes() {
+    pub(crate) fn error_in(&mut self, offset: impl Into<Option<u64>>, what: &str, error: &Error) {
+        if error.is_corruption() {
             self.damage(offset, format!("{what}{}", error.message()));
         } else {
             self.failure.get_or_insert_with(|| error.clone());
@@ -332,7 +332,7 @@ impl Findings {
 
 impl Error {
     /// Whether the error is about the contents of the bytes rather than access to them.
-    pub(crate) fn is_about_bytes(&self) -> bool {
+    pub(crate) fn is_corruption(&self) -> bool {
         use ErrorKind::*;
         matches!(self.kind(), InvalidData | Unsupported | SchemaMismatch | FileChanged)
     }
@@ -343,10 +343,10 @@ impl Error {
 /// # Errors
 /// Those of access to the bytes, which may be sound.
 #[cfg(feature = "check")]
-pub(crate) fn if_sound<T>(read: Result<T>) -> Result<Option<T>> {
+pub(crate) fn none_if_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(e) if e.is_about_bytes() => Ok(None),
+        Err(e) if e.is_corruption() => Ok(None),
         Err(e) => Err(e),
     }
 }

@@ -14,7 +14,7 @@ use glob::Pattern;
 
 use crate::directory::{exists, is_directory, metadata_at};
 use crate::error::{Error, ErrorKind, Result};
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// Whether `path`, which does not exist, is a pattern.
 pub(crate) fn is_glob(path: &Path) -> bool {
@@ -49,7 +49,7 @@ pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
             return Ok(Some(PathBuf::from(OsStr::from_bytes(&percent_decoded(local.as_bytes())))));
         }
         let message = "expected file:///path, with the path from the root of the file system";
-        return Err(Error::argument(message).at(path));
+        return Err(Error::invalid_argument(message).at(path));
     }
     const OBJECTS: &str =
         "; Arrow data is read where it is by the Python package, and by the command with its feature `objects`";
@@ -60,7 +60,7 @@ pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
         _ => ("a program for it".into(), ""),
     };
     let message = format!("only local files can be opened in place; copy it here first, by {copy}{other}");
-    Err(Error::argument(message).at(path))
+    Err(Error::invalid_argument(message).at(path))
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -118,7 +118,7 @@ fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
             && names_in(&path).is_ok_and(|names| names.iter().any(|name| name.as_bytes().ends_with(b".arrow")))
     };
     let found = names.into_iter().take(1000).filter(has_files).take(SHOWN);
-    found.map(|name| visible(&name.to_string_lossy()).into_owned()).collect()
+    found.map(|name| escape_hidden(&name.to_string_lossy()).into_owned()).collect()
 }
 
 /// The files that match a pattern: `*`, `?` and `[…]` within a name, `**` for any number of directories. A component of
@@ -128,8 +128,8 @@ fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
 /// `NotFound` if there are none; `InvalidArgument` for an invalid pattern; those of reading a directory, since files in
 /// it might have matched.
 #[cfg(feature = "glob")]
-pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = vec![Named { path: PathBuf::new(), is_file: false }];
+pub(crate) fn expand_glob(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![PathEntry { path: PathBuf::new(), is_file: false }];
     for component in pattern.components() {
         let mut next = Vec::new();
         for base in found.into_iter().filter(|base| !base.is_file) {
@@ -146,22 +146,22 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
 
 /// Without the feature `glob` nothing is matched.
 #[cfg(not(feature = "glob"))]
-pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand_glob(pattern: &Path) -> Result<Vec<PathBuf>> {
     Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
 }
 
 /// The matches of `component` of a pattern in `base`.
 #[cfg(feature = "glob")]
-fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Result<()> {
+fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathEntry>) -> Result<()> {
     let name = component.as_os_str();
     let literal = base.join(name);
     if !has_wildcards(name) {
-        found.push(Named { path: literal, is_file: false });
+        found.push(PathEntry { path: literal, is_file: false });
         return Ok(());
     }
     let is_literal = exists(&literal).map(|there| there || literal.is_symlink());
     if let Ok(true) = is_literal {
-        found.push(Named { path: literal, is_file: false });
+        found.push(PathEntry { path: literal, is_file: false });
         return Ok(());
     }
     if !is_directory(here(&base))? {
@@ -170,7 +170,7 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Resu
     if name == "**" {
         walk(base, &mut HashSet::new(), found)?;
     } else {
-        let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
+        let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::invalid_argument(format!("not a glob: {e}")))?;
         // Bytes of a name that are not UTF-8 are matched as one character each.
         find_named(&base, here(&base), |name| pattern.matches(&name.to_string_lossy()), found)?;
     }
@@ -179,7 +179,7 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<Named>) -> Resu
 }
 
 /// `base` and all directories below it; one that is among its own parents, through a link, is not entered again.
-fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<Named>) -> Result<()> {
+fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathEntry>) -> Result<()> {
     let data = fs::metadata(here(&base)).map_err(|e| unreadable(&base, &e))?;
     let identity = (data.dev(), data.ino());
     if !parents.insert(identity) {
@@ -192,7 +192,7 @@ fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<Named>
         }
     }
     parents.remove(&identity);
-    found.push(Named { path: base, is_file: false });
+    found.push(PathEntry { path: base, is_file: false });
     Ok(())
 }
 
@@ -215,13 +215,13 @@ fn unreadable(directory: &Path, error: &io::Error) -> Error {
 }
 
 /// A path, and whether it is known to be one of a regular file.
-struct Named {
+struct PathEntry {
     path: PathBuf,
     is_file: bool,
 }
 
 /// Finds the entries of `directory` whose names are wanted, in order: paths that begin with `base`.
-fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool, found: &mut Vec<Named>) -> Result<()> {
+fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool, found: &mut Vec<PathEntry>) -> Result<()> {
     // Most file systems tell the type of an entry with its name.
     let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let entries = entries_in(directory)?.into_iter().map(|entry| (entry.file_name(), entry));
@@ -232,7 +232,7 @@ fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool,
         let mut path = PathBuf::with_capacity(base.as_os_str().len() + 1 + name.len());
         path.push(base);
         path.push(name);
-        Named { path, is_file }
+        PathEntry { path, is_file }
     }));
     Ok(())
 }
@@ -241,9 +241,9 @@ fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool,
 ///
 /// # Errors
 /// `Io`: what can't be looked at may be a file.
-fn only_files(named: Vec<Named>) -> Result<Vec<PathBuf>> {
+fn only_files(named: Vec<PathEntry>) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for Named { path, is_file } in named {
+    for PathEntry { path, is_file } in named {
         let is_wanted = is_file
             || match metadata_at(&path)? {
                 Some(data) => data.is_file(),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn found(root: &Path, pattern: &str) -> Vec<String> {
-        let files = expand(&root.join(pattern)).unwrap_or_default();
+        let files = expand_glob(&root.join(pattern)).unwrap_or_default();
         files.iter().map(|file| file.strip_prefix(root).unwrap().to_string_lossy().into_owned()).collect()
     }
 
@@ -339,8 +339,8 @@ mod tests {
         let strange = root.path().join(OsString::from_vec(b"\xff.arrow".into()));
         fs::write(&strange, "").unwrap();
         let both = [root.path().join("a.arrow"), strange];
-        assert_eq!(expand(&root.path().join("*.arrow")).unwrap(), both);
-        assert_eq!(expand(&root.path().join("?.arrow")).unwrap(), both);
+        assert_eq!(expand_glob(&root.path().join("*.arrow")).unwrap(), both);
+        assert_eq!(expand_glob(&root.path().join("?.arrow")).unwrap(), both);
         assert_eq!(arrow_files(root.path()).unwrap(), both);
     }
 

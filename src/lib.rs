@@ -3,7 +3,7 @@
 //!
 //! # Opening
 //! [`open`] takes the path of an Arrow IPC file or stream, a directory of files, or a pattern, and reads metadata only.
-//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `Sync`. Cells are [`Value`]s that borrow
+//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `SyncPolicy`. Cells are [`Value`]s that borrow
 //! from it.
 //! ```
 //! use std::sync::Arc;
@@ -30,7 +30,7 @@
 //! # Ok(())
 //! # }
 //! ```
-//! [`Open`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed memory.
+//! [`OpenOptions`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed memory.
 //!
 //! # Tables that grow
 //! A table is a directory of Arrow files with one [`Writer`]. Appended rows are invisible until [`Writer::commit`],
@@ -64,7 +64,7 @@
 //! - **A file must not be rewritten while it is open.** Growing it and replacing it by a rename are fine. If it is
 //!   rewritten or truncated, calls return [`ErrorKind::FileChanged`] as soon as they notice; until then values may be
 //!   wrong, but nothing outside the mapping is read. Arrays handed to other libraries are memory of the file, without
-//!   that protection. [`Open::copy`] reads the file into memory first.
+//!   that protection. [`OpenOptions::copy`] reads the file into memory first.
 //! - For that purpose the first mapping installs a handler for SIGBUS. Other faults go to the previously installed
 //!   handler; [`leave_sigbus_alone`] installs none.
 //!
@@ -86,14 +86,14 @@
 //! 1970-01-01.
 //!
 //! # Features
-//! All are on by default. With `default-features = false` the crate only opens and reads: [`open`], [`Open`],
+//! All are on by default. With `default-features = false` the crate only opens and reads: [`open`], [`OpenOptions`],
 //! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. An
 //! operation that needs a missing feature, such as opening a compressed file, returns an error that names it.
 //!
 //! | feature | what it adds | with |
 //! |---|---|---|
 //! | `write` | [`write()`], [`write_to`], [`StreamWriter`] | |
-//! | `collect` | [`Builder`], [`Dataset::collect`], [`StreamReader::read_all`] | `write` |
+//! | `collect` | [`DatasetBuilder`], [`Dataset::collect`], [`StreamReader::read_all`] | `write` |
 //! | `table` | tables that grow: [`Writer`], [`follow`], [`Dataset::refresh`], [`compact`], [`partition_writer`], and [`open`] of them | `collect` |
 //! | `check` | [`check()`], [`repair`] | `table` |
 //! | `compute` | [`Column::sum`], [`Column::quantile`], [`Dataset::take`], [`Dataset::filter`], [`Dataset::between`], [`Dataset::aggregate`] | |
@@ -160,22 +160,22 @@ mod readme {}
 
 pub use array::{Bytes, Fetch, Items, Members, Value};
 #[doc(hidden)]
-pub use array::{decimal_to_f64, zone_advice};
+pub use array::{decimal_to_f64, time_zone_hint};
 /// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
 pub use arrowwood_mapping as mapping;
-pub use cdata::{Export, PlainChunk};
+pub use cdata::{ExportOptions, FixedWidthChunk};
 #[doc(hidden)]
-pub use cdata::{export_field, export_schema, import_arrays, import_one, import_schema};
+pub use cdata::{export_field, export_schema, import_arrays, import_array_and_field, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
 pub use compute::{
-    Aggregation, AggregationProgress, EpochOrder, Expression, Function, GatheredRows, IncrementalAggregation, Literal,
+    Aggregation, AggregationProgress, EpochOrder, Expression, AggregateFunction, GatheredRows, IncrementalAggregation, Literal,
     Operator, Predicate, TimePart, col,
 };
 #[doc(hidden)]
-pub use dataset::{COMPARED_ROWS, PushedRows, same_end, same_rows};
+pub use dataset::{COMPARED_ROWS, PushedRows, tails_equal, rows_equal};
 pub use dataset::{Column, Dataset, Footprint, Row};
 #[doc(hidden)]
 pub use directory::{exists, is_directory, is_file, metadata_at, table_identity};
@@ -186,7 +186,7 @@ pub use files::local_path;
 #[cfg(feature = "write")]
 pub use ipc::write_pushed;
 pub use ipc::{
-    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
+    BufferInfo, Compression, FieldInfo, Format, MessageKind, Message, NodeInfo, StreamReader, Validation, read_stream,
 };
 #[cfg(feature = "write")]
 pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to};
@@ -210,32 +210,32 @@ pub use map::UnfinishedFile;
 pub use map::guard;
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
-pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
+pub use map::{Element, GrowableBuffer, Mapping, Mode, View, disable_sigbus_handler};
 #[doc(hidden)]
-pub use map::{ReserveAllocator, has_memory, is_memory_short};
+pub use map::{ReserveAllocator, can_allocate, is_memory_short};
 #[doc(hidden)]
 pub use open::concat_opened;
-pub use open::{Open, Place, UrlOpener, is_url, open, open_urls_with};
+pub use open::{OpenOptions, FileSlice, UrlOpener, is_url, open, open_urls_with};
 #[doc(hidden)]
 #[cfg(feature = "table")]
-pub use partitions::lag_of_partitions;
+pub use partitions::partitions_lag;
 #[cfg(feature = "table")]
-pub use partitions::{FollowFrom, FollowPartitions, alter, drop_partition, follow_partitions, partition_writer};
+pub use partitions::{FollowFrom, PartitionsFollower, alter, drop_partition, follow_partitions, partition_writer};
 pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use partitions::{PartitionBy, PartitionedWriter};
 #[cfg(feature = "collect")]
-pub use rows::Builder;
+pub use rows::DatasetBuilder;
 #[doc(hidden)]
-pub use secrets::without_secrets;
+pub use secrets::redact_urls;
 #[cfg(feature = "check")]
-pub use table::Repaired;
+pub use table::RepairReport;
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    Compaction, Durability, Follow, FollowWaker, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer,
+    CompactOptions, Durability, TableFollower, FollowWaker, LatePolicy, RecordKind, RecordStat, SegmentStat, SyncPolicy, TableStat, Writer,
     WriterOptions, compact, compact_with, follow, segment_stat, table_stat,
 };
 #[doc(hidden)]
@@ -244,24 +244,24 @@ pub use table::{NUMBERING, PROMOTED, REPLICA, is_replica, sealed_rows};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{
-    CsvOptions, Incoming, JsonOptions, TextBatches, TextFile, TextTarget, decompressed, read_csv_from,
+    CsvOptions, TextStream, JsonOptions, TextBatches, TextFile, TextTarget, decompress_reader, read_csv_from,
     read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
 };
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use text::{JsonLines, csv_names, offset_advice, push_csv, time_of_text};
+pub use text::{JsonLines, csv_header, utc_offset_hint, push_csv_row, parse_time};
 #[doc(hidden)]
-pub use text::{bytes_text, count_text, cut, plural};
+pub use text::{format_bytes, format_count, ellipsize, plural};
 #[doc(hidden)]
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 #[doc(hidden)]
-pub use visible::{visible, visible_json, visible_lines};
+pub use visible::{escape_hidden, escape_hidden_json, escape_hidden_lines};
 
 /// For tests: observed disks, and simulated reboots and times.
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {
-    pub use crate::map::{Act, Medium, Witness, limit_mappings, pretend_boot, pretend_mount};
-    pub use crate::table::{compact_on, pretend_later, pretend_rest};
+    pub use crate::map::{FsOp, FileSystem, FsObserver, limit_mappings, simulate_boot, simulate_mount};
+    pub use crate::table::{compact_on, simulate_elapsed, simulate_rest};
 }

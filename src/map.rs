@@ -3,15 +3,15 @@
 #[cfg(feature = "write")]
 pub use arrowwood_mapping::UnfinishedFile;
 pub use arrowwood_mapping::{
-    Act, Medium, Witness, ignore_file_size_signal, limit_mappings, pretend_boot, pretend_mount,
+    FsOp, FileSystem, FsObserver, ignore_file_size_signal, limit_mappings, simulate_boot, simulate_mount,
 };
 pub(crate) use arrowwood_mapping::{
-    AwaitedWord, ByteRun, ByteRunEnd, ChangeCheck, FileState, Lock, Mounted, PartFile, PartFolder, Store, UnmappedFile,
-    WaitAny, Watch, adopt, boot_id, check_pages, copy_past_caches, crc32c, exists, forks, free_memory, hidden_files,
-    is_directory, is_inside, is_moved, lend, load_soon, mapped_files, mappings_are_scarce, metadata_at, prefetch,
-    read_boot_id, remote, remove_parts, settle, watched,
+    AwaitedWord, ByteRun, ByteRunEnd, ChangeCheck, FileState, DirectoryLock, MountInfo, StagingFile, StagingDirectory, SharedFile, UnmappedFile,
+    WaitSet, AllowedChanges, adopt_fault, boot_id, check_pages, copy_nontemporal, crc32c, exists, fork_count, free_memory, hidden_files,
+    is_directory, is_guarded, is_moved_directory, guard_on_thread, prefetch_line, mapped_file_count, mappings_are_scarce, metadata_at, prefetch,
+    read_boot_id, remote_file_system, remove_leftovers, store_fence, with_change_check,
 };
 pub use arrowwood_mapping::{
-    Element, GrowableBuffer, Mapping, Mode, ReserveAllocator, SharedWords, View, guard, has_memory, is_memory_short,
-    leave_sigbus_alone,
+    Element, GrowableBuffer, Mapping, Mode, ReserveAllocator, SharedWords, View, guard, can_allocate, is_memory_short,
+    disable_sigbus_handler,
 };

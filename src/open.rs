@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::array::{Bytes, Value};
-use crate::dataset::{Dataset, same_end};
+use crate::dataset::{Dataset, tails_equal};
 use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{arrow_files, expand, is_glob, local_path};
-use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard, Validate};
-use crate::map::{Mapping, Mode, guard, mapped_files};
+use crate::files::{arrow_files, expand_glob, is_glob, local_path};
+use crate::ipc::{IpcSource, SchemaCache, ReadOptions, Shard, Validation};
+use crate::map::{Mapping, Mode, guard, mapped_file_count};
 use crate::parallel;
-use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
+use crate::partitions::{PartitionOpener, with_partition_columns, open_partitions, partition_values};
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
 
@@ -26,13 +26,13 @@ const MAPPED: usize = 256;
 /// # Trust
 /// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
 /// If it is rewritten or truncated, calls answer `FileChanged` as soon as they detect it (`docs/reliability.md` says
-/// when); until then values may be wrong, but nothing outside the mapping is ever read. Use [`Open::copy`] for files
+/// when); until then values may be wrong, but nothing outside the mapping is ever read. Use [`OpenOptions::copy`] for files
 /// that untrusted processes can write.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `InvalidData` with what the file looks like instead, `Unsupported`, `Io`.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
-    Open::new().path(path)
+    OpenOptions::new().path(path)
 }
 
 /// What opens URLs: the crate `arrowwood-objects`, if its `install` was called.
@@ -41,7 +41,7 @@ pub struct UrlOpener {
     /// Whether it opens such a URL.
     pub takes: fn(&str) -> bool,
     /// Opens what is there.
-    pub open: fn(&str, Open) -> Result<Dataset>,
+    pub open: fn(&str, OpenOptions) -> Result<Dataset>,
 }
 
 static URLS: OnceLock<UrlOpener> = OnceLock::new();
@@ -64,44 +64,44 @@ fn url_of(path: &Path) -> Option<(&str, &'static UrlOpener)> {
 
 /// Options for opening: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Open {
+pub struct OpenOptions {
     options: ReadOptions,
     copy: bool,
 }
 
-impl Open {
+impl OpenOptions {
     /// The defaults of [`open`].
-    pub fn new() -> Open {
-        Open::default()
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
     }
 
     /// Sets when values are checked; lazily by default.
-    pub fn validate(mut self, validate: Validate) -> Open {
+    pub fn validate(mut self, validate: Validation) -> OpenOptions {
         self.options.validate = validate;
         self
     }
 
     /// Sets whether to read everything into memory first: sound even if the file is being overwritten.
-    pub fn copy(mut self, copy: bool) -> Open {
+    pub fn copy(mut self, copy: bool) -> OpenOptions {
         self.copy = copy;
         self
     }
 
     /// Sets whether to refuse data that needs a copy, with `CopyNeeded` naming the buffer.
-    pub fn strict(mut self, strict: bool) -> Open {
+    pub fn strict(mut self, strict: bool) -> OpenOptions {
         self.options.strict = strict;
         self
     }
 
     /// Sets whether to accept truncated data, up to its last whole batch.
-    pub fn partial(mut self, partial: bool) -> Open {
+    pub fn partial(mut self, partial: bool) -> OpenOptions {
         self.options.partial = partial;
         self
     }
 
     /// Sets the maximum total size of decompressed buffers: a small hostile file may ask for any amount of memory.
     /// Decompressing more returns `Unsupported`.
-    pub fn most_unpacked(mut self, bytes: u64) -> Open {
+    pub fn max_decompressed_bytes(mut self, bytes: u64) -> OpenOptions {
         self.options.most_unpacked = Some(bytes);
         self
     }
@@ -109,7 +109,7 @@ impl Open {
     /// Opens the file at `path`, or every file that matches if `path` is a glob.
     ///
     /// # Errors
-    /// As [`open`]; `CopyNeeded` with [`Open::strict`].
+    /// As [`open`]; `CopyNeeded` with [`OpenOptions::strict`].
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         let opened = Mapping::open(path, Mode::Read).map_err(Error::from);
@@ -118,7 +118,7 @@ impl Open {
         }
         match opened {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
-            Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
+            Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand_glob(path)?),
             Err(_) if is_directory(path)? => self.directory(path),
             Err(e) => match local_path(path)? {
                 Some(local) => self.path(local),
@@ -130,7 +130,7 @@ impl Open {
     /// Opens all `paths`, whose schemas must match, as one dataset.
     ///
     /// # Errors
-    /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path, and for rows of a table that are
+    /// As [`OpenOptions::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path, and for rows of a table that are
     /// in two of them, as in the table and in objects that were pushed from it.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
         let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
@@ -141,15 +141,15 @@ impl Open {
     fn each(self, paths: &[&Path], count: usize) -> Result<Vec<Dataset>> {
         /// Equivalent to copying this many bytes.
         const WORK: usize = 16 << 10;
-        let is_eager = self.copy || self.options.partial || self.options.validate == Validate::Full;
+        let is_eager = self.copy || self.options.partial || self.options.validate == Validation::Full;
         if is_eager || count <= MAPPED {
             return paths.iter().map(|path| self.path(path)).collect();
         }
         let absolute = absolute_paths(paths);
-        let known = KnownSchema::default();
+        let known = SchemaCache::default();
         let opened = parallel::map(paths.len(), paths.len() * WORK, |number| {
             match Shard::open(paths[number], absolute[number].clone(), self.options, &known) {
-                Ok(Some(shard)) => Ok(Dataset::of_source(Arc::new(shard))),
+                Ok(Some(shard)) => Ok(Dataset::from_source(Arc::new(shard))),
                 Ok(None) => self.segment(paths[number]).map_err(|e| e.at(paths[number])),
                 // Directories, URLs, errors.
                 Err(_) => self.path(paths[number]),
@@ -161,16 +161,16 @@ impl Open {
     /// Opens bytes that are an IPC file or stream.
     ///
     /// # Errors
-    /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`Open::strict`].
+    /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`OpenOptions::strict`].
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
         // They may be those of a mapped file, as values of a column.
         guard(|| self.source(bytes, None))
     }
 
-    /// As [`Open::bytes`], of what errors and [`Dataset::places`] call `name`: a URL.
+    /// As [`OpenOptions::bytes`], of what errors and [`Dataset::file_slices`] call `name`: a URL.
     ///
     /// # Errors
-    /// Those of [`Open::bytes`], which name it.
+    /// Those of [`OpenOptions::bytes`], which name it.
     pub fn named_bytes(self, bytes: Bytes, name: impl AsRef<Path>) -> Result<Dataset> {
         let name = name.as_ref();
         let bytes = if self.copy { bytes.to_memory().map_err(|e| e.at(name))? } else { bytes };
@@ -179,7 +179,7 @@ impl Open {
 
     fn mapping(self, mapping: Mapping) -> Result<Dataset> {
         let path = mapping.path().map(Path::to_path_buf);
-        let bytes = if self.copy { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
+        let bytes = if self.copy { Bytes::copy_of_mapping(&mapping)? } else { Bytes::from_mapping(mapping)? };
         self.source(bytes, path.as_deref())
     }
 
@@ -192,11 +192,11 @@ impl Open {
     }
 
     fn source(self, bytes: Bytes, path: Option<&Path>) -> Result<Dataset> {
-        self.validated(Dataset::of_source(Arc::new(Ipc::open(bytes, path, self.options)?)))
+        self.validated(Dataset::from_source(Arc::new(IpcSource::open(bytes, path, self.options)?)))
     }
 
     fn validated(self, dataset: Dataset) -> Result<Dataset> {
-        if self.options.validate == Validate::Full {
+        if self.options.validate == Validation::Full {
             dataset.validate(|_, _| ())?;
         }
         Ok(dataset)
@@ -228,7 +228,7 @@ impl Open {
     /// are dictionaries of text, text, integers, floats, booleans and dates.
     ///
     /// # Errors
-    /// As [`Open::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a partition
+    /// As [`OpenOptions::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a partition
     /// column; `InvalidArgument` for an unsupported type; `InvalidData` for values that are not of the type.
     pub fn partitions(self, path: impl AsRef<Path>, types: &Schema) -> Result<Dataset> {
         let path = path.as_ref();
@@ -276,7 +276,7 @@ impl<'a> SourceRows<'a> {
             return Ok((self.table == other.table).then_some(both));
         }
         let numbered = |source: &SourceRows<'a>| (source.rows, source.numbers.start);
-        let (_, are_same) = same_end(numbered(self), numbered(other), both.end)?;
+        let (_, are_same) = tails_equal(numbered(self), numbered(other), both.end)?;
         Ok(are_same.then_some(both))
     }
 }
@@ -301,7 +301,7 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
                  concatenate them without the rows that both have",
                 source.name.display()
             );
-            return Err(Error::argument(message).at(other.name));
+            return Err(Error::invalid_argument(message).at(other.name));
         }
     }
     Ok(())
@@ -310,7 +310,7 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
 /// Concatenates what was opened one by one, with these names for errors.
 ///
 /// # Errors
-/// As [`Open::paths`], but those of opening.
+/// As [`OpenOptions::paths`], but those of opening.
 #[doc(hidden)]
 pub fn concat_opened(names: &[&Path], opened: &[Dataset]) -> Result<Dataset> {
     check_overlaps(names, opened)?;
@@ -341,8 +341,8 @@ fn absolute_paths<'a>(paths: &[&'a Path]) -> Vec<Option<PathBuf>> {
     paths.iter().map(|path| absolute(path)).collect()
 }
 
-impl OpenLeaf for Open {
-    fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+impl PartitionOpener for OpenOptions {
+    fn open_partition(&self, directory: &Path) -> Result<Option<Dataset>> {
         if let Some(dataset) = open_table(directory, self.options)? {
             // There may be more partitions than a process may have open files.
             #[cfg(feature = "table")]
@@ -352,7 +352,7 @@ impl OpenLeaf for Open {
         match arrow_files(directory) {
             Ok(files) => {
                 // Nobody knows how many partitions there will be.
-                let count = files.len() + mapped_files();
+                let count = files.len() + mapped_file_count();
                 self.files_of(directory, files, count).map(Some)
             }
             Err(e) if e.kind() == ErrorKind::NotFound && e.path() == Some(directory) => Ok(None),
@@ -363,7 +363,7 @@ impl OpenLeaf for Open {
 
 /// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileSlice {
     /// The absolute path of the file or table directory. For an object in a store its URL, with the password or the signature that
     /// it was opened with, and its version: opening it is an error if the object is another by then.
     pub path: PathBuf,
@@ -378,12 +378,12 @@ pub struct Place {
 }
 
 impl Dataset {
-    /// The ranges of the dataset's rows, for [`Open::places`]. For a growing table, those in this snapshot.
+    /// The ranges of the dataset's rows, for [`OpenOptions::file_slices`]. For a growing table, those in this snapshot.
     ///
     /// # Errors
     /// `Unsupported` if some rows are in memory only.
-    pub fn places(&self) -> Result<Vec<Place>> {
-        let mut places: Vec<Place> = Vec::new();
+    pub fn file_slices(&self) -> Result<Vec<FileSlice>> {
+        let mut places: Vec<FileSlice> = Vec::new();
         for piece in self.pieces() {
             let missing = || Error::unsupported("rows in memory are in no file");
             let path = piece.source.facts().address.ok_or_else(missing)?.to_path_buf();
@@ -394,12 +394,12 @@ impl Dataset {
                 let text = (!matches!(value, Value::Null)).then(|| value.to_string());
                 (field, text)
             };
-            let partition: Vec<_> = partition_of(piece)?.into_iter().map(text).collect();
+            let partition: Vec<_> = partition_values(piece)?.into_iter().map(text).collect();
             match places.last_mut() {
                 Some(last) if last.path == path && last.start + last.rows == start && last.columns == columns => {
                     last.rows += rows;
                 }
-                _ => places.push(Place { path, start, rows, columns, partition }),
+                _ => places.push(FileSlice { path, start, rows, columns, partition }),
             }
         }
         if places.is_empty() {
@@ -409,19 +409,19 @@ impl Dataset {
     }
 }
 
-impl Open {
+impl OpenOptions {
     /// Opens the rows of `places`, one after the other.
     ///
     /// # Errors
     /// Those of [`path`](Open::path); `RowOutOfRange` if a file or table no longer has the rows.
-    pub fn places(self, places: &[Place]) -> Result<Dataset> {
+    pub fn file_slices(self, places: &[FileSlice]) -> Result<Dataset> {
         let stored = self.each(&places.iter().map(|place| place.path.as_path()).collect::<Vec<_>>(), places.len())?;
         let rows = places.iter().zip(&stored).map(|(place, stored)| self.place(place, stored));
         joined(&rows.collect::<Result<Vec<_>>>()?)
     }
 
-    fn place(self, place: &Place, stored: &Dataset) -> Result<Dataset> {
-        let whole = in_partition(stored, &place.partition).map_err(|e| e.at(&place.path))?;
+    fn place(self, place: &FileSlice, stored: &Dataset) -> Result<Dataset> {
+        let whole = with_partition_columns(stored, &place.partition).map_err(|e| e.at(&place.path))?;
         let start = place.start.checked_sub(whole.first_row());
         let found = start.map(|start| whole.slice(start, place.rows)).transpose()?;
         match found {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use crate::map::{adopt, is_inside, lend};
-use crate::waits::Call;
+use crate::map::{adopt_fault, is_guarded, guard_on_thread};
+use crate::waits::CancelToken;
 
 /// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,7 +43,7 @@ pub(crate) fn map_with<S, T: Send>(
     work: impl Fn(&mut S, usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let done = map((bytes / SHARE).clamp(1, available()).min(jobs), bytes, |_| {
+    let done = map((bytes / SHARE).clamp(1, available_threads()).min(jobs), bytes, |_| {
         let mut own = make();
         let mut done = Vec::new();
         loop {
@@ -71,7 +71,7 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     work: impl Fn(I) -> Result<T, E> + Sync,
     mut tick: impl FnMut(),
 ) -> Result<Vec<T>, E> {
-    let threads = (bytes / SHARE).clamp(1, available());
+    let threads = (bytes / SHARE).clamp(1, available_threads());
     if threads == 1 {
         return items.map(|item| work(item?).inspect(|_| tick())).collect();
     }
@@ -98,12 +98,12 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
 /// It is compiled once, and not for each kind of work, of which there are a hundred.
 fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
     // A guarded call is guarded on all of its threads.
-    let is_guarded = is_inside();
-    let call = Call::current();
+    let is_guarded = is_guarded();
+    let call = CancelToken::current();
     let share = || {
         call.run(|| {
             if is_guarded {
-                return lend(share).1;
+                return guard_on_thread(share).1;
             }
             share();
             None
@@ -116,7 +116,7 @@ fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
         for other in others {
             call.wait(|| other.is_finished());
             match other.join() {
-                Ok(fault) => adopt(fault),
+                Ok(fault) => adopt_fault(fault),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -187,7 +187,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
 }
 
 /// The number of processors, queried once: the query reads several system files.
-pub(crate) fn available() -> usize {
+pub(crate) fn available_threads() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }

@@ -21,7 +21,7 @@ fn push_public(rest: &str, into: &mut String) {
 
 /// Returns `text` with all URLs in it without users, passwords, queries and fragments. A URL ends with a space or a quote.
 #[doc(hidden)]
-pub fn without_secrets(text: &str) -> Cow<'_, str> {
+pub fn redact_urls(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
@@ -44,7 +44,7 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
 }
 
 /// As [`without_secrets`], of what is a URL as a whole, or none.
-pub(crate) fn public_part(url: &str) -> Cow<'_, str> {
+pub(crate) fn redact_url(url: &str) -> Cow<'_, str> {
     match url.find("://").filter(|&at| scheme_before(url, at) == Some(0)) {
         Some(at) => {
             let (scheme, rest) = url.split_at(at + "://".len());
@@ -71,9 +71,9 @@ mod tests {
             ("http://u:p@ss@host/a@b", "http://host/a@b"),
             ("/a?b://c", "/a?b://c"),
         ] {
-            assert_eq!(without_secrets(text), shown);
+            assert_eq!(redact_urls(text), shown);
         }
-        assert_eq!(public_part("ftp://u:p@host/a b'c?hush hush"), "ftp://host/a b'c");
-        assert_eq!(public_part("/data/a://u@b?c"), "/data/a://u@b?c");
+        assert_eq!(redact_url("ftp://u:p@host/a b'c?hush hush"), "ftp://host/a b'c");
+        assert_eq!(redact_url("/data/a://u@b?c"), "/data/a://u@b?c");
     }
 }

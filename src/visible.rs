@@ -22,19 +22,19 @@ pub fn is_hidden(c: char) -> bool {
 
 /// Returns `text` on one line, with escapes such as `\n` and `\u{1b}` for hidden characters.
 #[doc(hidden)]
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_hidden(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, into| into.extend(c.escape_default()))
 }
 
 /// As [`visible`], but keeps line breaks.
 #[doc(hidden)]
-pub fn visible_lines(text: &str) -> Cow<'_, str> {
+pub fn escape_hidden_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && is_hidden(c), |c, into| into.extend(c.escape_default()))
 }
 
 /// Escapes hidden characters in JSON text as `\u` and four digits; parses to the same values.
 #[doc(hidden)]
-pub fn visible_json(text: &str) -> Cow<'_, str> {
+pub fn escape_hidden_json(text: &str) -> Cow<'_, str> {
     let escape = |c: char, into: &mut String| {
         // Writing to a string does not fail.
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -62,24 +62,24 @@ mod tests {
 
     #[test]
     fn what_commands_or_hides_is_shown() {
-        let shown = visible(HOSTILE);
+        let shown = escape_hidden(HOSTILE);
         assert_eq!(shown, r"a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}");
         assert!(!shown.contains(is_hidden));
-        assert_eq!(visible_lines("one\ntwo\r\u{85}"), "one\ntwo\\r\\u{85}");
+        assert_eq!(escape_hidden_lines("one\ntwo\r\u{85}"), "one\ntwo\\r\\u{85}");
     }
 
     #[test]
     fn words_and_emoji_stay_as_they_are() {
         for text in ["", "plain", "żółć", "日本語", "می\u{200c}خواهم", "👩\u{200d}🚀", "1\u{a0}000", "עברית"]
         {
-            assert!(matches!(visible(text), Cow::Borrowed(same) if same == text), "{text}");
+            assert!(matches!(escape_hidden(text), Cow::Borrowed(same) if same == text), "{text}");
         }
     }
 
     #[test]
     fn json_means_the_same() {
         let json = serde_json::json!({ HOSTILE: [HOSTILE] });
-        let shown = visible_json(&json.to_string()).into_owned();
+        let shown = escape_hidden_json(&json.to_string()).into_owned();
         assert!(!shown.contains(is_hidden), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
     }

@@ -20,17 +20,17 @@ thread_local! {
     /// Whether this thread must not wait.
     static MUST_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
     /// What it would have waited for.
-    static MISSED: RefCell<Option<Missed>> = const { RefCell::new(None) };
+    static MISSED: RefCell<Option<DeferredWait>> = const { RefCell::new(None) };
     /// The call that this thread works for, if several do.
-    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+    static CALL: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
 }
 
 // ---- calls that must not wait ----
 
 /// A wait that [`without_waiting`] has put off.
-pub struct Missed(Box<dyn FnOnce() -> Result<()> + Send>);
+pub struct DeferredWait(Box<dyn FnOnce() -> Result<()> + Send>);
 
-impl Missed {
+impl DeferredWait {
     /// Waits.
     ///
     /// # Errors
@@ -41,18 +41,18 @@ impl Missed {
 }
 
 /// From now on, calls may have to wait.
-pub(crate) fn allow() {
+pub(crate) fn enable_waits() {
     MAY_WAIT.store(true, Ordering::Relaxed);
 }
 
 /// Whether any call may have to wait: whether an object in a store was opened.
-pub fn may_wait() -> bool {
+pub fn may_block() -> bool {
     MAY_WAIT.load(Ordering::Relaxed)
 }
 
 /// Runs `work`, which fails where it would have to wait. Then what it would have waited for is returned as well: `work` has to be
 /// run again after that.
-pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, Option<Missed>) {
+pub fn try_without_blocking<T>(work: impl FnOnce() -> T) -> (T, Option<DeferredWait>) {
     /// Sets the flag back, also after a panic.
     struct Before(bool);
 
@@ -72,16 +72,16 @@ pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, Option<Missed>) {
 ///
 /// # Errors
 /// `Busy`: `wait` was put off.
-pub(crate) fn check_allowed(wait: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+pub(crate) fn check_may_block(wait: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     if !MUST_NOT_WAIT.get() {
         return Ok(());
     }
-    MISSED.set(Some(Missed(Box::new(wait))));
+    MISSED.set(Some(DeferredWait(Box::new(wait))));
     Err(Error::new(ErrorKind::Busy, "the bytes are not here yet"))
 }
 
 /// Whether this thread must not wait.
-pub(crate) fn must_not_wait() -> bool {
+pub(crate) fn is_nonblocking() -> bool {
     MUST_NOT_WAIT.get()
 }
 
@@ -89,28 +89,28 @@ pub(crate) fn must_not_wait() -> bool {
 
 /// A call that several threads work for: what ends the wait of one ends those of all.
 #[derive(Clone, Default)]
-pub struct Call(Arc<AtomicBool>);
+pub struct CancelToken(Arc<AtomicBool>);
 
 /// Has waits ask `hook` whether a signal has come that ends what this thread does. Set once in a process.
-pub fn end_waits_if(hook: fn() -> bool) {
+pub fn set_interrupt_hook(hook: fn() -> bool) {
     HOOK.get_or_init(|| hook);
 }
 
-impl Call {
+impl CancelToken {
     /// The call that this thread works for.
-    pub fn current() -> Call {
+    pub fn current() -> CancelToken {
         CALL.with_borrow(|call| call.clone()).unwrap_or_default()
     }
 
     /// A flag that ends its waits once it is set, for example by a handler of signals.
-    pub fn end_flag(&self) -> Arc<AtomicBool> {
+    pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
 
     /// Works for it.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Sets the call back, also after a panic.
-        struct Before(Option<Call>);
+        struct Before(Option<CancelToken>);
 
         impl Drop for Before {
             fn drop(&mut self) {
@@ -124,8 +124,8 @@ impl Call {
 
     /// Waits until `is_done`; asks now and then whether to end the waits of the threads that have to do it.
     pub fn wait(&self, mut is_done: impl FnMut() -> bool) {
-        while HOOK.get().is_some() && may_wait() && !is_done() {
-            if self.run(check).is_err() {
+        while HOOK.get().is_some() && may_block() && !is_done() {
+            if self.run(check_interrupt).is_err() {
                 return;
             }
             std::thread::park_timeout(Duration::from_millis(1));
@@ -137,7 +137,7 @@ impl Call {
 ///
 /// # Errors
 /// `Io` (`EINTR`).
-pub fn check() -> Result<()> {
+pub fn check_interrupt() -> Result<()> {
     let call = CALL.with_borrow(|call| call.clone());
     let is_over = call.as_ref().is_some_and(|call| call.0.load(Ordering::Relaxed));
     if !is_over && !HOOK.get().is_some_and(|hook| hook()) {

@@ -22,7 +22,7 @@ use arrow_data::ArrayData;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    Builder, Bytes, Compression, Dataset, Format, Function, Open, Predicate, Result, Value, WriteOptions, col, open,
+    DatasetBuilder, Bytes, Compression, Dataset, Format, AggregateFunction, OpenOptions, Predicate, Result, Value, WriteOptions, col, open,
     read_stream, write_to,
 };
 
@@ -132,7 +132,7 @@ fn part() -> (usize, usize) {
 /// Asks everything there is to ask; what the answers are does not matter here.
 fn exercise(bytes: &[u8]) -> bool {
     let _ = read_stream(bytes).map(|stream| stream.map_while(Result::ok).count());
-    let Ok(dataset) = Open::new().bytes(Bytes::from(bytes.to_vec())) else { return false };
+    let Ok(dataset) = OpenOptions::new().bytes(Bytes::from(bytes.to_vec())) else { return false };
     let _ = dataset.to_string();
     let _ = dataset.messages().map(|messages| messages.iter().map(|m| m.to_json().to_string().len()).sum::<usize>());
     let valid = dataset.validate(|_, _| ()).is_ok();
@@ -165,15 +165,15 @@ const COPIES: &[Copying] = &[
     ("filter", |dataset| dataset.filter(&col("x").is_null())),
     ("filter not", |dataset| dataset.filter(&!col("x").is_null())),
     ("sort", |dataset| dataset.sort(&[("x", true)])),
-    ("order", |dataset| dataset.row_order(&[("x", true)]).map(|_| dataset.clone())),
+    ("order", |dataset| dataset.sort_indices(&[("x", true)]).map(|_| dataset.clone())),
     ("matching", |dataset| dataset.matching_rows(&col("x").is_null()).map(|_| dataset.clone())),
-    ("every second", |dataset| dataset.every(0..dataset.len()?, 2)),
-    ("backwards", |dataset| dataset.every(0..dataset.len()?, -1)),
+    ("every second", |dataset| dataset.slice_with_step(0..dataset.len()?, 2)),
+    ("backwards", |dataset| dataset.slice_with_step(0..dataset.len()?, -1)),
     ("shuffle", |dataset| dataset.shuffle(7)),
     ("collect", Dataset::collect),
     ("collect twice", |dataset| Dataset::concat(&[dataset.clone(), dataset.clone()])?.collect()),
     ("append", |dataset| {
-        let mut builder = Builder::new(dataset.schema().clone())?;
+        let mut builder = DatasetBuilder::new(dataset.schema().clone())?;
         builder.append_dataset(dataset)?;
         builder.finish()
     }),
@@ -186,7 +186,7 @@ fn copy_rows(campaign: &Campaign, name: &str, batches: Vec<RecordBatch>) {
     write_to(&Dataset::try_from(batches).unwrap(), &mut bytes, &stream).unwrap();
     for (question, copy) in COPIES {
         campaign.ask(name, &|| (*question).into(), &|| {
-            let dataset = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+            let dataset = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
             copy(&dataset).and_then(|found| found.to_record_batches().next().transpose()).is_ok()
         });
     }
@@ -247,7 +247,7 @@ fn places() -> Option<usize> {
 
 /// The bytes that say what the others are: prefix and metadata of every message, and the footer to the last byte.
 fn metadata(seed: &[u8]) -> Vec<Range<usize>> {
-    let messages = Open::new().bytes(Bytes::from(seed.to_vec())).and_then(|dataset| dataset.messages()).unwrap();
+    let messages = OpenOptions::new().bytes(Bytes::from(seed.to_vec())).and_then(|dataset| dataset.messages()).unwrap();
     let mut ranges: Vec<_> = messages.iter().map(|m| m.offset as usize..m.body_offset as usize).collect();
     if seed.ends_with(b"ARROW1") {
         let tail = seed.len() - 10;
@@ -360,17 +360,17 @@ fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
     let questions: [Copying; 12] = [
         ("collect", Dataset::collect),
         ("collect no columns", |dataset| dataset.select::<&str>(&[])?.collect()),
-        ("block", |dataset| dataset.block(0).map(|_| dataset.clone())),
-        ("block of no columns", |dataset| dataset.select::<&str>(&[])?.block(8).map(|_| dataset.clone())),
-        ("rows", |dataset| dataset.aggregate::<&str>(&[]).rows("rows").finish()),
-        ("last", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Last).finish()),
-        ("count", |dataset| dataset.aggregate::<&str>(&[]).column("x", Function::Count).finish()),
-        ("group", |dataset| dataset.aggregate(&["x"]).rows("rows").finish()),
+        ("block", |dataset| dataset.to_column_major(0).map(|_| dataset.clone())),
+        ("block of no columns", |dataset| dataset.select::<&str>(&[])?.to_column_major(8).map(|_| dataset.clone())),
+        ("rows", |dataset| dataset.aggregate::<&str>(&[]).count_rows("rows").finish()),
+        ("last", |dataset| dataset.aggregate::<&str>(&[]).column("x", AggregateFunction::Last).finish()),
+        ("count", |dataset| dataset.aggregate::<&str>(&[]).column("x", AggregateFunction::Count).finish()),
+        ("group", |dataset| dataset.aggregate(&["x"]).count_rows("rows").finish()),
         ("filter", |dataset| dataset.filter(&col("x").is_null())),
-        ("count of found", |dataset| dataset.aggregate::<&str>(&[]).filter(col("x").is_null()).rows("rows").finish()),
+        ("count of found", |dataset| dataset.aggregate::<&str>(&[]).filter(col("x").is_null()).count_rows("rows").finish()),
         ("unique", |dataset| dataset.unique(&["x"])),
         ("append", |dataset| {
-            let mut builder = Builder::new(dataset.schema().clone())?;
+            let mut builder = DatasetBuilder::new(dataset.schema().clone())?;
             builder.append_dataset(dataset)?;
             builder.finish()
         }),
@@ -380,13 +380,13 @@ fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
         let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
         (0..2).for_each(|_| stream.write(&batch).unwrap());
         let bytes = stream.into_inner().unwrap();
-        let opened = || Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+        let opened = || OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
         for (question, ask) in questions {
             campaign.ask(name, &|| question.into(), &|| ask(&opened()).is_ok());
         }
         let read = || read_stream(&bytes[..]).and_then(|stream| stream.read_all()).is_ok();
         campaign.ask(name, &|| "read_all".into(), &read);
-        let counted = opened().aggregate::<&str>(&[]).rows("rows").finish().unwrap();
+        let counted = opened().aggregate::<&str>(&[]).count_rows("rows").finish().unwrap();
         assert_eq!(counted.row(0).unwrap().get(0).unwrap().to_string(), (2 * rows).to_string());
     }
 }
@@ -436,7 +436,7 @@ fn dictionaries_of_values_without_bytes_are_copied_or_refused() {
             copy_rows(&campaign, name, batches.clone());
             let rows = Dataset::try_from(batches).unwrap();
             let groups = if name == "nulls" { 1 } else { 2 };
-            assert_eq!(rows.aggregate(&["x"]).rows("rows").finish().unwrap().len().unwrap(), groups);
+            assert_eq!(rows.aggregate(&["x"]).count_rows("rows").finish().unwrap().len().unwrap(), groups);
             assert_eq!(rows.unique(&["x"]).unwrap().len().unwrap(), groups);
             assert_eq!(rows.column("x").unwrap().n_unique().unwrap(), groups);
             let _ = rows.filter(&col("x").eq(Value::Bytes(b""))).map(|found| found.len());
@@ -515,8 +515,8 @@ fn views_that_share_items_go_on_sharing_them() {
 fn a_cut_file_opens_in_part() {
     let whole = written(Format::File, None);
     let cut = Bytes::from(whole[..whole.len() - 100].to_vec());
-    assert!(Open::new().bytes(cut.clone()).is_err());
-    assert_eq!(Open::new().partial(true).bytes(cut).unwrap().len().unwrap(), 100);
+    assert!(OpenOptions::new().bytes(cut.clone()).is_err());
+    assert_eq!(OpenOptions::new().partial(true).bytes(cut).unwrap().len().unwrap(), 100);
 }
 
 #[test]
@@ -526,19 +526,19 @@ fn zeros_are_no_end_of_a_stream() {
     bytes.truncate(end);
     bytes.resize(end + 4096, 0);
     let bytes = Bytes::from(bytes);
-    let error = Open::new().bytes(bytes.clone()).unwrap().len().unwrap_err();
+    let error = OpenOptions::new().bytes(bytes.clone()).unwrap().len().unwrap_err();
     assert!(error.to_string().contains("zeros at byte"), "{error}");
-    assert_eq!(Open::new().partial(true).bytes(bytes).unwrap().len().unwrap(), 100);
+    assert_eq!(OpenOptions::new().partial(true).bytes(bytes).unwrap().len().unwrap(), 100);
 }
 
 #[test]
 fn a_cut_stream_opens_in_part() {
     let whole = written(Format::Stream, None);
     let cut = Bytes::from(whole[..whole.len() - 100].to_vec());
-    assert!(Open::new().bytes(cut.clone()).unwrap().len().is_err());
-    let part = Open::new().partial(true).bytes(cut).unwrap();
+    assert!(OpenOptions::new().bytes(cut.clone()).unwrap().len().is_err());
+    let part = OpenOptions::new().partial(true).bytes(cut).unwrap();
     assert_eq!(part.len().unwrap(), 50);
-    assert!(part.left().unwrap()[0].starts_with("valid up to batch 1, row 50: truncated"));
+    assert!(part.skipped_tails().unwrap()[0].starts_with("valid up to batch 1, row 50: truncated"));
 }
 
 /// Makes the partition `place` of `rows` rows in a file of 500 bytes.

@@ -11,7 +11,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrowwood::{Bytes, Open, Value, open, read_stream};
+use arrowwood::{Bytes, OpenOptions, Value, open, read_stream};
 
 fn batch() -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
@@ -60,7 +60,7 @@ fn files_and_directories_are_opened_and_read() {
 
 #[test]
 fn streams_are_opened_and_read() {
-    let opened = Open::new().bytes(Bytes::from(stream())).unwrap();
+    let opened = OpenOptions::new().bytes(Bytes::from(stream())).unwrap();
     assert_eq!(opened.len().unwrap(), 1000);
     let batches: Vec<_> = read_stream(&stream()[..]).unwrap().collect::<Result<_, _>>().unwrap();
     assert_eq!(batches, [batch()]);
@@ -68,7 +68,7 @@ fn streams_are_opened_and_read() {
 
 #[test]
 fn arrays_go_out_by_the_c_data_interface() {
-    let opened = Open::new().bytes(Bytes::from(stream())).unwrap();
+    let opened = OpenOptions::new().bytes(Bytes::from(stream())).unwrap();
     let column = opened.select(&["number"]).unwrap().export_stream().unwrap();
     let batches = ArrowArrayStreamReader::try_new(column).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
     assert_eq!(batches.len(), 1);

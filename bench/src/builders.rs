@@ -15,21 +15,21 @@ use std::sync::Arc;
 
 use arrow_array::builder::Int64Builder;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::{Builder, Bytes, Dataset, GrowableBuffer, Value};
+use arrowwood::{DatasetBuilder, Bytes, Dataset, GrowableBuffer, Value};
 
 use crate::table::{Table, median};
-use crate::{Pages, processor_seconds};
+use crate::{AnonymousPages, processor_seconds};
 
 const COUNT: usize = 512 << 17;
 const PIECE: usize = 8192;
 
 /// Seconds it took, and the column.
-type Built = (f64, Int64Array);
+type TimedArray = (f64, Int64Array);
 
 /// A name and what to do.
-type Way = (&'static str, fn() -> Twice);
+type BuildMethod = (&'static str, fn() -> TimePair);
 
-const WAYS: [Way; 12] = [
+const WAYS: [BuildMethod; 12] = [
     ("Vec::push", || twice(vec_push)),
     ("arrow-rs append_value", || twice(arrow_push)),
     ("arrowwood push", || twice(our_push)),
@@ -45,7 +45,7 @@ const WAYS: [Way; 12] = [
 ];
 
 /// Seconds for the first time and again.
-type Twice = (f64, f64);
+type TimePair = (f64, f64);
 
 /// What both programs do; `allocator` is the one this was built with.
 ///
@@ -56,7 +56,7 @@ pub fn main(allocator: &str) {
         && one == "--one"
     {
         let (_, way) = WAYS.iter().find(|(way, _)| way == name).expect("one of the ways");
-        drop(Pages::new(12 * COUNT, true).filled());
+        drop(AnonymousPages::new(12 * COUNT, true).filled());
         let (first, again) = way();
         return println!("{first} {again}");
     }
@@ -87,7 +87,7 @@ fn run(allocator: &str, rounds: usize) -> Table {
     table(&programs, times)
 }
 
-fn measured(program: &Path, way: &str) -> Twice {
+fn measured(program: &Path, way: &str) -> TimePair {
     let output = Command::new(program).args(["--one", way]).stderr(Stdio::inherit()).output().expect("a measurement");
     assert!(output.status.success(), "{way} failed");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -126,7 +126,7 @@ fn table(programs: &[(&str, PathBuf)], mut times: Vec<Vec<[Vec<f64>; 2]>>) -> Ta
 
 // ---- the ways ----
 
-fn twice(build: fn() -> Built) -> Twice {
+fn twice(build: fn() -> TimedArray) -> TimePair {
     twice_with(|| {
         let (seconds, array) = build();
         (seconds, array.values().iter().sum())
@@ -134,7 +134,7 @@ fn twice(build: fn() -> Built) -> Twice {
 }
 
 /// `build` returns seconds and the sum of what it has built, which is gone by then.
-fn twice_with(build: impl Fn() -> (f64, i64)) -> Twice {
+fn twice_with(build: impl Fn() -> (f64, i64)) -> TimePair {
     let times = [(); 2].map(|()| {
         let (seconds, sum) = build();
         assert!(sum == pushed() || sum == copied(), "a wrong sum: {sum}");
@@ -167,7 +167,7 @@ fn count() -> i64 {
     std::hint::black_box(COUNT as i64)
 }
 
-fn vec_push() -> Built {
+fn vec_push() -> TimedArray {
     timed(|| {
         let mut values = Vec::new();
         for number in 0..count() {
@@ -177,7 +177,7 @@ fn vec_push() -> Built {
     })
 }
 
-fn vec_extend() -> Built {
+fn vec_extend() -> TimedArray {
     let piece = piece();
     timed(|| {
         let mut values = Vec::new();
@@ -188,7 +188,7 @@ fn vec_extend() -> Built {
     })
 }
 
-fn arrow_push() -> Built {
+fn arrow_push() -> TimedArray {
     timed(|| {
         let mut builder = Int64Builder::new();
         for number in 0..count() {
@@ -198,7 +198,7 @@ fn arrow_push() -> Built {
     })
 }
 
-fn arrow_extend() -> Built {
+fn arrow_extend() -> TimedArray {
     let piece = piece();
     timed(|| {
         let mut builder = Int64Builder::new();
@@ -209,7 +209,7 @@ fn arrow_extend() -> Built {
     })
 }
 
-fn our_push() -> Built {
+fn our_push() -> TimedArray {
     timed(|| {
         let mut buffer = GrowableBuffer::new();
         for number in 0..count() {
@@ -219,7 +219,7 @@ fn our_push() -> Built {
     })
 }
 
-fn our_extend() -> Built {
+fn our_extend() -> TimedArray {
     let bytes: Vec<u8> = piece().iter().flat_map(|value| value.to_le_bytes()).collect();
     timed(|| {
         let mut buffer = GrowableBuffer::new();
@@ -241,7 +241,7 @@ fn batches() -> (f64, i64) {
     let column: ArrayRef = Arc::new(Int64Array::from(piece()));
     let batch = RecordBatch::try_from_iter([("value", column)]).expect("a batch");
     let (seconds, dataset): (f64, Dataset) = timed(|| {
-        let mut builder = Builder::new(batch.schema()).expect("a builder");
+        let mut builder = DatasetBuilder::new(batch.schema()).expect("a builder");
         for _ in 0..COUNT / PIECE {
             builder.append(&batch).expect("appended");
         }
@@ -256,9 +256,9 @@ fn batches() -> (f64, i64) {
 // ---- the limits: the number is known, and nothing grows ----
 
 /// `fill` over fresh memory, then again over the same.
-fn limit(huge: bool, fill: fn(&mut [i64])) -> Twice {
+fn limit(huge: bool, fill: fn(&mut [i64])) -> TimePair {
     let (first, mut pages) = timed(|| {
-        let mut pages = Pages::new(8 * COUNT, huge);
+        let mut pages = AnonymousPages::new(8 * COUNT, huge);
         fill(pages.numbers());
         pages
     });

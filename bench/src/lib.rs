@@ -15,21 +15,21 @@ pub mod table;
 
 /// A file mapped, without anything around it.
 #[derive(Debug)]
-pub struct Map {
+pub struct BareMapping {
     base: *mut libc::c_void,
     len: usize,
 }
 
-impl Map {
+impl BareMapping {
     /// open, fstat, mmap, close.
-    pub fn new(path: &Path) -> Map {
+    pub fn new(path: &Path) -> BareMapping {
         let file = File::open(path).expect("a file");
         let len = file.metadata().expect("its size").len() as usize;
         // SAFETY: a null hint lets the kernel choose an unused range.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(base, libc::MAP_FAILED);
-        Map { base, len }
+        BareMapping { base, len }
     }
 
     /// The file's bytes.
@@ -49,7 +49,7 @@ impl Map {
     }
 }
 
-impl Drop for Map {
+impl Drop for BareMapping {
     fn drop(&mut self) {
         // SAFETY: the range of `new`, not used after.
         unsafe { libc::munmap(self.base, self.len) };
@@ -58,7 +58,7 @@ impl Drop for Map {
 
 /// Fresh memory of no file, nothing around it.
 #[derive(Debug)]
-pub struct Pages {
+pub struct AnonymousPages {
     base: *mut libc::c_void,
     /// The bytes wanted; as much as a huge page more is mapped.
     len: usize,
@@ -68,9 +68,9 @@ pub struct Pages {
 
 const HUGE_PAGE: usize = 2 << 20;
 
-impl Pages {
+impl AnonymousPages {
     /// `len` bytes, not touched yet, in huge pages or in small ones.
-    pub fn new(len: usize, huge: bool) -> Pages {
+    pub fn new(len: usize, huge: bool) -> AnonymousPages {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a null hint lets the kernel choose an unused range.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len + HUGE_PAGE, protection, flags, -1, 0) };
@@ -83,7 +83,7 @@ impl Pages {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = huge;
-        Pages { base, len, skip: base.align_offset(HUGE_PAGE) }
+        AnonymousPages { base, len, skip: base.align_offset(HUGE_PAGE) }
     }
 
     /// The memory as numbers.
@@ -95,13 +95,13 @@ impl Pages {
     }
 
     /// The same, touched.
-    pub fn filled(mut self) -> Pages {
+    pub fn filled(mut self) -> AnonymousPages {
         self.numbers().fill(1);
         self
     }
 }
 
-impl Drop for Pages {
+impl Drop for AnonymousPages {
     fn drop(&mut self) {
         // SAFETY: the range of `new`, not used after.
         unsafe { libc::munmap(self.base, self.len + HUGE_PAGE) };
@@ -118,7 +118,7 @@ pub fn processor_seconds() -> f64 {
 
 /// The sum of `count` float64 from byte `offset` of a file on, through a fresh mapping.
 pub fn bare_sum(path: &Path, offset: usize, count: usize, threads: usize) -> f64 {
-    let map = Map::new(path);
+    let map = BareMapping::new(path);
     add_up_on(threads, &map.bytes()[offset..offset + 8 * count])
 }
 

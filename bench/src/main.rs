@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrowwood::{Value, open};
-use arrowwood_bench::{Map, add_up_on, bare_sum};
+use arrowwood_bench::{BareMapping, add_up_on, bare_sum};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,9 +24,9 @@ fn main() {
         "open, schema and row count known",
         "empty open + fstat + mmap + munmap",
         || count_rows(path),
-        || drop(Map::new(path)),
+        || drop(BareMapping::new(path)),
     );
-    compare("open + first row", "empty open + fstat + mmap + munmap", || first_row(path), || drop(Map::new(path)));
+    compare("open + first row", "empty open + fstat + mmap + munmap", || first_row(path), || drop(BareMapping::new(path)));
     let (offset, count) = place_of(path, column);
     let (ours, bare) = (sum(path, column), bare_sum(path, offset, count, 2));
     assert!((ours - bare).abs() <= 1e-9 * bare.abs(), "the sums differ: {ours} and {bare}");
@@ -37,7 +37,7 @@ fn main() {
         || ignore(bare_sum(path, offset, count, 2)),
     );
     let dataset = open(path).expect("an Arrow file");
-    let (values, mapped) = (dataset.column(column).expect("the column"), Map::new(path));
+    let (values, mapped) = (dataset.column(column).expect("the column"), BareMapping::new(path));
     compare(
         "sum again",
         "bare sum again",

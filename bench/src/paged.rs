@@ -70,7 +70,7 @@ const BITS: usize = 20;
 
 /// A list of pages.
 #[derive(Debug)]
-pub struct Paged {
+pub struct PagedMemory {
     pages: Vec<*mut u8>,
     /// Where the page that was read last begins and ends, and what to add to an offset to get its address.
     hot: Cell<(usize, usize)>,
@@ -86,16 +86,16 @@ const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(PAG
     Err(_) => unreachable!(),
 };
 
-impl Default for Paged {
-    fn default() -> Paged {
-        Paged::new()
+impl Default for PagedMemory {
+    fn default() -> PagedMemory {
+        PagedMemory::new()
     }
 }
 
-impl Paged {
+impl PagedMemory {
     /// No pages yet.
-    pub fn new() -> Paged {
-        Paged {
+    pub fn new() -> PagedMemory {
+        PagedMemory {
             pages: Vec::new(),
             hot: Cell::new((1, 0)),
             hot_base: Cell::new(std::ptr::null()),
@@ -149,7 +149,7 @@ impl Paged {
     }
 }
 
-impl Memory for Paged {
+impl Memory for PagedMemory {
     #[inline]
     fn get<T: Number>(&self, offset: usize) -> T {
         let (low, high) = self.hot.get();
@@ -183,7 +183,7 @@ impl Memory for Paged {
     }
 }
 
-impl Drop for Paged {
+impl Drop for PagedMemory {
     fn drop(&mut self) {
         for page in &self.pages {
             // SAFETY: from `alloc_zeroed` with this layout, not used after.
@@ -194,12 +194,12 @@ impl Drop for Paged {
 
 /// One piece, which is made larger by copying.
 #[derive(Debug, Default)]
-pub struct Whole {
+pub struct ContiguousMemory {
     bytes: Vec<u8>,
     end: usize,
 }
 
-impl Memory for Whole {
+impl Memory for ContiguousMemory {
     #[inline]
     fn get<T: Number>(&self, offset: usize) -> T {
         assert!(offset + T::WIDTH <= self.bytes.len());
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn values_across_pages_come_back() {
         for lead in 0..9 {
-            let mut memory = Paged::new();
+            let mut memory = PagedMemory::new();
             memory.rewind();
             (0..lead).for_each(|_| memory.put(7u8));
             let count = 3 * PAGE / 8;
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn strings_are_the_same_in_both() {
-        let (mut paged, mut whole) = (Paged::new(), Whole::default());
+        let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
         paged.rewind();
         whole.rewind();
         for i in 0..200_000usize {

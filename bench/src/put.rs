@@ -17,7 +17,7 @@ const FRAME: usize = 16 << 10;
 const WINDOW: u32 = (1 << 31) - 1;
 
 /// A call to which record batches are sent without waiting for their answers.
-pub struct Put {
+pub struct PutStream {
     stream: TcpStream,
     encoder: StreamEncoder,
     /// Messages to be sent.
@@ -29,19 +29,19 @@ pub struct Put {
     answers: Vec<u8>,
 }
 
-impl Put {
+impl PutStream {
     /// Begins a call for the table and parameters in `command`, with rows like those of `like`.
     ///
     /// # Panics
     /// If that fails, as all methods do.
-    pub fn begin(address: &str, command: &str, like: &Dataset) -> Put {
+    pub fn begin(address: &str, command: &str, like: &Dataset) -> PutStream {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("a socket");
         let encoder = StreamEncoder::new(like.schema().clone()).expect("a schema");
         let descriptor = [&[1 << 3, 2][..], &field(2, command.as_bytes())].concat();
         let first = [field(1, &descriptor), field(2, &encoder.schema_message().metadata)].concat();
         let windows = [65_535; 2];
-        let mut put = Put { stream, encoder, ready: Vec::new(), windows, received: Vec::new(), answers: Vec::new() };
+        let mut put = PutStream { stream, encoder, ready: Vec::new(), windows, received: Vec::new(), answers: Vec::new() };
         // Any number of answers may be sent.
         let settings = [&[0, 4][..], &WINDOW.to_be_bytes()].concat();
         let more = (WINDOW - 65_535).to_be_bytes();

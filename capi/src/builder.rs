@@ -2,68 +2,68 @@
 
 use std::sync::Arc;
 
-use arrowwood::Builder;
+use arrowwood::DatasetBuilder;
 
-use crate::columns::{CColumn, batch_of};
+use crate::columns::{CColumn, build_batch};
 use crate::dataset::CDataset;
-use crate::error::argument;
-use crate::exclusive::Exclusive;
+use crate::error::invalid_argument;
+use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
-use crate::open::schema_of;
+use crate::open::import_schema;
 use crate::value::with_row;
 
 /// `arrowwood_builder`. Calls of several threads wait for each other.
-pub struct CBuilder(Exclusive<Builder>);
+pub struct CBuilder(CheckedMutex<DatasetBuilder>);
 
 impl Opaque for CBuilder {
     const NAME: &'static str = "arrowwood_builder";
     const TAG: u64 = u64::from_le_bytes(*b"aw_build");
 
-    fn is_used_here(&self) -> bool {
-        self.0.is_used_here()
+    fn is_locked_by_this_thread(&self) -> bool {
+        self.0.is_locked_by_this_thread()
     }
 }
 
 export! {
     /// Makes a builder of no rows.
     fn arrowwood_builder_new(schema: SchemaIn, builder: HandleOut<CBuilder>) {
-        let made = Builder::new(Arc::new(schema_of(schema)?))?;
-        builder.put(CBuilder(Exclusive::new(made, "builder", "make another one")));
+        let made = DatasetBuilder::new(Arc::new(import_schema(schema)?))?;
+        builder.put(CBuilder(CheckedMutex::new(made, "builder", "make another one")));
         Ok(())
     }
 
     /// Appends one array of rows.
-    fn arrowwood_builder_append(builder: Ref<CBuilder>, array: ArrayIn, schema: SchemaIn) {
+    fn arrowwood_builder_append(builder: HandleRef<CBuilder>, array: ArrayIn, schema: SchemaIn) {
         let rows = array.import(schema)?;
         builder.0.lock()?.append_dataset(&rows)
     }
 
     /// Appends all rows of a dataset.
-    fn arrowwood_builder_append_dataset(builder: Ref<CBuilder>, dataset: Ref<CDataset>) {
+    fn arrowwood_builder_append_dataset(builder: HandleRef<CBuilder>, dataset: HandleRef<CDataset>) {
         builder.0.lock()?.append_dataset(dataset)
     }
 
     /// Appends one row.
-    fn arrowwood_builder_append_row(builder: Ref<CBuilder>, values[count]: Many<CValueIn>) {
+    fn arrowwood_builder_append_row(builder: HandleRef<CBuilder>, values[count]: InArray<CValueIn>) {
         with_row(values, |row| builder.0.lock()?.append_row(row))
     }
 
     /// Appends columns of C values.
-    fn arrowwood_builder_append_columns(builder: Ref<CBuilder>, rows: u64, columns[count]: Many<CColumn>) {
+    fn arrowwood_builder_append_columns(builder: HandleRef<CBuilder>, rows: u64, columns[count]: InArray<CColumn>) {
         let mut builder = builder.0.lock()?;
-        let batch = batch_of(builder.schema(), rows, columns)?;
+        let batch = build_batch(builder.schema(), rows, columns)?;
         builder.append(&batch)
     }
 
     /// The number of rows.
-    fn arrowwood_builder_rows(builder: Ref<CBuilder>, rows: Out<u64>) {
+    fn arrowwood_builder_rows(builder: HandleRef<CBuilder>, rows: OutPtr<u64>) {
         rows.put(builder.0.lock()?.rows());
         Ok(())
     }
 
     /// The rows as a dataset; frees the builder, also when that fails.
-    fn arrowwood_builder_finish(builder: Owned<CBuilder>, dataset: HandleOut<CDataset>) {
-        let missing = || argument("arrowwood_builder_finish: 'builder' is NULL");
+    fn arrowwood_builder_finish(builder: OwnedHandle<CBuilder>, dataset: HandleOut<CDataset>) {
+        let missing = || invalid_argument("arrowwood_builder_finish: 'builder' is NULL");
         let builder = builder.take("builder")?.ok_or_else(missing)?.0.into_inner()?;
         dataset.put(CDataset::new(builder.finish()?));
         Ok(())
@@ -72,7 +72,7 @@ export! {
 
 export_infallible! {
     /// Frees the builder and its rows.
-    fn arrowwood_builder_free(builder: Owned<CBuilder>) {
+    fn arrowwood_builder_free(builder: OwnedHandle<CBuilder>) {
         builder.free();
     }
 }

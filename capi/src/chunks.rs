@@ -3,11 +3,11 @@
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
-use arrowwood::layout::{Role, layout};
-use arrowwood::{Column, Export, PlainChunk, Result};
+use arrowwood::layout::{BufferRole, layout};
+use arrowwood::{Column, ExportOptions, FixedWidthChunk, Result};
 
 use crate::dataset::CDataset;
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 
 /// `arrowwood_buffer`: an address, 0 for none, and a size in bytes.
@@ -55,12 +55,12 @@ const _: () = {
 /// `arrowwood_chunks`: keeps a table and the memory that it points to.
 pub struct CChunks {
     table: Box<[CChunk]>,
-    _parts: Parts,
-    _memory: Memory,
+    _parts: ChunkStorage,
+    _memory: BufferOwner,
 }
 
 /// The owner of a table's buffers.
-enum Memory {
+enum BufferOwner {
     Arrays {
         _kept: Vec<ArrayData>,
     },
@@ -77,45 +77,45 @@ impl Opaque for CChunks {
 
 /// The parts of the table that chunks point to.
 #[derive(Default)]
-struct Parts {
+struct ChunkStorage {
     children: Vec<Box<[CChunk]>>,
     variadics: Vec<Box<[CBuffer]>>,
 }
 
 impl CChunks {
-    fn new(column: &Column, export: Export) -> Result<CChunks> {
-        match column.plain_chunks(export)? {
-            Some(values) => Ok(CChunks::of_plain(column, &values)),
-            None => CChunks::of_arrays(column.chunks_with(export)?),
+    fn new(column: &Column, export: ExportOptions) -> Result<CChunks> {
+        match column.fixed_width_chunks(export)? {
+            Some(values) => Ok(CChunks::from_plain(column, &values)),
+            None => CChunks::from_arrays(column.chunks_with(export)?),
         }
     }
 
     /// Numbers without nulls, without making arrays of them.
-    fn of_plain(column: &Column, values: &[PlainChunk<'_>]) -> CChunks {
+    fn from_plain(column: &Column, values: &[FixedWidthChunk<'_>]) -> CChunks {
         let mut first_row = 0;
-        let chunk = |plain: &PlainChunk<'_>| {
+        let chunk = |plain: &FixedWidthChunk<'_>| {
             let values = CBuffer { data: plain.values.as_ptr().expose_provenance(), size: plain.values.len() as u64 };
             let chunk = CChunk { first_row, rows: plain.rows as u64, values, ..CChunk::default() };
             first_row += chunk.rows;
             chunk
         };
         let table = values.iter().map(chunk).collect();
-        CChunks { table, _parts: Parts::default(), _memory: Memory::Column { _kept: column.clone() } }
+        CChunks { table, _parts: ChunkStorage::default(), _memory: BufferOwner::Column { _kept: column.clone() } }
     }
 
-    fn of_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
-        let mut parts = Parts::default();
+    fn from_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
+        let mut parts = ChunkStorage::default();
         let mut first_row = 0;
         let mut table = Vec::with_capacity(arrays.len());
         for array in &arrays {
             table.push(CChunk { first_row, ..parts.chunk(array)? });
             first_row += array.len() as u64;
         }
-        Ok(CChunks { table: table.into(), _parts: parts, _memory: Memory::Arrays { _kept: arrays } })
+        Ok(CChunks { table: table.into(), _parts: parts, _memory: BufferOwner::Arrays { _kept: arrays } })
     }
 }
 
-impl Parts {
+impl ChunkStorage {
     fn chunk(&mut self, array: &ArrayData) -> Result<CChunk> {
         let mut chunk = CChunk { rows: array.len() as u64, ..CChunk::default() };
         if let Some(nulls) = array.nulls() {
@@ -143,7 +143,7 @@ impl Parts {
             RunEndEncoded(..) => chunk.run_offset = array.offset() as u64,
             // Slicing an array slices its children.
             FixedSizeList(..) | Struct(_) | Union(_, UnionMode::Sparse) if array.offset() > 0 => {
-                return Err(argument(format!("a chunk of {} begins inside of its children", array.data_type())));
+                return Err(invalid_argument(format!("a chunk of {} begins inside of its children", array.data_type())));
             }
             _ => {}
         }
@@ -158,17 +158,17 @@ impl Parts {
 
 impl CChunk {
     /// Records a buffer, from the chunk's first row on.
-    fn set(&mut self, role: Role, array: &ArrayData, buffer: &Buffer) -> Result<()> {
+    fn set(&mut self, role: BufferRole, array: &ArrayData, buffer: &Buffer) -> Result<()> {
         let rows = array.offset();
         match role {
-            Role::Bits => (self.values, self.values_bit) = (from(buffer, rows / 8)?, (rows % 8) as u32),
-            Role::Values { width, .. } => self.values = from(buffer, rows * width)?,
-            Role::Views => self.values = from(buffer, rows * 16)?,
-            Role::TypeIds => self.values = from(buffer, rows)?,
-            Role::Offsets { width } | Role::Starts { width } => self.offsets = from(buffer, rows * width)?,
-            Role::Sizes { width } => self.sizes = from(buffer, rows * width)?,
-            Role::Data => self.data = from(buffer, 0)?,
-            Role::Validity => {}
+            BufferRole::Bits => (self.values, self.values_bit) = (from(buffer, rows / 8)?, (rows % 8) as u32),
+            BufferRole::Values { width, .. } => self.values = from(buffer, rows * width)?,
+            BufferRole::Views => self.values = from(buffer, rows * 16)?,
+            BufferRole::TypeIds => self.values = from(buffer, rows)?,
+            BufferRole::Offsets { width } | BufferRole::Starts { width } => self.offsets = from(buffer, rows * width)?,
+            BufferRole::Sizes { width } => self.sizes = from(buffer, rows * width)?,
+            BufferRole::Data => self.data = from(buffer, 0)?,
+            BufferRole::Validity => {}
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     // A chunk without rows has empty buffers, wherever it begins.
     let start = if buffer.is_empty() { 0 } else { start };
     let bytes = buffer.as_slice().get(start..);
-    let bytes = bytes.ok_or_else(|| argument(format!("a buffer of {} bytes has no byte {start}", buffer.len())))?;
+    let bytes = bytes.ok_or_else(|| invalid_argument(format!("a buffer of {} bytes has no byte {start}", buffer.len())))?;
     Ok(CBuffer { data: bytes.as_ptr().expose_provenance(), size: bytes.len() as u64 })
 }
 
@@ -190,7 +190,7 @@ fn address<T>(part: &[T]) -> usize {
 
 export_infallible! {
     /// Frees a table of chunks.
-    fn arrowwood_chunks_free(owner: Owned<CChunks>) {
+    fn arrowwood_chunks_free(owner: OwnedHandle<CChunks>) {
         owner.free();
     }
 }
@@ -198,7 +198,7 @@ export_infallible! {
 export! {
     /// The addresses of all values of a column.
     fn arrowwood_dataset_chunks(
-        dataset: Ref<CDataset>, column: usize, flags: Flags, chunks: Out<*const CChunk>, count: Out<usize>,
+        dataset: HandleRef<CDataset>, column: usize, flags: ExportFlags, chunks: OutPtr<*const CChunk>, count: OutPtr<usize>,
         owner: HandleOut<CChunks>,
     ) {
         let made = CChunks::new(dataset.column(column)?, flags)?;

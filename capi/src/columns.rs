@@ -9,15 +9,15 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use arrowwood::{Error, ErrorKind, Result, guard, type_name};
 
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 
 structs! {
     /// `arrowwood_column`.
     struct CColumn {
-        values: List<u8>,
-        offsets: List<i64>,
-        valid: List<u8>,
+        values: InSlice<u8>,
+        offsets: InSlice<i64>,
+        valid: InSlice<u8>,
     }
 }
 
@@ -32,19 +32,19 @@ const _: () = {
 /// # Errors
 /// `InvalidArgument` for other columns or another number of values, and for text that is not UTF-8, naming column and row;
 /// `Unsupported` for nested types; `FileChanged` if the values are those of a file that was truncated.
-pub fn batch_of(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<RecordBatch> {
+pub fn build_batch(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<RecordBatch> {
     let fields = schema.fields();
     if columns.len() != fields.len() {
         let given = columns.len();
-        return Err(argument(format!(
+        return Err(invalid_argument(format!(
             "'columns': expected {} columns, those of the schema, got {given}",
             fields.len()
         )));
     }
-    let rows = usize::try_from(rows).map_err(|_| argument(format!("'rows': {rows} rows don't fit into memory")))?;
+    let rows = usize::try_from(rows).map_err(|_| invalid_argument(format!("'rows': {rows} rows don't fit into memory")))?;
     let mut arrays = Vec::with_capacity(columns.len());
     for (field, column) in fields.iter().zip(columns) {
-        let array = guard(|| Values::of(column, rows)?.array(field.data_type()));
+        let array = guard(|| RawColumn::try_new(column, rows)?.array(field.data_type()));
         arrays.push(array.map_err(|e| e.context(format_args!("column '{}'", field.name())))?);
     }
     let made =
@@ -55,28 +55,28 @@ pub fn batch_of(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<Recor
 }
 
 fn broken(error: ArrowError) -> Error {
-    argument(error.to_string())
+    invalid_argument(error.to_string())
 }
 
 /// The values of a column, each of which may lie in a mapped file: only inside of a guard.
-struct Values<'a> {
+struct RawColumn<'a> {
     rows: usize,
     bytes: &'a [u8],
     offsets: &'a [i64],
     nulls: Option<NullBuffer>,
 }
 
-impl Values<'_> {
-    fn of(column: &CColumn, rows: usize) -> Result<Values<'_>> {
-        let valid = column.valid.given("valid")?;
+impl RawColumn<'_> {
+    fn try_new(column: &CColumn, rows: usize) -> Result<RawColumn<'_>> {
+        let valid = column.valid.to_rust("valid")?;
         if !valid.is_empty() && valid.len() != rows {
-            return Err(argument(format!("valid_count: expected {rows}, a byte for each row, got {}", valid.len())));
+            return Err(invalid_argument(format!("valid_count: expected {rows}, a byte for each row, got {}", valid.len())));
         }
         let nulls = BooleanBuffer::collect_bool(valid.len(), |row| valid[row] != 0);
-        Ok(Values {
+        Ok(RawColumn {
             rows,
-            bytes: column.values.given("values")?,
-            offsets: column.offsets.given("offsets")?,
+            bytes: column.values.to_rust("values")?,
+            offsets: column.offsets.to_rust("offsets")?,
             nulls: Some(NullBuffer::new(nulls)).filter(|nulls| nulls.null_count() > 0),
         })
     }
@@ -89,7 +89,7 @@ impl Values<'_> {
             Binary | LargeBinary | BinaryView => return self.binary(),
             _ if !self.offsets.is_empty() => {
                 let name = type_name(data_type);
-                return Err(argument(format!("offsets are those of text and bytes; values of {name} have none")));
+                return Err(invalid_argument(format!("offsets are those of text and bytes; values of {name} have none")));
             }
             _ => (),
         }
@@ -117,7 +117,7 @@ impl Values<'_> {
             return Ok(());
         }
         let (rows, got) = (self.rows, self.bytes.len());
-        Err(argument(format!("size: expected {width} bytes for each of {rows} rows, got {got} bytes")))
+        Err(invalid_argument(format!("size: expected {width} bytes for each of {rows} rows, got {got} bytes")))
     }
 
     fn fixed(self, data_type: &DataType, width: usize) -> Result<ArrayRef> {
@@ -130,7 +130,7 @@ impl Values<'_> {
         let mut builder = LargeStringBuilder::with_capacity(self.rows, self.bytes.len());
         self.each(|row, bytes| {
             let text = bytes.map(std::str::from_utf8).transpose();
-            builder.append_option(text.map_err(|e| argument(format!("row {row}: a text is not UTF-8: {e}")))?);
+            builder.append_option(text.map_err(|e| invalid_argument(format!("row {row}: a text is not UTF-8: {e}")))?);
             Ok(())
         })?;
         Ok(Arc::new(builder.finish()))
@@ -150,14 +150,14 @@ impl Values<'_> {
         let expected = if self.rows == 0 { self.offsets.len().min(1) } else { self.rows.saturating_add(1) };
         if self.offsets.len() != expected {
             let (rows, got) = (self.rows, self.offsets.len());
-            return Err(argument(format!("offset_count: expected one more than {rows} rows, got {got}")));
+            return Err(invalid_argument(format!("offset_count: expected one more than {rows} rows, got {got}")));
         }
         for (row, ends) in self.offsets.windows(2).enumerate() {
             let [from, to] = [ends[0], ends[1]];
             let range = usize::try_from(from).ok().zip(usize::try_from(to).ok());
             let bytes = range.and_then(|(from, to)| self.bytes.get(from..to)).ok_or_else(|| {
                 let size = self.bytes.len();
-                argument(format!("row {row}: offsets {from} and {to} are not in order inside of {size} bytes"))
+                invalid_argument(format!("row {row}: offsets {from} and {to} are not in order inside of {size} bytes"))
             })?;
             let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
             visit(row, (!is_null).then_some(bytes))?;

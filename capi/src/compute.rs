@@ -1,9 +1,9 @@
 //! Computations on columns and rows.
 
-use arrowwood::{Function, Result};
+use arrowwood::{AggregateFunction, Result};
 
 use crate::dataset::CDataset;
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 use crate::predicate::CPredicate;
 use crate::value::{count, flag, float, to_c};
@@ -27,8 +27,8 @@ mod function {
 structs! {
     /// `arrowwood_aggregate`.
     struct CAggregate {
-        name: Text,
-        column: Optional<Text>,
+        name: CText,
+        column: Optional<CText>,
         function: i32,
         reserved: Reserved,
     }
@@ -52,72 +52,72 @@ fn reduce(dataset: &CDataset, column: usize, code: i32) -> Result<CValue> {
         function::ANY => flag(column.any()?),
         function::ALL => flag(column.all()?),
         function::MEDIAN => float(column.quantile(0.5)?),
-        other => return Err(argument(format!("there is no function {other}"))),
+        other => return Err(invalid_argument(format!("there is no function {other}"))),
     })
 }
 
-fn function_of_groups(code: i32) -> Result<Function> {
+fn function_of_groups(code: i32) -> Result<AggregateFunction> {
     Ok(match code {
-        function::SUM => Function::Sum,
-        function::MEAN => Function::Mean,
-        function::MIN => Function::Min,
-        function::MAX => Function::Max,
-        function::COUNT => Function::Count,
-        function::VAR => Function::Var,
-        function::STD => Function::Std,
-        function::N_UNIQUE => Function::NUnique,
-        function::MEDIAN => Function::Median,
-        other => return Err(argument(format!("there is no function {other} of groups"))),
+        function::SUM => AggregateFunction::Sum,
+        function::MEAN => AggregateFunction::Mean,
+        function::MIN => AggregateFunction::Min,
+        function::MAX => AggregateFunction::Max,
+        function::COUNT => AggregateFunction::Count,
+        function::VAR => AggregateFunction::Var,
+        function::STD => AggregateFunction::Std,
+        function::N_UNIQUE => AggregateFunction::NUnique,
+        function::MEDIAN => AggregateFunction::Median,
+        other => return Err(invalid_argument(format!("there is no function {other} of groups"))),
     })
 }
 
 export! {
     /// A column as one value.
-    fn arrowwood_dataset_reduce(dataset: Ref<CDataset>, column: usize, function: i32, value: Out<CValue>) {
+    fn arrowwood_dataset_reduce(dataset: HandleRef<CDataset>, column: usize, function: i32, value: OutPtr<CValue>) {
         value.put(reduce(dataset, column, function)?);
         Ok(())
     }
 
     /// A quantile of a column.
-    fn arrowwood_dataset_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
+    fn arrowwood_dataset_quantile(dataset: HandleRef<CDataset>, column: usize, share: f64, value: OutPtr<CValue>) {
         value.put(float(dataset.column(column)?.quantile(share)?));
         Ok(())
     }
 
     /// The quantile of a sample.
-    fn arrowwood_dataset_approx_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
+    fn arrowwood_dataset_approx_quantile(dataset: HandleRef<CDataset>, column: usize, share: f64, value: OutPtr<CValue>) {
         value.put(float(dataset.column(column)?.approx_quantile(share)?));
         Ok(())
     }
 
     /// Rows by number.
-    fn arrowwood_dataset_take(dataset: Ref<CDataset>, rows[count]: Many<i64>, taken: HandleOut<CDataset>) {
+    fn arrowwood_dataset_take(dataset: HandleRef<CDataset>, rows[count]: InArray<i64>, taken: HandleOut<CDataset>) {
         taken.put(CDataset::new(dataset.take(rows)?));
         Ok(())
     }
 
     /// Rows chosen at random.
-    fn arrowwood_dataset_sample(dataset: Ref<CDataset>, rows: u64, seed: u64, sample: HandleOut<CDataset>) {
+    fn arrowwood_dataset_sample(dataset: HandleRef<CDataset>, rows: u64, seed: u64, sample: HandleOut<CDataset>) {
         sample.put(CDataset::new(dataset.sample(rows, seed)?));
         Ok(())
     }
 
     /// All rows in a random order.
-    fn arrowwood_dataset_shuffle(dataset: Ref<CDataset>, seed: u64, shuffled: HandleOut<CDataset>) {
+    fn arrowwood_dataset_shuffle(dataset: HandleRef<CDataset>, seed: u64, shuffled: HandleOut<CDataset>) {
         shuffled.put(CDataset::new(dataset.shuffle(seed)?));
         Ok(())
     }
 
     /// The rows that match a predicate.
-    fn arrowwood_dataset_filter(dataset: Ref<CDataset>, predicate: Ref<CPredicate>, found: HandleOut<CDataset>) {
+    fn arrowwood_dataset_filter(dataset: HandleRef<CDataset>, predicate: HandleRef<CPredicate>, found: HandleOut<CDataset>) {
         found.put(CDataset::new(dataset.filter(predicate.predicate())?));
         Ok(())
     }
 
     /// Aggregates of groups of rows.
     fn arrowwood_dataset_aggregate(
-        dataset: Ref<CDataset>, by[by_count]: Many<Text>, predicate: Optional<Ref<CPredicate>>,
-        columns[column_count]: Many<CAggregate>, groups: HandleOut<CDataset>,
+        dataset: HandleRef<CDataset>, by[by_count]: InArray<CText>, predicate: Optional<HandleRef<CPredicate>>,
+        columns[column_count]: InArray<CAggregate>, groups: HandleOut<CDataset>,
     ) {
         let mut asked = dataset.aggregate(&texts(by, "by")?);
         if let Some(predicate) = predicate {
@@ -125,12 +125,12 @@ export! {
         }
         for column in columns {
             column.reserved.check("columns.reserved")?;
-            let name = column.name.given("columns.name")?;
-            let of = column.column.given("columns.column")?;
+            let name = column.name.to_rust("columns.name")?;
+            let of = column.column.to_rust("columns.column")?;
             asked = match (of, column.function) {
-                (None, function::COUNT) => asked.rows(name),
-                (None, _) => return Err(argument(format!("column '{name}' of the result is of no column"))),
-                (Some(of), function) => asked.named(name, of, function_of_groups(function)?),
+                (None, function::COUNT) => asked.count_rows(name),
+                (None, _) => return Err(invalid_argument(format!("column '{name}' of the result is of no column"))),
+                (Some(of), function) => asked.column_as(name, of, function_of_groups(function)?),
             };
         }
         groups.put(CDataset::new(asked.finish()?));
@@ -138,19 +138,19 @@ export! {
     }
 
     /// The distinct values of a column, and their numbers of occurrences.
-    fn arrowwood_dataset_value_counts(dataset: Ref<CDataset>, column: usize, counts: HandleOut<CDataset>) {
+    fn arrowwood_dataset_value_counts(dataset: HandleRef<CDataset>, column: usize, counts: HandleOut<CDataset>) {
         counts.put(CDataset::new(dataset.column(column)?.value_counts()?));
         Ok(())
     }
 
     /// A description of each column.
-    fn arrowwood_dataset_describe(dataset: Ref<CDataset>, description: HandleOut<CDataset>) {
+    fn arrowwood_dataset_describe(dataset: HandleRef<CDataset>, description: HandleOut<CDataset>) {
         description.put(CDataset::new(dataset.describe()?));
         Ok(())
     }
 
     /// All rows as one batch in memory.
-    fn arrowwood_dataset_collect(dataset: Ref<CDataset>, collected: HandleOut<CDataset>) {
+    fn arrowwood_dataset_collect(dataset: HandleRef<CDataset>, collected: HandleOut<CDataset>) {
         collected.put(CDataset::new(dataset.collect()?));
         Ok(())
     }

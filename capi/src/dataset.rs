@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use arrow_schema::Field;
 use arrowwood::{Column, Dataset, Error, ErrorKind, Result, Value, field_type_name, guard};
 
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 use crate::value::{to_c, with_value};
 
@@ -59,7 +59,7 @@ impl Deref for CDataset {
 
 /// The value at `path` of a row: a column, and steps inside of its cell.
 fn nested<'a>(dataset: &'a Dataset, row: u64, path: &[u64]) -> Result<Value<'a>> {
-    let (&column, rest) = path.split_first().ok_or_else(|| argument("the path is empty: it begins with a column"))?;
+    let (&column, rest) = path.split_first().ok_or_else(|| invalid_argument("the path is empty: it begins with a column"))?;
     let column = usize::try_from(column).unwrap_or(usize::MAX);
     if column >= dataset.num_columns() {
         return Err(no_column(column, dataset.num_columns()));
@@ -75,46 +75,46 @@ fn inside<'a>(value: Value<'a>, path: &[u64]) -> Result<Value<'a>> {
         Value::List(items) | Value::Map(items) => items.get(number)?,
         Value::Struct(members) => members.get(number)?,
         Value::Union(_, member) if number == 0 => *member,
-        Value::Union(..) => return Err(argument(format!("a union has one value, number 0, and no number {number}"))),
-        plain => return Err(argument(format!("there is nothing inside of the value {plain}"))),
+        Value::Union(..) => return Err(invalid_argument(format!("a union has one value, number 0, and no number {number}"))),
+        plain => return Err(invalid_argument(format!("there is nothing inside of the value {plain}"))),
     };
     inside(next, rest)
 }
 
 export_infallible! {
     /// Frees a dataset.
-    fn arrowwood_dataset_free(dataset: Owned<CDataset>) {
+    fn arrowwood_dataset_free(dataset: OwnedHandle<CDataset>) {
         dataset.free();
     }
 }
 
 export! {
     /// Another handle of the same rows.
-    fn arrowwood_dataset_clone(dataset: Ref<CDataset>, clone: HandleOut<CDataset>) {
+    fn arrowwood_dataset_clone(dataset: HandleRef<CDataset>, clone: HandleOut<CDataset>) {
         clone.put(CDataset::new(dataset.dataset.clone()));
         Ok(())
     }
 
     /// The number of rows.
-    fn arrowwood_dataset_rows(dataset: Ref<CDataset>, rows: Out<u64>) {
+    fn arrowwood_dataset_rows(dataset: HandleRef<CDataset>, rows: OutPtr<u64>) {
         rows.put(dataset.len()?);
         Ok(())
     }
 
     /// The number of columns.
-    fn arrowwood_dataset_columns(dataset: Ref<CDataset>, columns: Out<usize>) {
+    fn arrowwood_dataset_columns(dataset: HandleRef<CDataset>, columns: OutPtr<usize>) {
         columns.put(dataset.num_columns());
         Ok(())
     }
 
     /// The number of record batches.
-    fn arrowwood_dataset_batches(dataset: Ref<CDataset>, batches: Out<usize>) {
+    fn arrowwood_dataset_batches(dataset: HandleRef<CDataset>, batches: OutPtr<usize>) {
         batches.put(dataset.num_batches()?);
         Ok(())
     }
 
     /// The number of the column that has a name.
-    fn arrowwood_dataset_column_index(dataset: Ref<CDataset>, name: Text, column: Out<usize>) {
+    fn arrowwood_dataset_column_index(dataset: HandleRef<CDataset>, name: CText, column: OutPtr<usize>) {
         // The error says which names exist, and whether several columns have this one.
         dataset.dataset.column(name)?;
         let found = dataset.schema().fields().iter().position(|field| field.name() == name);
@@ -123,25 +123,25 @@ export! {
     }
 
     /// The name of a column.
-    fn arrowwood_dataset_column_name(dataset: Ref<CDataset>, column: usize, name: TextOut) {
+    fn arrowwood_dataset_column_name(dataset: HandleRef<CDataset>, column: usize, name: StringOut) {
         name.put(field(dataset, column)?.name().clone());
         Ok(())
     }
 
     /// The type of a column.
-    fn arrowwood_dataset_column_type(dataset: Ref<CDataset>, column: usize, name: TextOut) {
+    fn arrowwood_dataset_column_type(dataset: HandleRef<CDataset>, column: usize, name: StringOut) {
         name.put(field_type_name(field(dataset, column)?));
         Ok(())
     }
 
     /// The number of the first row in its table.
-    fn arrowwood_dataset_first_row(dataset: Ref<CDataset>, row: Out<u64>) {
+    fn arrowwood_dataset_first_row(dataset: HandleRef<CDataset>, row: OutPtr<u64>) {
         row.put(dataset.first_row());
         Ok(())
     }
 
     /// The column by which the rows are sorted.
-    fn arrowwood_dataset_sorted_by(dataset: Ref<CDataset>, column: Out<i64>) {
+    fn arrowwood_dataset_sorted_by(dataset: HandleRef<CDataset>, column: OutPtr<i64>) {
         let of_name = |name: &str| dataset.schema().fields().iter().position(|field| field.name() == name);
         let found = dataset.sorted_by().and_then(|field| of_name(field.name()));
         column.put(found.map_or(-1, |column| column as i64));
@@ -149,14 +149,14 @@ export! {
     }
 
     /// The size of the rows in bytes.
-    fn arrowwood_dataset_bytes(dataset: Ref<CDataset>, bytes: Out<u64>) {
+    fn arrowwood_dataset_bytes(dataset: HandleRef<CDataset>, bytes: OutPtr<u64>) {
         bytes.put(dataset.nbytes()?);
         Ok(())
     }
 
     /// The bytes by location.
     fn arrowwood_dataset_footprint(
-        dataset: Ref<CDataset>, mapped: Optional<Out<u64>>, copied: Optional<Out<u64>>, resident: Optional<Out<u64>>,
+        dataset: HandleRef<CDataset>, mapped: Optional<OutPtr<u64>>, copied: Optional<OutPtr<u64>>, resident: Optional<OutPtr<u64>>,
     ) {
         let footprint = dataset.footprint();
         let in_memory = resident.is_some().then(|| dataset.resident()).transpose()?.unwrap_or(0);
@@ -169,43 +169,43 @@ export! {
     }
 
     /// Columns by number.
-    fn arrowwood_dataset_select(dataset: Ref<CDataset>, columns[count]: Many<usize>, selected: HandleOut<CDataset>) {
+    fn arrowwood_dataset_select(dataset: HandleRef<CDataset>, columns[count]: InArray<usize>, selected: HandleOut<CDataset>) {
         // The numbers may be values of a mapped file.
         selected.put(CDataset::new(guard(|| dataset.select_at(columns))?));
         Ok(())
     }
 
     /// Columns by name.
-    fn arrowwood_dataset_select_names(dataset: Ref<CDataset>, names[count]: Many<Text>, selected: HandleOut<CDataset>) {
+    fn arrowwood_dataset_select_names(dataset: HandleRef<CDataset>, names[count]: InArray<CText>, selected: HandleOut<CDataset>) {
         selected.put(CDataset::new(dataset.select(&texts(names, "names")?)?));
         Ok(())
     }
 
     /// A range of rows.
-    fn arrowwood_dataset_slice(dataset: Ref<CDataset>, start: u64, rows: u64, slice: HandleOut<CDataset>) {
+    fn arrowwood_dataset_slice(dataset: HandleRef<CDataset>, start: u64, rows: u64, slice: HandleOut<CDataset>) {
         slice.put(CDataset::new(dataset.slice(start, rows)?));
         Ok(())
     }
 
     /// Concatenates datasets.
-    fn arrowwood_dataset_concat(datasets[count]: Many<Ref<CDataset>>, all: HandleOut<CDataset>) {
-        let datasets = datasets.iter().map(|dataset| Ok(dataset.given("datasets")?.dataset.clone()));
+    fn arrowwood_dataset_concat(datasets[count]: InArray<HandleRef<CDataset>>, all: HandleOut<CDataset>) {
+        let datasets = datasets.iter().map(|dataset| Ok(dataset.to_rust("datasets")?.dataset.clone()));
         all.put(CDataset::new(Dataset::concat(&datasets.collect::<Result<Vec<_>>>()?)?));
         Ok(())
     }
 
     /// The current rows.
-    fn arrowwood_dataset_refresh(dataset: Ref<CDataset>, newer: HandleOut<CDataset>) {
+    fn arrowwood_dataset_refresh(dataset: HandleRef<CDataset>, newer: HandleOut<CDataset>) {
         newer.put(CDataset::new(dataset.refresh()?));
         Ok(())
     }
 
     /// One row.
-    fn arrowwood_dataset_cells(dataset: Ref<CDataset>, row: u64, cells[count]: ManyOut<CValue>) {
+    fn arrowwood_dataset_cells(dataset: HandleRef<CDataset>, row: u64, cells[count]: OutArray<CValue>) {
         if cells.len() != dataset.num_columns() {
             let room = cells.len();
             let columns = dataset.num_columns();
-            return Err(argument(format!("room for {room} cells, and a row has {columns}")));
+            return Err(invalid_argument(format!("room for {room} cells, and a row has {columns}")));
         }
         let found = dataset.row(row)?;
         for column in 0..cells.len() {
@@ -215,7 +215,7 @@ export! {
     }
 
     /// One cell, or a value nested in it.
-    fn arrowwood_dataset_value(dataset: Ref<CDataset>, row: u64, path[depth]: Many<u64>, value: Out<CValue>) {
+    fn arrowwood_dataset_value(dataset: HandleRef<CDataset>, row: u64, path[depth]: InArray<u64>, value: OutPtr<CValue>) {
         // The steps may be values of a mapped file.
         value.put(guard(|| to_c(&nested(dataset, row, path)?))?);
         Ok(())
@@ -223,7 +223,7 @@ export! {
 
     /// The rows whose value in the sorted column is between two values.
     fn arrowwood_dataset_between(
-        dataset: Ref<CDataset>, low: In<CValueIn>, high: In<CValueIn>, rows: HandleOut<CDataset>,
+        dataset: HandleRef<CDataset>, low: InPtr<CValueIn>, high: InPtr<CValueIn>, rows: HandleOut<CDataset>,
     ) {
         let found = with_value(low, |low| with_value(high, |high| dataset.between(low, high)))?;
         rows.put(CDataset::new(found));
@@ -231,7 +231,7 @@ export! {
     }
 
     /// The dataset as text.
-    fn arrowwood_dataset_display(dataset: Ref<CDataset>, rows: u64, width: u64, text: TextOut) {
+    fn arrowwood_dataset_display(dataset: HandleRef<CDataset>, rows: u64, width: u64, text: StringOut) {
         let preview = dataset.preview();
         let preview = if rows > 0 { preview.rows(rows) } else { preview };
         let width = usize::try_from(width).unwrap_or(usize::MAX);
@@ -241,7 +241,7 @@ export! {
     }
 
     /// Checks all values.
-    fn arrowwood_dataset_validate(dataset: Ref<CDataset>, progress: Progress, context: Context) {
+    fn arrowwood_dataset_validate(dataset: HandleRef<CDataset>, progress: Progress, context: Context) {
         dataset.validate(progress.with(context))
     }
 }

@@ -24,7 +24,7 @@ const NAMES: [&str; 15] = [
 ];
 
 /// The code of an error.
-pub fn code(error: &Error) -> i32 {
+pub fn error_code(error: &Error) -> i32 {
     match error.kind() {
         ErrorKind::NotFound => 1,
         ErrorKind::PermissionDenied => 2,
@@ -44,11 +44,11 @@ pub fn code(error: &Error) -> i32 {
 }
 
 /// The name of a code, NUL-terminated.
-pub fn name(code: i32) -> &'static str {
+pub fn error_name(code: i32) -> &'static str {
     usize::try_from(code).ok().and_then(|code| NAMES.get(code)).unwrap_or(&"unknown\0")
 }
 
 /// An `InvalidArgument` error.
-pub fn argument(message: impl Into<String>) -> Error {
+pub fn invalid_argument(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -4,31 +4,31 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 
 use crate::dataset::CDataset;
-use crate::ffi::{Flags, Out, Ref};
+use crate::ffi::{ExportFlags, OutPtr, HandleRef};
 
 export! {
     /// The schema.
-    fn arrowwood_dataset_schema(dataset: Ref<CDataset>, schema: Out<FFI_ArrowSchema>) {
+    fn arrowwood_dataset_schema(dataset: HandleRef<CDataset>, schema: OutPtr<FFI_ArrowSchema>) {
         schema.put(dataset.export_schema()?);
         Ok(())
     }
 
     /// All batches, as structs of all columns.
-    fn arrowwood_dataset_stream(dataset: Ref<CDataset>, flags: Flags, stream: Out<FFI_ArrowArrayStream>) {
+    fn arrowwood_dataset_stream(dataset: HandleRef<CDataset>, flags: ExportFlags, stream: OutPtr<FFI_ArrowArrayStream>) {
         stream.put(dataset.export_stream_with(flags)?);
         Ok(())
     }
 
     /// All batches of one column, as arrays of its own type.
     fn arrowwood_dataset_column_stream(
-        dataset: Ref<CDataset>, column: usize, flags: Flags, stream: Out<FFI_ArrowArrayStream>,
+        dataset: HandleRef<CDataset>, column: usize, flags: ExportFlags, stream: OutPtr<FFI_ArrowArrayStream>,
     ) {
         stream.put(dataset.column_at(column)?.export_stream_with(flags)?);
         Ok(())
     }
 
     /// One batch, as a struct of all columns.
-    fn arrowwood_dataset_batch(dataset: Ref<CDataset>, batch: usize, flags: Flags, array: Out<FFI_ArrowArray>) {
+    fn arrowwood_dataset_batch(dataset: HandleRef<CDataset>, batch: usize, flags: ExportFlags, array: OutPtr<FFI_ArrowArray>) {
         array.put(dataset.export_batch(batch, flags)?);
         Ok(())
     }

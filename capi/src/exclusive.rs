@@ -1,4 +1,4 @@
-//! [`Exclusive`]: a value that one thread uses at a time, and that no thread waits for itself to give back.
+//! [`CheckedMutex`]: a value that one thread uses at a time, and that no thread waits for itself to give back.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use arrowwood::{Error, ErrorKind, Result};
 /// A mutex that finds out when the thread that asks for it has it already, in a callback of the call that uses the value: such
 /// a thread would wait for ever.
 #[derive(Debug)]
-pub struct Exclusive<T> {
+pub struct CheckedMutex<T> {
     value: Mutex<T>,
     /// The thread that uses it; 0 for none. Only compared with the thread that asks.
     user: AtomicUsize,
@@ -19,8 +19,8 @@ pub struct Exclusive<T> {
     way_out: &'static str,
 }
 
-/// The use of an [`Exclusive`] value, until it is dropped.
-pub struct InUse<'a, T> {
+/// The use of an [`CheckedMutex`] value, until it is dropped.
+pub struct CheckedMutexGuard<'a, T> {
     value: MutexGuard<'a, T>,
     user: &'a AtomicUsize,
 }
@@ -33,34 +33,34 @@ fn this_thread() -> usize {
     PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
-impl<T> Exclusive<T> {
+impl<T> CheckedMutex<T> {
     /// A value that messages call `name`; after a panic they advise `way_out`.
-    pub fn new(value: T, name: &'static str, way_out: &'static str) -> Exclusive<T> {
-        Exclusive { value: Mutex::new(value), user: AtomicUsize::new(0), name, way_out }
+    pub fn new(value: T, name: &'static str, way_out: &'static str) -> CheckedMutex<T> {
+        CheckedMutex { value: Mutex::new(value), user: AtomicUsize::new(0), name, way_out }
     }
 
     /// The value, as soon as no other thread uses it.
     ///
     /// # Errors
     /// `Busy` if this thread uses it; `Closed` if a panic has left it in an unknown state.
-    pub fn lock(&self) -> Result<InUse<'_, T>> {
-        if self.is_used_here() {
+    pub fn lock(&self) -> Result<CheckedMutexGuard<'_, T>> {
+        if self.is_locked_by_this_thread() {
             return Err(self.busy());
         }
         let value = self.value.lock().map_err(|_| self.broken())?;
         self.user.store(this_thread(), Ordering::Relaxed);
-        Ok(InUse { value, user: &self.user })
+        Ok(CheckedMutexGuard { value, user: &self.user })
     }
 
     /// Whether this thread uses the value. What other threads do meanwhile doesn't change that.
-    pub fn is_used_here(&self) -> bool {
+    pub fn is_locked_by_this_thread(&self) -> bool {
         self.user.load(Ordering::Relaxed) == this_thread()
     }
 
     /// The value itself.
     ///
     /// # Errors
-    /// `Closed` as for [`Exclusive::lock`].
+    /// `Closed` as for [`CheckedMutex::lock`].
     pub fn into_inner(self) -> Result<T> {
         let broken = self.broken();
         self.value.into_inner().map_err(|_| broken)
@@ -78,14 +78,14 @@ impl<T> Exclusive<T> {
     }
 }
 
-impl<T> Drop for InUse<'_, T> {
+impl<T> Drop for CheckedMutexGuard<'_, T> {
     fn drop(&mut self) {
         // Before the mutex is given back.
         self.user.store(0, Ordering::Relaxed);
     }
 }
 
-impl<T> Deref for InUse<'_, T> {
+impl<T> Deref for CheckedMutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -93,7 +93,7 @@ impl<T> Deref for InUse<'_, T> {
     }
 }
 
-impl<T> DerefMut for InUse<'_, T> {
+impl<T> DerefMut for CheckedMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.value
     }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use arrowwood::{Follow, FollowWaker, follow};
+use arrowwood::{TableFollower, FollowWaker, follow};
 
 use crate::dataset::CDataset;
-use crate::exclusive::Exclusive;
+use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
 
 /// `arrowwood_follower`. Calls of several threads wait for each other.
 pub struct CFollower {
-    follow: Exclusive<Follow>,
+    follow: CheckedMutex<TableFollower>,
     waker: FollowWaker,
 }
 
@@ -18,22 +18,22 @@ impl Opaque for CFollower {
     const NAME: &'static str = "arrowwood_follower";
     const TAG: u64 = u64::from_le_bytes(*b"aw_follo");
 
-    fn is_used_here(&self) -> bool {
-        self.follow.is_used_here()
+    fn is_locked_by_this_thread(&self) -> bool {
+        self.follow.is_locked_by_this_thread()
     }
 }
 
 export! {
     /// Follows a table.
-    fn arrowwood_follow(dataset: Ref<CDataset>, start: i64, follower: HandleOut<CFollower>) {
+    fn arrowwood_follow(dataset: HandleRef<CDataset>, start: i64, follower: HandleOut<CFollower>) {
         let mut made = follow(dataset, u64::try_from(start).ok(), None)?;
         let waker = made.waker();
-        follower.put(CFollower { follow: Exclusive::new(made, "follower", "follow the table again"), waker });
+        follower.put(CFollower { follow: CheckedMutex::new(made, "follower", "follow the table again"), waker });
         Ok(())
     }
 
     /// The next rows, or NULL.
-    fn arrowwood_follower_next(follower: Ref<CFollower>, timeout_ms: i64, dataset: HandleOut<CDataset>) {
+    fn arrowwood_follower_next(follower: HandleRef<CFollower>, timeout_ms: i64, dataset: HandleOut<CDataset>) {
         let timeout = u64::try_from(timeout_ms).map_or(Duration::MAX, Duration::from_millis);
         match follower.follow.lock()?.poll(timeout)? {
             Some(rows) => dataset.put(CDataset::new(rows)),
@@ -43,13 +43,13 @@ export! {
     }
 
     /// Ends the wait of another thread.
-    fn arrowwood_follower_wake(follower: Ref<CFollower>) {
+    fn arrowwood_follower_wake(follower: HandleRef<CFollower>) {
         follower.waker.wake();
         Ok(())
     }
 
     /// The number of the row after the last returned one.
-    fn arrowwood_follower_next_row(follower: Ref<CFollower>, row: Out<u64>) {
+    fn arrowwood_follower_next_row(follower: HandleRef<CFollower>, row: OutPtr<u64>) {
         row.put(follower.follow.lock()?.next_row());
         Ok(())
     }
@@ -57,7 +57,7 @@ export! {
 
 export_infallible! {
     /// Frees a follower.
-    fn arrowwood_follower_free(follower: Owned<CFollower>) {
+    fn arrowwood_follower_free(follower: OwnedHandle<CFollower>) {
         follower.free();
     }
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use arrowwood::leave_sigbus_alone;
+use arrowwood::disable_sigbus_handler;
 
-use crate::error::name;
-use crate::ffi::{ErrorIn, Lent, Room, TextIn};
+use crate::error::error_name;
+use crate::ffi::{ErrorIn, BytesIn, BytesOut, OwnedString};
 
 /// Increments when a function or struct changes; `build.rs` and the header have it too.
 const ABI_VERSION: u32 = 1;
@@ -23,7 +23,7 @@ export_infallible! {
 
     /// The meaning of an error code.
     fn arrowwood_error_name(code: i32) -> *const c_char {
-        name(code).as_ptr().cast()
+        error_name(code).as_ptr().cast()
     }
 
     /// Frees an error's message.
@@ -32,19 +32,19 @@ export_infallible! {
     }
 
     /// Frees a string.
-    fn arrowwood_string_free(string: TextIn) {
+    fn arrowwood_string_free(string: OwnedString) {
         string.free();
     }
 }
 
 export! {
     /// Copies bytes that may be in a mapped file.
-    fn arrowwood_copy(target: Room, source[length]: Lent) {
+    fn arrowwood_copy(target: BytesOut, source[length]: BytesIn) {
         source.copy_to(target)
     }
 
     /// Installs no handler for SIGBUS.
     fn arrowwood_leave_sigbus_alone() {
-        Ok(leave_sigbus_alone()?)
+        Ok(disable_sigbus_handler()?)
     }
 }

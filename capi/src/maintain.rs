@@ -76,13 +76,13 @@ fn findings_of(report: &Report) -> Result<Dataset> {
             Arc::new(BooleanArray::from_iter(all.iter().map(|found| Some(found.is_damage)))),
         ),
     ];
-    table(columns)
+    dataset_from_columns(columns)
 }
 
 /// The paths of damaged files.
 fn moved_by(report: &Report) -> Result<Dataset> {
     let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(shown(path)));
-    table(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
+    dataset_from_columns(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
 }
 
 fn text_field(name: &str) -> Field {
@@ -94,7 +94,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Columns as a dataset.
-pub fn table(columns: Vec<(Field, ArrayRef)>) -> Result<Dataset> {
+pub fn dataset_from_columns(columns: Vec<(Field, ArrayRef)>) -> Result<Dataset> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(schema.clone(), arrays);
@@ -105,7 +105,7 @@ pub fn table(columns: Vec<(Field, ArrayRef)>) -> Result<Dataset> {
 export! {
     /// Checks all of a file or table.
     fn arrowwood_check(
-        path: FilePath, progress: Progress, context: Context, report: SizedOut<CReport>,
+        path: CPath, progress: Progress, context: Context, report: SizedOut<CReport>,
         findings: Optional<HandleOut<CDataset>>,
     ) {
         let found = check(path, progress.with(context))?;
@@ -117,7 +117,7 @@ export! {
 
     /// Checks, and keeps the rows before the first damage.
     fn arrowwood_repair(
-        path: FilePath, progress: Progress, context: Context, report: SizedOut<CReport>,
+        path: CPath, progress: Progress, context: Context, report: SizedOut<CReport>,
         findings: Optional<HandleOut<CDataset>>, moved: Optional<HandleOut<CDataset>>,
     ) {
         let found = repair(path, progress.with(context))?;
@@ -130,14 +130,14 @@ export! {
     }
 
     /// Rewrites all segments of a table densely.
-    fn arrowwood_compact(path: FilePath, progress: Progress, context: Context, rewritten: Optional<Out<u64>>) {
+    fn arrowwood_compact(path: CPath, progress: Progress, context: Context, rewritten: Optional<OutPtr<u64>>) {
         let count = compact(path, progress.with(context))?;
         rewritten.into_iter().for_each(|place| place.put(count));
         Ok(())
     }
 
     /// Information about a table.
-    fn arrowwood_table_stat(path: FilePath, stat: SizedOut<CStat>) {
+    fn arrowwood_table_stat(path: CPath, stat: SizedOut<CStat>) {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
         let found = table_stat(path)?.ok_or_else(missing)?;
         stat.put(CStat {

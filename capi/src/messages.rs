@@ -12,26 +12,26 @@ use arrow_schema::{DataType, Field, Fields};
 use arrowwood::{Dataset, Error, ErrorKind, FieldInfo, Message, Result};
 
 use crate::dataset::CDataset;
-use crate::ffi::{HandleOut, Ref};
-use crate::maintain::table;
+use crate::ffi::{HandleOut, HandleRef};
+use crate::maintain::dataset_from_columns;
 
 /// A column of the result.
-type Named = (Field, ArrayRef);
+type NamedArray = (Field, ArrayRef);
 
-fn column(name: &str, array: impl Array + 'static, is_nullable: bool) -> Named {
+fn column(name: &str, array: impl Array + 'static, is_nullable: bool) -> NamedArray {
     (Field::new(name, array.data_type().clone(), is_nullable), Arc::new(array))
 }
 
-fn numbers(name: &str, values: impl Iterator<Item = u64>) -> Named {
+fn numbers(name: &str, values: impl Iterator<Item = u64>) -> NamedArray {
     column(name, UInt64Array::from_iter_values(values), false)
 }
 
-fn texts(name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> Named {
+fn texts(name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> NamedArray {
     column(name, values.map(Some).collect::<StringArray>(), false)
 }
 
 /// A list of structs for each message: the lengths of the lists, and the members of all structs.
-fn lists(name: &str, lengths: impl Iterator<Item = usize>, members: Vec<Named>) -> Result<Named> {
+fn lists(name: &str, lengths: impl Iterator<Item = usize>, members: Vec<NamedArray>) -> Result<NamedArray> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = members.into_iter().unzip();
     let fields = Fields::from(fields);
     let failed = |e: arrow_schema::ArrowError| Error::new(ErrorKind::InvalidData, e.to_string());
@@ -41,7 +41,7 @@ fn lists(name: &str, lengths: impl Iterator<Item = usize>, members: Vec<Named>) 
     Ok(column(name, ListArray::try_new(item, offsets, Arc::new(structs), None).map_err(failed)?, false))
 }
 
-fn pairs(name: &str, maps: &[&BTreeMap<String, String>]) -> Result<Named> {
+fn pairs(name: &str, maps: &[&BTreeMap<String, String>]) -> Result<NamedArray> {
     let all = || maps.iter().flat_map(|map| map.iter());
     let members = vec![texts("key", all().map(|(key, _)| key)), texts("value", all().map(|(_, value)| value))];
     lists(name, maps.iter().map(|map| map.len()), members)
@@ -53,7 +53,7 @@ fn flattened<'a>(field: &'a FieldInfo, depth: u32, into: &mut Vec<(u32, &'a Fiel
     field.children.iter().for_each(|child| flattened(child, depth + 1, into));
 }
 
-fn fields(messages: &[Message]) -> Result<Named> {
+fn fields(messages: &[Message]) -> Result<NamedArray> {
     let mut all = Vec::new();
     let mut lengths = Vec::with_capacity(messages.len());
     for message in messages {
@@ -77,7 +77,7 @@ fn fields(messages: &[Message]) -> Result<Named> {
     lists("fields", lengths.into_iter(), members)
 }
 
-fn nodes(messages: &[Message]) -> Result<Named> {
+fn nodes(messages: &[Message]) -> Result<NamedArray> {
     let all = || messages.iter().flat_map(|message| &message.nodes);
     let members = vec![
         texts("field", all().map(|node| &node.field)),
@@ -87,7 +87,7 @@ fn nodes(messages: &[Message]) -> Result<Named> {
     lists("nodes", messages.iter().map(|message| message.nodes.len()), members)
 }
 
-fn buffers(messages: &[Message]) -> Result<Named> {
+fn buffers(messages: &[Message]) -> Result<NamedArray> {
     let all = || messages.iter().flat_map(|message| &message.buffers);
     let members = vec![
         texts("field", all().map(|buffer| &buffer.field)),
@@ -98,12 +98,12 @@ fn buffers(messages: &[Message]) -> Result<Named> {
     lists("buffers", messages.iter().map(|message| message.buffers.len()), members)
 }
 
-fn of_messages(messages: &[Message]) -> Result<Dataset> {
+fn messages_dataset(messages: &[Message]) -> Result<Dataset> {
     let all = || messages.iter();
     let dictionaries: Int64Array = all().map(|message| message.dictionary.map(|(id, _)| id)).collect();
     let deltas: BooleanArray = all().map(|message| message.dictionary.map(|(_, is_delta)| is_delta)).collect();
     let codecs: StringArray = all().map(|message| message.compression.map(|codec| codec.name())).collect();
-    table(vec![
+    dataset_from_columns(vec![
         texts("kind", all().map(|message| message.kind.name())),
         numbers("offset", all().map(|message| message.offset)),
         numbers("metadata_offset", all().map(|message| message.metadata_offset)),
@@ -124,8 +124,8 @@ fn of_messages(messages: &[Message]) -> Result<Dataset> {
 
 export! {
     /// The messages of the files.
-    fn arrowwood_dataset_messages(dataset: Ref<CDataset>, messages: HandleOut<CDataset>) {
-        messages.put(CDataset::new(of_messages(&dataset.messages()?)?));
+    fn arrowwood_dataset_messages(dataset: HandleRef<CDataset>, messages: HandleOut<CDataset>) {
+        messages.put(CDataset::new(messages_dataset(&dataset.messages()?)?));
         Ok(())
     }
 }

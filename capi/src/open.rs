@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 use arrowwood::{
-    Bytes, Compression, CsvOptions, Dataset, Error, ErrorKind, Format, Open, Result, Validate, WriteOptions,
+    Bytes, Compression, CsvOptions, Dataset, Error, ErrorKind, Format, OpenOptions, Result, Validation, WriteOptions,
     export_schema, parse_schema, read_csv_from,
 };
 
 use crate::dataset::CDataset;
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 
 structs! {
     /// `arrowwood_open_options`.
-    struct OpenOptions {
+    struct COpenOptions {
         size: u64,
         validate: i32,
         copy: i32,
@@ -35,7 +35,7 @@ structs! {
     struct CCsvOptions {
         size: u64,
         schema: Optional<SchemaIn>,
-        dictionary: List<Text>,
+        dictionary: InSlice<CText>,
         delimiter: i32,
         reserved: Reserved,
     }
@@ -44,21 +44,21 @@ structs! {
 // `tests/capi/c/layout.c` has the same numbers.
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<OpenOptions>() == 24 && offset_of!(OpenOptions, validate) == 8);
-    assert!(offset_of!(OpenOptions, copy) == 12 && offset_of!(OpenOptions, partial) == 20);
+    assert!(size_of::<COpenOptions>() == 24 && offset_of!(COpenOptions, validate) == 8);
+    assert!(offset_of!(COpenOptions, copy) == 12 && offset_of!(COpenOptions, partial) == 20);
     assert!(size_of::<CWriteOptions>() == 24 && offset_of!(CWriteOptions, max_rows) == 16);
     assert!(size_of::<CCsvOptions>() == 40 && offset_of!(CCsvOptions, schema) == 8);
     assert!(offset_of!(CCsvOptions, dictionary) == 16 && offset_of!(CCsvOptions, delimiter) == 32);
 };
 
-impl OpenOptions {
-    fn open(&self) -> Result<Open> {
+impl COpenOptions {
+    fn open(&self) -> Result<OpenOptions> {
         let validate = match self.validate {
-            0 => Validate::Lazy,
-            1 => Validate::Full,
-            other => return Err(argument(format!("options.validate: there is no {other}"))),
+            0 => Validation::Lazy,
+            1 => Validation::Full,
+            other => return Err(invalid_argument(format!("options.validate: there is no {other}"))),
         };
-        let open = Open::new().validate(validate).copy(self.copy != 0);
+        let open = OpenOptions::new().validate(validate).copy(self.copy != 0);
         Ok(open.strict(self.strict != 0).partial(self.partial != 0))
     }
 }
@@ -68,13 +68,13 @@ impl CWriteOptions {
         let format = match self.format {
             0 => Format::File,
             1 => Format::Stream,
-            other => return Err(argument(format!("options.format: there is no {other}"))),
+            other => return Err(invalid_argument(format!("options.format: there is no {other}"))),
         };
         let compression = match self.compression {
             0 => None,
             1 => Some(Compression::Lz4),
             2 => Some(Compression::Zstd),
-            other => return Err(argument(format!("options.compression: there is no {other}"))),
+            other => return Err(invalid_argument(format!("options.compression: there is no {other}"))),
         };
         Ok(WriteOptions { format, compression, max_rows: Some(self.max_rows).filter(|&rows| rows > 0) })
     }
@@ -84,13 +84,13 @@ impl CCsvOptions {
     fn options(&self) -> Result<CsvOptions> {
         self.reserved.check("options.reserved")?;
         let mut options = CsvOptions::default();
-        if let Some(schema) = self.schema.given("options.schema")? {
-            options.schema = Some(Arc::new(schema_of(schema)?));
+        if let Some(schema) = self.schema.to_rust("options.schema")? {
+            options.schema = Some(Arc::new(import_schema(schema)?));
         }
-        let names = self.dictionary.given("options.dictionary")?;
+        let names = self.dictionary.to_rust("options.dictionary")?;
         options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
         if self.delimiter != 0 {
-            let wrong = |_| argument(format!("options.delimiter: {} is no ASCII character", self.delimiter));
+            let wrong = |_| invalid_argument(format!("options.delimiter: {} is no ASCII character", self.delimiter));
             options.delimiter = u8::try_from(self.delimiter).map_err(wrong)?;
         }
         Ok(options)
@@ -98,8 +98,8 @@ impl CCsvOptions {
 }
 
 /// Imports a schema from an ArrowSchema of struct type.
-pub fn schema_of(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schema> {
-    Schema::try_from(schema).map_err(|e| argument(format!("importing an Arrow C schema: {e}")))
+pub fn import_schema(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schema> {
+    Schema::try_from(schema).map_err(|e| invalid_argument(format!("importing an Arrow C schema: {e}")))
 }
 
 fn copy_of(bytes: &Bytes) -> Result<Bytes> {
@@ -119,29 +119,29 @@ fn csv_file(path: &std::path::Path, options: &CsvOptions) -> Result<Dataset> {
 
 export! {
     /// Opens a file, a table, a directory or a glob.
-    fn arrowwood_open(path: FilePath, options: Options<OpenOptions>, dataset: HandleOut<CDataset>) {
+    fn arrowwood_open(path: CPath, options: OptionsPtr<COpenOptions>, dataset: HandleOut<CDataset>) {
         dataset.put(CDataset::new(options.open()?.path(path)?));
         Ok(())
     }
 
     /// Opens several as one dataset.
     fn arrowwood_open_paths(
-        paths[path_count]: Many<FilePath>, options: Options<OpenOptions>, dataset: HandleOut<CDataset>,
+        paths[path_count]: InArray<CPath>, options: OptionsPtr<COpenOptions>, dataset: HandleOut<CDataset>,
     ) {
-        let paths = paths.iter().map(|path| path.given("paths")).collect::<Result<Vec<_>>>()?;
+        let paths = paths.iter().map(|path| path.to_rust("paths")).collect::<Result<Vec<_>>>()?;
         dataset.put(CDataset::new(options.open()?.paths(&paths)?));
         Ok(())
     }
 
     /// Opens an IPC file or stream in memory.
     fn arrowwood_open_memory(
-        bytes[length]: Lent, release: Release, context: Context, options: Options<OpenOptions>,
+        bytes[length]: BytesIn, release: Release, context: Context, options: OptionsPtr<COpenOptions>,
         dataset: HandleOut<CDataset>,
     ) {
-        let (bytes, lender) = bytes.keep(release, context);
+        let (bytes, lender) = bytes.into_bytes(release, context);
         let used = if options.copy != 0 { copy_of(&bytes)? } else { bytes };
         let opened = options.open()?.bytes(used)?;
-        lender.bind();
+        lender.arm();
         dataset.put(CDataset::new(opened));
         Ok(())
     }
@@ -159,19 +159,19 @@ export! {
     }
 
     /// Reads CSV text into memory.
-    fn arrowwood_read_csv(path: FilePath, options: Options<CCsvOptions>, dataset: HandleOut<CDataset>) {
+    fn arrowwood_read_csv(path: CPath, options: OptionsPtr<CCsvOptions>, dataset: HandleOut<CDataset>) {
         let read = csv_file(path, &options.options()?).map_err(|e| e.at(path))?;
         dataset.put(CDataset::new(read));
         Ok(())
     }
 
     /// Writes an IPC file or stream.
-    fn arrowwood_write(dataset: Ref<CDataset>, path: FilePath, options: Options<CWriteOptions>) {
+    fn arrowwood_write(dataset: HandleRef<CDataset>, path: CPath, options: OptionsPtr<CWriteOptions>) {
         arrowwood::write(dataset, path, &options.options()?)
     }
 
     /// Parses a schema.
-    fn arrowwood_schema_parse(text: Text, schema: Out<arrow_array::ffi::FFI_ArrowSchema>) {
+    fn arrowwood_schema_parse(text: CText, schema: OutPtr<arrow_array::ffi::FFI_ArrowSchema>) {
         schema.put(export_schema(&parse_schema(text)?)?);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use arrowwood::{Literal, Operator, Predicate, Result, col};
 
-use crate::error::argument;
+use crate::error::invalid_argument;
 use crate::ffi::*;
 use crate::value::{with_value, with_values};
 
@@ -31,14 +31,14 @@ impl CPredicate {
     }
 
     /// `predicate`, which is combined from `parts`.
-    fn of(parts: &[&CPredicate], make: impl FnOnce() -> Predicate) -> Result<CPredicate> {
+    fn combine(parts: &[&CPredicate], make: impl FnOnce() -> Predicate) -> Result<CPredicate> {
         let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
         if depth > DEEPEST {
             let message = format!(
                 "predicates are nested more than {DEEPEST} deep; combine them in pairs, or use arrowwood_predicate_in for \
                  many values"
             );
-            return Err(argument(message));
+            return Err(invalid_argument(message));
         }
         Ok(CPredicate { predicate: make(), depth })
     }
@@ -52,13 +52,13 @@ fn operator(code: i32) -> Result<Operator> {
         4 => Operator::Le,
         5 => Operator::Gt,
         6 => Operator::Ge,
-        other => return Err(argument(format!("there is no operator {other}"))),
+        other => return Err(invalid_argument(format!("there is no operator {other}"))),
     })
 }
 
 export_infallible! {
     /// Frees a predicate.
-    fn arrowwood_predicate_free(predicate: Owned<CPredicate>) {
+    fn arrowwood_predicate_free(predicate: OwnedHandle<CPredicate>) {
         predicate.free();
     }
 }
@@ -66,7 +66,7 @@ export_infallible! {
 export! {
     /// A comparison of a column with a value.
     fn arrowwood_predicate_compare(
-        column: Text, operator_code: i32, value: In<CValueIn>, predicate: HandleOut<CPredicate>,
+        column: CText, operator_code: i32, value: InPtr<CValueIn>, predicate: HandleOut<CPredicate>,
     ) {
         let operator = operator(operator_code)?;
         let compared = with_value(value, |value| Ok(col(column).compare(operator, value.clone())))?;
@@ -75,38 +75,38 @@ export! {
     }
 
     /// Whether a column is one of some values.
-    fn arrowwood_predicate_in(column: Text, values[count]: Many<CValueIn>, predicate: HandleOut<CPredicate>) {
+    fn arrowwood_predicate_in(column: CText, values[count]: InArray<CValueIn>, predicate: HandleOut<CPredicate>) {
         let literals = with_values(values, |values| Ok(values.into_iter().map(Literal::from).collect::<Vec<_>>()))?;
         predicate.put(CPredicate::simple(col(column).is_in(literals)));
         Ok(())
     }
 
     /// Whether a column is null.
-    fn arrowwood_predicate_null(column: Text, predicate: HandleOut<CPredicate>) {
+    fn arrowwood_predicate_null(column: CText, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::simple(col(column).is_null()));
         Ok(())
     }
 
     /// Whether both are true.
-    fn arrowwood_predicate_and(a: Ref<CPredicate>, b: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
-        predicate.put(CPredicate::of(&[a, b], || a.predicate.clone() & b.predicate.clone())?);
+    fn arrowwood_predicate_and(a: HandleRef<CPredicate>, b: HandleRef<CPredicate>, predicate: HandleOut<CPredicate>) {
+        predicate.put(CPredicate::combine(&[a, b], || a.predicate.clone() & b.predicate.clone())?);
         Ok(())
     }
 
     /// Whether at least one is true.
-    fn arrowwood_predicate_or(a: Ref<CPredicate>, b: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
-        predicate.put(CPredicate::of(&[a, b], || a.predicate.clone() | b.predicate.clone())?);
+    fn arrowwood_predicate_or(a: HandleRef<CPredicate>, b: HandleRef<CPredicate>, predicate: HandleOut<CPredicate>) {
+        predicate.put(CPredicate::combine(&[a, b], || a.predicate.clone() | b.predicate.clone())?);
         Ok(())
     }
 
     /// The negation, which rows with nulls don't match either.
-    fn arrowwood_predicate_not(a: Ref<CPredicate>, predicate: HandleOut<CPredicate>) {
-        predicate.put(CPredicate::of(&[a], || !a.predicate.clone())?);
+    fn arrowwood_predicate_not(a: HandleRef<CPredicate>, predicate: HandleOut<CPredicate>) {
+        predicate.put(CPredicate::combine(&[a], || !a.predicate.clone())?);
         Ok(())
     }
 
     /// A predicate as text.
-    fn arrowwood_predicate_text(predicate: Ref<CPredicate>, text: TextOut) {
+    fn arrowwood_predicate_text(predicate: HandleRef<CPredicate>, text: StringOut) {
         text.put(predicate.predicate.to_string());
         Ok(())
     }

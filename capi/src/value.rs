@@ -4,8 +4,8 @@ use arrow_buffer::i256;
 use arrow_schema::{IntervalUnit, TimeUnit};
 use arrowwood::{Error, ErrorKind, Result, Value, guard};
 
-use crate::error::argument;
-use crate::ffi::{CValue, CValueIn, In, Out, TextOut};
+use crate::error::invalid_argument;
+use crate::ffi::{CValue, CValueIn, InPtr, OutPtr, StringOut};
 
 /// `arrowwood_value_kind`.
 pub mod kind {
@@ -131,7 +131,7 @@ fn time_unit(value: &CValue) -> Result<TimeUnit> {
         1 => TimeUnit::Millisecond,
         2 => TimeUnit::Microsecond,
         3 => TimeUnit::Nanosecond,
-        other => return Err(argument(format!("value.unit: {other} is no unit of time"))),
+        other => return Err(invalid_argument(format!("value.unit: {other} is no unit of time"))),
     })
 }
 
@@ -171,12 +171,12 @@ fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_
     let mut row = [const { Value::Null }; N];
     for (cell, value) in row.iter_mut().zip(values) {
         // The most frequent kinds are constructed in place: moving a value costs more than making it.
-        match value.plain() {
+        match value.raw() {
             CValue { kind: kind::INT64, words, .. } => *cell = Value::Int(words[0].cast_signed()),
             CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
             CValue { kind: kind::TEXT, .. } => *cell = Value::Str(text(value.bytes()?)?),
             CValue { kind: kind::TIMESTAMP, words, .. } => {
-                let value = value.plain();
+                let value = value.raw();
                 *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value)?, Some(zone(value)));
             }
             _ => *cell = stored(value)?,
@@ -197,7 +197,7 @@ fn stored(value: &CValueIn) -> Result<Value<'_>> {
 /// The value filled by C. Only inside of a guard: its text or bytes may be those of a mapped file.
 #[inline]
 fn from_c(given: &CValueIn) -> Result<Value<'_>> {
-    let value = given.plain();
+    let value = given.raw();
     let number = value.words[0].cast_signed();
     Ok(match value.kind {
         kind::NULL => Value::Null,
@@ -213,7 +213,7 @@ fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         kind::BYTES => Value::Bytes(given.bytes()?),
         kind::UUID => {
             let bytes = given.bytes()?;
-            let wrong = |_| argument(format!("a UUID has 16 bytes, this one has {}", bytes.len()));
+            let wrong = |_| invalid_argument(format!("a UUID has 16 bytes, this one has {}", bytes.len()));
             Value::Uuid(bytes.try_into().map_err(wrong)?)
         }
         kind::DATE => Value::Date(number),
@@ -222,20 +222,20 @@ fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         kind::DURATION => Value::Duration(number, time_unit(value)?),
         kind::INTERVAL => interval_of(value)?,
         nested @ (kind::LIST | kind::MAP | kind::STRUCT | kind::UNION) => {
-            return Err(argument(format!("a value of kind {nested} is nested, and can only be given as Arrow data")));
+            return Err(invalid_argument(format!("a value of kind {nested} is nested, and can only be given as Arrow data")));
         }
-        other => return Err(argument(format!("value.kind: there is no kind {other}"))),
+        other => return Err(invalid_argument(format!("value.kind: there is no kind {other}"))),
     })
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|e| argument(format!("a text is not UTF-8: {e}")))
+    std::str::from_utf8(bytes).map_err(|e| invalid_argument(format!("a text is not UTF-8: {e}")))
 }
 
 fn decimal(value: &CValue) -> Result<Value<'static>> {
     let mut bytes = [0; 32];
     bytes.as_chunks_mut::<8>().0.iter_mut().zip(value.words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-    let wrong = |_| argument(format!("value.unit: {} is no scale of a decimal", value.unit));
+    let wrong = |_| invalid_argument(format!("value.unit: {} is no scale of a decimal", value.unit));
     Ok(Value::Decimal { digits: i256::from_le_bytes(bytes), scale: i8::try_from(value.unit).map_err(wrong)? })
 }
 
@@ -244,7 +244,7 @@ fn interval_of(value: &CValue) -> Result<Value<'static>> {
         0 => IntervalUnit::YearMonth,
         1 => IntervalUnit::DayTime,
         2 => IntervalUnit::MonthDayNano,
-        other => return Err(argument(format!("value.unit: {other} is no unit of an interval"))),
+        other => return Err(invalid_argument(format!("value.unit: {other} is no unit of an interval"))),
     };
     let [both, nanoseconds, ..] = value.words;
     let months = (both as u32).cast_signed();
@@ -269,16 +269,16 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
 
 export! {
     /// A number of any kind as the nearest double.
-    fn arrowwood_value_double(value: In<CValueIn>, number: Out<f64>) {
+    fn arrowwood_value_double(value: InPtr<CValueIn>, number: OutPtr<f64>) {
         let found = with_value(value, |value| {
-            to_float(value).ok_or_else(|| argument(format!("{value} is no number")))
+            to_float(value).ok_or_else(|| invalid_argument(format!("{value} is no number")))
         })?;
         number.put(found);
         Ok(())
     }
 
     /// A value as text.
-    fn arrowwood_value_text(value: In<CValueIn>, text: TextOut) {
+    fn arrowwood_value_text(value: InPtr<CValueIn>, text: StringOut) {
         text.put(with_value(value, |shown| {
             let Value::Timestamp(count, unit, _) = *shown else { return Ok(shown.to_string()) };
             let zone = value.zone()?.map(self::text).transpose()?;

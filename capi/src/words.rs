@@ -34,7 +34,7 @@ const WORDS: &[(&str, &str)] = &[
 const BY_SQL: &str = ", and in Python by SQL: ds.sql(";
 
 /// A message of the library as users of C can follow it.
-pub fn in_c(message: String) -> String {
+pub fn translate_message(message: String) -> String {
     let mut said = message;
     for (words, instead) in WORDS {
         if said.contains(words) {
@@ -127,7 +127,7 @@ mod tests {
             visit(&root.join(folder), &mut |path| {
                 for text in texts(&fs::read_to_string(path).unwrap()).into_iter().filter(|text| text.contains(' ')) {
                     WORDS.iter().zip(&mut used).for_each(|((words, _), used)| *used |= text.contains(words));
-                    let said = in_c(text);
+                    let said = translate_message(text);
                     let foreign = FOREIGN.iter().find(|word| said.contains(**word));
                     assert_eq!(foreign, None, "{}: {said}", path.display());
                 }
@@ -135,6 +135,6 @@ mod tests {
         }
         let unused: Vec<_> = WORDS.iter().zip(&used).filter(|(_, used)| !**used).collect();
         assert!(unused.is_empty(), "the library does not say any more: {unused:?}");
-        assert_eq!(in_c(format!("written by `export`{BY_SQL}\"copy\")")), "written by `export`");
+        assert_eq!(translate_message(format!("written by `export`{BY_SQL}\"copy\")")), "written by `export`");
     }
 }

@@ -7,26 +7,26 @@ use std::time::Duration;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
-use arrowwood::{Dataset, Late, Result, Sync, Writer, WriterOptions, export_schema};
+use arrowwood::{Dataset, LatePolicy, Result, SyncPolicy, Writer, WriterOptions, export_schema};
 
-use crate::columns::{CColumn, batch_of};
+use crate::columns::{CColumn, build_batch};
 use crate::dataset::CDataset;
-use crate::error::argument;
-use crate::exclusive::Exclusive;
+use crate::error::invalid_argument;
+use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
-use crate::maintain::table;
-use crate::open::schema_of;
+use crate::maintain::dataset_from_columns;
+use crate::open::import_schema;
 use crate::value::with_row;
 
 /// `arrowwood_writer`. Calls of several threads wait for each other.
-pub struct CWriter(Exclusive<Writer>);
+pub struct CWriter(CheckedMutex<Writer>);
 
 impl Opaque for CWriter {
     const NAME: &'static str = "arrowwood_writer";
     const TAG: u64 = u64::from_le_bytes(*b"aw_write");
 
-    fn is_used_here(&self) -> bool {
-        self.0.is_used_here()
+    fn is_locked_by_this_thread(&self) -> bool {
+        self.0.is_locked_by_this_thread()
     }
 }
 
@@ -38,23 +38,23 @@ structs! {
         force: i32,
         sync_interval_ms: u64,
         segment_rows: u64,
-        dictionary: List<Text>,
-        sorted_by: Optional<Text>,
-        index: List<Text>,
+        dictionary: InSlice<CText>,
+        sorted_by: Optional<CText>,
+        index: InSlice<CText>,
         late: i32,
         reserved: Reserved,
     }
 
     /// `arrowwood_position`.
     struct CPosition {
-        name: Text,
+        name: CText,
         value: i64,
     }
 
     /// `arrowwood_commit_options`.
     struct CCommitOptions {
         size: u64,
-        positions: List<CPosition>,
+        positions: InSlice<CPosition>,
         durable: i32,
         reserved: Reserved,
     }
@@ -87,21 +87,21 @@ impl CWriterOptions {
         let mut options = WriterOptions::default();
         match (self.sync, self.sync_interval_ms) {
             (0, 0) => {}
-            (0, every) => options.sync = Sync::Every(Duration::from_millis(every)),
-            (1, 0) => options.sync = Sync::Never,
-            (2, 0) => options.sync = Sync::Commit,
-            (1 | 2, _) => return Err(argument("options.sync_interval_ms: only with ARROWWOOD_SYNC_INTERVAL")),
-            (other, _) => return Err(argument(format!("options.sync: there is no {other}"))),
+            (0, every) => options.sync = SyncPolicy::Every(Duration::from_millis(every)),
+            (1, 0) => options.sync = SyncPolicy::Never,
+            (2, 0) => options.sync = SyncPolicy::Commit,
+            (1 | 2, _) => return Err(invalid_argument("options.sync_interval_ms: only with ARROWWOOD_SYNC_INTERVAL")),
+            (other, _) => return Err(invalid_argument(format!("options.sync: there is no {other}"))),
         }
         options.segment_rows = Some(self.segment_rows).filter(|&rows| rows > 0);
         options.dictionary = names(&self.dictionary, "options.dictionary")?;
-        options.sorted_by = self.sorted_by.given("options.sorted_by")?.map(String::from);
+        options.sorted_by = self.sorted_by.to_rust("options.sorted_by")?.map(String::from);
         options.index = Some(names(&self.index, "options.index")?).filter(|index| !index.is_empty());
         options.late = match self.late {
             0 => None,
-            1 => Some(Late::Refuse),
-            2 => Some(Late::Accept),
-            other => return Err(argument(format!("options.late: there is no {other}"))),
+            1 => Some(LatePolicy::Refuse),
+            2 => Some(LatePolicy::Accept),
+            other => return Err(invalid_argument(format!("options.late: there is no {other}"))),
         };
         options.force = self.force != 0;
         Ok(options)
@@ -109,8 +109,8 @@ impl CWriterOptions {
 }
 
 /// The names of columns.
-fn names(list: &List<Text>, what: &str) -> Result<Vec<String>> {
-    Ok(texts(list.given(what)?, what)?.into_iter().map(String::from).collect())
+fn names(list: &InSlice<CText>, what: &str) -> Result<Vec<String>> {
+    Ok(texts(list.to_rust(what)?, what)?.into_iter().map(String::from).collect())
 }
 
 /// Named positions as data: a row for each.
@@ -118,7 +118,7 @@ fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
     let (names, values): (Vec<String>, Vec<i64>) = positions.into_iter().unzip();
     let columns: [(&str, ArrayRef); 2] =
         [("name", Arc::new(StringArray::from(names))), ("position", Arc::new(Int64Array::from(values)))];
-    table(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), false), array)).into())
+    dataset_from_columns(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), false), array)).into())
 }
 
 impl CWriter {
@@ -132,95 +132,95 @@ impl CWriter {
 export! {
     /// Opens a table for writing, or creates one.
     fn arrowwood_writer_open(
-        path: FilePath, schema: Optional<SchemaIn>, options: Options<CWriterOptions>, writer: HandleOut<CWriter>,
+        path: CPath, schema: Optional<SchemaIn>, options: OptionsPtr<CWriterOptions>, writer: HandleOut<CWriter>,
     ) {
-        let schema = schema.map(schema_of).transpose()?.map(Arc::new);
+        let schema = schema.map(import_schema).transpose()?.map(Arc::new);
         let opened = Writer::open(path, schema, &options.options()?)?;
-        writer.put(CWriter(Exclusive::new(opened, "writer", "close it and open the table anew")));
+        writer.put(CWriter(CheckedMutex::new(opened, "writer", "close it and open the table anew")));
         Ok(())
     }
 
     /// The table's schema.
-    fn arrowwood_writer_schema(writer: Ref<CWriter>, schema: Out<FFI_ArrowSchema>) {
+    fn arrowwood_writer_schema(writer: HandleRef<CWriter>, schema: OutPtr<FFI_ArrowSchema>) {
         schema.put(export_schema(writer.0.lock()?.schema())?);
         Ok(())
     }
 
     /// Appends one array of rows.
-    fn arrowwood_writer_append(writer: Ref<CWriter>, array: ArrayIn, schema: SchemaIn) {
+    fn arrowwood_writer_append(writer: HandleRef<CWriter>, array: ArrayIn, schema: SchemaIn) {
         let rows = array.import(schema)?;
         writer.0.lock()?.append_dataset(&rows)
     }
 
     /// Appends all rows of a stream.
-    fn arrowwood_writer_append_stream(writer: Ref<CWriter>, stream: StreamIn) {
+    fn arrowwood_writer_append_stream(writer: HandleRef<CWriter>, stream: StreamIn) {
         let rows = stream.import()?;
         writer.0.lock()?.append_dataset(&rows)
     }
 
     /// Appends all rows of a dataset.
-    fn arrowwood_writer_append_dataset(writer: Ref<CWriter>, dataset: Ref<CDataset>) {
+    fn arrowwood_writer_append_dataset(writer: HandleRef<CWriter>, dataset: HandleRef<CDataset>) {
         writer.0.lock()?.append_dataset(dataset)
     }
 
     /// Appends one row.
-    fn arrowwood_writer_append_row(writer: Ref<CWriter>, values[count]: Many<CValueIn>) {
+    fn arrowwood_writer_append_row(writer: HandleRef<CWriter>, values[count]: InArray<CValueIn>) {
         with_row(values, |row| writer.0.lock()?.append_row(row))
     }
 
     /// Appends columns of C values.
-    fn arrowwood_writer_append_columns(writer: Ref<CWriter>, rows: u64, columns[count]: Many<CColumn>) {
+    fn arrowwood_writer_append_columns(writer: HandleRef<CWriter>, rows: u64, columns[count]: InArray<CColumn>) {
         let mut writer = writer.0.lock()?;
-        let batch = batch_of(writer.schema(), rows, columns)?;
+        let batch = build_batch(writer.schema(), rows, columns)?;
         writer.append(&batch)
     }
 
     /// Makes all appended rows visible.
-    fn arrowwood_writer_commit(writer: Ref<CWriter>, durable: i32) {
+    fn arrowwood_writer_commit(writer: HandleRef<CWriter>, durable: i32) {
         writer.0.lock()?.commit()?;
         if durable != 0 { writer.wait_durable() } else { Ok(()) }
     }
 
     /// Makes all appended rows visible, with named positions.
-    fn arrowwood_writer_commit_with(writer: Ref<CWriter>, options: Options<CCommitOptions>) {
+    fn arrowwood_writer_commit_with(writer: HandleRef<CWriter>, options: OptionsPtr<CCommitOptions>) {
         options.reserved.check("options.reserved")?;
-        let positions = options.positions.given("options.positions")?;
-        let named = positions.iter().map(|position| Ok((position.name.given("options.positions.name")?, position.value)));
+        let positions = options.positions.to_rust("options.positions")?;
+        let named = positions.iter().map(|position| Ok((position.name.to_rust("options.positions.name")?, position.value)));
         let named = named.collect::<Result<Vec<_>>>()?;
         writer.0.lock()?.commit_with(&named)?;
         if options.durable != 0 { writer.wait_durable() } else { Ok(()) }
     }
 
     /// The positions of the newest commit.
-    fn arrowwood_writer_positions(writer: Ref<CWriter>, positions: HandleOut<CDataset>) {
+    fn arrowwood_writer_positions(writer: HandleRef<CWriter>, positions: HandleOut<CDataset>) {
         positions.put(CDataset::new(positions_table(writer.0.lock()?.positions())?));
         Ok(())
     }
 
     /// The positions committed with the rows.
-    fn arrowwood_dataset_positions(dataset: Ref<CDataset>, positions: HandleOut<CDataset>) {
+    fn arrowwood_dataset_positions(dataset: HandleRef<CDataset>, positions: HandleOut<CDataset>) {
         positions.put(CDataset::new(positions_table(dataset.positions()?)?));
         Ok(())
     }
 
     /// Waits until all committed rows are durable.
-    fn arrowwood_writer_wait_durable(writer: Ref<CWriter>) {
+    fn arrowwood_writer_wait_durable(writer: HandleRef<CWriter>) {
         writer.wait_durable()
     }
 
     /// Brings all committed rows to the disk.
-    fn arrowwood_writer_sync(writer: Ref<CWriter>) {
+    fn arrowwood_writer_sync(writer: HandleRef<CWriter>) {
         writer.0.lock()?.sync()
     }
 
     /// Discards the rows appended since the last commit.
-    fn arrowwood_writer_rollback(writer: Ref<CWriter>) {
+    fn arrowwood_writer_rollback(writer: HandleRef<CWriter>) {
         writer.0.lock()?.rollback();
         Ok(())
     }
 
     /// The progress of the writer.
-    fn arrowwood_writer_progress(writer: Ref<CWriter>, state: SizedOut<CWriterState>) {
+    fn arrowwood_writer_progress(writer: HandleRef<CWriter>, state: SizedOut<CWriterState>) {
         let writer = writer.0.lock()?;
         state.put(CWriterState {
             size: 0,
@@ -234,7 +234,7 @@ export! {
 
     /// Rewrites sealed segments densely.
     fn arrowwood_writer_compact(
-        writer: Ref<CWriter>, progress: Progress, context: Context, rewritten: Optional<Out<u64>>,
+        writer: HandleRef<CWriter>, progress: Progress, context: Context, rewritten: Optional<OutPtr<u64>>,
     ) {
         let count = writer.0.lock()?.compact(progress.with(context))?;
         rewritten.into_iter().for_each(|place| place.put(count));
@@ -242,14 +242,14 @@ export! {
     }
 
     /// Removes segments of old rows.
-    fn arrowwood_writer_drop_before(writer: Ref<CWriter>, row: u64, removed: Optional<Out<u64>>) {
+    fn arrowwood_writer_drop_before(writer: HandleRef<CWriter>, row: u64, removed: Optional<OutPtr<u64>>) {
         let count = writer.0.lock()?.drop_before(row)?;
         removed.into_iter().for_each(|place| place.put(count));
         Ok(())
     }
 
     /// Commits, syncs, and frees the writer, also when that fails.
-    fn arrowwood_writer_close(writer: Owned<CWriter>) {
+    fn arrowwood_writer_close(writer: OwnedHandle<CWriter>) {
         let Some(writer) = writer.take("writer")? else { return Ok(()) };
         writer.0.into_inner()?.close()
     }
@@ -257,7 +257,7 @@ export! {
 
 export_infallible! {
     /// Frees the writer; uncommitted rows are lost.
-    fn arrowwood_writer_free(writer: Owned<CWriter>) {
+    fn arrowwood_writer_free(writer: OwnedHandle<CWriter>) {
         writer.free();
     }
 }

@@ -9,8 +9,8 @@ use arrowwood::{alter, field_type_name, open};
 use clap::Args;
 use serde_json::json;
 
-use crate::create::schema;
-use crate::shell::{Outcome, Stdout, named, print_json};
+use crate::create::parse_schema_arg;
+use crate::shell::{CliResult, Stdout, printable_path, print_json};
 
 /// Change the columns of a table: add columns, widen numbers, make columns nullable.
 ///
@@ -20,10 +20,10 @@ use crate::shell::{Outcome, Stdout, named, print_json};
 #[command(after_help = "Example: arrowwood alter ticks --add 'vol: int64' --widen 'qty: int64'")]
 pub(crate) struct Alter {
     /// Columns to add after the existing ones: name and type of each.
-    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_schema_arg)]
     add: Vec<SchemaRef>,
     /// Columns and their wider types: int8 to int16, int32 or int64, float32 to float64, and so on.
-    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_schema_arg)]
     widen: Vec<SchemaRef>,
     /// Columns to make nullable.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
@@ -43,7 +43,7 @@ fn joined(parts: &[SchemaRef]) -> Schema {
 }
 
 impl Alter {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let is_changed = alter(&self.table, &joined(&self.add), &joined(&self.widen), &self.nullable)?;
         let newer = Arc::clone(open(&self.table)?.schema());
         if self.json {
@@ -52,10 +52,10 @@ impl Alter {
             let table = self.table.to_string_lossy();
             return Ok(print_json(out, json!({"table": table, "changed": is_changed, "columns": columns}))?);
         }
-        let name = named(&self.table);
+        let name = printable_path(&self.table);
         let column = |field: &FieldRef| {
             let not_null = if field.is_nullable() { "" } else { " not null" };
-            format!("{}: {}{not_null}", arrowwood::visible(field.name()), field_type_name(field))
+            format!("{}: {}{not_null}", arrowwood::escape_hidden(field.name()), field_type_name(field))
         };
         let columns: Vec<_> = newer.fields().iter().map(column).collect();
         let what = if is_changed { "has now" } else { "has already" };

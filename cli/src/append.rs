@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Error, ErrorKind, Sync, Writer, WriterOptions, count_text, plural};
+use arrowwood::{Dataset, Error, ErrorKind, SyncPolicy, Writer, WriterOptions, format_count, plural};
 use clap::Args;
 use serde_json::json;
 
-use crate::create::{Making, growable};
-use crate::input::{Batches, Format, Input, Rows, TextForm, is_file};
-use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown, tell};
+use crate::create::{TableArgs, table_schema};
+use crate::input::{Batches, Format, Input, InputRows, TextArgs, is_file};
+use crate::shell::{CliError, CliResult, Progress, Stdout, printable_path, print_json, stdin_or_path, eprint_line};
 
 /// Append rows to a table, creating it if there is none.
 ///
@@ -29,9 +29,9 @@ pub(crate) struct Append {
     #[arg(long)]
     format: Option<Format>,
     #[command(flatten)]
-    form: TextForm,
+    form: TextArgs,
     #[command(flatten)]
-    making: Making,
+    making: TableArgs,
     /// Commit rows from a pipe after this many rows …
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     commit_rows: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Append {
     /// When to sync commits to the disk, to survive a power cut: never (only at the end), commit (each one), or an
     /// interval in seconds.
     #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
-    sync: Sync,
+    sync: SyncPolicy,
     /// Skip files that were appended with this option before. A file's name (without its directory), size and checksum
     /// are recorded in the commit of its rows, as a position of the table, which has at most 256 positions. A file with
     /// a known name and other content is refused.
@@ -61,21 +61,21 @@ pub(crate) struct Append {
     inputs: Vec<PathBuf>,
 }
 
-fn sync(text: &str) -> Result<Sync, String> {
+fn sync(text: &str) -> Result<SyncPolicy, String> {
     match (text, text.parse().ok().map(Duration::try_from_secs_f64)) {
-        ("never", _) => Ok(Sync::Never),
-        ("commit", _) => Ok(Sync::Commit),
-        (_, Some(Ok(every))) if !every.is_zero() => Ok(Sync::Every(every)),
+        ("never", _) => Ok(SyncPolicy::Never),
+        ("commit", _) => Ok(SyncPolicy::Commit),
+        (_, Some(Ok(every))) if !every.is_zero() => Ok(SyncPolicy::Every(every)),
         _ => Err("expected never, commit, or a number of seconds".into()),
     }
 }
 
 impl Append {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let mut writer = self.reopen()?;
         let start = writer.as_ref().map_or(0, Writer::rows);
         let appended = self.inputs.iter().try_for_each(|path| {
-            let failed = |e: Failure, end: u64| e.about(shown(path)).after(end - start);
+            let failed = |e: CliError, end: u64| e.with_input(stdin_or_path(path)).after_appending(end - start);
             let appended = self.append(path, &mut writer);
             appended.map_err(|e| failed(e, writer.as_ref().map_or(start, Writer::committed_rows)))
         });
@@ -107,19 +107,19 @@ impl Append {
     }
 
     /// Opens the table, if it exists or its schema is known.
-    fn reopen(&self) -> Outcome<Option<Writer>> {
+    fn reopen(&self) -> CliResult<Option<Writer>> {
         match self.open(self.form.schema.clone()) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.form.schema.is_none() => Ok(None),
             writer => Ok(Some(writer?)),
         }
     }
 
-    fn append(&self, path: &Path, writer: &mut Option<Writer>) -> Outcome {
+    fn append(&self, path: &Path, writer: &mut Option<Writer>) -> CliResult {
         let mut input = Input::open(path, self.format, &self.form)?;
         if writer.is_none() {
             let (schema, same) = input.with_schema()?;
             input = same;
-            *writer = Some(self.open(Some(growable(&schema)))?);
+            *writer = Some(self.open(Some(table_schema(&schema)))?);
         }
         let Some(writer) = writer else { return Ok(()) };
         let noted = if self.once { Some(position(path)?) } else { None };
@@ -127,34 +127,34 @@ impl Append {
             && let Some(before) = writer.positions().get(name)
         {
             if before == content {
-                let table = named(&self.table);
-                tell(format_args!("{table}: {} is left out, it was appended before", named(path)));
+                let table = printable_path(&self.table);
+                eprint_line(format_args!("{table}: {} is left out, it was appended before", printable_path(path)));
                 return Ok(());
             }
             let hint = "a file of this name and other content was appended before; --once is for files that don't change, and \
                         knows them by their names without directories: give another file another name";
-            return Err(Failure::hint(hint));
+            return Err(CliError::new(hint));
         }
         let patience = Duration::from_millis(self.commit_ms) / 2;
         let is_file = is_file(path)?;
         match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
-            Rows::Whole(dataset) => whole(writer, &dataset, path, noted),
-            Rows::Coming(batches) if is_file => all_or_nothing(writer, noted, |writer| {
+            InputRows::Dataset(dataset) => whole(writer, &dataset, path, noted),
+            InputRows::Batches(batches) if is_file => all_or_nothing(writer, noted, |writer| {
                 batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?))
             }),
-            Rows::Coming(batches) => self.flow(writer, batches, patience),
+            InputRows::Batches(batches) => self.flow(writer, batches, patience),
         }
     }
 
     /// Appends rows as they arrive, and commits them in time. Rows before an error are kept.
-    fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> Outcome {
+    fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> CliResult {
         let coming = coming(batches)?;
         let flowed = self.flow_on(writer, &coming, patience);
         let committed = writer.commit();
         flowed.and_then(|()| Ok(committed?))
     }
 
-    fn flow_on(&self, writer: &mut Writer, coming: &Coming, patience: Duration) -> Outcome {
+    fn flow_on(&self, writer: &mut Writer, coming: &BatchReceiver, patience: Duration) -> CliResult {
         let mut since: Option<Instant> = None;
         loop {
             let wait = since.map_or(Duration::MAX, |since| patience.saturating_sub(since.elapsed()));
@@ -162,7 +162,7 @@ impl Append {
                 Ok(Some(batch)) => writer.append(&batch?)?,
                 Ok(None) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => (),
-                Err(RecvTimeoutError::Disconnected) => return Err(Failure::hint("the reading thread has stopped")),
+                Err(RecvTimeoutError::Disconnected) => return Err(CliError::new("the reading thread has stopped")),
             }
             let first = *since.get_or_insert_with(Instant::now);
             if writer.rows() - writer.committed_rows() >= self.commit_rows || first.elapsed() >= patience {
@@ -172,8 +172,8 @@ impl Append {
         }
     }
 
-    fn report(&self, start: u64, end: u64, dropped: u64, out: &mut Stdout) -> Outcome {
-        let name = named(&self.table);
+    fn report(&self, start: u64, end: u64, dropped: u64, out: &mut Stdout) -> CliResult {
+        let name = printable_path(&self.table);
         if self.json {
             let table = self.table.to_string_lossy();
             let facts = json!({"table": table, "appended": end - start, "end": end, "dropped": dropped});
@@ -181,24 +181,24 @@ impl Append {
         }
         if dropped > 0 {
             let lost = plural(dropped, "row", "rows");
-            tell(format_args!("{name}: the machine's last crash lost {lost} not yet synced"));
+            eprint_line(format_args!("{name}: the machine's last crash lost {lost} not yet synced"));
         }
         let appended = plural(end - start, "row", "rows");
-        tell(format_args!("{name}: {appended} appended, the next one is number {}", count_text(end)));
+        eprint_line(format_args!("{name}: {appended} appended, the next one is number {}", format_count(end)));
         Ok(())
     }
 }
 
 /// The name of an appended file, and its content as one number: a position of the table.
-type Noted = Option<(String, i64)>;
+type FilePosition = Option<(String, i64)>;
 
 /// The position that records that the file at `path` was appended: its checksum, and 31 bits of its size.
-fn position(path: &Path) -> Outcome<(String, i64)> {
+fn position(path: &Path) -> CliResult<(String, i64)> {
     if !is_file(path)? {
-        return Err(Failure::hint("--once needs files, which have a name and a size"));
+        return Err(CliError::new("--once needs files, which have a name and a size"));
     }
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Failure::hint("--once needs a name that is UTF-8"))?;
+    let name = name.ok_or_else(|| CliError::new("--once needs a name that is UTF-8"))?;
     let reading = |e: std::io::Error| Error::io("reading", &e).at(path);
     let mut file = std::fs::File::open(path).map_err(reading)?;
     let mut checksum = 0;
@@ -215,13 +215,13 @@ fn position(path: &Path) -> Outcome<(String, i64)> {
     Ok((name.to_owned(), i64::from(checksum) << 31 | (size & 0x7fff_ffff) as i64))
 }
 
-fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> Outcome {
-    let mut progress = Progress::new(format!("appending {}", named(path)));
+fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: FilePosition) -> CliResult {
+    let mut progress = Progress::new(format!("appending {}", printable_path(path)));
     let total = dataset.len()?;
     let mut done = 0;
     all_or_nothing(writer, noted, |writer| {
         for batch in dataset.batches() {
-            progress.at(done, total);
+            progress.update(done, total);
             let batch = batch?;
             writer.append_dataset(&batch)?;
             done += batch.len()?;
@@ -231,7 +231,7 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> O
 }
 
 /// Commits the rows appended by `append`, or rolls back if it fails.
-fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
+fn all_or_nothing(writer: &mut Writer, noted: FilePosition, append: impl FnOnce(&mut Writer) -> CliResult) -> CliResult {
     let committed = append(writer).and_then(|()| match noted {
         Some((name, content)) => Ok(writer.commit_with(&[(&name, content)])?),
         None => Ok(writer.commit()?),
@@ -243,7 +243,7 @@ fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Wr
 }
 
 /// Batches from a thread, and `None` at the end.
-type Coming = Receiver<Option<arrowwood::Result<RecordBatch>>>;
+type BatchReceiver = Receiver<Option<arrowwood::Result<RecordBatch>>>;
 
 /// The error of a table that has another writer, with what to do.
 fn still_busy(error: &Error, waited: f64) -> Error {
@@ -260,7 +260,7 @@ fn still_busy(error: &Error, waited: f64) -> Error {
 }
 
 /// Reads batches in a separate thread, so that commits need not wait for them.
-fn coming(batches: Batches) -> Outcome<Coming> {
+fn coming(batches: Batches) -> CliResult<BatchReceiver> {
     let (sender, coming) = sync_channel(4);
     let read = move || {
         // If the receiver is dropped, stop.

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use crate::shell::{
-    Failure, Outcome, Progress, Stdout, bytes, cannot_be_mapped, named, on_one_line, open_one, print_json, shown,
+    CliError, CliResult, Progress, Stdout, read_bytes, cannot_be_mapped, printable_path, single_line, open_one, print_json, stdin_or_path,
 };
 
 /// Everything was checked, without damage.
@@ -49,7 +49,7 @@ pub(crate) struct Check {
 
 impl Check {
     /// The exit code.
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome<i32> {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult<i32> {
         let mut code = FINE;
         for path in &self.paths {
             let found = self.one(path);
@@ -58,42 +58,42 @@ impl Check {
                 Ok(_) => DAMAGED,
                 Err(_) => UNKNOWN,
             });
-            self.report(shown(path), &found, out)?;
+            self.report(stdin_or_path(path), &found, out)?;
             out.flush()?;
         }
         Ok(code)
     }
 
-    fn one(&self, path: &Path) -> Outcome<Report> {
+    fn one(&self, path: &Path) -> CliResult<Report> {
         let doing = if self.repair { "repairing" } else { "checking" };
-        let mut progress = Progress::new(format!("{doing} {}", named(path)));
-        let mut at = |done, total| progress.at(done, total);
+        let mut progress = Progress::new(format!("{doing} {}", printable_path(path)));
+        let mut at = |done, total| progress.update(done, total);
         let is_stream = cannot_be_mapped(path)?;
         let mut report = match (self.repair, is_stream) {
-            (true, true) => return Err(Failure::hint("input from a pipe can't be repaired; give a file")),
+            (true, true) => return Err(CliError::new("input from a pipe can't be repaired; give a file")),
             (true, false) => arrowwood::repair(path, &mut at)?,
-            (false, true) => arrowwood::check_bytes(bytes(path)?, shown(path), &mut at)?,
+            (false, true) => arrowwood::check_bytes(read_bytes(path)?, stdin_or_path(path), &mut at)?,
             (false, false) => arrowwood::check(path, &mut at)?,
         };
         if self.strict && report.is_good() && !is_stream {
-            let meaning = open_one(path)?.validate_meaning(&mut at);
-            report.findings.extend(meaning.err().map(|e| Finding::of_error(&e, path)));
+            let meaning = open_one(path)?.validate_logical(&mut at);
+            report.findings.extend(meaning.err().map(|e| Finding::from_error(&e, path)));
         }
         Ok(report)
     }
 
-    fn report(&self, path: &Path, found: &Outcome<Report>, out: &mut Stdout) -> Outcome {
+    fn report(&self, path: &Path, found: &CliResult<Report>, out: &mut Stdout) -> CliResult {
         if self.json {
             return Ok(print_json(out, as_json(path, found))?);
         }
-        let name = named(path);
+        let name = printable_path(path);
         let report = match found {
             Ok(report) => report,
-            Err(e) => return Ok(writeln!(out, "{}", e.at(path).line())?),
+            Err(e) => return Ok(writeln!(out, "{}", e.at(path).to_line())?),
         };
         for finding in &report.findings {
             let mut finding = finding.clone();
-            finding.message = on_one_line(&finding.message);
+            finding.message = single_line(&finding.message);
             writeln!(out, "{finding}")?;
         }
         let rows = plural(report.rows, "row", "rows");
@@ -102,8 +102,8 @@ impl Check {
         match &report.repaired {
             Some(repaired) => {
                 let kept = plural(repaired.kept, "row", "rows");
-                let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::count_text);
-                let moved: Vec<_> = repaired.moved.iter().map(|path| named(path)).collect();
+                let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::format_count);
+                let moved: Vec<_> = repaired.moved.iter().map(|path| printable_path(path)).collect();
                 writeln!(out, "{name}: repaired, {kept} kept, {lost} given up; damaged files: {}", moved.join(", "))?;
             }
             None if damages == 0 => writeln!(out, "{name}: ok, {rows}, {batches}")?,
@@ -116,11 +116,11 @@ impl Check {
     }
 }
 
-fn as_json(path: &Path, found: &Outcome<Report>) -> Json {
+fn as_json(path: &Path, found: &CliResult<Report>) -> Json {
     let name = path.display().to_string();
     let report = match found {
         Ok(report) => report,
-        Err(e) => return json!({"path": name, "ok": false, "error": e.line()}),
+        Err(e) => return json!({"path": name, "ok": false, "error": e.to_line()}),
     };
     let text = |path: &PathBuf| path.display().to_string();
     let finding =

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{Compaction, bytes_text, compact_with, is_directory, plural, table_stat};
+use arrowwood::{CompactOptions, format_bytes, compact_with, is_directory, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
-use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
+use crate::shell::{CliResult, Progress, Stdout, printable_path, open_one, print_json};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Compact {
 
 impl Compact {
     /// The table, or those of its partitions.
-    fn tables(&self) -> Outcome<Vec<PathBuf>> {
+    fn tables(&self) -> CliResult<Vec<PathBuf>> {
         if table_stat(&self.table)?.is_some() || !is_directory(&self.table)? {
             return Ok(vec![self.table.clone()]);
         }
@@ -41,8 +41,8 @@ impl Compact {
         Ok(if partitions.is_empty() { vec![self.table.clone()] } else { partitions })
     }
 
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let name = named(&self.table);
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
+        let name = printable_path(&self.table);
         let tables = self.tables()?;
         let disk = || -> arrowwood::Result<u64> {
             tables.iter().map(|table| Ok(table_stat(table)?.unwrap_or_default().disk)).sum()
@@ -51,8 +51,8 @@ impl Compact {
         let mut progress = Progress::new(format!("compacting {name}"));
         let mut rewritten = 0;
         for table in &tables {
-            let what = Compaction { rewrite: self.rewrite, sort: self.sort };
-            rewritten += compact_with(table, what, |done, total| progress.at(done, total))?;
+            let what = CompactOptions { rewrite: self.rewrite, sort: self.sort };
+            rewritten += compact_with(table, what, |done, total| progress.update(done, total))?;
         }
         drop(progress);
         let after = disk()?;
@@ -62,8 +62,8 @@ impl Compact {
             return Ok(print_json(out, facts)?);
         }
         let files = plural(rewritten, "file", "files");
-        let before = bytes_text(before);
-        let after = bytes_text(after);
+        let before = format_bytes(before);
+        let after = format_bytes(after);
         Ok(writeln!(out, "{name}: {files} rewritten, {before} on disk before, {after} now")?)
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::{Shell, generate};
 
-use crate::shell::{Outcome, Stdout};
+use crate::shell::{CliResult, Stdout};
 
 /// Print a shell script that completes this command's verbs, options and files.
 #[derive(Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// Prints the script for `command`.
-    pub(crate) fn run(&self, out: &mut Stdout, command: &mut clap::Command) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, command: &mut clap::Command) -> CliResult {
         // Printed from memory: the generator panics if its sink fails, such as a pipe without a reader.
         let mut script = Vec::new();
         generate(self.shell, command, "arrowwood", &mut script);

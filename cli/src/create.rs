@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Error, Late, Writer, WriterOptions, exists, is_directory, parse_schema};
+use arrowwood::{Error, LatePolicy, Writer, WriterOptions, exists, is_directory, parse_schema};
 use clap::Args;
 
-use crate::shell::{Failure, Outcome, open_one};
+use crate::shell::{CliError, CliResult, open_one};
 
 /// Create a table: a directory of Arrow files, the last of which grows as rows are appended.
 #[derive(Args)]
@@ -17,9 +17,9 @@ use crate::shell::{Failure, Outcome, open_one};
 )]
 pub(crate) struct Create {
     #[command(flatten)]
-    columns: Columns,
+    columns: SchemaSource,
     #[command(flatten)]
-    making: Making,
+    making: TableArgs,
     /// The directory to create.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
@@ -28,9 +28,9 @@ pub(crate) struct Create {
 /// The source of a new table's columns.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-struct Columns {
+struct SchemaSource {
     /// Columns of the table: name and type of each, and `not null` if it has no nulls.
-    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_schema_arg)]
     schema: Option<SchemaRef>,
     /// Take the columns of this file.
     #[arg(long, value_name = "PATH")]
@@ -39,7 +39,7 @@ struct Columns {
 
 /// Options of a new table.
 #[derive(Args)]
-pub(crate) struct Making {
+pub(crate) struct TableArgs {
     /// Text columns to dictionary-encode in a new table.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     dictionary: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Making {
     /// Whether to refuse rows less than the last one in the column of --sorted-by, or to accept them in order of
     /// arrival.
     #[arg(long, value_name = "accept|refuse", value_parser = late)]
-    late: Option<Late>,
+    late: Option<LatePolicy>,
     /// Columns to index: conditions on them read only blocks of rows that may match.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     index: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Making {
     segment_rows: Option<u64>,
 }
 
-impl Making {
+impl TableArgs {
     pub(crate) fn options(&self) -> WriterOptions {
         let dictionary = self.dictionary.clone();
         let sorted_by = self.sorted_by.clone();
@@ -75,28 +75,28 @@ impl Making {
 }
 
 /// The treatment of late rows, on the command line.
-fn late(text: &str) -> Result<Late, String> {
+fn late(text: &str) -> Result<LatePolicy, String> {
     match text {
-        "accept" => Ok(Late::Accept),
-        "refuse" => Ok(Late::Refuse),
+        "accept" => Ok(LatePolicy::Accept),
+        "refuse" => Ok(LatePolicy::Refuse),
         _ => Err("expected accept or refuse".into()),
     }
 }
 
 /// A schema on the command line.
-pub(crate) fn schema(text: &str) -> Result<SchemaRef, String> {
+pub(crate) fn parse_schema_arg(text: &str) -> Result<SchemaRef, String> {
     parse_schema(text).map(Arc::new).map_err(|e| e.message().to_string())
 }
 
 impl Create {
-    pub(crate) fn run(&self) -> Outcome {
+    pub(crate) fn run(&self) -> CliResult {
         if is_taken(&self.table)? {
             let message = "the path exists already; append to it if it is a table, or choose another name";
-            return Err(Failure::hint(message).at(&self.table));
+            return Err(CliError::new(message).at(&self.table));
         }
         let schema = match (&self.columns.schema, &self.columns.like) {
             (Some(schema), _) => schema.clone(),
-            (None, Some(path)) => growable(open_one(path)?.schema()),
+            (None, Some(path)) => table_schema(open_one(path)?.schema()),
             (None, None) => Arc::new(Schema::empty()),
         };
         Ok(Writer::open(&self.table, Some(schema), &self.making.options())?.close()?)
@@ -104,7 +104,7 @@ impl Create {
 }
 
 /// Whether a path is anything but an empty directory.
-fn is_taken(path: &Path) -> Outcome<bool> {
+fn is_taken(path: &Path) -> CliResult<bool> {
     if !is_directory(path)? {
         return Ok(exists(path)?);
     }
@@ -113,7 +113,7 @@ fn is_taken(path: &Path) -> Outcome<bool> {
 }
 
 /// The schema, with text dictionaries as tables have them.
-pub(crate) fn growable(schema: &SchemaRef) -> SchemaRef {
+pub(crate) fn table_schema(schema: &SchemaRef) -> SchemaRef {
     let column = |field: &Field| match field.data_type() {
         DataType::Dictionary(_, values)
             if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>

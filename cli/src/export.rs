@@ -7,7 +7,7 @@ use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions,
 use clap::Args;
 
 use crate::rows::{write_csv, write_json};
-use crate::shell::{Failure, Outcome, open};
+use crate::shell::{CliError, CliResult, open};
 use crate::sql::Engine;
 
 /// Write rows to a file in the format of its extension: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet, .arrow
@@ -26,7 +26,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn run(&self, engine: Option<&dyn Engine>) -> Outcome {
+    pub(crate) fn run(&self, engine: Option<&dyn Engine>) -> CliResult {
         match extension(&self.out).as_str() {
             "arrow" => Ok(write(&self.rows()?, &self.out, &WriteOptions::default())?),
             "arrows" => {
@@ -36,30 +36,30 @@ impl Export {
             "csv" => self.text(write_csv),
             "json" | "jsonl" | "ndjson" => self.text(write_json),
             "parquet" | "pq" => {
-                let engine = with_parquet(engine)?;
+                let engine = require_parquet(engine)?;
                 let out = local_path(&self.out)?.unwrap_or_else(|| self.out.clone());
-                Ok(engine.write_parquet(&self.rows()?, &out).map_err(|problem| failed(problem, &out))?)
+                Ok(engine.write_parquet(&self.rows()?, &out).map_err(|problem| engine_error(problem, &out))?)
             }
-            _ => Err(Failure::hint(
+            _ => Err(CliError::new(
                 "the name of the file says its format: .csv, .json, .jsonl, .ndjson, .parquet, .arrow or .arrows",
             )
             .at(&self.out)),
         }
     }
 
-    fn rows(&self) -> Outcome<Dataset> {
+    fn rows(&self) -> CliResult<Dataset> {
         open(std::slice::from_ref(&self.path))
     }
 
     /// Writes a text file, which gets its name when it is complete.
-    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> Outcome) -> Outcome {
+    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> CliResult) -> CliResult {
         let dataset = self.rows()?;
         let failed = |e: std::io::Error| Error::io("writing", &e).at(&self.out);
-        let file = UnfinishedFile::beside(&self.out).map_err(failed)?;
+        let file = UnfinishedFile::create_beside(&self.out).map_err(failed)?;
         let mut out = BufWriter::new(file);
         put(&dataset, &mut out)?;
         let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
-        Ok(file.finish(&self.out).map_err(failed)?)
+        Ok(file.persist(&self.out).map_err(failed)?)
     }
 }
 
@@ -73,12 +73,12 @@ pub(crate) fn is_parquet(path: &Path) -> bool {
 }
 
 /// The engine, which is required to read and write Parquet.
-pub(crate) fn with_parquet(engine: Option<&dyn Engine>) -> Outcome<&dyn Engine> {
+pub(crate) fn require_parquet(engine: Option<&dyn Engine>) -> CliResult<&dyn Engine> {
     let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
-    engine.ok_or_else(|| Failure::hint(missing))
+    engine.ok_or_else(|| CliError::new(missing))
 }
 
 /// The error of the engine about `path`.
-pub(crate) fn failed(problem: String, path: &Path) -> Error {
+pub(crate) fn engine_error(problem: String, path: &Path) -> Error {
     Error::new(ErrorKind::InvalidArgument, problem).at(path)
 }

@@ -24,7 +24,7 @@ fn found() -> Option<PathBuf> {
 }
 
 /// Becomes that command with `args`, which begin with a program's name; returns where there is none.
-pub(crate) fn hand_over(args: &[OsString]) {
+pub(crate) fn exec_datafusion(args: &[OsString]) {
     if let Some(program) = found() {
         // It only returns if it fails, and then the verb says what is missing.
         let _ = Command::new(program).args(args.iter().skip(1)).exec();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use arrowwood::{Dataset, Error};
 use clap::Args;
 
-use crate::rows::{Form, print};
-use crate::shell::{Outcome, Stdout, open};
+use crate::rows::{OutputArgs, print};
+use crate::shell::{CliResult, Stdout, open};
 
 /// Print the first rows.
 #[derive(Args)]
@@ -19,20 +19,20 @@ pub(crate) struct Head {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     columns: Vec<String>,
     #[command(flatten)]
-    form: Form,
+    form: OutputArgs,
     /// Files, globs or directories of one schema; - is standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
 
 impl Head {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let rows = open(&self.paths)?.head(self.rows)?;
         let rows = if self.columns.is_empty() { rows } else { self.selected(&rows)? };
         print(&rows, &self.form, out)
     }
 
-    fn selected(&self, rows: &Dataset) -> Outcome<Dataset> {
+    fn selected(&self, rows: &Dataset) -> CliResult<Dataset> {
         let failed = |e: Error| match self.paths.first() {
             Some(path) => e.at(path),
             None => e,

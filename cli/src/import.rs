@@ -7,13 +7,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
     Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextBatches, TextFile, TextTarget,
-    WriteOptions, decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
+    WriteOptions, decompress_reader, local_path, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
-use crate::export::{failed, is_parquet, with_parquet};
-use crate::input::{TextForm, extension};
-use crate::shell::{Outcome, Progress, Stdout, is_dash, is_pipe, named, reader, shown};
+use crate::export::{engine_error, is_parquet, require_parquet};
+use crate::input::{TextArgs, extension};
+use crate::shell::{CliResult, Progress, Stdout, is_dash, is_pipe, printable_path, reader, stdin_or_path};
 use crate::sql::Engine;
 
 /// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values: a
@@ -34,7 +34,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     dictionary: Vec<String>,
     #[command(flatten)]
-    form: TextForm,
+    form: TextArgs,
     /// Write an IPC stream instead of a file, as for names ending in .arrows.
     #[arg(long)]
     stream: bool,
@@ -50,44 +50,44 @@ enum Codec {
 }
 
 /// The location of a text: a file, or memory filled from a pipe.
-enum Text {
+enum TextSource {
     File(TextFile),
     Memory(Vec<u8>),
 }
 
-impl Text {
+impl TextSource {
     fn open(&self) -> Result<Box<dyn Read + Send + '_>, Error> {
         match self {
-            Text::File(file) => Ok(file.open()?),
-            Text::Memory(bytes) => decompressed(&bytes[..]),
+            TextSource::File(file) => Ok(file.open()?),
+            TextSource::Memory(bytes) => decompress_reader(&bytes[..]),
         }
     }
 }
 
 /// The destination of batches.
-enum Target<'a> {
+enum OutputWriter<'a> {
     File(FileWriter),
     Stream(StreamWriter<&'a mut Stdout>),
 }
 
 /// Writes batches as they come.
-struct Written<'a, 't> {
+struct OutputTarget<'a, 't> {
     out: Option<&'a mut Stdout>,
     /// `None` for standard output.
     path: Option<&'a Path>,
     compression: Option<Compression>,
-    target: Option<Target<'a>>,
+    target: Option<OutputWriter<'a>>,
     progress: TextProgress<'t>,
 }
 
-impl TextTarget for Written<'_, '_> {
+impl TextTarget for OutputTarget<'_, '_> {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), Error> {
         // What was written of a file whose rows come anew goes before there is another one of its name.
         self.target = None;
         self.target = match self.path {
-            Some(path) => Some(Target::File(FileWriter::create(path, schema.clone(), self.compression)?)),
+            Some(path) => Some(OutputWriter::File(FileWriter::create(path, schema.clone(), self.compression)?)),
             None => match self.out.take() {
-                Some(out) => Some(Target::Stream(StreamWriter::new(out, schema.clone(), self.compression)?)),
+                Some(out) => Some(OutputWriter::Stream(StreamWriter::new(out, schema.clone(), self.compression)?)),
                 None => None,
             },
         };
@@ -97,8 +97,8 @@ impl TextTarget for Written<'_, '_> {
     fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
         let batch = Dataset::from_batches(batch.schema(), vec![batch])?;
         match &mut self.target {
-            Some(Target::File(writer)) => writer.write(&batch),
-            Some(Target::Stream(writer)) => writer.write(&batch),
+            Some(OutputWriter::File(writer)) => writer.write(&batch),
+            Some(OutputWriter::Stream(writer)) => writer.write(&batch),
             None => Ok(()),
         }
     }
@@ -108,32 +108,32 @@ impl TextTarget for Written<'_, '_> {
         Ok(())
     }
 
-    fn can_begin_again(&self) -> bool {
+    fn can_restart(&self) -> bool {
         self.path.is_some()
     }
 }
 
 struct TextProgress<'t> {
-    text: &'t Text,
+    text: &'t TextSource,
     bar: Progress,
 }
 
 impl TextProgress<'_> {
     fn tick(&mut self, passes: u64) {
-        if let Text::File(file) = self.text {
-            self.bar.at(file.done(), passes * file.len());
+        if let TextSource::File(file) = self.text {
+            self.bar.update(file.bytes_read(), passes * file.len());
         }
     }
 }
 
 impl Import {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> CliResult {
         if is_parquet(&self.text) {
             let path = local_path(&self.text)?.unwrap_or_else(|| self.text.clone());
-            let rows = with_parquet(engine)?.read_parquet(&path).map_err(|problem| failed(problem, &path))?;
+            let rows = require_parquet(engine)?.read_parquet(&path).map_err(|problem| engine_error(problem, &path))?;
             return self.write(&rows, out);
         }
-        let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
+        let text = self.source().map_err(|e| e.at(stdin_or_path(&self.text)))?;
         // A file has one dictionary for all batches, and other outputs are written as a whole.
         let is_stream = self.options().format == Format::Stream;
         let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out)?);
@@ -142,11 +142,11 @@ impl Import {
         }
         let compression = self.options().compression;
         let path = if is_dash(&self.out) { None } else { Some(self.out.as_path()) };
-        let mut target = Written { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
-        self.read(&text, &mut target).map_err(|e| e.at(shown(&self.text)))?;
+        let mut target = OutputTarget { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
+        self.read(&text, &mut target).map_err(|e| e.at(stdin_or_path(&self.text)))?;
         match target.target {
-            Some(Target::File(writer)) => writer.finish()?,
-            Some(Target::Stream(writer)) => {
+            Some(OutputWriter::File(writer)) => writer.finish()?,
+            Some(OutputWriter::Stream(writer)) => {
                 writer.finish()?;
             }
             None => {}
@@ -154,7 +154,7 @@ impl Import {
         Ok(())
     }
 
-    fn write(&self, dataset: &Dataset, out: &mut Stdout) -> Outcome {
+    fn write(&self, dataset: &Dataset, out: &mut Stdout) -> CliResult {
         if is_dash(&self.out) {
             write_to(dataset, out, &WriteOptions { format: Format::Stream, ..self.options() })?;
         } else {
@@ -163,31 +163,31 @@ impl Import {
         Ok(())
     }
 
-    fn collected(&self, text: &Text) -> Outcome<Dataset> {
+    fn collected(&self, text: &TextSource) -> CliResult<Dataset> {
         let mut progress = self.progress(text);
         let mut tick = |passes| progress.tick(passes);
-        let mut target = TextBatches::watched(&mut tick);
-        let schema = self.read(text, &mut target).map_err(|e| e.at(shown(&self.text)))?;
+        let mut target = TextBatches::with_progress(&mut tick);
+        let schema = self.read(text, &mut target).map_err(|e| e.at(stdin_or_path(&self.text)))?;
         Ok(Dataset::from_batches(schema, target.batches)?)
     }
 
-    fn source(&self) -> Outcome<Text> {
+    fn source(&self) -> CliResult<TextSource> {
         let local = local_path(&self.text)?;
         let path = local.as_deref().unwrap_or(&self.text);
         if !is_dash(path) && !is_pipe(path)? {
-            return Ok(Text::File(TextFile::new(path)?));
+            return Ok(TextSource::File(TextFile::new(path)?));
         }
         let mut bytes = Vec::new();
         reader(&self.text)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
-        Ok(Text::Memory(bytes))
+        Ok(TextSource::Memory(bytes))
     }
 
     /// A bar, where reading takes long.
-    fn progress<'a>(&self, text: &'a Text) -> TextProgress<'a> {
-        TextProgress { text, bar: Progress::new(format!("reading {}", named(&self.text))) }
+    fn progress<'a>(&self, text: &'a TextSource) -> TextProgress<'a> {
+        TextProgress { text, bar: Progress::new(format!("reading {}", printable_path(&self.text))) }
     }
 
-    fn read(&self, text: &Text, target: &mut dyn TextTarget) -> Result<SchemaRef, Error> {
+    fn read(&self, text: &TextSource, target: &mut dyn TextTarget) -> Result<SchemaRef, Error> {
         if self.is_json(text)? {
             let mut options = self.form.json();
             options.dictionary = self.dictionary.clone();
@@ -198,7 +198,7 @@ impl Import {
         read_csv_in_order(&|| text.open(), &options, target)
     }
 
-    fn is_json(&self, text: &Text) -> Result<bool, Error> {
+    fn is_json(&self, text: &TextSource) -> Result<bool, Error> {
         match extension(&self.text).as_str() {
             "json" | "jsonl" | "ndjson" => return Ok(true),
             "csv" | "tsv" => return Ok(false),

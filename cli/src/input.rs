@@ -8,20 +8,20 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, StreamReader, decompressed, is_directory, read_csv_from,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, StreamReader, decompress_reader, is_directory, read_csv_from,
     read_json_from, read_stream, stream_csv, stream_json,
 };
 use clap::{Args, ValueEnum};
 
-use crate::create::schema;
-use crate::shell::{Bounded, Failure, Outcome, is_dash, open_one, shown};
+use crate::create::parse_schema_arg;
+use crate::shell::{BoundedReader, CliError, CliResult, is_dash, open_one, stdin_or_path};
 
 /// The syntax of CSV and JSON, and the types of their columns.
 #[derive(Args)]
-pub(crate) struct TextForm {
+pub(crate) struct TextArgs {
     /// Name and type of each column, as for `create`. By default the table's columns; for a new table they are inferred
     /// from all values, for which text is read to its end.
-    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_schema_arg)]
     pub schema: Option<SchemaRef>,
     /// Delimiter of CSV fields: a character, or tab. By default a comma, or a tab for files named .tsv.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
@@ -41,7 +41,7 @@ pub(crate) struct TextForm {
     decimal_comma: bool,
 }
 
-impl TextForm {
+impl TextArgs {
     /// Options for the CSV at `path`.
     pub(crate) fn csv(&self, path: &Path) -> CsvOptions {
         let mut options = CsvOptions::default();
@@ -112,52 +112,52 @@ pub(crate) type Batches = Box<dyn Iterator<Item = arrowwood::Result<RecordBatch>
 
 /// An input, read as far as needed to detect its format.
 pub(crate) enum Input {
-    Whole(Dataset),
+    Dataset(Dataset),
     Stream(StreamReader<Source>),
     Csv(Source, CsvOptions),
     Json(Source, JsonOptions),
 }
 
 /// Rows of a known schema.
-pub(crate) enum Rows {
-    Whole(Dataset),
-    Coming(Batches),
+pub(crate) enum InputRows {
+    Dataset(Dataset),
+    Batches(Batches),
 }
 
 impl Input {
     /// Opens a path, or standard input. Without a format, it is detected from the name, or from the first bytes.
     /// Compressed text is decompressed.
-    pub(crate) fn open(path: &Path, format: Option<Format>, form: &TextForm) -> Outcome<Input> {
+    pub(crate) fn open(path: &Path, format: Option<Format>, form: &TextArgs) -> CliResult<Input> {
         let named = format.or_else(|| by_name(path));
         let is_text = matches!(named, Some(Format::Csv | Format::Json));
         let is_file = is_file(path)?;
         if is_directory(path)? || is_file && named == Some(Format::Ipc) {
-            return Ok(Input::Whole(open_one(path)?));
+            return Ok(Input::Dataset(open_one(path)?));
         }
-        let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
-        let unpacked = |source: Source| decompressed(source).map_err(|e| e.at(shown(path)));
+        let failed = |e: io::Error| Error::io("reading", &e).at(stdin_or_path(path));
+        let unpacked = |source: Source| decompress_reader(source).map_err(|e| e.at(stdin_or_path(path)));
         let mut source = source(path).map_err(failed)?;
         let mut head = Vec::new();
         let found = if is_text {
             source = unpacked(source)?;
-            Found::of(named)
+            DetectedFormat::from_metadata(named)
         } else {
             sniff(&mut source, &mut head).map_err(failed)?
         };
-        let found = if found == Found::Packed {
+        let found = if found == DetectedFormat::Compressed {
             source = unpacked(Box::new(Cursor::new(std::mem::take(&mut head)).chain(source)))?;
             sniff(&mut source, &mut head).map_err(failed)?
         } else {
             found
         };
-        let found = if named == Some(Format::Ipc) && found != Found::File { Found::Stream } else { found };
+        let found = if named == Some(Format::Ipc) && found != DetectedFormat::File { DetectedFormat::Stream } else { found };
         let mut source: Source = Box::new(Cursor::new(head).chain(source));
         let input = match found {
-            Found::Stream if is_file => Input::Whole(open_one(path)?),
-            Found::Stream | Found::Packed => Input::Stream(read_stream(source).map_err(|e| e.at(shown(path)))?),
-            Found::File => Input::Whole(file(&mut source).map_err(|e| e.at(shown(path)))?),
-            Found::Csv => Input::Csv(source, form.csv(path)),
-            Found::Json => {
+            DetectedFormat::Stream if is_file => Input::Dataset(open_one(path)?),
+            DetectedFormat::Stream | DetectedFormat::Compressed => Input::Stream(read_stream(source).map_err(|e| e.at(stdin_or_path(path)))?),
+            DetectedFormat::File => Input::Dataset(file(&mut source).map_err(|e| e.at(stdin_or_path(path)))?),
+            DetectedFormat::Csv => Input::Csv(source, form.csv(path)),
+            DetectedFormat::Json => {
                 let mut options = form.json();
                 options.refuse_unknown = true;
                 Input::Json(source, options)
@@ -167,43 +167,43 @@ impl Input {
     }
 
     /// The input's own schema. Text is read to its end: types are inferred from all values.
-    pub(crate) fn with_schema(self) -> Outcome<(SchemaRef, Input)> {
-        let whole = |(schema, batches): (SchemaRef, Vec<RecordBatch>)| -> Outcome<(SchemaRef, Input)> {
+    pub(crate) fn with_schema(self) -> CliResult<(SchemaRef, Input)> {
+        let whole = |(schema, batches): (SchemaRef, Vec<RecordBatch>)| -> CliResult<(SchemaRef, Input)> {
             if schema.fields().is_empty() {
-                return Err(Failure::hint("the input is empty, so no schema can be inferred; give one with --schema"));
+                return Err(CliError::new("the input is empty, so no schema can be inferred; give one with --schema"));
             }
-            Ok((schema.clone(), Input::Whole(Dataset::from_batches(schema, batches)?)))
+            Ok((schema.clone(), Input::Dataset(Dataset::from_batches(schema, batches)?)))
         };
         match self {
-            Input::Csv(source, options) => whole(read_csv_from(Bounded::new(source), &options)?),
-            Input::Json(source, options) => whole(read_json_from(Bounded::new(source), &options)?),
-            Input::Whole(dataset) => Ok((dataset.schema().clone(), Input::Whole(dataset))),
+            Input::Csv(source, options) => whole(read_csv_from(BoundedReader::new(source), &options)?),
+            Input::Json(source, options) => whole(read_json_from(BoundedReader::new(source), &options)?),
+            Input::Dataset(dataset) => Ok((dataset.schema().clone(), Input::Dataset(dataset))),
             Input::Stream(stream) => Ok((stream.schema().clone(), Input::Stream(stream))),
         }
     }
 
     /// The rows, parsed from text by `schema`: at most `batch_rows` at once, none later than `patience` after its
     /// arrival.
-    pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, patience: Duration) -> Outcome<Rows> {
+    pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, patience: Duration) -> CliResult<InputRows> {
         Ok(match self {
-            Input::Whole(dataset) => Rows::Whole(dataset),
-            Input::Stream(stream) => Rows::Coming(Box::new(stream)),
+            Input::Dataset(dataset) => InputRows::Dataset(dataset),
+            Input::Stream(stream) => InputRows::Batches(Box::new(stream)),
             Input::Csv(source, mut options) => {
                 options.schema = Some(schema.clone());
                 options.batch_rows = batch_rows;
-                Rows::Coming(Box::new(stream_csv(source, &options, patience)?))
+                InputRows::Batches(Box::new(stream_csv(source, &options, patience)?))
             }
             Input::Json(source, mut options) => {
                 options.schema = Some(schema.clone());
                 options.batch_rows = batch_rows;
-                Rows::Coming(Box::new(stream_json(source, &options, patience)?))
+                InputRows::Batches(Box::new(stream_json(source, &options, patience)?))
             }
         })
     }
 }
 
 /// Whether `path` is a regular file, which has an end.
-pub(crate) fn is_file(path: &Path) -> Outcome<bool> {
+pub(crate) fn is_file(path: &Path) -> CliResult<bool> {
     Ok(!is_dash(path) && arrowwood::is_file(path)?)
 }
 
@@ -223,29 +223,29 @@ fn source(path: &Path) -> io::Result<Source> {
 
 fn file(source: &mut Source) -> arrowwood::Result<Dataset> {
     let mut bytes = Vec::new();
-    Bounded::new(source).read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
-    Open::new().bytes(Bytes::from(bytes))
+    BoundedReader::new(source).read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
+    OpenOptions::new().bytes(Bytes::from(bytes))
 }
 
 /// The format suggested by the first bytes of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum DetectedFormat {
     File,
     Stream,
     Csv,
     Json,
     /// Compressed by gzip or zstd.
-    Packed,
+    Compressed,
 }
 
-impl Found {
-    fn of(format: Option<Format>) -> Found {
-        if format == Some(Format::Json) { Found::Json } else { Found::Csv }
+impl DetectedFormat {
+    fn from_metadata(format: Option<Format>) -> DetectedFormat {
+        if format == Some(Format::Json) { DetectedFormat::Json } else { DetectedFormat::Csv }
     }
 }
 
 /// Reads into `head` until the format is clear.
-fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Found> {
+fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<DetectedFormat> {
     let mut block = [0; 4096];
     loop {
         let len = match source.read(&mut block) {
@@ -260,21 +260,21 @@ fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Found> {
 }
 
 /// The format that `head` begins, if clear; it must be decided if `head` is the whole input.
-fn look(head: &[u8], is_all: bool) -> Option<Found> {
+fn look(head: &[u8], is_all: bool) -> Option<DetectedFormat> {
     const MAGIC: &[u8] = b"ARROW1";
     const PACKED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     match text.first() {
-        _ if head.starts_with(MAGIC) => Some(Found::File),
-        _ if PACKED.iter().any(|magic| head.starts_with(magic)) => Some(Found::Packed),
+        _ if head.starts_with(MAGIC) => Some(DetectedFormat::File),
+        _ if PACKED.iter().any(|magic| head.starts_with(magic)) => Some(DetectedFormat::Compressed),
         _ if !is_all && [MAGIC, PACKED[0], PACKED[1]].iter().any(|magic| magic.starts_with(head)) => None,
         // Message lengths contain zeros, or are marked by bytes that text never has.
-        _ if head.first() == Some(&0xff) || head.contains(&0) => Some(Found::Stream),
+        _ if head.first() == Some(&0xff) || head.contains(&0) => Some(DetectedFormat::Stream),
         // Nobody begins a table with a page of spaces.
-        None if is_all || head.len() > 1 << 16 => Some(Found::Json),
+        None if is_all || head.len() > 1 << 16 => Some(DetectedFormat::Json),
         None => None,
-        Some(b'{' | b'[') => Some(Found::Json),
-        Some(_) if is_all || head.len() >= 4 || head.contains(&b'\n') => Some(Found::Csv),
+        Some(b'{' | b'[') => Some(DetectedFormat::Json),
+        Some(_) if is_all || head.len() >= 4 || head.contains(&b'\n') => Some(DetectedFormat::Csv),
         Some(_) => None,
     }
 }
@@ -286,20 +286,20 @@ mod tests {
     #[test]
     fn first_bytes_tell_what_comes() {
         for (head, found) in [
-            (&b"ARROW1\0\0"[..], Found::File),
-            (&b"\xff\xff\xff\xff\x10\x01"[..], Found::Stream),
-            (&b"\x50\x01\0\0"[..], Found::Stream),
-            (&b"\x1f\x8b\x08\x00"[..], Found::Packed),
-            (&b"\x28\xb5\x2f\xfd\0"[..], Found::Packed),
-            (&b"  \n{\"a\": 1}"[..], Found::Json),
-            (&b"\xef\xbb\xbf{"[..], Found::Json),
-            (&b"a\n"[..], Found::Csv),
-            (&b"ARROW,b\n"[..], Found::Csv),
-            (&b"ts,price\n"[..], Found::Csv),
+            (&b"ARROW1\0\0"[..], DetectedFormat::File),
+            (&b"\xff\xff\xff\xff\x10\x01"[..], DetectedFormat::Stream),
+            (&b"\x50\x01\0\0"[..], DetectedFormat::Stream),
+            (&b"\x1f\x8b\x08\x00"[..], DetectedFormat::Compressed),
+            (&b"\x28\xb5\x2f\xfd\0"[..], DetectedFormat::Compressed),
+            (&b"  \n{\"a\": 1}"[..], DetectedFormat::Json),
+            (&b"\xef\xbb\xbf{"[..], DetectedFormat::Json),
+            (&b"a\n"[..], DetectedFormat::Csv),
+            (&b"ARROW,b\n"[..], DetectedFormat::Csv),
+            (&b"ts,price\n"[..], DetectedFormat::Csv),
         ] {
             assert_eq!(look(head, false), Some(found), "{head:?}");
         }
-        for (head, found) in [(&b"ARRO"[..], Found::Csv), (&b"a"[..], Found::Csv), (&b"\n"[..], Found::Json)] {
+        for (head, found) in [(&b"ARRO"[..], DetectedFormat::Csv), (&b"a"[..], DetectedFormat::Csv), (&b"\n"[..], DetectedFormat::Json)] {
             assert_eq!((look(head, false), look(head, true)), (None, Some(found)), "{head:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout, open_one, print_json};
+use crate::shell::{CliResult, Stdout, open_one, print_json};
 
 /// Print the messages of a file or stream: their offsets and content.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Inspect {
 }
 
 impl Inspect {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         for message in open_one(&self.path)?.messages()? {
             if self.json { print_json(out, message.to_json())? } else { writeln!(out, "{message}")? }
         }

@@ -39,13 +39,13 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 
-use arrowwood::visible_lines;
+use arrowwood::escape_hidden_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use handover::hand_over;
-use shell::{Outcome, Stdout, tell};
+use handover::exec_datafusion;
+use shell::{CliResult, Stdout, eprint_line};
 #[cfg(feature = "serve")]
-pub use sql::Cluster;
+pub use sql::ClusterOptions;
 pub use sql::Engine;
 
 /// Inspect, check and convert Apache Arrow data in place.
@@ -54,13 +54,13 @@ pub use sql::Engine;
 /// directory of Arrow files, the last of which grows: one process appends while any number read.
 #[derive(Parser)]
 #[command(name = "arrowwood", bin_name = "arrowwood", version, arg_required_else_help = true)]
-struct Command {
+struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum CliCommand {
     Head(head::Head),
     Tail(tail::Tail),
     Schema(schema::Schema),
@@ -90,49 +90,49 @@ enum Verb {
     Man(man::Man),
 }
 
-impl Verb {
+impl CliCommand {
     /// Whether it needs an engine that is not there.
     fn lacks(&self, engine: Option<&dyn Engine>) -> bool {
         match self {
-            Verb::Sql(_) => engine.is_none(),
+            CliCommand::Sql(_) => engine.is_none(),
             #[cfg(feature = "serve")]
-            Verb::View(_) => engine.is_none(),
+            CliCommand::View(_) => engine.is_none(),
             #[cfg(feature = "serve")]
-            Verb::Serve(_) => engine.and_then(Engine::server).is_none(),
+            CliCommand::Serve(_) => engine.and_then(Engine::server_engine).is_none(),
             _ => false,
         }
     }
 
     /// The exit code of a verb that succeeded: 0, or the result of `check`.
-    fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome<i32> {
+    fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult<i32> {
         match self {
-            Verb::Check(check) => return check.run(out),
-            Verb::Head(head) => head.run(out),
-            Verb::Tail(tail) => tail.run(out),
-            Verb::Schema(schema) => schema.run(out),
-            Verb::Inspect(inspect) => inspect.run(out),
-            Verb::Stat(stat) => stat.run(out),
-            Verb::Cat(cat) => cat.run(out),
-            Verb::Sql(sql) => sql.run(out, engine),
-            Verb::Import(import) => import.run(out, engine),
-            Verb::Export(export) => export.run(engine),
-            Verb::Create(create) => create.run(),
-            Verb::Append(append) => append.run(out),
-            Verb::Alter(alter) => alter.run(out),
-            Verb::Compact(compact) => compact.run(out),
-            Verb::Promote(promote) => promote.run(out),
+            CliCommand::Check(check) => return check.run(out),
+            CliCommand::Head(head) => head.run(out),
+            CliCommand::Tail(tail) => tail.run(out),
+            CliCommand::Schema(schema) => schema.run(out),
+            CliCommand::Inspect(inspect) => inspect.run(out),
+            CliCommand::Stat(stat) => stat.run(out),
+            CliCommand::Cat(cat) => cat.run(out),
+            CliCommand::Sql(sql) => sql.run(out, engine),
+            CliCommand::Import(import) => import.run(out, engine),
+            CliCommand::Export(export) => export.run(engine),
+            CliCommand::Create(create) => create.run(),
+            CliCommand::Append(append) => append.run(out),
+            CliCommand::Alter(alter) => alter.run(out),
+            CliCommand::Compact(compact) => compact.run(out),
+            CliCommand::Promote(promote) => promote.run(out),
             #[cfg(feature = "serve")]
-            Verb::View(view) => view.run(out, engine),
+            CliCommand::View(view) => view.run(out, engine),
             #[cfg(feature = "serve")]
-            Verb::Serve(serve) => serve.run(out, engine.map(|engine| engine as _)),
+            CliCommand::Serve(serve) => serve.run(out, engine.map(|engine| engine as _)),
             #[cfg(feature = "serve")]
-            Verb::Token(token) => token.run(out),
+            CliCommand::Token(token) => token.run(out),
             #[cfg(feature = "serve")]
-            Verb::Pull(pull) => pull.run(),
+            CliCommand::Pull(pull) => pull.run(),
             #[cfg(feature = "objects")]
-            Verb::Push(push) => push.run(out),
-            Verb::Completions(completions) => completions.run(out, &mut Command::command()),
-            Verb::Man(man) => man.run(Command::command()),
+            CliCommand::Push(push) => push.run(out),
+            CliCommand::Completions(completions) => completions.run(out, &mut Cli::command()),
+            CliCommand::Man(man) => man.run(Cli::command()),
         }?;
         Ok(0)
     }
@@ -147,10 +147,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 /// Prints a usage error, or the help that was asked for. Shells put names of files among the arguments.
 fn print_usage(usage: &clap::Error) {
     let plain = usage.render().to_string();
-    match visible_lines(&plain) {
+    match escape_hidden_lines(&plain) {
         // If even this can't be printed, there is no one to tell.
         Cow::Borrowed(_) => drop(usage.print()),
-        Cow::Owned(shown) => tell(shown.trim_end()),
+        Cow::Owned(shown) => eprint_line(shown.trim_end()),
     }
 }
 
@@ -158,7 +158,7 @@ fn print_usage(usage: &clap::Error) {
 /// if it is beside this program or on `PATH`, where the engine does not do what they need.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
     let args: Vec<OsString> = args.into_iter().collect();
-    let command = match Command::try_parse_from(&args) {
+    let command = match Cli::try_parse_from(&args) {
         Ok(command) => command,
         Err(usage) => {
             print_usage(&usage);
@@ -166,7 +166,7 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
         }
     };
     if command.verb.lacks(engine.map(|engine| engine as _)) {
-        hand_over(&args);
+        exec_datafusion(&args);
     }
     #[cfg(feature = "objects")]
     arrowwood_objects::install();
@@ -174,10 +174,10 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
     let outcome = command.verb.run(&mut out, engine);
     let flushed = out.flush().map_err(Into::into);
     match outcome.and_then(|code| flushed.map(|()| code)) {
-        _ if out.reader_left() => 0,
+        _ if out.is_broken_pipe() => 0,
         Ok(code) => code,
         Err(failure) => {
-            tell(format_args!("arrowwood: {}", failure.line()));
+            eprint_line(format_args!("arrowwood: {}", failure.to_line()));
             1
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use arrowwood::Error;
 use clap::Args;
 
-use crate::shell::Outcome;
+use crate::shell::CliResult;
 
 /// Write the manual pages of this command and its verbs into a directory.
 #[derive(Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Man {
 
 impl Man {
     /// Writes the pages of `command`.
-    pub(crate) fn run(&self, command: clap::Command) -> Outcome {
+    pub(crate) fn run(&self, command: clap::Command) -> CliResult {
         let failed = |e: std::io::Error| Error::io("writing the manual pages", &e).at(&self.directory);
         std::fs::create_dir_all(&self.directory).map_err(failed)?;
         Ok(clap_mangen::generate_to(command, &self.directory).map_err(failed)?)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use arrowwood::{Writer, WriterOptions, plural};
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout, named};
+use crate::shell::{CliResult, Stdout, printable_path};
 
 /// Make a replica a table of its own, after the server that it was pulled from is gone.
 ///
@@ -35,14 +35,14 @@ fn assignment(text: &str) -> Result<(String, i64), String> {
 }
 
 impl Promote {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let producers = self.producer.iter().map(|(name, sequence)| (format!("producer:{name}"), *sequence));
         let given: Vec<(String, i64)> = producers.chain(self.position.iter().cloned()).collect();
         let mut writer = Writer::open(&self.table, None, &WriterOptions::default())?;
         writer.promote(&given.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())?;
         let rows = writer.committed_rows();
         writer.close()?;
-        let name = named(&self.table);
+        let name = printable_path(&self.table);
         let known = plural(given.len() as u64, "position is known", "positions are known");
         Ok(writeln!(out, "{name}: promoted, {}; {known}", plural(rows, "row", "rows"))?)
     }

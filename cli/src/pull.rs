@@ -6,8 +6,8 @@ use arrowwood::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 
-use crate::shell::{Outcome, Progress, named, tell};
-use crate::sql::token;
+use crate::shell::{CliResult, Progress, printable_path, eprint_line};
+use crate::sql::read_token;
 
 /// Copy a server's table into a local one, and with --follow continue as it grows.
 ///
@@ -38,16 +38,16 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    pub(crate) fn run(&self) -> Outcome {
-        let token = self.token_file.as_deref().map(token).transpose()?;
+    pub(crate) fn run(&self) -> CliResult {
+        let token = self.token_file.as_deref().map(read_token).transpose()?;
         let options = ClientOptions { token, cafile: self.cafile.clone(), insecure: self.insecure };
         let mut progress = Progress::new(format!("pulling {}", self.url));
         let pulled = pull(&self.url, &self.table, &options, self.follow, |pulled| {
-            progress.at(pulled.rows, pulled.there);
+            progress.update(pulled.rows, pulled.there);
             true
         })?;
         drop(progress);
-        tell(format_args!("{}: {}, all on the disk", named(&self.table), plural(pulled.rows, "row", "rows")));
+        eprint_line(format_args!("{}: {}, all on the disk", printable_path(&self.table), plural(pulled.rows, "row", "rows")));
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrowwood::waits::Call;
-use arrowwood::{Error, Result, bytes_text, plural};
+use arrowwood::waits::CancelToken;
+use arrowwood::{Error, Result, format_bytes, plural};
 use arrowwood_objects::{PushOptions, push};
 use clap::Args;
 use serde_json::json;
@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::shell::{Outcome, Progress, Stdout, named, print_json};
+use crate::shell::{CliResult, Progress, Stdout, printable_path, print_json};
 
 /// Copy a table's rows to an object store, as Arrow files that any reader takes.
 ///
@@ -48,19 +48,19 @@ pub(crate) struct Push {
 
 /// Signals that end this program, once the store was told that an upload has ended.
 struct Signals {
-    call: Call,
+    call: CancelToken,
     /// The number of the one that came; 0 if none did.
     caught: Arc<AtomicUsize>,
 }
 
 impl Signals {
     fn catch() -> Result<Signals> {
-        let (call, caught) = (Call::default(), Arc::new(AtomicUsize::new(0)));
+        let (call, caught) = (CancelToken::default(), Arc::new(AtomicUsize::new(0)));
         let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
         for signal in [SIGINT, SIGTERM] {
             // The second one ends it at once.
-            flag::register_conditional_default(signal, call.end_flag()).map_err(failed)?;
-            flag::register(signal, call.end_flag()).map_err(failed)?;
+            flag::register_conditional_default(signal, call.flag()).map_err(failed)?;
+            flag::register(signal, call.flag()).map_err(failed)?;
             flag::register_usize(signal, caught.clone(), signal as usize).map_err(failed)?;
         }
         Ok(Signals { call, caught })
@@ -76,14 +76,14 @@ impl Signals {
 }
 
 impl Push {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let name = named(&self.table);
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
+        let name = printable_path(&self.table);
         let mut progress = Progress::new(format!("pushing {name}"));
         let options =
             PushOptions { all: self.all, batch_rows: self.batch_rows, unseen: self.unseen, ..PushOptions::default() };
         let signals = Signals::catch()?;
         let pushed =
-            signals.call.run(|| push(&self.table, &self.url, &options, |done, total| progress.at(done, total)));
+            signals.call.run(|| push(&self.table, &self.url, &options, |done, total| progress.update(done, total)));
         drop(progress);
         signals.end();
         let pushed = pushed?;
@@ -96,7 +96,7 @@ impl Push {
         }
         let rows = plural(pushed.rows, "row", "rows");
         let objects = plural(pushed.objects, "object", "objects");
-        let bytes = bytes_text(pushed.bytes);
+        let bytes = format_bytes(pushed.bytes);
         let left = match pushed.left {
             0 => "all are there".into(),
             left => format!("{} not yet, in the file that grows or not durable", plural(left, "row", "rows")),

@@ -3,16 +3,16 @@
 use std::io::{IsTerminal, Write, stdout};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, JsonLines, Row, csv_names, cut, field_type_name, push_csv, visible_lines};
+use arrowwood::{Dataset, JsonLines, Row, csv_header, ellipsize, field_type_name, push_csv_row, escape_hidden_lines};
 use clap::Args;
 
-use crate::shell::{Outcome, Progress, Stdout, print_json, width};
+use crate::shell::{CliResult, Progress, Stdout, print_json, terminal_width};
 
 /// Maximum characters of a cell printed as it arrives.
 const CELL: usize = 40;
 
 #[derive(Args)]
-pub(crate) struct Form {
+pub(crate) struct OutputArgs {
     /// Print CSV: nulls are empty, nested values are JSON.
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -22,47 +22,47 @@ pub(crate) struct Form {
 }
 
 /// Prints all rows of `dataset` in the requested format, by default as a table.
-pub(crate) fn print(dataset: &Dataset, form: &Form, out: &mut Stdout) -> Outcome {
+pub(crate) fn print(dataset: &Dataset, form: &OutputArgs, out: &mut Stdout) -> CliResult {
     match form {
-        Form { csv: true, .. } => write_csv(dataset, out),
-        Form { json: true, .. } => write_json(dataset, out),
-        _ => Ok(write!(out, "{}", dataset.preview().rows(dataset.len()?).width(width()).bare())?),
+        OutputArgs { csv: true, .. } => write_csv(dataset, out),
+        OutputArgs { json: true, .. } => write_json(dataset, out),
+        _ => Ok(write!(out, "{}", dataset.preview().rows(dataset.len()?).width(terminal_width()).bare())?),
     }
 }
 
 /// Prints rows of successive datasets under one heading.
 pub(crate) struct Printer<'a> {
-    form: &'a Form,
+    form: &'a OutputArgs,
     /// The widths of the table's columns so far, and whether they are numbers, which are right-aligned.
     columns: Vec<(usize, bool)>,
     begun: bool,
 }
 
 impl Printer<'_> {
-    pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a Form) -> Printer<'a> {
+    pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a OutputArgs) -> Printer<'a> {
         let columns = schema.fields().iter().map(|field| (0, field.data_type().is_numeric())).collect();
         Printer { form, columns, begun: false }
     }
 
-    pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
+    pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
         self.begin(dataset.schema(), out)?;
         match self.form {
-            Form { csv: true, .. } => csv_rows(dataset, out),
-            Form { json: true, .. } => write_json(dataset, out),
+            OutputArgs { csv: true, .. } => csv_rows(dataset, out),
+            OutputArgs { json: true, .. } => write_json(dataset, out),
             _ => self.table(dataset, out),
         }
     }
 
     /// Prints the heading of CSV, which doesn't depend on rows.
-    pub(crate) fn begin(&mut self, schema: &SchemaRef, out: &mut impl Write) -> Outcome {
+    pub(crate) fn begin(&mut self, schema: &SchemaRef, out: &mut impl Write) -> CliResult {
         if self.form.csv && !std::mem::replace(&mut self.begun, true) { csv_heading(schema, out) } else { Ok(()) }
     }
 
-    fn table(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
+    fn table(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
         let begun = std::mem::replace(&mut self.begun, true);
         let fields = dataset.schema().fields();
-        let names: Vec<String> = fields.iter().map(|field| cut(field.name(), CELL)).collect();
-        let types: Vec<String> = fields.iter().map(|field| cut(field_type_name(field), CELL)).collect();
+        let names: Vec<String> = fields.iter().map(|field| ellipsize(field.name(), CELL)).collect();
+        let types: Vec<String> = fields.iter().map(|field| ellipsize(field_type_name(field), CELL)).collect();
         // The first rows determine the width of the heading.
         let first = if begun { dataset.head(0)? } else { dataset.head(100)? };
         for row in first.rows() {
@@ -85,7 +85,7 @@ impl Printer<'_> {
         self.columns.iter_mut().zip(widths).for_each(|((widest, _), width)| *widest = width.max(*widest));
     }
 
-    fn line(&self, cells: &[String], out: &mut impl Write) -> Outcome {
+    fn line(&self, cells: &[String], out: &mut impl Write) -> CliResult {
         let aligned = cells
             .iter()
             .zip(&self.columns)
@@ -94,47 +94,47 @@ impl Printer<'_> {
     }
 }
 
-fn cells(row: &Row<'_>) -> Outcome<Vec<String>> {
-    row.iter().map(|(_, value)| Ok(cut(value?, CELL))).collect()
+fn cells(row: &Row<'_>) -> CliResult<Vec<String>> {
+    row.iter().map(|(_, value)| Ok(ellipsize(value?, CELL))).collect()
 }
 
-pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {
+pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     csv_heading(dataset.schema(), out)?;
     csv_rows(dataset, out)
 }
 
-fn csv_heading(schema: &SchemaRef, out: &mut impl Write) -> Outcome {
-    csv_print(&csv_names(schema), stdout().is_terminal(), out)
+fn csv_heading(schema: &SchemaRef, out: &mut impl Write) -> CliResult {
+    csv_print(&csv_header(schema), stdout().is_terminal(), out)
 }
 
-fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
+fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     let is_terminal = stdout().is_terminal();
     let mut line = String::new();
     for row in watched(dataset)? {
         line.clear();
-        push_csv(&row?, &mut line)?;
+        push_csv_row(&row?, &mut line)?;
         csv_print(&line, is_terminal, out)?;
     }
     Ok(())
 }
 
 /// Prints a line of CSV: unchanged to a file or a program, with escapes to a terminal, which it could control.
-fn csv_print(line: &str, is_terminal: bool, out: &mut impl Write) -> Outcome {
-    let line = if is_terminal { visible_lines(line) } else { line.into() };
+fn csv_print(line: &str, is_terminal: bool, out: &mut impl Write) -> CliResult {
+    let line = if is_terminal { escape_hidden_lines(line) } else { line.into() };
     Ok(writeln!(out, "{line}")?)
 }
 
 /// The rows, with a progress bar.
-fn watched(dataset: &Dataset) -> Outcome<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
+fn watched(dataset: &Dataset) -> CliResult<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
     let total = dataset.len()?;
-    let mut progress = Progress::of_output("writing rows");
+    let mut progress = Progress::for_output("writing rows");
     Ok((1..).zip(dataset.rows()).map(move |(done, row)| {
-        progress.at(done, total);
+        progress.update(done, total);
         row
     }))
 }
 
-pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> Outcome {
+pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     let lines = JsonLines::new(dataset.schema())?;
     let mut line = String::new();
     for row in watched(dataset)? {

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use arrow_schema::FieldRef;
-use arrowwood::{cut, field_type_name};
+use arrowwood::{ellipsize, field_type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{Outcome, Stdout, open, print_json, write_aligned};
+use crate::shell::{CliResult, Stdout, open, print_json, write_aligned};
 
 /// Print name, type and metadata of each column.
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let dataset = open(&self.paths)?;
         let schema = dataset.schema();
         if self.json {
@@ -33,7 +33,7 @@ impl Schema {
         }
         write_aligned(out, &schema.fields().iter().map(field_row).collect::<Vec<_>>())?;
         for field in schema.fields().iter().filter(|field| !field.metadata().is_empty()) {
-            write_metadata(out, &format!("metadata of {}", cut(field.name(), 60)), field.metadata())?;
+            write_metadata(out, &format!("metadata of {}", ellipsize(field.name(), 60)), field.metadata())?;
         }
         write_metadata(out, "metadata", schema.metadata())
     }
@@ -41,7 +41,7 @@ impl Schema {
 
 fn field_row(field: &FieldRef) -> Vec<String> {
     let nullable = if field.is_nullable() { "" } else { "not null" };
-    vec![cut(field.name(), 60), cut(field_type_name(field), 1000), nullable.into()]
+    vec![ellipsize(field.name(), 60), ellipsize(field_type_name(field), 1000), nullable.into()]
 }
 
 fn field_json(field: &FieldRef) -> Json {
@@ -51,15 +51,15 @@ fn field_json(field: &FieldRef) -> Json {
 }
 
 /// Long values, such as those of pandas, are cut.
-fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, String>) -> Outcome {
+fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, String>) -> CliResult {
     if metadata.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}:")?;
     for (key, value) in metadata.iter().collect::<BTreeMap<_, _>>() {
-        let short = cut(value, 80);
+        let short = ellipsize(value, 80);
         let more = if short.ends_with('…') { format!(" ({} bytes)", value.len()) } else { String::new() };
-        writeln!(out, "  {}: {short}{more}", cut(key, 80))?;
+        writeln!(out, "  {}: {short}{more}", ellipsize(key, 80))?;
     }
     Ok(())
 }

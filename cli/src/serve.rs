@@ -8,8 +8,8 @@ use arrowwood::{Error, ErrorKind};
 use arrowwood_serve::{Limits, Options, Server};
 use clap::Args;
 
-use crate::shell::{Failure, Outcome, Stdout};
-use crate::sql::{Cluster, Engine, NO_CLUSTER};
+use crate::shell::{CliError, CliResult, Stdout};
+use crate::sql::{ClusterOptions, Engine, NO_CLUSTER};
 
 /// Serve the tables and Arrow files of a directory over HTTP.
 ///
@@ -65,7 +65,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> CliResult {
         let limits = Limits {
             connections: self.max_connections,
             ingest_memory: self.ingest_memory,
@@ -78,11 +78,11 @@ impl Serve {
             ..Limits::default()
         };
         let worker = self.worker.as_ref().map(|hosts| {
-            let engine = engine.ok_or_else(|| Failure::hint(NO_CLUSTER))?;
+            let engine = engine.ok_or_else(|| CliError::new(NO_CLUSTER))?;
             let cafile = self.worker_cafile.clone();
-            let cluster = Cluster { hosts: hosts.clone(), token: None, cafile, insecure: self.insecure };
-            let worker = engine.worker(&cluster, self.query_memory);
-            Ok::<_, Failure>(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
+            let cluster = ClusterOptions { hosts: hosts.clone(), token: None, cafile, insecure: self.insecure };
+            let worker = engine.worker_engine(&cluster, self.query_memory);
+            Ok::<_, CliError>(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
         });
         let options = Options {
             listen: self.listen.clone(),
@@ -92,7 +92,7 @@ impl Serve {
             insecure: self.insecure,
             hosts: self.host.clone(),
             limits,
-            sql: engine.and_then(Engine::server),
+            sql: engine.and_then(Engine::server_engine),
             worker: worker.transpose()?,
             ..Options::default()
         };

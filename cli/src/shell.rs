@@ -6,58 +6,58 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, concat_opened, metadata_at, plural, visible, visible_json};
+use arrowwood::{Bytes, Dataset, Error, OpenOptions, format_bytes, concat_opened, metadata_at, plural, escape_hidden, escape_hidden_json};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type CliResult<T = ()> = Result<T, CliError>;
 
 /// Why a verb failed.
-pub(crate) struct Failure(Error);
+pub(crate) struct CliError(Error);
 
-impl Failure {
-    pub(crate) fn hint(message: &str) -> Failure {
-        Failure(Error::new(arrowwood::ErrorKind::InvalidArgument, message))
+impl CliError {
+    pub(crate) fn new(message: &str) -> CliError {
+        CliError(Error::new(arrowwood::ErrorKind::InvalidArgument, message))
     }
 
     /// The failure with its path, unless it names one.
-    pub(crate) fn at(&self, path: &Path) -> Failure {
-        Failure(self.0.clone().at(path))
+    pub(crate) fn at(&self, path: &Path) -> CliError {
+        CliError(self.0.clone().at(path))
     }
 
     /// The failure with its input, if it names none or another path.
-    pub(crate) fn about(self, input: &Path) -> Failure {
+    pub(crate) fn with_input(self, input: &Path) -> CliError {
         match self.0.path() {
-            Some(path) if path != input => Failure(self.0.context(named(input))),
+            Some(path) if path != input => CliError(self.0.context(printable_path(input))),
             _ => self.at(input),
         }
     }
 
     /// The failure of an operation that had appended `rows` rows.
-    pub(crate) fn after(self, rows: u64) -> Failure {
+    pub(crate) fn after_appending(self, rows: u64) -> CliError {
         match rows {
             0 => self,
-            _ => Failure(self.0.context(format_args!("{} appended, then", plural(rows, "row", "rows")))),
+            _ => CliError(self.0.context(format_args!("{} appended, then", plural(rows, "row", "rows")))),
         }
     }
 
     /// The failure on one line, even if names contain line breaks.
-    pub(crate) fn line(&self) -> String {
-        let message = on_one_line(self.0.message());
-        self.0.path().map_or(message.clone(), |path| format!("{}: {message}", named(path)))
+    pub(crate) fn to_line(&self) -> String {
+        let message = single_line(self.0.message());
+        self.0.path().map_or(message.clone(), |path| format!("{}: {message}", printable_path(path)))
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure(error)
+impl From<Error> for CliError {
+    fn from(error: Error) -> CliError {
+        CliError(error)
     }
 }
 
 /// The only direct input or output of verbs is printing.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure(Error::io("writing to standard output", &error))
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> CliError {
+        CliError(Error::io("writing to standard output", &error))
     }
 }
 
@@ -72,7 +72,7 @@ impl Stdout {
         Stdout { buffer: BufWriter::with_capacity(1 << 16, io::stdout().lock()), reader_left: false }
     }
 
-    pub(crate) fn reader_left(&self) -> bool {
+    pub(crate) fn is_broken_pipe(&self) -> bool {
         self.reader_left
     }
 
@@ -95,28 +95,28 @@ impl Write for Stdout {
 }
 
 /// All `paths` as one dataset.
-pub(crate) fn open(paths: &[PathBuf]) -> Outcome<Dataset> {
-    let opened = paths.iter().map(|path| open_one(path)).collect::<Outcome<Vec<_>>>()?;
+pub(crate) fn open(paths: &[PathBuf]) -> CliResult<Dataset> {
+    let opened = paths.iter().map(|path| open_one(path)).collect::<CliResult<Vec<_>>>()?;
     let names: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     Ok(concat_opened(&names, &opened)?)
 }
 
-pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
+pub(crate) fn open_one(path: &Path) -> CliResult<Dataset> {
     if cannot_be_mapped(path)? {
-        return Ok(Open::new().bytes(bytes(path)?).map_err(|e| e.at(shown(path)))?);
+        return Ok(OpenOptions::new().bytes(read_bytes(path)?).map_err(|e| e.at(stdin_or_path(path)))?);
     }
-    Ok(Open::new().path(path)?)
+    Ok(OpenOptions::new().path(path)?)
 }
 
 /// Whether a path has to be read to its end before it can be opened.
-pub(crate) fn cannot_be_mapped(path: &Path) -> Outcome<bool> {
+pub(crate) fn cannot_be_mapped(path: &Path) -> CliResult<bool> {
     Ok(is_dash(path) || is_pipe(path)?)
 }
 
 /// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, since it may
 /// be endless.
-pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
-    let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
+pub(crate) fn read_bytes(path: &Path) -> CliResult<Bytes> {
+    let failed = |e: io::Error| Error::io("reading", &e).at(stdin_or_path(path));
     let mut source = reader(path)?;
     let mut bytes = Vec::new();
     for room in BEGINNINGS {
@@ -126,11 +126,11 @@ pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
         if is_all || bytes.starts_with(b"ARROW1") {
             break;
         }
-        let begins = Open::new().partial(true).bytes(Bytes::from(bytes.clone()));
+        let begins = OpenOptions::new().partial(true).bytes(Bytes::from(bytes.clone()));
         match begins {
             Ok(_) => break,
             // The schema may be larger, but not larger than the available memory.
-            Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => return Err(e.at(shown(path)).into()),
+            Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => return Err(e.at(stdin_or_path(path)).into()),
             Err(_) => (),
         }
     }
@@ -152,42 +152,42 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 }
 
 /// Pipes, as in `arrowwood head <(zcat ticks.arrow.gz)`, can be read but not mapped.
-pub(crate) fn is_pipe(path: &Path) -> Outcome<bool> {
+pub(crate) fn is_pipe(path: &Path) -> CliResult<bool> {
     Ok(metadata_at(path)?.is_some_and(|data| !data.is_file() && !data.is_dir()))
 }
 
 /// Opens a file, or input from a pipe, of which no more is read than fits into memory.
-pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
+pub(crate) fn reader(path: &Path) -> CliResult<Box<dyn Read>> {
     if is_dash(path) {
-        return Ok(Box::new(Bounded::new(io::stdin().lock())));
+        return Ok(Box::new(BoundedReader::new(io::stdin().lock())));
     }
     let file = fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?;
     if is_pipe(path)? {
-        return Ok(Box::new(Bounded::new(file)));
+        return Ok(Box::new(BoundedReader::new(file)));
     }
     Ok(Box::new(file))
 }
 
 /// A reader that fails before its input takes all memory.
-pub(crate) struct Bounded<R> {
+pub(crate) struct BoundedReader<R> {
     source: R,
     read: u64,
     most: u64,
 }
 
-impl<R: Read> Bounded<R> {
-    pub(crate) fn new(source: R) -> Bounded<R> {
+impl<R: Read> BoundedReader<R> {
+    pub(crate) fn new(source: R) -> BoundedReader<R> {
         // The rest is for the results computed from it.
-        Bounded { source, read: 0, most: arrowwood::mapping::free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
+        BoundedReader { source, read: 0, most: arrowwood::mapping::free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
     }
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let came = self.source.read(into)?;
         self.read += came as u64;
         if self.read > self.most {
-            let most = bytes_text(self.most);
+            let most = format_bytes(self.most);
             let message = format!("more came than there is memory for, {most}; write it to a file, which is mapped");
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, message));
         }
@@ -196,33 +196,33 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 /// The path as used in messages.
-pub(crate) fn shown(path: &Path) -> &Path {
+pub(crate) fn stdin_or_path(path: &Path) -> &Path {
     if is_dash(path) { Path::new("standard input") } else { path }
 }
 
 /// The path as it is printed.
-pub(crate) fn named(path: &Path) -> String {
-    visible(&shown(path).to_string_lossy()).into_owned()
+pub(crate) fn printable_path(path: &Path) -> String {
+    escape_hidden(&stdin_or_path(path).to_string_lossy()).into_owned()
 }
 
 /// A message of several lines on one.
-pub(crate) fn on_one_line(text: &str) -> String {
-    visible(&text.replace(['\n', '\r'], " ")).into_owned()
+pub(crate) fn single_line(text: &str) -> String {
+    escape_hidden(&text.replace(['\n', '\r'], " ")).into_owned()
 }
 
 /// Prints a line on standard error. If that fails there is no one to tell, and what was done is done.
 #[expect(clippy::disallowed_methods, reason = "this is where the command does it")]
-pub(crate) fn tell(line: impl Display) {
+pub(crate) fn eprint_line(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints a line of JSON, with escapes for control characters.
 pub(crate) fn print_json(out: &mut impl Write, json: impl Display) -> io::Result<()> {
-    writeln!(out, "{}", visible_json(&json.to_string()))
+    writeln!(out, "{}", escape_hidden_json(&json.to_string()))
 }
 
 /// The terminal's width, or that of a page of text.
-pub(crate) fn width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into())
 }
 
@@ -256,14 +256,14 @@ impl Progress {
     }
 
     /// For progress while rows are printed: no bar among the lines of a terminal.
-    pub(crate) fn of_output(what: impl Into<String>) -> Progress {
+    pub(crate) fn for_output(what: impl Into<String>) -> Progress {
         let mut progress = Progress::new(what);
         progress.is_seen &= !io::stdout().is_terminal();
         progress
     }
 
     /// Reports that `done` of `total` are done.
-    pub(crate) fn at(&mut self, done: u64, total: u64) {
+    pub(crate) fn update(&mut self, done: u64, total: u64) {
         if self.is_seen && self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) {
             self.bar = Some(bar(&self.what, total));
         }

@@ -12,8 +12,8 @@ use arrowwood::{Dataset, Error, ErrorKind};
 use arrowwood_serve::{SqlEngine, WorkerEngine};
 use clap::Args;
 
-use crate::rows::{Form, print};
-use crate::shell::{Failure, Outcome, Stdout, reader};
+use crate::rows::{OutputArgs, print};
+use crate::shell::{CliError, CliResult, Stdout, reader};
 
 /// What programs without such an engine say.
 #[cfg(feature = "serve")]
@@ -23,7 +23,7 @@ pub(crate) const NO_CLUSTER: &str = "queries over several servers need the progr
 /// The servers of a cluster, and how they are asked.
 #[cfg(feature = "serve")]
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub struct ClusterOptions {
     /// The file that lists them.
     pub hosts: PathBuf,
     /// Sent with each request.
@@ -47,12 +47,12 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// What is wrong with the query.
-    fn look(&self, query: &str, path: &Path, most: u64, given_up: &Arc<AtomicBool>) -> Result<Dataset, String>;
+    fn sql_on_path(&self, query: &str, path: &Path, most: u64, given_up: &Arc<AtomicBool>) -> Result<Dataset, String>;
 
     /// The engine that `arrowwood serve` has, and the page of `arrowwood view` if there is one; `None` where SQL is not for
     /// clients of a server.
     #[cfg(feature = "serve")]
-    fn server(&self) -> Option<Arc<dyn SqlEngine>> {
+    fn server_engine(&self) -> Option<Arc<dyn SqlEngine>> {
         None
     }
 
@@ -61,7 +61,7 @@ pub trait Engine: Sync {
     /// # Errors
     /// What is wrong with the statement, or with a server.
     #[cfg(feature = "serve")]
-    fn cluster(&self, _query: &str, _cluster: &Cluster) -> Result<Dataset, String> {
+    fn sql_on_cluster(&self, _query: &str, _cluster: &ClusterOptions) -> Result<Dataset, String> {
         Err(NO_CLUSTER.into())
     }
 
@@ -70,7 +70,7 @@ pub trait Engine: Sync {
     /// # Errors
     /// Why it can't.
     #[cfg(feature = "serve")]
-    fn worker(&self, _cluster: &Cluster, _memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+    fn worker_engine(&self, _cluster: &ClusterOptions, _memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
         Err(NO_CLUSTER.into())
     }
 
@@ -99,7 +99,7 @@ pub trait Engine: Sync {
                   Example: arrowwood sql --cluster hosts.txt 'select symbol, avg(price) from ticks group by symbol'")]
 pub(crate) struct Sql {
     #[command(flatten)]
-    form: Form,
+    form: OutputArgs,
     /// A file with the URLs of servers, http://HOST:PORT or https://HOST:PORT, one a line.
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "FILE")]
@@ -122,17 +122,17 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> CliResult {
         #[cfg(feature = "serve")]
         if let Some(hosts) = &self.cluster {
-            let engine = engine.ok_or_else(|| Failure::hint(NO_CLUSTER))?;
-            let token = self.token_file.as_deref().map(token).transpose()?;
-            let cluster = Cluster { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
-            let answer = engine.cluster(&self.text()?, &cluster);
+            let engine = engine.ok_or_else(|| CliError::new(NO_CLUSTER))?;
+            let token = self.token_file.as_deref().map(read_token).transpose()?;
+            let cluster = ClusterOptions { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
+            let answer = engine.sql_on_cluster(&self.text()?, &cluster);
             return print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out);
         }
         let missing = || {
-            Failure::hint(
+            CliError::new(
                 "sql needs the Python package: pip install 'arrowwood[sql]'; or the program arrowwood-datafusion",
             )
         };
@@ -140,7 +140,7 @@ impl Sql {
         print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out)
     }
 
-    fn text(&self) -> Outcome<String> {
+    fn text(&self) -> CliResult<String> {
         if self.query != "-" {
             return Ok(self.query.clone());
         }
@@ -153,7 +153,7 @@ impl Sql {
 
 /// The token in a file.
 #[cfg(feature = "serve")]
-pub(crate) fn token(file: &Path) -> Outcome<String> {
+pub(crate) fn read_token(file: &Path) -> CliResult<String> {
     let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
-    read.map_err(|e| Failure::from(Error::io("reading the token", &e).at(file)))
+    read.map_err(|e| CliError::from(Error::io("reading the token", &e).at(file)))
 }

@@ -5,12 +5,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use arrowwood::{
-    Column, Dataset, ErrorKind, Footprint, Kind, TableStat, Value, bytes_text, count_text, cut, table_stat, type_name,
+    Column, Dataset, ErrorKind, Footprint, MessageKind, TableStat, Value, format_bytes, format_count, ellipsize, table_stat, type_name,
 };
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{Outcome, Progress, Stdout, open, print_json, write_aligned};
+use crate::shell::{CliResult, Progress, Stdout, open, print_json, write_aligned};
 
 /// Print rows, batches and sizes, and nulls, smallest and largest value of each column; for a table also its files,
 /// durable rows, and writer.
@@ -26,7 +26,7 @@ pub(crate) struct Stat {
 }
 
 /// The facts about a column. Types without an order have no smallest and largest value.
-struct Summary {
+struct ColumnSummary {
     name: String,
     type_name: String,
     nulls: u64,
@@ -34,13 +34,13 @@ struct Summary {
 }
 
 impl Stat {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let dataset = open(&self.paths)?;
         let table = match &self.paths[..] {
             [path] => table_stat(path)?,
             _ => None,
         };
-        let facts = Facts { table, ..Facts::of(&dataset)? };
+        let facts = DatasetSummary { table, ..DatasetSummary::from_json(&dataset)? };
         let columns = summaries(&dataset)?;
         if self.json {
             return Ok(print_json(out, facts.json(&columns))?);
@@ -48,12 +48,12 @@ impl Stat {
         write_aligned(out, &facts.rows())?;
         writeln!(out)?;
         let header = ["column", "type", "nulls", "min", "max"].map(String::from).to_vec();
-        Ok(write_aligned(out, &[vec![header], columns.iter().map(Summary::row).collect()].concat())?)
+        Ok(write_aligned(out, &[vec![header], columns.iter().map(ColumnSummary::row).collect()].concat())?)
     }
 }
 
 /// The facts about the dataset.
-struct Facts {
+struct DatasetSummary {
     rows: u64,
     batches: u64,
     /// Bytes of all buffers, uncompressed.
@@ -65,26 +65,26 @@ struct Facts {
     table: Option<TableStat>,
 }
 
-impl Facts {
-    fn of(dataset: &Dataset) -> Outcome<Facts> {
+impl DatasetSummary {
+    fn from_json(dataset: &Dataset) -> CliResult<DatasetSummary> {
         let messages = dataset.messages()?;
-        let schemas = messages.iter().filter(|message| message.kind == Kind::Schema);
+        let schemas = messages.iter().filter(|message| message.kind == MessageKind::Schema);
         // Only streams begin with a message.
         let format = distinct(schemas.map(|schema| if schema.offset == 0 { "stream" } else { "file" }));
-        let batches = messages.iter().filter(|message| message.kind == Kind::RecordBatch);
+        let batches = messages.iter().filter(|message| message.kind == MessageKind::RecordBatch);
         let compression = distinct(batches.map(|batch| batch.compression.map_or("none", |codec| codec.name())));
         let rows = dataset.len()?;
         let batches = dataset.num_batches()? as u64;
         let bytes = dataset.nbytes()?;
-        Ok(Facts { rows, batches, bytes, footprint: dataset.footprint(), format, compression, table: None })
+        Ok(DatasetSummary { rows, batches, bytes, footprint: dataset.footprint(), format, compression, table: None })
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let footprint = (bytes_text(self.footprint.mapped), bytes_text(self.footprint.copied));
+        let footprint = (format_bytes(self.footprint.mapped), format_bytes(self.footprint.copied));
         let facts = [
-            ("rows", count_text(self.rows)),
-            ("batches", count_text(self.batches)),
-            ("values", bytes_text(self.bytes)),
+            ("rows", format_count(self.rows)),
+            ("batches", format_count(self.batches)),
+            ("values", format_bytes(self.bytes)),
             ("files", format!("{} mapped, {} copied", footprint.0, footprint.1)),
             ("format", self.format.clone()),
             ("compression", self.compression.clone()),
@@ -93,7 +93,7 @@ impl Facts {
         facts.into_iter().chain(of_table).map(|(name, fact)| vec![name.into(), fact]).collect()
     }
 
-    fn json(&self, columns: &[Summary]) -> Json {
+    fn json(&self, columns: &[ColumnSummary]) -> Json {
         json!({
             "rows": self.rows,
             "batches": self.batches,
@@ -103,27 +103,27 @@ impl Facts {
             "format": self.format,
             "compression": self.compression,
             "table": self.table.as_ref().map(table_json),
-            "columns": columns.iter().map(Summary::json).collect::<Vec<_>>(),
+            "columns": columns.iter().map(ColumnSummary::json).collect::<Vec<_>>(),
         })
     }
 }
 
 fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
-    let segments = format!("{}, {} of them dense", count_text(table.segments), count_text(table.dense));
+    let segments = format!("{}, {} of them dense", format_count(table.segments), format_count(table.dense));
     let last = if table.live { "the last one grows" } else { "none of them grows" };
     let writer = table.writer.map_or("none".into(), |pid| format!("process {pid}"));
     let mut facts = vec![
         ("segments", format!("{segments}, {last}")),
-        ("first row", format!("number {}", count_text(table.first_row))),
-        ("on disk", format!("{}, with holes {}", bytes_text(table.disk), bytes_text(table.apparent))),
+        ("first row", format!("number {}", format_count(table.first_row))),
+        ("on disk", format!("{}, with holes {}", format_bytes(table.disk), format_bytes(table.apparent))),
     ];
     if table.live {
-        let by = table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60));
+        let by = table.sorted_by.as_ref().map_or("nothing".into(), |name| ellipsize(name, 60));
         facts.extend([
             (if table.late { "late rows by" } else { "sorted by" }, by),
             ("writer", writer),
-            ("commits", format!("up to number {}", count_text(table.sequence))),
-            ("durable", format!("rows before number {}", count_text(table.durable_end))),
+            ("commits", format!("up to number {}", format_count(table.sequence))),
+            ("durable", format!("rows before number {}", format_count(table.durable_end))),
         ]);
     }
     facts
@@ -153,21 +153,21 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn summaries(dataset: &Dataset) -> Outcome<Vec<Summary>> {
+fn summaries(dataset: &Dataset) -> CliResult<Vec<ColumnSummary>> {
     let mut progress = Progress::new("reading columns");
     let count = dataset.num_columns();
     let columns = (0..count).map(|number| {
-        progress.at(number as u64, count as u64);
-        Summary::of(&dataset.column_at(number)?)
+        progress.update(number as u64, count as u64);
+        ColumnSummary::build(&dataset.column_at(number)?)
     });
     columns.collect()
 }
 
-impl Summary {
-    fn of(column: &Column) -> Outcome<Summary> {
+impl ColumnSummary {
+    fn build(column: &Column) -> CliResult<ColumnSummary> {
         let name = column.name().to_string();
         let type_name = type_name(column.data_type());
-        Ok(Summary { name, type_name, nulls: column.null_count()?, range: range(column)? })
+        Ok(ColumnSummary { name, type_name, nulls: column.null_count()?, range: range(column)? })
     }
 
     fn row(&self) -> Vec<String> {
@@ -175,7 +175,7 @@ impl Summary {
             Some(range) => range.each_ref().map(|(text, _)| text.clone()),
             None => ["-", "-"].map(String::from),
         };
-        vec![cut(&self.name, 60), cut(&self.type_name, 40), count_text(self.nulls), min, max]
+        vec![ellipsize(&self.name, 60), ellipsize(&self.type_name, 40), format_count(self.nulls), min, max]
     }
 
     fn json(&self) -> Json {
@@ -187,8 +187,8 @@ impl Summary {
     }
 }
 
-fn range(column: &Column) -> Outcome<Option<[(String, Json); 2]>> {
-    let both = |value: Value<'_>| -> Outcome<_> { Ok((cut(&value, 30), value.to_json()?)) };
+fn range(column: &Column) -> CliResult<Option<[(String, Json); 2]>> {
+    let both = |value: Value<'_>| -> CliResult<_> { Ok((ellipsize(&value, 30), value.to_json()?)) };
     match column.min() {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
         min => Ok(Some([both(min?)?, both(column.max()?)?])),

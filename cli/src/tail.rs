@@ -7,8 +7,8 @@ use std::time::Duration;
 use arrowwood::{Dataset, FollowFrom, Partition, follow, follow_partitions};
 use clap::Args;
 
-use crate::rows::{Form, Printer, print};
-use crate::shell::{Failure, Outcome, Stdout, open, open_one};
+use crate::rows::{OutputArgs, Printer, print};
+use crate::shell::{CliError, CliResult, Stdout, open, open_one};
 
 /// Print the last rows, and with -f those appended to a table from then on.
 #[derive(Args)]
@@ -21,22 +21,22 @@ pub(crate) struct Tail {
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
-    form: Form,
+    form: OutputArgs,
     /// Files, globs or directories of one schema; - is standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
 
 impl Tail {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         match &self.paths[..] {
             [table] if self.follow => self.follow(table, out),
-            _ if self.follow => Err(Failure::hint("only one table can be followed at a time")),
+            _ if self.follow => Err(CliError::new("only one table can be followed at a time")),
             paths => print(&open(paths)?.tail(self.rows)?, &self.form, out),
         }
     }
 
-    fn follow(&self, path: &Path, out: &mut Stdout) -> Outcome {
+    fn follow(&self, path: &Path, out: &mut Stdout) -> CliResult {
         let table = open_one(path)?;
         if !table.partitions().is_empty() {
             return self.follow_partitions(&table, path, out);
@@ -56,7 +56,7 @@ impl Tail {
     }
 
     /// Prints the last rows of all partitions, then new rows of any.
-    fn follow_partitions(&self, table: &Dataset, path: &Path, out: &mut Stdout) -> Outcome {
+    fn follow_partitions(&self, table: &Dataset, path: &Path, out: &mut Stdout) -> CliResult {
         let next = |partition: Partition| Ok((partition.name, partition.rows.first_row() + partition.rows.len()?));
         let next = table.partitions().into_iter().map(next).collect::<arrowwood::Result<_>>()?;
         let mut newer = follow_partitions(table, &FollowFrom::Rows(next)).map_err(|e| e.at(path))?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use arrowwood_serve::{Rights, add_token, list_tokens, revoke_token};
 use clap::{Args, Subcommand};
 
-use crate::shell::{Outcome, Stdout};
+use crate::shell::{CliResult, Stdout};
 
 /// Add, list and revoke tokens of a server.
 #[derive(Args)]
@@ -14,30 +14,30 @@ use crate::shell::{Outcome, Stdout};
                   Example: arrowwood token revoke s1 --token-file tokens.json")]
 pub(crate) struct Token {
     #[command(subcommand)]
-    act: Act,
+    act: TokenCommand,
 }
 
 #[derive(Subcommand)]
-enum Act {
+enum TokenCommand {
     /// Add a token and print it. It can't be shown again: the file stores only its hash.
     Add(Add),
     /// List the tokens by name, with their rights.
-    List(InFile),
+    List(TokenFile),
     /// Revoke a token, at once and without a restart of the server.
-    Revoke(Named),
+    Revoke(NamedToken),
 }
 
 #[derive(Args)]
-struct InFile {
+struct TokenFile {
     /// The file passed to `arrowwood serve --token-file`.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
 }
 
 #[derive(Args)]
-struct Named {
+struct NamedToken {
     #[command(flatten)]
-    file: InFile,
+    file: TokenFile,
     /// The token's name, in lists and in the server's log.
     #[arg(value_name = "NAME")]
     name: String,
@@ -46,7 +46,7 @@ struct Named {
 #[derive(Args)]
 struct Add {
     #[command(flatten)]
-    named: Named,
+    named: NamedToken,
     /// A table to grant reading of; * matches any characters. May be repeated.
     #[arg(long, value_name = "TABLE")]
     read: Vec<String>,
@@ -56,20 +56,20 @@ struct Add {
 }
 
 impl Token {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         match &self.act {
-            Act::Add(Add { named, read, write }) => {
+            TokenCommand::Add(Add { named, read, write }) => {
                 let rights = Rights { read: read.clone(), write: write.clone() };
                 let token = add_token(&named.file.token_file, &named.name, rights)?;
                 writeln!(out, "{token}")?;
             }
-            Act::List(file) => {
+            TokenCommand::List(file) => {
                 for token in list_tokens(&file.token_file)? {
                     let Rights { read, write } = &token.rights;
                     writeln!(out, "{}  read: {}  write: {}", token.name, shown(read), shown(write))?;
                 }
             }
-            Act::Revoke(named) => revoke_token(&named.file.token_file, &named.name)?,
+            TokenCommand::Revoke(named) => revoke_token(&named.file.token_file, &named.name)?,
         }
         Ok(())
     }

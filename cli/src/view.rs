@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrowwood::Dataset;
-use arrowwood_serve::{BlockingEngine, Options, Server, SqlEngine, SqlLook};
+use arrowwood_serve::{BlockingEngine, Options, Server, SqlEngine, BlockingQuery};
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout};
+use crate::shell::{CliResult, Stdout};
 use crate::sql::Engine;
 
 /// Programs that open a URL in the user's browser.
@@ -39,11 +39,11 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult {
         let sql = engine.map(|engine| {
-            let answer = move |asked: &SqlLook| engine.look(&asked.text, &asked.path, asked.most, &asked.given_up);
+            let answer = move |asked: &BlockingQuery| engine.sql_on_path(&asked.text, &asked.path, asked.most, &asked.given_up);
             let of_page = BlockingEngine::new(answer).with_parquet(move |rows| parquet(engine, rows));
-            engine.server().unwrap_or_else(|| Arc::new(of_page) as Arc<dyn SqlEngine>)
+            engine.server_engine().unwrap_or_else(|| Arc::new(of_page) as Arc<dyn SqlEngine>)
         });
         let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;

@@ -1,10 +1,10 @@
 //! Values of what opens can be read, checked, and, once checked, handed to arrow-rs and written.
 #![no_main]
 
-use arrowwood::{Bytes, Open, WriteOptions, write_to};
+use arrowwood::{Bytes, OpenOptions, WriteOptions, write_to};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Ok(dataset) = Open::new().bytes(Bytes::from(bytes.to_vec())) else { return };
+    let Ok(dataset) = OpenOptions::new().bytes(Bytes::from(bytes.to_vec())) else { return };
     for (_, value) in dataset.rows().take(64).flatten().flat_map(|row| row.iter().collect::<Vec<_>>()) {
         let _ = value.map(|value| value.to_string());
     }

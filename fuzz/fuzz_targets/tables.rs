@@ -7,10 +7,12 @@
 
 #[path = "../../tests/support/forger.rs"]
 mod forged;
+#[path = "../../tests/support/tables.rs"]
+mod tables;
 
 use std::sync::OnceLock;
 
-use arrowwood::simulate::pretend_boot;
+use arrowwood::simulate::simulate_boot;
 use forged::{BOOTS, Bench, Edit, Template};
 
 const MOST_EDITS: usize = 4;
@@ -44,7 +46,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let template = &templates[how % templates.len()];
     let boot = (how / 8) % BOOTS.len();
     let edits: Vec<Edit<'_>> = std::iter::from_fn(|| edit(template, &mut rest)).take(MOST_EDITS).collect();
-    pretend_boot(Some(BOOTS[boot]));
+    simulate_boot(Some(BOOTS[boot]));
     if let Err(why) = BENCH.get_or_init(Bench::default).ask(template, &edits, boot, how >= 0x80) {
         let edits: Vec<_> = edits.iter().map(|(site, value)| format!("file {}, {} = {value}", site.file, site.name)).collect();
         panic!("{}, boot {boot}: {}: {why}", template.name, edits.join("; "));

@@ -1,4 +1,4 @@
-//! The publish protocol of growing tables under a model checker: [`Model`] is shared words made of loom's atomics, over
+//! The publish protocol of growing tables under a model checker: [`LoomWords`] is shared words made of loom's atomics, over
 //! which `arrowwood::publish`, the very functions that writers and readers run, are tried in all orders that the memory
 //! model allows. The tests say what is proved.
 //!
@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex as Plain;
+use std::sync::Mutex as StdMutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use loom::sync::{Condvar, Mutex};
 
 /// A file's words, and what is wrong with them.
 #[derive(Debug)]
-pub struct Model {
+pub struct LoomWords {
     /// Those that one thread alone stores to.
     words: BTreeMap<u64, AtomicU64>,
     /// Those that several store to.
@@ -29,7 +29,7 @@ pub struct Model {
     /// all of them relaxed, which puts them into the order in which they are tried; and all orders are.
     flags: BTreeMap<u64, AtomicU64>,
     /// What the one writer has put where.
-    put: Plain<BTreeMap<u64, u64>>,
+    put: StdMutex<BTreeMap<u64, u64>>,
     /// The kernel's queue of those who sleep (futex(2)): it compares and queues under one lock.
     queue: Mutex<()>,
     woken: Condvar,
@@ -45,13 +45,13 @@ pub struct Faults {
     pub no_fence: Option<Ordering>,
 }
 
-impl Model {
+impl LoomWords {
     /// Zeros at the offsets `words`, stored to by one thread, and `flags`, stored to by several.
-    pub fn new(words: impl IntoIterator<Item = u64>, flags: &[u64], faults: Faults) -> Model {
+    pub fn new(words: impl IntoIterator<Item = u64>, flags: &[u64], faults: Faults) -> LoomWords {
         let words = words.into_iter().map(|offset| (offset, AtomicU64::new(0))).collect();
         let flags = flags.iter().map(|&offset| (offset, AtomicU64::new(0))).collect();
         let (queue, woken) = (Mutex::new(()), Condvar::new());
-        Model { words, flags, put: Plain::default(), queue, woken, faults }
+        LoomWords { words, flags, put: StdMutex::default(), queue, woken, faults }
     }
 
     /// The value that the writer has put there, which for words that never change is all there is.
@@ -77,7 +77,7 @@ impl Model {
     }
 }
 
-impl SharedWords for Model {
+impl SharedWords for LoomWords {
     fn store_words(&self, offset: u64, bytes: &[u8]) {
         for (raw, offset) in bytes.as_chunks::<8>().0.iter().zip((offset..).step_by(8)) {
             let value = u64::from_le_bytes(*raw);

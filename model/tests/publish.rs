@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrowwood::publish::{PATIENCE, Page, Record, SharedWords, commit, flip, newest, record_len, sleep};
-use arrowwood_model::{Faults, Model};
+use arrowwood::publish::{PATIENCE, LivePage, Record, SharedWords, commit, publish_footer, newest, record_len, sleep};
+use arrowwood_model::{Faults, LoomWords};
 use loom::model::Builder;
 use loom::thread;
 
-const PAGE: Page = Page { live: 0, record: 4096 };
+const PAGE: LivePage = LivePage { live: 0, record: 4096 };
 /// Where row `i` is; the first one is of commit 1, which is there from the start.
 const ROWS: u64 = 1 << 16;
 
@@ -88,23 +88,23 @@ impl Kind for Whole {
 }
 
 /// A segment of one commit.
-fn segment<K: Kind>(commits: u64, faults: Faults) -> Arc<Model> {
+fn segment<K: Kind>(commits: u64, faults: Faults) -> Arc<LoomWords> {
     let records = (0..2).flat_map(|parity| K::WORDS.iter().map(move |word| PAGE.record(parity) + word));
     let rows = (0..=commits).map(|row| ROWS + 8 * row);
     // Nobody sleeps here, so that the flag never changes.
-    let model = Model::new(records.chain(rows).chain([PAGE.sequence()]), &[], faults);
+    let model = LoomWords::new(records.chain(rows).chain([PAGE.sequence()]), &[], faults);
     append::<K>(&model, 1);
     Arc::new(model)
 }
 
 /// Commit `sequence`, which adds a row.
-fn append<K: Kind>(model: &Model, sequence: u64) {
+fn append<K: Kind>(model: &LoomWords, sequence: u64) {
     model.store_words(ROWS + 8 * (sequence - 1), &(100 + sequence).to_le_bytes());
     commit(model, PAGE, sequence, &K::bytes(sequence));
 }
 
 /// What a reader sees: the newest commit, which must be one that was made, with all its rows.
-fn look<K: Kind>(model: &Model) -> u64 {
+fn look<K: Kind>(model: &LoomWords) -> u64 {
     let mut bytes = vec![0; K::LEN];
     let decode = |bytes: &[u8], sequence: u64| K::rows(bytes, sequence).map(|rows| (sequence, rows));
     let (sequence, rows) = newest(model, PAGE, (&mut bytes, K::LEN), decode, PATIENCE).expect("no whole record");
@@ -121,7 +121,7 @@ fn look<K: Kind>(model: &Model) -> u64 {
 fn readers<K: Kind>(_: K, readers: usize, looks: usize, commits: u64, faults: Faults) -> impl Fn() {
     move || {
         let model = segment::<K>(commits, faults);
-        let reader = move |model: Arc<Model>| {
+        let reader = move |model: Arc<LoomWords>| {
             let mut last = 0;
             for _ in 0..looks {
                 let sequence = look::<K>(&model);
@@ -129,7 +129,7 @@ fn readers<K: Kind>(_: K, readers: usize, looks: usize, commits: u64, faults: Fa
                 last = sequence;
             }
         };
-        let start = |model: Arc<Model>| thread::spawn(move || reader(model));
+        let start = |model: Arc<LoomWords>| thread::spawn(move || reader(model));
         let started: Vec<_> = (0..readers).map(|_| start(model.clone())).collect();
         (2..2 + commits).for_each(|sequence| append::<K>(&model, sequence));
         started.into_iter().for_each(|reader| reader.join().unwrap());
@@ -137,29 +137,29 @@ fn readers<K: Kind>(_: K, readers: usize, looks: usize, commits: u64, faults: Fa
 }
 
 /// Readers that sleep until they have seen the last commit.
-fn sleepers(readers: usize, commits: u64, faults: Faults, commit: impl Fn(&Model, u64) + Copy) -> impl Fn() {
+fn sleepers(readers: usize, commits: u64, faults: Faults, commit: impl Fn(&LoomWords, u64) + Copy) -> impl Fn() {
     move || {
-        let model = Arc::new(Model::new([PAGE.sequence()], &[PAGE.waiting()], faults));
-        let reader = move |model: Arc<Model>| loop {
+        let model = Arc::new(LoomWords::new([PAGE.sequence()], &[PAGE.waiting()], faults));
+        let reader = move |model: Arc<LoomWords>| loop {
             let seen = model.load64(PAGE.sequence());
             if seen == commits {
                 break;
             }
             sleep(&*model, PAGE, seen, Duration::MAX);
         };
-        let start = |model: Arc<Model>| thread::spawn(move || reader(model));
+        let start = |model: Arc<LoomWords>| thread::spawn(move || reader(model));
         let started: Vec<_> = (0..readers).map(|_| start(model.clone())).collect();
         (1..=commits).for_each(|sequence| commit(&model, sequence));
         started.into_iter().for_each(|reader| reader.join().unwrap());
     }
 }
 
-fn by_the_book(model: &Model, sequence: u64) {
+fn by_the_book(model: &LoomWords, sequence: u64) {
     commit(model, PAGE, sequence, &Short::bytes(sequence));
 }
 
 /// As it was once: the flag is cleared behind the commit.
-fn clear_behind(model: &Model, sequence: u64) {
+fn clear_behind(model: &LoomWords, sequence: u64) {
     model.publish64(PAGE.sequence(), sequence);
     model.fence(Ordering::SeqCst);
     if model.load32(PAGE.waiting()) != 0 {
@@ -174,7 +174,7 @@ fn footers(faults: Faults) -> impl Fn() {
     let (slot, footer) = (|number: u64| 64 * number, |number: u64| 1024 + 64 * number);
     move || {
         let places = (1..3).flat_map(|number| [slot(number), footer(number)]);
-        let model = Arc::new(Model::new(places.chain([TAIL]), &[], faults));
+        let model = Arc::new(LoomWords::new(places.chain([TAIL]), &[], faults));
         let own = model.clone();
         let reader = thread::spawn(move || {
             for _ in 0..2 {
@@ -188,7 +188,7 @@ fn footers(faults: Faults) -> impl Fn() {
         });
         for number in 1..3u64 {
             let bytes = number.to_le_bytes();
-            flip(&*model, (slot(number), &bytes), (footer(number), &bytes), (TAIL, number as u32)).unwrap();
+            publish_footer(&*model, (slot(number), &bytes), (footer(number), &bytes), (TAIL, number as u32)).unwrap();
         }
         reader.join().unwrap();
     }

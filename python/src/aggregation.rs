@@ -2,16 +2,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use arrowwood::{Function, IncrementalAggregation};
+use arrowwood::{AggregateFunction, IncrementalAggregation};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
-use crate::follow::of_table;
-use crate::index::shown;
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::follow::open_table;
+use crate::index::describe_object;
 use crate::predicate::{Expression, Predicate};
-use crate::progress::interruptible;
+use crate::progress::with_interruptible_progress;
 
 #[pymethods]
 impl Dataset {
@@ -48,11 +48,11 @@ impl Dataset {
         columns: Option<&Bound<'_, PyDict>>,
     ) -> Result<Dataset> {
         let predicate = predicate_of("aggregate", r#where)?;
-        let rows = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
+        let rows = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.bind_to(self.inner()))?;
         let asked = asked("aggregate", &rows, by, predicate)?;
         let asked = with_columns(asked, self.inner(), columns)?;
-        let groups = interruptible(py, ("aggregating", "rows"), |watch| {
-            asked.watched(usize::MAX, &|progress| watch(progress.rows, progress.of)).finish()
+        let groups = with_interruptible_progress(py, ("aggregating", "rows"), |watch| {
+            asked.on_progress(usize::MAX, &|progress| watch(progress.rows, progress.of)).finish()
         })?;
         Ok(Dataset::new(groups))
     }
@@ -90,9 +90,9 @@ pub fn aggregation(
     r#where: Option<&Bound<'_, PyAny>>,
     columns: Option<&Bound<'_, PyDict>>,
 ) -> Result<Aggregation> {
-    let rows = of_table("aggregation", py, table)?;
+    let rows = open_table("aggregation", py, table)?;
     let predicate = predicate_of("aggregation", r#where)?;
-    let rows = predicate.map_or_else(|| Ok(rows.clone()), |predicate| predicate.on(&rows))?;
+    let rows = predicate.map_or_else(|| Ok(rows.clone()), |predicate| predicate.bind_to(&rows))?;
     let asked = with_columns(asked("aggregation", &rows, by, predicate)?, &rows, columns)?;
     Ok(Aggregation { state: Mutex::new(asked.incremental()?) })
 }
@@ -133,7 +133,7 @@ impl Aggregation {
 
 fn predicate_of<'a>(what: &str, given: Option<&'a Bound<'_, PyAny>>) -> Result<Option<&'a Predicate>> {
     let given = given.filter(|given| !given.is_none());
-    given.map(|given| Predicate::of(&format!("{what}: where"), given)).transpose()
+    given.map(|given| Predicate::new(&format!("{what}: where"), given)).transpose()
 }
 
 /// The aggregation of `rows` without columns yet.
@@ -157,9 +157,9 @@ fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
         Some(by) => match by.cast::<PyString>() {
             Ok(name) => Ok(vec![name.to_str()?.into()]),
             Err(_) => by.extract().map_err(|_| {
-                wrong_type(format!(
+                type_error(format!(
                     "{what}: expected by to be the name of a column, or a list of names, got {}",
-                    shown(by)
+                    describe_object(by)
                 ))
             }),
         },
@@ -176,25 +176,25 @@ fn expression_of(
         return Ok(Some((arrowwood::col(&name), Some(name))));
     }
     let Ok(found) = given.cast::<Expression>() else { return Ok(None) };
-    found.get().on(dataset)?;
+    found.get().bind_to(dataset)?;
     Ok(Some((found.get().inner().clone(), None)))
 }
 
 /// What `name="given"` asks for.
-enum Meaning {
+enum AggregateSpec {
     /// The number of rows.
-    Rows,
+    RowCount,
     /// A function of the column called `name`.
-    Named(Function),
+    OfNamedColumn(AggregateFunction),
     /// A function of the column that is given.
-    Given(Function),
+    OfGivenColumn(AggregateFunction),
 }
 
 /// What `name="given"` asks for, where `is_column` knows the columns; an error if that could be two things.
-fn meaning(name: &str, given: &str, is_column: impl Fn(&str) -> bool) -> Result<Meaning> {
-    let function = name.parse::<Function>().ok().filter(|_| is_column(given));
+fn meaning(name: &str, given: &str, is_column: impl Fn(&str) -> bool) -> Result<AggregateSpec> {
+    let function = name.parse::<AggregateFunction>().ok().filter(|_| is_column(given));
     let ambiguous = |what: &str, one: &str, other: &str| {
-        Err(argument(format!("{name}=\"{given}\" is ambiguous, {what}: write {one}, or {other}")))
+        Err(invalid_argument(format!("{name}=\"{given}\" is ambiguous, {what}: write {one}, or {other}")))
     };
     let of_given = format!("{name}=(\"{given}\", \"{name}\") for the {name} of the column '{given}'");
     if given == "count" {
@@ -208,18 +208,18 @@ fn meaning(name: &str, given: &str, is_column: impl Fn(&str) -> bool) -> Result<
                 ambiguous(&format!("as a column is called '{name}'"), &of_name, &rows)
             }
             (false, Some(_)) => ambiguous("as a column is called 'count'", &of_given, &rows),
-            (false, None) => Ok(Meaning::Rows),
+            (false, None) => Ok(AggregateSpec::RowCount),
         };
     }
-    match (given.parse::<Function>(), function) {
+    match (given.parse::<AggregateFunction>(), function) {
         (Ok(of_name), Some(_)) if is_column(name) && name != given => {
             let what = format!("as columns are called '{name}' and '{given}'");
             let of_name = format!("{name}=(\"{name}\", \"{of_name}\") for the {of_name} of the column '{name}'");
             ambiguous(&what, &of_name, &of_given)
         }
-        (Ok(of_name), _) if is_column(name) => Ok(Meaning::Named(of_name)),
-        (_, Some(of_given)) => Ok(Meaning::Given(of_given)),
-        (of_name, None) => Ok(Meaning::Named(of_name?)),
+        (Ok(of_name), _) if is_column(name) => Ok(AggregateSpec::OfNamedColumn(of_name)),
+        (_, Some(of_given)) => Ok(AggregateSpec::OfGivenColumn(of_given)),
+        (of_name, None) => Ok(AggregateSpec::OfNamedColumn(of_name?)),
     }
 }
 
@@ -236,25 +236,25 @@ fn with_columns<'a>(
         if let Ok((of, function)) = wanted.extract::<(Bound<'_, PyAny>, String)>()
             && let Some((of, _)) = expression_of(&of, dataset)?
         {
-            asked = asked.computed(&name, of, function.parse()?);
+            asked = asked.expression_as(&name, of, function.parse()?);
             continue;
         }
         asked = match expression_of(&wanted, dataset)? {
             Some((of, Some(given))) => match meaning(&name, &given, is_column)? {
-                Meaning::Rows => asked.rows(&name),
-                Meaning::Named(function) => asked.column(&name, function),
-                Meaning::Given(function) => asked.computed(&name, of, function),
+                AggregateSpec::RowCount => asked.count_rows(&name),
+                AggregateSpec::OfNamedColumn(function) => asked.column(&name, function),
+                AggregateSpec::OfGivenColumn(function) => asked.expression_as(&name, of, function),
             },
             Some((of, None)) => {
                 let function = name.parse().map_err(|_| {
                     let pair = format!("{name}=({of}, \"mean\")");
-                    argument(format!("{name} is no function; name one beside the expression: {pair}"))
+                    invalid_argument(format!("{name} is no function; name one beside the expression: {pair}"))
                 })?;
-                asked.computed(&name, of, function)
+                asked.expression_as(&name, of, function)
             }
             None => {
                 let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
-                return Err(wrong_type(format!("{message}, got {wanted}")));
+                return Err(type_error(format!("{message}, got {wanted}")));
             }
         };
     }

@@ -8,9 +8,9 @@ use pyo3::types::PyTuple;
 
 use crate::column::Column;
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
-use crate::exchange::no_column;
-use crate::index::{names, shown};
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::exchange::column_not_found;
+use crate::index::{names, describe_object};
 use crate::predicate;
 
 /// One boolean for each of `count` columns, which may be given as one for all.
@@ -19,10 +19,10 @@ fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
         return Ok(vec![all; count]);
     }
     let wrong =
-        |_| wrong_type(format!("sort: expected descending to be a bool or a list of them, got {}", shown(given)));
+        |_| type_error(format!("sort: expected descending to be a bool or a list of them, got {}", describe_object(given)));
     let flags: Vec<bool> = given.extract().map_err(wrong)?;
     if flags.len() != count {
-        return Err(argument(format!("sort: {} values of descending for {count} columns", flags.len())));
+        return Err(invalid_argument(format!("sort: {} values of descending for {count} columns", flags.len())));
     }
     Ok(flags)
 }
@@ -93,18 +93,18 @@ impl Dataset {
     ///     InvalidArgument: two columns would have the same name.
     fn rename(&self, names: &Bound<'_, PyAny>) -> Result<Dataset> {
         let wrong =
-            |_| wrong_type(format!("rename: expected a dict of new names by the old ones, got {}", shown(names)));
+            |_| type_error(format!("rename: expected a dict of new names by the old ones, got {}", describe_object(names)));
         let names: HashMap<String, String> = names.extract().map_err(wrong)?;
         let own: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         if let Some(unknown) = names.keys().find(|name| !own.contains(name)) {
-            return Err(no_column(unknown, &own));
+            return Err(column_not_found(unknown, &own));
         }
         self._with_names(own.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name)).collect())
     }
 
     /// The columns under these names.
     fn _with_names(&self, names: Vec<String>) -> Result<Dataset> {
-        Ok(Dataset::opened(self.inner().with_names(&names)?, self.how()))
+        Ok(Dataset::with_open_args(self.inner().with_names(&names)?, self.open_args()))
     }
 }
 
@@ -132,6 +132,6 @@ impl Column {
 
     /// A predicate: whether the value lies between `low` and `high`, both included.
     fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<predicate::Predicate> {
-        predicate::Expression::of_column(self.inner()).lies_between(low, high)
+        predicate::Expression::from_column(self.inner()).lies_between(low, high)
     }
 }

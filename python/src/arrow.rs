@@ -3,9 +3,9 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::calling::Ask;
+use crate::calling::CallPy;
 use crate::dataset::Dataset;
-use crate::errors::{Result, wrong_type};
+use crate::errors::{Result, type_error};
 use crate::exchange;
 
 /// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
@@ -18,29 +18,29 @@ use crate::exchange;
 ///     InvalidArgument: the producer fails, its data was exported before, or whole rows are null.
 #[pyfunction]
 pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
-    dataset_of(data).map(Dataset::new)
+    extract_dataset(data).map(Dataset::new)
 }
 
 /// The dataset that `data` is, or exports.
-pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+pub fn extract_dataset(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = data.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
-    if let Some(dataset) = exchange::imported(data)? {
+    if let Some(dataset) = exchange::import_dataset(data)? {
         return Ok(dataset);
     }
-    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.ask((data,))?;
+    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.call_py((data,))?;
     if let Ok(dataset) = found.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
     let got = data.get_type().name()?;
     let is_lazy = data.hasattr("collect")?;
     let way_out = if is_lazy { "; its rows are those of its method collect()" } else { "" };
-    Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}{way_out}")))
+    Err(type_error(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}{way_out}")))
 }
 
 /// Whether [`dataset_of`] takes `data`.
-pub fn exports(data: &Bound<'_, PyAny>) -> Result<bool> {
+pub fn exports_arrow(data: &Bound<'_, PyAny>) -> Result<bool> {
     let py = data.py();
     Ok(data.is_instance_of::<Dataset>()
         || data.getattr_opt(intern!(py, "__arrow_c_stream__"))?.is_some()
@@ -54,6 +54,6 @@ pub fn exports(data: &Bound<'_, PyAny>) -> Result<bool> {
 ///     InvalidArgument: `datasets` is empty.
 #[pyfunction]
 pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
-    let parts = datasets.iter().map(dataset_of).collect::<Result<Vec<_>>>()?;
+    let parts = datasets.iter().map(extract_dataset).collect::<Result<Vec<_>>>()?;
     Ok(Dataset::new(arrowwood::Dataset::concat(&parts)?))
 }

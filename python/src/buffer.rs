@@ -7,8 +7,8 @@ use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 
 use crate::calling::guard;
-use crate::errors::{Failure, Problem, Result, argument, wrong_type};
-use crate::memory::{self, Memory};
+use crate::errors::{PyArrowwoodError, PendingException, Result, invalid_argument, type_error};
+use crate::memory::{self, RawBuffer};
 
 /// Memory that grows at its end without being moved, and can be opened in place.
 ///
@@ -17,16 +17,16 @@ use crate::memory::{self, Memory};
 /// when more are written.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Buffer {
-    inner: Mutex<Grown>,
+    inner: Mutex<BufferState>,
 }
 
 /// The bytes, and how many buffers of them are in use elsewhere.
-struct Grown {
+struct BufferState {
     bytes: GrowableBuffer,
     exports: usize,
 }
 
-impl Grown {
+impl BufferState {
     /// Whether the bytes can stay in place with `more` bytes, or may be moved because no view is in use.
     fn check(&self, more: usize) -> arrowwood::Result<()> {
         let stays = self.bytes.len().saturating_add(more) <= self.bytes.capacity();
@@ -47,16 +47,16 @@ impl Grown {
 }
 
 impl Buffer {
-    fn lock(&self) -> MutexGuard<'_, Grown> {
+    fn lock(&self) -> MutexGuard<'_, BufferState> {
         // Held for as long as bytes are copied, never while the interpreter is waited for.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current bytes, which stay in place until `release`.
-    pub fn export(&self) -> Memory {
+    pub fn export(&self) -> RawBuffer {
         let mut inner = self.lock();
         inner.exports += 1;
-        Memory { address: inner.bytes.address(), len: inner.bytes.len(), width: 1, format: c"B", readonly: true }
+        RawBuffer { address: inner.bytes.address(), len: inner.bytes.len(), width: 1, format: c"B", readonly: true }
     }
 
     /// One export less.
@@ -70,7 +70,7 @@ impl Buffer {
 pub struct BufferSink {
     pub buffer: Py<Buffer>,
     /// Why it took no more.
-    pub problem: Problem,
+    pub problem: PendingException,
 }
 
 impl io::Write for BufferSink {
@@ -82,7 +82,7 @@ impl io::Write for BufferSink {
         let mut inner = self.buffer.get().lock();
         let total = slices.iter().map(|slice| slice.len()).sum();
         let written = inner.check(total).and_then(|()| slices.iter().try_for_each(|slice| inner.append(slice)));
-        written.map(|()| total).map_err(|error| self.problem.keep(Failure::from(error).into()))
+        written.map(|()| total).map_err(|error| self.problem.store(PyArrowwoodError::from(error).into()))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -94,7 +94,7 @@ impl io::Write for BufferSink {
 impl Buffer {
     #[new]
     fn new() -> Buffer {
-        Buffer { inner: Mutex::new(Grown { bytes: GrowableBuffer::new(), exports: 0 }) }
+        Buffer { inner: Mutex::new(BufferState { bytes: GrowableBuffer::new(), exports: 0 }) }
     }
 
     /// Append the bytes of any object with the buffer protocol; return their number.
@@ -103,11 +103,11 @@ impl Buffer {
     ///     Busy: the memory would have to move, which it cannot while a view of it is in use.
     ///     FileChanged: the bytes are those of a mapped file that was truncated; nothing was appended.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<usize> {
-        if !memory::has_buffer(data) {
+        if !memory::supports_buffer(data) {
             let got = data.get_type().name()?;
-            return Err(wrong_type(format!("expected an object with the buffer protocol, got {got}")));
+            return Err(type_error(format!("expected an object with the buffer protocol, got {got}")));
         }
-        let bytes = memory::bytes_of(data)?;
+        let bytes = memory::buffer_bytes(data)?;
         let whole = bytes.slice(0, bytes.len()).unwrap_or_default();
         py.detach(|| {
             let mut inner = self.lock();
@@ -128,10 +128,10 @@ impl Buffer {
     fn truncate(&self, length: i64) -> Result<()> {
         let mut inner = self.lock();
         let len = usize::try_from(length).ok().filter(|&len| len <= inner.bytes.len());
-        let len = len.ok_or_else(|| argument(format!("length {length} of a buffer of {} bytes", inner.bytes.len())))?;
+        let len = len.ok_or_else(|| invalid_argument(format!("length {length} of a buffer of {} bytes", inner.bytes.len())))?;
         if inner.exports > 0 {
             let message = format!("{} views of the buffer are in use; release them first", inner.exports);
-            return Err(Failure::from(Error::new(ErrorKind::Busy, message)));
+            return Err(PyArrowwoodError::from(Error::new(ErrorKind::Busy, message)));
         }
         inner.bytes.truncate(len);
         Ok(())

@@ -8,9 +8,9 @@ use pyo3::types::PyDict;
 
 use crate::calling::guard;
 use crate::dataset::Dataset;
-use crate::errors::{Failure, Result};
-use crate::exchange::schema_of;
-use crate::rows::Columns;
+use crate::errors::{PyArrowwoodError, Result};
+use crate::exchange::extract_schema;
+use crate::rows::AppendConverter;
 use crate::schema::Schema;
 
 /// Collects rows in memory, which :meth:`finish` returns as a dataset of one batch, without copying.
@@ -24,12 +24,12 @@ use crate::schema::Schema;
 ///     Unsupported: a column's type cannot grow; the message names the column.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Builder {
-    inner: Mutex<Option<arrowwood::Builder>>,
-    columns: Columns,
+    inner: Mutex<Option<arrowwood::DatasetBuilder>>,
+    columns: AppendConverter,
 }
 
 impl Builder {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<arrowwood::Builder>> {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<arrowwood::DatasetBuilder>> {
         loop {
             match self.inner.try_lock() {
                 Ok(guard) => return guard,
@@ -41,7 +41,7 @@ impl Builder {
     }
 }
 
-fn closed() -> Failure {
+fn closed() -> PyArrowwoodError {
     Error::new(ErrorKind::Closed, "the builder was finished; make another one").into()
 }
 
@@ -49,8 +49,8 @@ fn closed() -> Failure {
 impl Builder {
     #[new]
     fn new(py: Python<'_>, schema: &Bound<'_, PyAny>) -> Result<Builder> {
-        let inner = arrowwood::Builder::new(Arc::new(schema_of(schema)?))?;
-        let columns = Columns::new(py, inner.schema().clone());
+        let inner = arrowwood::DatasetBuilder::new(Arc::new(extract_schema(schema)?))?;
+        let columns = AppendConverter::new(py, inner.schema().clone());
         Ok(Builder { inner: Mutex::new(Some(inner)), columns })
     }
 
@@ -102,7 +102,7 @@ impl Builder {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        let rows = self.lock(py).as_ref().map(arrowwood::Builder::rows);
+        let rows = self.lock(py).as_ref().map(arrowwood::DatasetBuilder::rows);
         rows.map_or("<arrowwood.Builder: finished>".into(), |rows| format!("<arrowwood.Builder: {rows} rows>"))
     }
 }

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 /// Does not let an unwinding pass that is no panic.
-struct Stay;
+struct UnwindBarrier;
 
-impl Drop for Stay {
+impl Drop for UnwindBarrier {
     fn drop(&mut self) {
         while !std::thread::panicking() {
             std::thread::park();
@@ -20,61 +20,61 @@ impl Drop for Stay {
 
 /// Runs `call`, which calls Python code; if the interpreter ends meanwhile, it does not return. What `call` owns may be
 /// dropped without the interpreter then: it borrows Python objects where that is possible.
-pub fn calling<T>(call: impl FnOnce() -> T) -> T {
-    let stay = Stay;
+pub fn with_unwind_barrier<T>(call: impl FnOnce() -> T) -> T {
+    let stay = UnwindBarrier;
     let done = call();
     std::mem::forget(stay);
     done
 }
 
 /// Calls of objects that may be Python code. What is given is a tuple before, which outlives the call.
-pub trait Ask<'py> {
+pub trait CallPy<'py> {
     /// As `call1`.
-    fn ask<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+    fn call_py<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
 
     /// As `call_method1`.
-    fn ask_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
+    fn call_py_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
 }
 
-impl<'py, T> Ask<'py> for Bound<'py, T> {
-    fn ask<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+impl<'py, T> CallPy<'py> for Bound<'py, T> {
+    fn call_py<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
     {
         let given = given.into_pyobject(self.py()).map_err(Into::into)?;
-        calling(|| self.as_any().call1(&given))
+        with_unwind_barrier(|| self.as_any().call1(&given))
     }
 
-    fn ask_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
+    fn call_py_method<A>(&self, name: impl IntoPyObject<'py, Target = PyString>, given: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
     {
-        let method = calling(|| self.as_any().getattr(name))?;
-        method.ask(given)
+        let method = with_unwind_barrier(|| self.as_any().getattr(name))?;
+        method.call_py(given)
     }
 }
 
 /// Calls a function of the package.
-pub fn call<'py, A, E>(py: Python<'py>, module: &str, function: &str, given: A) -> Result<Bound<'py, PyAny>, E>
+pub fn call_function<'py, A, E>(py: Python<'py>, module: &str, function: &str, given: A) -> Result<Bound<'py, PyAny>, E>
 where
     E: From<PyErr>,
     A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
 {
-    Ok(py.import(module)?.getattr(function)?.ask(given)?)
+    Ok(py.import(module)?.getattr(function)?.call_py(given)?)
 }
 
 /// As [`Python::attach`], for work that calls Python code.
 pub fn attach<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
-    Python::attach(|py| calling(|| work(py)))
+    Python::attach(|py| with_unwind_barrier(|| work(py)))
 }
 
 /// As [`arrowwood::guard`], for work that may call Python code.
 pub fn guard<T, E: From<arrowwood::mapping::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     // Restores the reserve of memory, if a call before has spent it.
     arrowwood::is_memory_short();
-    calling(|| arrowwood::guard(work))
+    with_unwind_barrier(|| arrowwood::guard(work))
 }

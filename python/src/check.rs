@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use arrowwood::Finding;
 use pyo3::prelude::*;
 
-use crate::calling::Ask;
+use crate::calling::CallPy;
 use crate::errors::Result;
-use crate::progress::watched;
+use crate::progress::with_progress;
 
 /// Check all metadata and values of a file or table; a table may be written at the same time.
 ///
@@ -18,7 +18,7 @@ use crate::progress::watched;
 ///     NotFound, PermissionDenied, IoError: it could not be read. Damage is in the report.
 #[pyfunction]
 pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = watched(py, ("checking", "pieces"), |progress| arrowwood::check(path, progress))?;
+    let report = with_progress(py, ("checking", "pieces"), |progress| arrowwood::check(path, progress))?;
     report_of(py, &report)
 }
 
@@ -37,7 +37,7 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 ///     NotFound, PermissionDenied, IoError: it could not be read.
 #[pyfunction]
 pub fn repair(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = watched(py, ("repairing", "pieces"), |progress| arrowwood::repair(path, progress))?;
+    let report = with_progress(py, ("repairing", "pieces"), |progress| arrowwood::repair(path, progress))?;
     report_of(py, &report)
 }
 
@@ -45,13 +45,13 @@ fn report_of<'py>(py: Python<'py>, report: &arrowwood::Report) -> Result<Bound<'
     let types = py.import("arrowwood._types")?;
     let finding = |found: &Finding| {
         let facts = (found.path.clone(), found.offset, &found.message, found.is_damage);
-        types.getattr("Finding")?.ask(facts)
+        types.getattr("Finding")?.call_py(facts)
     };
     let findings = report.findings.iter().map(finding).collect::<PyResult<Vec<_>>>()?;
     let repaired = report.repaired.as_ref().map(|done| {
         let facts = (done.kept, done.given_up, done.moved.clone());
-        types.getattr("Repaired")?.ask(facts)
+        types.getattr("Repaired")?.call_py(facts)
     });
     let facts = (report.rows, report.batches, report.segments, findings, repaired.transpose()?);
-    Ok(types.getattr("Report")?.ask(facts)?)
+    Ok(types.getattr("Report")?.call_py(facts)?)
 }

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Error, ErrorKind, Value, type_name, visible, waits};
+use arrowwood::{Error, ErrorKind, Value, type_name, escape_hidden, waits};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use crate::calling::{Ask, attach, call, guard};
-use crate::errors::{Failure, Result, argument, import};
+use crate::calling::{CallPy, attach, call_function, guard};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, import_module};
 use crate::exchange;
-use crate::export::Values;
+use crate::export::ValuesBuffer;
 use crate::index::stop_on_signal;
 use crate::schema;
-use crate::tensor::{described, shape_of};
-use crate::value::{letters, object};
-use crate::waits::present;
+use crate::tensor::{dtype_name, tensor_shape};
+use crate::value::{unit_abbreviation, to_object};
+use crate::waits::retry_until_fetched;
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
 #[pyclass(frozen, module = "arrowwood", weakref)]
@@ -58,7 +58,7 @@ impl Column {
     /// The name of the type, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``.
     #[getter]
     fn dtype(&self) -> String {
-        described(self.inner.field())
+        dtype_name(self.inner.field())
     }
 
     /// Name, type and metadata.
@@ -75,7 +75,7 @@ impl Column {
 
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_column", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_column", (name,))?)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {
@@ -89,7 +89,7 @@ impl Column {
     /// Raises:
     ///     Unsupported: the type has no sum.
     fn sum<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        object(py, py.detach(|| self.inner.sum())?)
+        to_object(py, py.detach(|| self.inner.sum())?)
     }
 
     /// The mean, ``None`` if there are no values. Raises :class:`Unsupported` for types other than numbers.
@@ -99,12 +99,12 @@ impl Column {
 
     /// The smallest value, ``None`` if there are no values; skips NaN unless all values are NaN.
     fn min<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        object(py, py.detach(|| self.inner.min())?)
+        to_object(py, py.detach(|| self.inner.min())?)
     }
 
     /// The largest value, ``None`` if there are no values; skips NaN unless all values are NaN.
     fn max<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        object(py, py.detach(|| self.inner.max())?)
+        to_object(py, py.detach(|| self.inner.max())?)
     }
 
     /// The number of non-null values.
@@ -127,7 +127,7 @@ impl Column {
         combine: Bound<'py, PyAny>,
     ) -> Result<Option<Bound<'py, PyAny>>> {
         if py.detach(|| self.inner.null_count())? > 0 {
-            return Err(argument(format!(
+            return Err(invalid_argument(format!(
                 "map_reduce of column '{}': it has nulls, which arrays cannot show",
                 self.name()
             )));
@@ -139,7 +139,7 @@ impl Column {
             }
             let mapped: Result<_> = attach(|py| {
                 let array = array(py, chunk)?;
-                Ok(function.bind(py).ask((&array,))?.unbind())
+                Ok(function.bind(py).call_py((&array,))?.unbind())
             });
             failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
             vec![mapped]
@@ -157,7 +157,7 @@ impl Column {
         }
         let mut results = results.into_iter();
         let Some(first) = results.next() else { return Ok(None) };
-        results.try_fold(first, |left, right| Ok(combine.ask((&left, &right))?)).map(Some)
+        results.try_fold(first, |left, right| Ok(combine.call_py((&left, &right))?)).map(Some)
     }
 
     /// The values as an array of shape ``(len(column),)``; for fixed-size lists ``(len(column), length)``, for
@@ -176,7 +176,7 @@ impl Column {
     ///     CopyNeeded: `copy` is ``False`` and a copy is necessary; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
-        guard(|| call(slf.py(), "arrowwood._numpy", "to_numpy", (slf, copy)))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "to_numpy", (slf, copy)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -185,7 +185,7 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| call(slf.py(), "arrowwood._numpy", "as_array", (slf, dtype, copy)))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "as_array", (slf, dtype, copy)))
     }
 
     /// The values for another library, such as PyTorch, by the DLPack protocol, as in :meth:`to_numpy`.
@@ -205,7 +205,7 @@ impl Column {
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
         let wanted = (slf, stream, max_version, dl_device, copy);
-        guard(|| call(slf.py(), "arrowwood._numpy", "dlpack", wanted))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "dlpack", wanted))
     }
 
     /// The device of the values as DLPack numbers it: the processor's memory.
@@ -215,13 +215,13 @@ impl Column {
 
     /// NumPy's name of the type, the values and nulls (a byte for each row, if there are any) of each chunk, and the shape of
     /// a row of lists of one length, with the order of its dimensions where that is another.
-    fn _parts<'py>(&self, py: Python<'py>) -> Result<Parts<'py>> {
-        let (data_type, lengths) = match vector(self.inner.data_type()) {
+    fn _parts<'py>(&self, py: Python<'py>) -> Result<NumpyChunks<'py>> {
+        let (data_type, lengths) = match nested_list_shape(self.inner.data_type()) {
             Some((item, lengths)) => (item, Some(lengths)),
             None => (self.inner.data_type(), None),
         };
-        let Some(plain) = Plain::of(data_type) else { return Ok((None, Vec::new(), None, None)) };
-        let (shape, order) = shown(self.inner.field(), lengths.clone());
+        let Some(plain) = NumpyType::for_type(data_type) else { return Ok((None, Vec::new(), None, None)) };
+        let (shape, order) = row_shape(self.inner.field(), lengths.clone());
         let chunks = py.detach(|| match self.inner.contiguous()? {
             Some(whole) => Ok(vec![whole]),
             None => self.inner.chunks(),
@@ -241,7 +241,7 @@ impl Column {
 
     /// Of lists of numbers without nulls: NumPy's name of the numbers' type, the numbers, and either the shape of a row or,
     /// where lists have several lengths, where in the numbers the next list begins. ``None`` for others.
-    fn _lists(&self, py: Python<'_>) -> Result<Option<Lists>> {
+    fn _lists(&self, py: Python<'_>) -> Result<Option<NumpyLists>> {
         let is_list = matches!(self.inner.data_type(), DataType::List(_) | DataType::LargeList(_));
         let Some(whole) = py.detach(|| self.inner.contiguous())?.filter(|_| is_list) else { return Ok(None) };
         let (found, shape, ends) = match uniform(&whole) {
@@ -251,22 +251,22 @@ impl Column {
                 None => return Ok(None),
             },
         };
-        let Some(plain) = Plain::of(found.data_type()) else { return Ok(None) };
+        let Some(plain) = NumpyType::for_type(found.data_type()) else { return Ok(None) };
         Ok(Some((plain.dtype.clone(), plain.values(&found)?, shape, ends)))
     }
 
     /// All values as a list.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        if waits::may_wait() {
+        if waits::may_block() {
             for row in 0..self.len(py)? {
-                list.append(present(py, || object(py, self.inner.get(row)?))?)?;
+                list.append(retry_until_fetched(py, || to_object(py, self.inner.get(row)?))?)?;
                 stop_on_signal(py, row)?;
             }
             return Ok(list);
         }
         for (row, value) in self.inner.values().enumerate() {
-            list.append(object(py, value?)?)?;
+            list.append(to_object(py, value?)?)?;
             stop_on_signal(py, row as u64)?;
         }
         Ok(list)
@@ -280,8 +280,8 @@ impl Column {
 
     /// The column as a pyarrow chunked array, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
-        Ok(module.ask_method("chunked_array", (slf,))?)
+        let module = import_module(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(module.call_py_method("chunked_array", (slf,))?)
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -299,15 +299,15 @@ impl Column {
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
-        let name = visible(self.name());
+        let name = escape_hidden(self.name());
         let dtype = self.dtype();
         // Values without a Python object, such as an instant in an unknown zone, are printed all the same.
-        let text = |value: Value<'_>| match object(py, value.clone()) {
+        let text = |value: Value<'_>| match to_object(py, value.clone()) {
             Ok(object) => Ok(object.repr()?.to_string()),
-            Err(_) => Ok(visible(&value.to_string()).into_owned()),
+            Err(_) => Ok(escape_hidden(&value.to_string()).into_owned()),
         };
         let first = || self.inner.slice(0, 10)?.values().map(|value| text(value?)).collect::<Result<Vec<_>>>();
-        let mut shown = present(py, first)?;
+        let mut shown = retry_until_fetched(py, first)?;
         let len = self.len(py)?;
         if len > 10 {
             shown.push("…".into());
@@ -331,8 +331,8 @@ impl ValueIterator {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         let column = self.column.get();
-        let value = present(py, || match column.inner.get(self.next) {
-            Ok(value) => object(py, value).map(Some),
+        let value = retry_until_fetched(py, || match column.inner.get(self.next) {
+            Ok(value) => to_object(py, value).map(Some),
             Err(e) if e.kind() == ErrorKind::RowOutOfRange => Ok(None),
             Err(e) => Err(e.into()),
         })?;
@@ -342,32 +342,32 @@ impl ValueIterator {
 }
 
 /// Values and nulls of a chunk.
-type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
+type NumpyChunk<'py> = (ValuesBuffer, Option<Bound<'py, PyBytes>>);
 
 /// The shape of a row of lists of one length, and the order of its dimensions, where that is not the one in memory.
 type RowShape = (Option<Vec<usize>>, Option<Vec<usize>>);
 
 /// NumPy's name of a type, the contents of the chunks, and the shape of a row.
-type Parts<'py> = (Option<String>, Vec<Part<'py>>, Option<Vec<usize>>, Option<Vec<usize>>);
+type NumpyChunks<'py> = (Option<String>, Vec<NumpyChunk<'py>>, Option<Vec<usize>>, Option<Vec<usize>>);
 
 /// The shape of a row of `field`, whose lists have these lengths.
-pub fn shown(field: &Field, lengths: Option<Vec<usize>>) -> RowShape {
-    match shape_of(field) {
+pub fn row_shape(field: &Field, lengths: Option<Vec<usize>>) -> RowShape {
+    match tensor_shape(field) {
         Some(shape) => (Some(shape.sizes), shape.order),
         None => (lengths, None),
     }
 }
 
 /// How NumPy sees a type of fixed width.
-pub struct Plain {
+pub struct NumpyType {
     pub dtype: String,
     pub width: usize,
     pub format: &'static CStr,
 }
 
-impl Plain {
+impl NumpyType {
     /// `None` for a type that NumPy does not have.
-    pub fn of(data_type: &DataType) -> Option<Plain> {
+    pub fn for_type(data_type: &DataType) -> Option<NumpyType> {
         use DataType::*;
         let (dtype, format) = match data_type {
             Boolean => ("bool".into(), c"?"),
@@ -384,15 +384,15 @@ impl Plain {
             Float64 => ("float64".into(), c"d"),
             Date32 => ("datetime64[D]".into(), c"i"),
             Date64 => ("datetime64[ms]".into(), c"q"),
-            Timestamp(unit, _) => (format!("datetime64[{}]", letters(*unit)), c"q"),
-            Duration(unit) => (format!("timedelta64[{}]", letters(*unit)), c"q"),
+            Timestamp(unit, _) => (format!("datetime64[{}]", unit_abbreviation(*unit)), c"q"),
+            Duration(unit) => (format!("timedelta64[{}]", unit_abbreviation(*unit)), c"q"),
             _ => return None,
         };
-        Some(Plain { dtype, width: data_type.primitive_width().unwrap_or(1), format })
+        Some(NumpyType { dtype, width: data_type.primitive_width().unwrap_or(1), format })
     }
 
     /// The values of a chunk, in place; booleans have to be spread from bits to bytes.
-    fn values(&self, chunk: &ArrayData) -> Result<Values> {
+    fn values(&self, chunk: &ArrayData) -> Result<ValuesBuffer> {
         let buffer = chunk.buffers().first().cloned().unwrap_or_default();
         let values = match chunk.data_type() {
             DataType::Boolean => spread(&buffer, chunk),
@@ -402,7 +402,7 @@ impl Plain {
             let message = format!("{} values in a buffer of {} bytes", chunk.len(), buffer.len());
             Error::new(ErrorKind::InvalidData, message)
         })?;
-        Ok(Values::new(values, self.width, self.format))
+        Ok(ValuesBuffer::new(values, self.width, self.format))
     }
 }
 
@@ -415,11 +415,11 @@ fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buff
 
 /// Whether lists of the type become rows of an array: numbers with the same layout in Arrow and NumPy.
 fn is_vector(data_type: &DataType) -> bool {
-    data_type.is_numeric() && Plain::of(data_type).is_some()
+    data_type.is_numeric() && NumpyType::for_type(data_type).is_some()
 }
 
 /// The numbers in lists of one length, which may be in lists of one length, and the lengths from the outermost one on.
-pub fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
+pub fn nested_list_shape(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
     let mut item = data_type;
     let mut shape = Vec::new();
     while let DataType::FixedSizeList(inner, width @ 1..) = item {
@@ -442,7 +442,7 @@ fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
 }
 
 /// Numbers' type, numbers, and either the shape of a row or where the next row begins.
-type Lists = (String, Values, Vec<usize>, Option<Vec<i64>>);
+type NumpyLists = (String, ValuesBuffer, Vec<usize>, Option<Vec<i64>>);
 
 /// Where the items of each list of `lists` begin, and where the last ones end.
 fn offsets(lists: &ArrayData) -> Option<Vec<i64>> {
@@ -523,11 +523,11 @@ fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>>
 }
 
 /// A chunk without nulls as a NumPy array.
-fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, Failure> {
-    let Some(plain) = Plain::of(chunk.data_type()) else {
+fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, PyArrowwoodError> {
+    let Some(plain) = NumpyType::for_type(chunk.data_type()) else {
         let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     };
-    let dtype = py.import("numpy")?.getattr("dtype")?.ask((&plain.dtype,))?;
-    Ok(py.import("arrowwood._numpy")?.ask_method("_plain", (plain.values(chunk)?, dtype))?)
+    let dtype = py.import("numpy")?.getattr("dtype")?.call_py((&plain.dtype,))?;
+    Ok(py.import("arrowwood._numpy")?.call_py_method("_plain", (plain.values(chunk)?, dtype))?)
 }

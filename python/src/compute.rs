@@ -9,20 +9,20 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
-use crate::calling::{Ask, call, guard};
+use crate::calling::{CallPy, call_function, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
-use crate::errors::{Result, room, wrong_type};
-use crate::index::{Index, count, index, is_indices, numbered, out_of_range, shown, steps};
-use crate::memory::bytes_of;
+use crate::errors::{Result, try_with_capacity, type_error};
+use crate::index::{Index, count, index, is_indices, extract_u64, out_of_range, describe_object, strided_slice};
+use crate::memory::buffer_bytes;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
-use crate::recipe::{new_names, recipe};
-use crate::value::object;
-use crate::waits::present;
+use crate::recipe::{renamed_columns, reopen_args};
+use crate::value::to_object;
+use crate::waits::retry_until_fetched;
 
 impl Column {
     fn compared(&self) -> Expression {
-        Expression::of_column(self.inner())
+        Expression::from_column(self.inner())
     }
 }
 
@@ -35,15 +35,15 @@ impl Column {
             return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
         }
         if is_indices(key) {
-            let rows = Dataset::new(self.inner().as_dataset().clone()).picked(py, key)?;
+            let rows = Dataset::new(self.inner().as_dataset().clone()).pick_rows(py, key)?;
             return Ok(Bound::new(py, Column::new(rows.inner().column_at(0)?))?.into_any());
         }
-        if let Some((rows, step)) = steps(key, || self.len(py))? {
-            let rows = py.detach(|| self.inner().as_dataset().every(rows, step))?;
+        if let Some((rows, step)) = strided_slice(key, || self.len(py))? {
+            let rows = py.detach(|| self.inner().as_dataset().slice_with_step(rows, step))?;
             return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
         }
         match index(key, "row", || self.len(py))? {
-            Index::At(at) => present(py, || object(py, self.inner().get(at)?)),
+            Index::At(at) => retry_until_fetched(py, || to_object(py, self.inner().get(at)?)),
             Index::Span(start, count) => {
                 let rows = Column::new(py.detach(|| self.inner().slice(start, count))?);
                 Ok(Bound::new(py, rows)?.into_any())
@@ -58,7 +58,7 @@ impl Column {
     /// Neither whether there are rows, nor whether all are true: libraries don't agree about it.
     fn __bool__(&self) -> Result<bool> {
         let name = self.inner().name();
-        Err(wrong_type(format!(
+        Err(type_error(format!(
             "whether column '{name}' is true is not defined: write len(column) > 0, column.any() or column.all(); {NO_TRUTH}"
         )))
     }
@@ -89,7 +89,7 @@ impl Column {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let given = (ufunc, method, inputs, keywords);
-        guard(|| call(slf.py(), "arrowwood._numpy", "ufunc", given))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "ufunc", given))
     }
 
     /// NumPy's other functions, such as ``np.mean(column, axis=0)``,
@@ -103,7 +103,7 @@ impl Column {
     ) -> Result<Bound<'py, PyAny>> {
         let _ = types;
         let given = (function, inputs, keywords);
-        guard(|| call(slf.py(), "arrowwood._numpy", "function", given))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "function", given))
     }
 }
 
@@ -117,25 +117,25 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
         let number = |index: Bound<'_, PyAny>| {
             if index.is_instance_of::<PyBool>() {
                 let message = format!("expected row numbers, got {index}; {BY_CONDITION}");
-                return Err(wrong_type(message));
+                return Err(type_error(message));
             }
             index.extract().map_err(|problem: PyErr| {
                 let is_beyond = problem.is_instance_of::<pyo3::exceptions::PyOverflowError>(index.py());
-                let wrong = || wrong_type(format!("expected row numbers, got {}", shown(&index)));
+                let wrong = || type_error(format!("expected row numbers, got {}", describe_object(&index)));
                 if is_beyond { beyond(&index) } else { wrong() }
             })
         };
-        let mut rows = room(list.len())?;
+        let mut rows = try_with_capacity(list.len())?;
         for index in list.iter() {
             rows.push(number(index)?);
         }
         return Ok(rows);
     }
-    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.ask((given,))?;
-    let bytes = bytes_of(&array)?;
+    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.call_py((given,))?;
+    let bytes = buffer_bytes(&array)?;
     let bytes = bytes.slice(0, bytes.len()).unwrap_or_default();
     let numbers = bytes.as_chunks().0;
-    let mut rows = room(numbers.len())?;
+    let mut rows = try_with_capacity(numbers.len())?;
     rows.extend(numbers.iter().map(|raw| i64::from_le_bytes(*raw)));
     Ok(rows)
 }
@@ -143,16 +143,16 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
 /// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
 fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
     let helper = given.py().import("arrowwood._incoming")?;
-    if !helper.getattr("is_mask")?.ask((given,))?.is_truthy()? {
+    if !helper.getattr("is_mask")?.call_py((given,))?.is_truthy()? {
         return Ok(None);
     }
-    let rows = helper.getattr("mask")?.ask((given, len()?))?;
+    let rows = helper.getattr("mask")?.call_py((given, len()?))?;
     indices(&rows).map(Some)
 }
 
 impl Dataset {
     /// A key in brackets: row numbers, or a mask.
-    pub fn picked(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
+    pub fn pick_rows(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
         match guard(|| mask(key, || self.len(py)))? {
             Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),
             None => self.take(py, key),
@@ -161,7 +161,7 @@ impl Dataset {
 }
 
 fn seed_or_any(seed: Option<&Bound<'_, PyAny>>) -> Result<u64> {
-    let given = seed.map(|seed| numbered("seed", "an integer", seed)).transpose()?;
+    let given = seed.map(|seed| extract_u64("seed", "an integer", seed)).transpose()?;
     Ok(given.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
 }
 
@@ -194,14 +194,14 @@ impl Dataset {
     ///     Unsupported: values of the column's type can't be compared.
     ///     TypeError: it is not a predicate; a mask goes into brackets: ``ds[mask]``.
     pub fn filter(&self, py: Python<'_>, predicate: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let predicate = Predicate::of("filter", predicate)?;
+        let predicate = Predicate::new("filter", predicate)?;
         Ok(self.with_rows(py.detach(|| predicate.filter(self.inner()))?))
     }
 
     /// The rows that a predicate on the column that the table is sorted by leaves, and maybe others.
     fn _narrowed(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
         let predicate = predicate.get().inner();
-        Ok(self.with_rows(py.detach(|| self.inner().narrowed(predicate))?))
+        Ok(self.with_rows(py.detach(|| self.inner().prune(predicate))?))
     }
 
     /// Return `n` distinct rows, chosen with equal probability, in the order in which they were drawn.
@@ -230,7 +230,7 @@ impl Dataset {
     /// The rows with these numbers, of 8 bytes each, as a view.
     fn _view_of(&self, py: Python<'_>, rows: &[u8]) -> Result<Dataset> {
         let rows: Vec<u64> = rows.as_chunks().0.iter().map(|raw| u64::from_le_bytes(*raw)).collect();
-        Ok(self.with_rows(py.detach(|| self.inner().view_of(&rows))?))
+        Ok(self.with_rows(py.detach(|| self.inner().view_at(&rows))?))
     }
 
     /// What tells each file and table that the rows lie in from another one at the same path.
@@ -249,14 +249,14 @@ impl Dataset {
         let py = slf.py();
         let this = slf.get();
         let helper = py.import("arrowwood._pickling")?;
-        if let Some((behind, rows)) = py.detach(|| this.inner().view_rows())? {
+        if let Some((behind, rows)) = py.detach(|| this.inner().resolve_view())? {
             let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
-            let behind = Dataset::opened(behind, this.how());
+            let behind = Dataset::with_open_args(behind, this.open_args());
             return Ok((helper.getattr("open_view")?, (behind, PyBytes::new(py, &rows)).into_pyobject(py)?));
         }
-        match py.detach(|| recipe(this.inner(), this.how()))? {
+        match py.detach(|| reopen_args(this.inner(), this.open_args()))? {
             Some((places, how)) => {
-                let names = new_names(this.inner());
+                let names = renamed_columns(this.inner());
                 let versions = this._versions();
                 Ok((helper.getattr("open_places")?, (places, how, names, versions).into_pyobject(py)?))
             }
@@ -280,12 +280,12 @@ impl Dataset {
             row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))
         };
         let rows = guard(|| self::indices(indices))?.iter().map(row).collect::<Result<Vec<u64>>>()?;
-        if waits::may_wait() {
+        if waits::may_block() {
             // By threads of its own, which wait.
             let fetch = |row: arrowwood::Row<'_>| (0..row.len()).try_for_each(|column| row.get(column).map(drop));
-            py.detach(|| self.inner().each_row(rows.clone()).try_for_each(|row| fetch(row?)))?;
+            py.detach(|| self.inner().iter_rows_at(rows.clone()).try_for_each(|row| fetch(row?)))?;
         }
-        present(py, || self.inner().each_row(rows.clone()).map(|row| self.dict_of(py, row?)).collect())
+        retry_until_fetched(py, || self.inner().iter_rows_at(rows.clone()).map(|row| self.to_dict(py, row?)).collect())
     }
 }
 
@@ -372,8 +372,8 @@ impl Column {
 /// The number `q` between 0 and 1 of the method `what`.
 fn one_share(what: &str, q: &Bound<'_, PyAny>) -> Result<f64> {
     q.extract().map_err(|_| {
-        let got = shown(q);
-        wrong_type(format!(
+        let got = describe_object(q);
+        type_error(format!(
             "{what}: expected one number between 0 and 1, got {got}; np.quantile(column, [0.1, 0.9]) takes several"
         ))
     })
@@ -431,7 +431,7 @@ impl Column {
             return Ok(other.py().NotImplemented().into_bound(other.py()));
         }
         let name = self.inner().name();
-        Err(wrong_type(format!(
+        Err(type_error(format!(
             "{sign} of column '{name}': write column.to_numpy() {sign} … for an array, or aw.col({name:?}) {sign} … in filter and aggregate"
         )))
     }

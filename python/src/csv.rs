@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use arrow_schema::{Fields, SchemaRef};
 use arrowwood::{
-    CsvOptions, Error, JsonOptions, TextBatches, TextFile, TextTarget, decompressed, read_csv_in_order,
+    CsvOptions, Error, JsonOptions, TextBatches, TextFile, TextTarget, decompress_reader, read_csv_in_order,
     read_json_in_order,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::calling::Ask;
+use crate::calling::CallPy;
 use crate::dataset::Dataset;
-use crate::errors::{Problem, Result, argument, wrong_type};
-use crate::exchange::schema_of;
-use crate::index::shown;
-use crate::open::path_of;
-use crate::progress::{Progress, watched};
+use crate::errors::{PendingException, Result, invalid_argument, type_error};
+use crate::exchange::extract_schema;
+use crate::index::describe_object;
+use crate::open::extract_path;
+use crate::progress::{ProgressFn, with_progress};
 use crate::sink::{Source, open_pipe};
 
 /// Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
@@ -58,50 +58,50 @@ pub fn read_csv(
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
     schema_overrides: Option<&Bound<'_, PyAny>>,
-    dictionary: Option<Texts>,
+    dictionary: Option<StringOrList>,
     delimiter: &str,
     quote: Option<&str>,
     header: bool,
-    null_values: Option<Texts>,
+    null_values: Option<StringOrList>,
     decimal: &str,
     unknown: Option<&Bound<'_, PyDict>>,
 ) -> Result<Dataset> {
     refuse_unknown(py, "read_csv", unknown)?;
     let mut options = CsvOptions::default();
-    options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.schema = schema.map(extract_schema).transpose()?.map(Arc::new);
     options.schema_overrides = overrides(schema_overrides)?;
-    options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
+    options.dictionary = dictionary.map(StringOrList::list).unwrap_or_default();
     options.delimiter = character("delimiter", delimiter)?;
     options.quote = quote.map(|quote| character("quote", quote)).transpose()?;
     options.header = header;
-    options.null_values = null_values.map(Texts::list);
+    options.null_values = null_values.map(StringOrList::list);
     options.decimal_comma = match decimal {
         "." => false,
         "," => true,
-        other => return Err(argument(format!("decimal must be '.' or ',', got '{other}'"))),
+        other => return Err(invalid_argument(format!("decimal must be '.' or ',', got '{other}'"))),
     };
     read(py, source, |open, target| read_csv_in_order(open, &options, target))
 }
 
 /// Texts, or a single one.
 #[derive(FromPyObject)]
-pub enum Texts {
+pub enum StringOrList {
     One(String),
     Several(Vec<String>),
 }
 
-impl Texts {
+impl StringOrList {
     fn list(self) -> Vec<String> {
         match self {
-            Texts::One(text) => vec![text],
-            Texts::Several(texts) => texts,
+            StringOrList::One(text) => vec![text],
+            StringOrList::Several(texts) => texts,
         }
     }
 }
 
 /// The fields of `schema_overrides`.
 fn overrides(given: Option<&Bound<'_, PyAny>>) -> Result<Fields> {
-    Ok(given.map(schema_of).transpose()?.map_or_else(Fields::empty, |schema| schema.fields))
+    Ok(given.map(extract_schema).transpose()?.map_or_else(Fields::empty, |schema| schema.fields))
 }
 
 /// Raises a `TypeError` for keywords that `function` does not have, with what to write for those of other libraries.
@@ -114,7 +114,7 @@ fn refuse_unknown(py: Python<'_>, function: &str, keywords: Option<&Bound<'_, Py
 fn character(what: &str, given: &str) -> Result<u8> {
     match given.as_bytes() {
         &[byte] => Ok(byte),
-        _ => Err(argument(format!("the {what} must be one ASCII character, got '{given}'"))),
+        _ => Err(invalid_argument(format!("the {what} must be one ASCII character, got '{given}'"))),
     }
 }
 
@@ -140,49 +140,49 @@ pub fn read_json(
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
     schema_overrides: Option<&Bound<'_, PyAny>>,
-    dictionary: Option<Texts>,
+    dictionary: Option<StringOrList>,
     unknown: Option<&Bound<'_, PyDict>>,
 ) -> Result<Dataset> {
     refuse_unknown(py, "read_json", unknown)?;
     let mut options = JsonOptions::default();
-    options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.schema = schema.map(extract_schema).transpose()?.map(Arc::new);
     options.schema_overrides = overrides(schema_overrides)?;
-    options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
+    options.dictionary = dictionary.map(StringOrList::list).unwrap_or_default();
     read(py, source, |open, target| read_json_in_order(open, &options, target))
 }
 
 /// Opens a text from its beginning.
-type Opening<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
+type OpenFn<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
 
 /// Reads a text by `parse`.
 fn read(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
-    parse: impl Fn(Opening<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error> + Send + Sync,
+    parse: impl Fn(OpenFn<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error> + Send + Sync,
 ) -> Result<Dataset> {
-    let collect = |open: Opening<'_>, tick: &mut dyn FnMut(u64)| {
-        let mut target = TextBatches::watched(tick);
+    let collect = |open: OpenFn<'_>, tick: &mut dyn FnMut(u64)| {
+        let mut target = TextBatches::with_progress(tick);
         let schema = parse(open, &mut target)?;
         arrowwood::Dataset::from_batches(schema, target.batches)
     };
-    let of_bytes = |bytes: &[u8]| collect(&|| decompressed(bytes), &mut |_| ());
+    let of_bytes = |bytes: &[u8]| collect(&|| decompress_reader(bytes), &mut |_| ());
     if !source.hasattr("read")?
-        && let Some(path) = path_of(source)?
+        && let Some(path) = extract_path(source)?
     {
         if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
-            let problem = Problem::default();
+            let problem = PendingException::default();
             let mut text = Source::File(pipe, problem.clone());
             let mut bytes = Vec::new();
             let read = py.detach(|| text.read_to_end(&mut bytes).map_err(|e| Error::io("reading the text", &e)));
             let found = read.and_then(|_| py.detach(|| of_bytes(&bytes))).map_err(|e| e.at(&path));
-            return Ok(Dataset::new(problem.or(found)?));
+            return Ok(Dataset::new(problem.take_or(found)?));
         }
-        let found = |progress: Progress<'_>| {
+        let found = |progress: ProgressFn<'_>| {
             let file = TextFile::new(&path)?;
-            let mut tick = |passes| progress(file.done(), passes * file.len());
+            let mut tick = |passes| progress(file.bytes_read(), passes * file.len());
             collect(&|| Ok(file.open()? as Box<dyn Read + Send>), &mut tick).map_err(|e| e.at(&path))
         };
-        return Ok(Dataset::new(watched(py, ("reading", "bytes"), found)?));
+        return Ok(Dataset::new(with_progress(py, ("reading", "bytes"), found)?));
     }
     let text = whole(source)?;
     Ok(Dataset::new(py.detach(|| of_bytes(&text))?))
@@ -191,16 +191,16 @@ fn read(
 /// All that a file object, opened for bytes or for text, has.
 fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
     if !source.hasattr("read")? {
-        let got = shown(source);
+        let got = describe_object(source);
         let message =
             format!("expected a path or a file object, got {got}; io.BytesIO(text) makes a file object of bytes");
-        return Err(wrong_type(message));
+        return Err(type_error(message));
     }
-    let found = source.ask_method("read", ())?;
+    let found = source.call_py_method("read", ())?;
     if let Ok(text) = found.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());
     }
     let bytes =
-        found.cast::<PyBytes>().map_err(|_| wrong_type("read() of the file object gave neither bytes nor text"));
+        found.cast::<PyBytes>().map_err(|_| type_error("read() of the file object gave neither bytes nor text"));
     Ok(bytes?.as_bytes().to_vec())
 }

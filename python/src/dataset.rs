@@ -14,22 +14,22 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use crate::calling::{Ask, call, guard};
-use crate::column::{Column, Plain};
-use crate::errors::{Failure, Result, argument, import, wrong_type};
+use crate::calling::{CallPy, call_function, guard};
+use crate::column::{Column, NumpyType};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, import_module, type_error};
 use crate::exchange;
 use crate::export::Block;
-use crate::incoming::read;
+use crate::incoming::to_value;
 use crate::index::{
-    Index, bounds, from_end, index, is_indices, named, names as names_of, number, position, shown, steps,
+    Index, bounds, from_end, index, is_indices, extract_column_name, names as names_of, number, position, describe_object, strided_slice,
     stop_on_signal,
 };
 use crate::predicate::Predicate;
-use crate::recipe::How;
+use crate::recipe::OpenArgs;
 use crate::schema;
-use crate::tensor::described;
-use crate::value::object;
-use crate::waits::present;
+use crate::tensor::dtype_name;
+use crate::value::to_object;
+use crate::waits::retry_until_fetched;
 
 /// An immutable, zero-copy table of rows over one or many record batches.
 ///
@@ -42,26 +42,26 @@ use crate::waits::present;
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Dataset {
     inner: arrowwood::Dataset,
-    names: Arc<Names>,
-    how: How,
+    names: Arc<ColumnNames>,
+    how: OpenArgs,
 }
 
 /// The columns' names as Python strings, made when the first row is, and shared by slices.
-type Names = PyOnceLock<Vec<Py<PyString>>>;
+type ColumnNames = PyOnceLock<Vec<Py<PyString>>>;
 
 impl Dataset {
     /// `inner` for Python.
     pub fn new(inner: arrowwood::Dataset) -> Dataset {
-        Dataset::opened(inner, How::default())
+        Dataset::with_open_args(inner, OpenArgs::default())
     }
 
     /// `inner` for Python, which was opened so.
-    pub fn opened(inner: arrowwood::Dataset, how: How) -> Dataset {
+    pub fn with_open_args(inner: arrowwood::Dataset, how: OpenArgs) -> Dataset {
         Dataset { inner, names: Arc::default(), how }
     }
 
     /// How the dataset was opened.
-    pub fn how(&self) -> How {
+    pub fn open_args(&self) -> OpenArgs {
         self.how
     }
 
@@ -82,7 +82,7 @@ impl Dataset {
 
     /// The columns named `names`, in that order.
     pub fn select_names(&self, names: Vec<String>) -> Result<Dataset> {
-        Ok(Dataset::opened(self.inner.select(&names)?, self.how))
+        Ok(Dataset::with_open_args(self.inner.select(&names)?, self.how))
     }
 
     /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
@@ -100,22 +100,22 @@ impl Dataset {
         if let Some(twice) = fields.iter().find(|field| !seen.insert(field.name())) {
             let name = twice.name();
             let message = format!("a dict cannot hold two columns called '{name}'; use row(i), which gives tuples");
-            return Err(argument(message));
+            return Err(invalid_argument(message));
         }
         Ok(fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect())
     }
 
     /// Row `at` as a dict.
-    pub fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
-        present(py, || self.dict_of(py, self.inner.row(at)?))
+    pub fn row_dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
+        retry_until_fetched(py, || self.to_dict(py, self.inner.row(at)?))
     }
 
     /// A row as a dict.
-    pub fn dict_of<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
+    pub fn to_dict<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
         let names = self.names(py)?;
         let dict = PyDict::new(py);
         for (column, name) in names.iter().enumerate() {
-            dict.set_item(name, object(py, row.get(column)?)?)?;
+            dict.set_item(name, to_object(py, row.get(column)?)?)?;
         }
         Ok(dict)
     }
@@ -175,17 +175,17 @@ fn fitted(dataset: &arrowwood::Dataset, zones: &[String]) -> arrowwood::Result<a
 }
 
 /// How NumPy sees a type whose values it takes as they are.
-fn plain(data_type: &DataType) -> Option<Plain> {
+fn plain(data_type: &DataType) -> Option<NumpyType> {
     match data_type {
         DataType::Boolean | DataType::Date32 => None,
-        other => Plain::of(other),
+        other => NumpyType::for_type(other),
     }
 }
 
 /// The value of the bound `what`, such as `between`, of the column `field`.
-pub fn bound<'a>(what: &str, field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
-    let found = read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
-    found.ok_or_else(|| argument(format!("{what}: {given} is no value of column '{}'", field.name())))
+pub fn bound_value<'a>(what: &str, field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
+    let found = to_value(field.data_type(), given).map_err(|problem| problem.at_row(field.name(), 0))?;
+    found.ok_or_else(|| invalid_argument(format!("{what}: {given} is no value of column '{}'", field.name())))
 }
 
 #[pymethods]
@@ -226,7 +226,7 @@ impl Dataset {
     /// The names of the columns' types, in order.
     #[getter]
     fn dtypes(&self) -> Vec<String> {
-        self.inner.schema().fields().iter().map(|field| described(field)).collect()
+        self.inner.schema().fields().iter().map(|field| dtype_name(field)).collect()
     }
 
     /// The keys that an editor completes in ``ds["``.
@@ -240,9 +240,9 @@ impl Dataset {
             let message = format!(
                 "in asks a dataset for the name of a column, got {}; values are looked for in a column: 7 in ds[\"x\"], rows by \
                  a condition: ds[ds[\"x\"] == 7]",
-                shown(name)
+                describe_object(name)
             );
-            return Err(wrong_type(message));
+            return Err(type_error(message));
         };
         Ok(name.to_str().is_ok_and(|name| self.inner.schema().field_with_name(name).is_ok()))
     }
@@ -257,7 +257,7 @@ impl Dataset {
             CompareOp::Gt => ">",
             CompareOp::Ge => ">=",
         };
-        Err(wrong_type(format!(
+        Err(type_error(format!(
             "{symbol} of datasets is not defined; compare all rows by ds.to_arrow().equals(other.to_arrow()) or \
              ds.to_polars().equals(other.to_polars()), identity by `ds is other`; pick rows by a \
              condition on a column: ds[ds[\"x\"] == 7]"
@@ -272,7 +272,7 @@ impl Dataset {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
-        Ok(hints.ask_method("of_dataset", (name, slf.get().column_names()))?)
+        Ok(hints.call_py_method("of_dataset", (name, slf.get().column_names()))?)
     }
 
     /// The number of columns.
@@ -295,8 +295,8 @@ impl Dataset {
 
     /// The truncated data skipped by ``open(..., partial=True)``, as text: one entry for each cut-off file.
     #[getter]
-    fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
-        Ok(py.detach(|| self.inner.left())?)
+    fn skipped_tails(&self, py: Python<'_>) -> Result<Vec<String>> {
+        Ok(py.detach(|| self.inner.skipped_tails())?)
     }
 
     /// The absolute path of the file or table directory with the rows; ``None`` for rows in memory, and for rows of
@@ -336,7 +336,7 @@ impl Dataset {
         let newer = slf.py().detach(|| this.inner.refresh())?;
         // Names are shared by rows of the same columns: the table may have others by now.
         let is_altered = newer.schema() != this.inner.schema();
-        let newer = if is_altered { Dataset::opened(newer, this.how) } else { this.with_rows(newer) };
+        let newer = if is_altered { Dataset::with_open_args(newer, this.how) } else { this.with_rows(newer) };
         Ok(Bound::new(slf.py(), newer)?)
     }
 
@@ -349,12 +349,12 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let missing = || argument("between needs a table created with sorted_by, or a part of one");
-        let sorted = || self.inner.tables().first().and_then(arrowwood::Dataset::sorted_by);
+        let missing = || invalid_argument("between needs a table created with sorted_by, or a part of one");
+        let sorted = || self.inner.split_by_path().first().and_then(arrowwood::Dataset::sorted_by);
         let late = || self.inner.late_column_field();
         let field = sorted().or_else(late).ok_or_else(missing)?;
-        let low = bound("between", &field, low)?;
-        let high = bound("between", &field, high)?;
+        let low = bound_value("between", &field, low)?;
+        let high = bound_value("between", &field, high)?;
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
     }
 
@@ -364,12 +364,12 @@ impl Dataset {
         let found = self.inner.footprint();
         let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.ask((found.mapped, resident, found.copied))?)
+        Ok(class.call_py((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         if let Ok(name) = key.cast::<PyString>() {
-            let column = Column::new(self.inner.column(&named(name, self.column_names())?)?);
+            let column = Column::new(self.inner.column(&extract_column_name(name, self.column_names())?)?);
             return Ok(Bound::new(py, column)?.into_any());
         }
         if let Ok(predicate) = key.cast::<Predicate>() {
@@ -378,27 +378,27 @@ impl Dataset {
         if key.is_instance_of::<PyTuple>() {
             let message = "a dataset has columns, rows and slices; several columns are ds[[\"a\", \"b\"]], and a value is \
                            ds[\"a\"][7]";
-            return Err(wrong_type(message));
+            return Err(type_error(message));
         }
         if is_indices(key) {
-            if guard(|| Ok::<_, Failure>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {
+            if guard(|| Ok::<_, PyArrowwoodError>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {
                 return Ok(Bound::new(py, self.select_names(key.extract()?)?)?.into_any());
             }
-            return Ok(Bound::new(py, self.picked(py, key)?)?.into_any());
+            return Ok(Bound::new(py, self.pick_rows(py, key)?)?.into_any());
         }
-        if let Some((rows, step)) = steps(key, || self.len(py))? {
-            let rows = self.with_rows(py.detach(|| self.inner.every(rows, step))?);
+        if let Some((rows, step)) = strided_slice(key, || self.len(py))? {
+            let rows = self.with_rows(py.detach(|| self.inner.slice_with_step(rows, step))?);
             return Ok(Bound::new(py, rows)?.into_any());
         }
         // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
-        let last = |back| self.inner.row_from_end(back).ok().map(|row| self.dict_of(py, row)).transpose();
+        let last = |back| self.inner.row_from_end(back).ok().map(|row| self.to_dict(py, row)).transpose();
         if let Some(back) = from_end(key)
-            && let Some(row) = present(py, || last(back))?
+            && let Some(row) = retry_until_fetched(py, || last(back))?
         {
             return Ok(row.into_any());
         }
         match index(key, "row", || self.len(py))? {
-            Index::At(at) => self.dict(py, at).map(Bound::into_any),
+            Index::At(at) => self.row_dict(py, at).map(Bound::into_any),
             Index::Span(start, count) => {
                 let rows = self.with_rows(py.detach(|| self.inner.slice(start, count))?);
                 Ok(Bound::new(py, rows)?.into_any())
@@ -424,9 +424,9 @@ impl Dataset {
     /// A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`.
     fn row<'py>(&self, py: Python<'py>, index: i64) -> Result<Bound<'py, PyTuple>> {
         let at = position(index, "row", || self.len(py))?;
-        present(py, || {
+        retry_until_fetched(py, || {
             let row = self.inner.row(at)?;
-            let values = (0..row.len()).map(|column| object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
+            let values = (0..row.len()).map(|column| to_object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
             Ok(PyTuple::new(py, values)?)
         })
     }
@@ -435,7 +435,7 @@ impl Dataset {
     fn column(&self, py: Python<'_>, column: &Bound<'_, PyAny>) -> Result<Column> {
         let _ = py;
         if let Ok(name) = column.cast::<PyString>() {
-            return Ok(Column::new(self.inner.column(&named(name, self.column_names())?)?));
+            return Ok(Column::new(self.inner.column(&extract_column_name(name, self.column_names())?)?));
         }
         let at = number(column, "column")?;
         let from_start = if at < 0 { at + self.inner.num_columns() as i64 } else { at };
@@ -479,7 +479,7 @@ impl Dataset {
     ///     InvalidData: naming path, batch, column, row and the expected value.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
-        let bar = || py.import("arrowwood._progress")?.ask_method("bar", ("checking",));
+        let bar = || py.import("arrowwood._progress")?.call_py_method("bar", ("checking",));
         let progress = match progress {
             Some(progress) => Some(progress),
             None => Some(bar()?).filter(|bar| !bar.is_none()),
@@ -490,7 +490,7 @@ impl Dataset {
         for batch in py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())? {
             done += py.detach(|| batch.validate(|_, _| ()).and_then(|()| batch.len()))?;
             py.check_signals()?;
-            progress.as_ref().map(|progress| progress.ask((done, total))).transpose()?;
+            progress.as_ref().map(|progress| progress.call_py((done, total))).transpose()?;
         }
         Ok(())
     }
@@ -499,7 +499,7 @@ impl Dataset {
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for at in 0..self.len(py)? {
-            list.append(self.dict(py, at)?)?;
+            list.append(self.row_dict(py, at)?)?;
             stop_on_signal(py, at)?;
         }
         Ok(list)
@@ -507,8 +507,8 @@ impl Dataset {
 
     /// The dataset as a pyarrow table, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        let module = import(slf.py(), "pyarrow", "to_arrow()")?;
-        Ok(module.ask_method("table", (slf,))?)
+        let module = import_module(slf.py(), "pyarrow", "to_arrow()")?;
+        Ok(module.call_py_method("table", (slf,))?)
     }
 
     /// Combine all rows into one record batch in memory, using several threads; returns the dataset itself if it is
@@ -531,9 +531,9 @@ impl Dataset {
     ///     arrow: make columns of pandas' ``ArrowDtype``, without copying.
     #[pyo3(signature = (arrow = false))]
     fn to_pandas<'py>(slf: &Bound<'py, Self>, arrow: bool) -> Result<Bound<'py, PyAny>> {
-        import(slf.py(), "pandas", "to_pandas()")?;
-        import(slf.py(), "pyarrow", "to_pandas()")?;
-        guard(|| call(slf.py(), "arrowwood._pandas", "frame", (slf, arrow)))
+        import_module(slf.py(), "pandas", "to_pandas()")?;
+        import_module(slf.py(), "pyarrow", "to_pandas()")?;
+        guard(|| call_function(slf.py(), "arrowwood._pandas", "frame", (slf, arrow)))
     }
 
     /// Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
@@ -542,7 +542,7 @@ impl Dataset {
     /// type that holds all of them, as in :meth:`Column.to_numpy`: integers with nulls become floats. Numbers mixed
     /// with other types become Python objects.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        guard(|| call(slf.py(), "arrowwood._numpy", "matrix", (slf,)))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "matrix", (slf,)))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -551,7 +551,7 @@ impl Dataset {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        guard(|| call(slf.py(), "arrowwood._numpy", "matrix_of", (slf, dtype, copy)))
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "matrix_of", (slf, dtype, copy)))
     }
 
     /// Convert to a Polars data frame; columns of numbers are not copied, text is. Many small batches are combined
@@ -564,8 +564,8 @@ impl Dataset {
     ///     Unsupported: Polars has no such columns: intervals, unions, views of lists, run-end-encoded ones, decimals
     ///         of 256 bits or with a negative scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        import(slf.py(), "polars", "to_polars()")?;
-        guard(|| call(slf.py(), "arrowwood._polars", "frame", (slf,)))
+        import_module(slf.py(), "polars", "to_polars()")?;
+        guard(|| call_function(slf.py(), "arrowwood._polars", "frame", (slf,)))
     }
 
     /// Combines many batches of fewer than the given number of bytes each; returns the dataset unchanged if that is
@@ -599,11 +599,11 @@ impl Dataset {
     fn _block(&self, py: Python<'_>) -> Result<Option<Block>> {
         let mut fields = self.inner.schema().fields().iter().map(|field| field.data_type());
         let first = fields.next();
-        let Some(Plain { dtype, width, format }) = first.and_then(plain) else { return Ok(None) };
+        let Some(NumpyType { dtype, width, format }) = first.and_then(plain) else { return Ok(None) };
         if !fields.all(|other| plain(other).is_some_and(|other| other.dtype == dtype)) {
             return Ok(None);
         }
-        let block = py.detach(|| self.inner.block(width))?;
+        let block = py.detach(|| self.inner.to_column_major(width))?;
         Ok(block.map(|memory| Block::new(memory, width, format)))
     }
 
@@ -632,8 +632,8 @@ impl Dataset {
         let loads = py.import("json")?.getattr("loads")?;
         let list = PyList::empty(py);
         for message in py.detach(|| self.inner.messages())? {
-            let fields = loads.ask((message.to_json().to_string(),))?;
-            list.append(class.ask((fields, message.to_string()))?)?;
+            let fields = loads.call_py((message.to_json().to_string(),))?;
+            list.append(class.call_py((fields, message.to_string()))?)?;
         }
         Ok(list)
     }
@@ -666,7 +666,7 @@ impl RowIterator {
             return Ok(None);
         }
         // The length is not requested, so that the first rows of a stream are available without walking it.
-        match self.dataset.get().dict(py, self.next) {
+        match self.dataset.get().row_dict(py, self.next) {
             Ok(row) => {
                 self.next += 1;
                 Ok(Some(row))

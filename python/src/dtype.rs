@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::calling::Ask;
-use crate::errors::{Result, argument};
-use crate::index::shown;
+use crate::calling::CallPy;
+use crate::errors::{Result, invalid_argument};
+use crate::index::describe_object;
 
 /// A fixed-width, little-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ const TABLE: [(Dtype, &str, &str, &CStr); 12] = [
 /// Runs `$body` with `$T` standing for the Rust type of the elements.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {{
-        use $crate::dtype::{Dtype, Flag, Half};
+        use $crate::dtype::{Dtype, BoolByte, Half};
         macro_rules! run {
             ($real:ty) => {{
                 type $T = $real;
@@ -57,7 +57,7 @@ macro_rules! with_type {
             }};
         }
         match $dtype {
-            Dtype::Bool => run!(Flag),
+            Dtype::Bool => run!(BoolByte),
             Dtype::Int8 => run!(i8),
             Dtype::Int16 => run!(i16),
             Dtype::Int32 => run!(i32),
@@ -79,11 +79,11 @@ impl Dtype {
     pub fn parse(given: &Bound<'_, PyAny>) -> Result<Dtype> {
         let text: String = match given.cast::<PyString>() {
             Ok(text) => text.extract()?,
-            Err(_) => given.py().import("numpy")?.getattr("dtype")?.ask((given,))?.getattr("str")?.extract()?,
+            Err(_) => given.py().import("numpy")?.getattr("dtype")?.call_py((given,))?.getattr("str")?.extract()?,
         };
         Dtype::named(&text).ok_or_else(|| {
             let names: Vec<_> = TABLE.iter().map(|row| row.1).collect();
-            argument(format!("dtype must be one of {}, in little-endian order; got '{text}'", names.join(", ")))
+            invalid_argument(format!("dtype must be one of {}, in little-endian order; got '{text}'", names.join(", ")))
         })
     }
 
@@ -128,36 +128,36 @@ impl Dtype {
 }
 
 /// An element that can be had as a Python object, and made of one.
-pub trait Item: Element {
+pub trait PyElement: Element {
     /// The element as `bool`, `int` or `float`.
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
     /// The element that `object` is, of the wider Python type.
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self>;
+    fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self>;
 }
 
 /// The element that `object` is, or an `InvalidArgument` saying that it is too large.
-pub fn element<T: Item>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
-    let made = T::of(object).map_err(|problem| {
+pub fn element<T: PyElement>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
+    let made = T::from_object(object).map_err(|problem| {
         if problem.is_instance_of::<PyOverflowError>(object.py()) {
-            argument(format!("{object} does not fit into {}", dtype.name()))
+            invalid_argument(format!("{object} does not fit into {}", dtype.name()))
         } else {
             problem.into()
         }
     })?;
     let is_short = matches!(dtype, Dtype::Float16 | Dtype::Float32);
     if is_short && object.extract::<f64>()?.is_finite() && !made.object(object.py())?.extract::<f64>()?.is_finite() {
-        return Err(argument(format!("{object} does not fit into {}", dtype.name())));
+        return Err(invalid_argument(format!("{object} does not fit into {}", dtype.name())));
     }
     Ok(made)
 }
 
 macro_rules! items {
     ($($type:ty),*) => {$(
-        impl Item for $type {
+        impl PyElement for $type {
             fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
                 self.into_bound_py_any(py)
             }
-            fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+            fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
                 object.extract()
             }
         }
@@ -167,28 +167,28 @@ items!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
 
 /// A byte that is false when 0.
 #[derive(Clone, Copy)]
-pub struct Flag(bool);
+pub struct BoolByte(bool);
 
-impl Element for Flag {
+impl Element for BoolByte {
     const WIDTH: usize = 1;
     fn from_bytes(bytes: &[u8]) -> Self {
-        Flag(bytes != [0])
+        BoolByte(bytes != [0])
     }
     fn to_bytes(self, bytes: &mut [u8]) {
         bytes.fill(self.0.into());
     }
 }
 
-impl Item for Flag {
+impl PyElement for BoolByte {
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         Ok(PyBool::new(py, self.0).to_owned().into_any())
     }
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         // From a boolean, or a number: not from text, None and other objects with a truth value.
         match object.extract::<f64>() {
-            Ok(0.0) => Ok(Flag(false)),
-            Ok(1.0) => Ok(Flag(true)),
-            _ => Err(PyTypeError::new_err(format!("expected a bool, 0 or 1, got {}", shown(object)))),
+            Ok(0.0) => Ok(BoolByte(false)),
+            Ok(1.0) => Ok(BoolByte(true)),
+            _ => Err(PyTypeError::new_err(format!("expected a bool, 0 or 1, got {}", describe_object(object)))),
         }
     }
 }
@@ -207,11 +207,11 @@ impl Element for Half {
     }
 }
 
-impl Item for Half {
+impl PyElement for Half {
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         self.0.to_f64().into_bound_py_any(py)
     }
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         object.extract().map(|wide| Half(f16::from_f64(wide)))
     }
 }

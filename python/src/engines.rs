@@ -4,10 +4,10 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::calling::{Ask, calling};
+use crate::calling::{CallPy, with_unwind_barrier};
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument};
-use crate::recipe::{PartitionColumn, Place, new_names, partition_of, recipe};
+use crate::errors::{Result, invalid_argument};
+use crate::recipe::{PartitionColumn, FileSlice, renamed_columns, parse_partition, reopen_args};
 
 #[pymethods]
 impl Dataset {
@@ -32,12 +32,12 @@ impl Dataset {
     ) -> Result<Bound<'py, PyAny>> {
         let all = tables.map_or_else(|| Ok(PyDict::new(slf.py())), PyDictMethods::copy)?;
         if all.contains("self")? {
-            return Err(argument("sql(): self is the dataset itself; give the other table another name"));
+            return Err(invalid_argument("sql(): self is the dataset itself; give the other table another name"));
         }
         all.set_item("self", slf)?;
         let given = (query,).into_pyobject(slf.py())?;
         let sql = slf.py().import("arrowwood._sql")?.getattr("sql")?;
-        Ok(calling(|| sql.call(&given, Some(&all)))?)
+        Ok(with_unwind_barrier(|| sql.call(&given, Some(&all)))?)
     }
 
     /// Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only
@@ -49,12 +49,12 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: `n` is less than one, or rows are in memory and not in a file.
     fn splits<'py>(slf: &Bound<'py, Self>, n: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._splits")?.ask_method("splits", (slf, n))?)
+        Ok(slf.py().import("arrowwood._splits")?.call_py_method("splits", (slf, n))?)
     }
 
     /// The rows with the columns of a partition: names, types, and values as text.
     fn _in_partition(&self, partition: Vec<PartitionColumn>) -> Result<Dataset> {
-        Ok(Dataset::opened(self.inner().in_partition(&partition_of(partition)?)?, self.how()))
+        Ok(Dataset::with_open_args(self.inner().with_partition_columns(&parse_partition(partition)?)?, self.open_args()))
     }
 
     /// The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and
@@ -66,9 +66,9 @@ impl Dataset {
     ///         use ``ctx.from_arrow(ds, name)``.
     fn __datafusion_table_provider__<'py>(&self, session: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let py = session.py();
-        let found = py.detach(|| match self.inner().view_rows()? {
+        let found = py.detach(|| match self.inner().resolve_view()? {
             Some(_) => Ok(None),
-            None => recipe(self.inner(), self.how()),
+            None => reopen_args(self.inner(), self.open_args()),
         })?;
         let (places, how) = found.ok_or_else(|| {
             let message = "rows in memory, or in another order than in their files, can't be registered as a table of DataFusion; use \
@@ -76,16 +76,16 @@ impl Dataset {
             Error::new(ErrorKind::Unsupported, message)
         })?;
         let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
-        Ok(provider.ask((session, places, how, new_names(self.inner())))?)
+        Ok(provider.call_py((session, places, how, renamed_columns(self.inner())))?)
     }
 
     /// The location of the rows: paths, first rows, numbers of rows and columns; ``None`` if they are in memory.
-    fn _places(&self, py: Python<'_>) -> Result<Option<Vec<Place>>> {
+    fn _places(&self, py: Python<'_>) -> Result<Option<Vec<FileSlice>>> {
         if self.inner().is_renamed() {
-            return Err(argument(
+            return Err(invalid_argument(
                 "the columns were renamed, and others that open the files know them by the names there; rename afterwards",
             ));
         }
-        Ok(py.detach(|| recipe(self.inner(), self.how()))?.map(|(places, _)| places))
+        Ok(py.detach(|| reopen_args(self.inner(), self.open_args()))?.map(|(places, _)| places))
     }
 }

@@ -3,67 +3,67 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrowwood::{Error, ErrorKind, mapping, visible};
+use arrowwood::{Error, ErrorKind, mapping, escape_hidden};
 use pyo3::prelude::*;
 
-use crate::calling::{Ask, attach};
+use crate::calling::{CallPy, attach};
 use crate::signals::take_raised;
 
 /// The result of a function of this module.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = PyArrowwoodError> = std::result::Result<T, E>;
 
 /// An error of the library or of Python, so that `?` takes both.
-pub enum Failure {
+pub enum PyArrowwoodError {
     /// Of the library.
     Library(Error),
     /// An exception that is set already, or that Python's own classes are right for.
     Python(PyErr),
 }
 
-impl Failure {
+impl PyArrowwoodError {
     /// Whether it says that there is no such row.
     pub fn is_row_out_of_range(&self) -> bool {
-        matches!(self, Failure::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
+        matches!(self, PyArrowwoodError::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
     }
 
     /// The same failure, with the column's name if it is an error of the library.
-    pub fn in_column(self, name: &str) -> Failure {
+    pub fn in_column(self, name: &str) -> PyArrowwoodError {
         match self {
-            Failure::Library(error) => error.context(format_args!("column '{name}'")).into(),
+            PyArrowwoodError::Library(error) => error.context(format_args!("column '{name}'")).into(),
             failure => failure,
         }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Library(error)
+impl From<Error> for PyArrowwoodError {
+    fn from(error: Error) -> PyArrowwoodError {
+        PyArrowwoodError::Library(error)
     }
 }
 
-impl From<mapping::Error> for Failure {
-    fn from(error: mapping::Error) -> Failure {
-        Failure::Library(error.into())
+impl From<mapping::Error> for PyArrowwoodError {
+    fn from(error: mapping::Error) -> PyArrowwoodError {
+        PyArrowwoodError::Library(error.into())
     }
 }
 
-impl From<PyErr> for Failure {
-    fn from(error: PyErr) -> Failure {
-        Failure::Python(error)
+impl From<PyErr> for PyArrowwoodError {
+    fn from(error: PyErr) -> PyArrowwoodError {
+        PyArrowwoodError::Python(error)
     }
 }
 
-impl<'a, 'py> From<pyo3::CastError<'a, 'py>> for Failure {
-    fn from(error: pyo3::CastError<'a, 'py>) -> Failure {
-        Failure::Python(error.into())
+impl<'a, 'py> From<pyo3::CastError<'a, 'py>> for PyArrowwoodError {
+    fn from(error: pyo3::CastError<'a, 'py>) -> PyArrowwoodError {
+        PyArrowwoodError::Python(error.into())
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(failure: Failure) -> PyErr {
+impl From<PyArrowwoodError> for PyErr {
+    fn from(failure: PyArrowwoodError) -> PyErr {
         match failure {
-            Failure::Python(error) => error,
-            Failure::Library(error) => {
+            PyArrowwoodError::Python(error) => error,
+            PyArrowwoodError::Library(error) => {
                 take_raised().unwrap_or_else(|| attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)))
             }
         }
@@ -72,17 +72,17 @@ impl From<Failure> for PyErr {
 
 /// The exception raised while a file object was used, which is more precise than the error of using it.
 #[derive(Clone, Default)]
-pub struct Problem(Arc<Mutex<Option<PyErr>>>);
+pub struct PendingException(Arc<Mutex<Option<PyErr>>>);
 
-impl Problem {
+impl PendingException {
     /// Stores the exception, and returns the error to fail with meanwhile.
-    pub fn keep(&self, error: PyErr) -> io::Error {
+    pub fn store(&self, error: PyErr) -> io::Error {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         io::Error::other("the file object raised an exception")
     }
 
     /// Returns the stored exception, if there is one; otherwise `done`.
-    pub fn or<T>(&self, done: Result<T, Error>) -> Result<T> {
+    pub fn take_or<T>(&self, done: Result<T, Error>) -> Result<T> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error.into()),
             None => Ok(done?),
@@ -90,10 +90,10 @@ impl Problem {
     }
 
     /// Returns `done`, unless a signal has arrived for which Python raises an exception.
-    pub fn unless_interrupted<T>(&self, done: io::Result<T>) -> io::Result<T> {
+    pub fn check_interrupt<T>(&self, done: io::Result<T>) -> io::Result<T> {
         match &done {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                Python::attach(|py| py.check_signals()).map_err(|e| self.keep(e))?;
+                Python::attach(|py| py.check_signals()).map_err(|e| self.store(e))?;
                 done
             }
             _ => done,
@@ -105,7 +105,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let name = if error.is_out_of_memory() { "OutOfMemory" } else { class_name(error.kind()) };
     let class = py.import("arrowwood._errors")?.getattr(name)?;
     let path = error.path().map(|path| path.as_os_str());
-    Ok(PyErr::from_value(class.ask((error.to_string(), path, error.errno()))?))
+    Ok(PyErr::from_value(class.call_py((error.to_string(), path, error.errno()))?))
 }
 
 fn class_name(kind: ErrorKind) -> &'static str {
@@ -129,34 +129,34 @@ fn class_name(kind: ErrorKind) -> &'static str {
 }
 
 /// Room for `len` values; `MemoryError` if there is no memory for them.
-pub fn room<T>(len: usize) -> Result<Vec<T>> {
+pub fn try_with_capacity<T>(len: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
-    room.try_reserve_exact(len).map_err(|_| no_memory())?;
+    room.try_reserve_exact(len).map_err(|_| memory_error())?;
     Ok(room)
 }
 
 /// `MemoryError`, for what the interpreter or this extension would make.
-pub fn no_memory() -> Failure {
-    Failure::Python(pyo3::exceptions::PyMemoryError::new_err("no memory is left"))
+pub fn memory_error() -> PyArrowwoodError {
+    PyArrowwoodError::Python(pyo3::exceptions::PyMemoryError::new_err("no memory is left"))
 }
 
 /// `InvalidArgument`, saying `message`.
-pub fn argument(message: impl Into<String>) -> Failure {
+pub fn invalid_argument(message: impl Into<String>) -> PyArrowwoodError {
     Error::new(ErrorKind::InvalidArgument, message).into()
 }
 
 /// A `TypeError`, saying `message`, which may name columns and values that hold anything.
-pub fn wrong_type(message: impl AsRef<str>) -> Failure {
-    Failure::Python(pyo3::exceptions::PyTypeError::new_err(visible(message.as_ref()).into_owned()))
+pub fn type_error(message: impl AsRef<str>) -> PyArrowwoodError {
+    PyArrowwoodError::Python(pyo3::exceptions::PyTypeError::new_err(escape_hidden(message.as_ref()).into_owned()))
 }
 
 /// An `ImportError` that says how to install `package`.
-pub fn import<'py>(py: Python<'py>, package: &str, what_for: &str) -> Result<Bound<'py, PyModule>> {
+pub fn import_module<'py>(py: Python<'py>, package: &str, what_for: &str) -> Result<Bound<'py, PyModule>> {
     py.import(package).map_err(|problem| {
         if !problem.is_instance_of::<pyo3::exceptions::PyModuleNotFoundError>(py) {
             return problem.into();
         }
         let message = format!("{what_for} needs {package}; install it: pip install {package}");
-        Failure::Python(pyo3::exceptions::PyImportError::new_err(message))
+        PyArrowwoodError::Python(pyo3::exceptions::PyImportError::new_err(message))
     })
 }

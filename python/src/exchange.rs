@@ -9,29 +9,29 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{Field, Schema};
-use arrowwood::{Error, ErrorKind, import_arrays, import_one, import_schema, parse_schema};
+use arrowwood::{Error, ErrorKind, import_arrays, import_array_and_field, import_schema, parse_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
-use crate::calling::{Ask, calling};
-use crate::errors::{Failure, Result, wrong_type};
+use crate::calling::{CallPy, with_unwind_barrier};
+use crate::errors::{PyArrowwoodError, Result, type_error};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 const SCHEMA: &CStr = c"arrow_schema";
 
 /// The dataset that `data` exports; `None` if it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
-pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
+pub fn import_dataset(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
-        let stream = take_stream(&calling(|| export.call0())?)?;
+        let stream = take_stream(&with_unwind_barrier(|| export.call0())?)?;
         // SAFETY: `__arrow_c_stream__` gives a stream that follows the C stream interface (Arrow PyCapsule interface); it
         // was just moved out of its capsule.
         let imported = data.py().detach(|| unsafe { arrowwood::Dataset::import_stream(stream) });
         return Ok(Some(imported?));
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
-        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = calling(|| export.call0())?.extract()?;
+        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = with_unwind_barrier(|| export.call0())?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
         // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
@@ -43,17 +43,17 @@ pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
 }
 
 /// The arrays that `data`, one column, exports, and their field.
-pub fn arrays_of(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
+pub fn import_column(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
     let py = data.py();
     if let Some(export) = data.getattr_opt(intern!(py, "__arrow_c_array__"))? {
-        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = calling(|| export.call0())?.extract()?;
+        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = with_unwind_barrier(|| export.call0())?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
         // SAFETY: as in `imported`.
-        let (field, array) = unsafe { import_one(array, &schema) }?;
+        let (field, array) = unsafe { import_array_and_field(array, &schema) }?;
         return Ok((field, vec![make_array(array)]));
     }
-    let stream = calling(|| data.call_method0(intern!(py, "__arrow_c_stream__")))?;
+    let stream = with_unwind_barrier(|| data.call_method0(intern!(py, "__arrow_c_stream__")))?;
     let stream = take_stream(&stream)?;
     // SAFETY: as in `imported`.
     let (field, arrays) = py.detach(|| unsafe { import_arrays(stream) })?;
@@ -71,7 +71,7 @@ pub fn schema_capsule(py: Python<'_>, schema: FFI_ArrowSchema) -> Result<Bound<'
 }
 
 /// The schema that `data` is as text, as a dict of types by name, or exports.
-pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
+pub fn extract_schema(data: &Bound<'_, PyAny>) -> Result<Schema> {
     if let Ok(text) = data.cast::<PyString>() {
         return Ok(parse_schema(text.to_str()?)?);
     }
@@ -80,21 +80,21 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
     }
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         let got = data.get_type().name()?;
-        return Err(wrong_type(format!(
+        return Err(type_error(format!(
             "schema: expected text such as \"ts: timestamp[us] not null, price: float64\", a dict of types by name, or an \
              object with __arrow_c_schema__, got {got}"
         )));
     }
-    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
+    let capsule = data.call_py_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
 /// The field that `data` exports; `None` if it exports none.
-pub fn field_of(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
+pub fn extract_field(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         return Ok(None);
     }
-    let capsule = data.ask_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
+    let capsule = data.call_py_method(intern!(data.py(), "__arrow_c_schema__"), ())?;
     Ok(Field::try_from(&take_schema(&capsule)?).ok())
 }
 
@@ -102,7 +102,7 @@ fn schema_of_dict(types: &Bound<'_, PyDict>) -> Result<Schema> {
     let mut fields = Vec::with_capacity(types.len());
     for (name, kind) in types {
         let wrong = || {
-            wrong_type(format!("schema: expected the type of column {name} as text such as \"float64\", got {kind}"))
+            type_error(format!("schema: expected the type of column {name} as text such as \"float64\", got {kind}"))
         };
         let (column, text): (String, String) =
             name.extract().and_then(|name| Ok((name, kind.extract()?))).map_err(|_| wrong())?;
@@ -140,6 +140,6 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Result<NonNull<T>> {
 }
 
 /// `ColumnNotFound`, naming the columns there are.
-pub fn no_column(name: &impl Display, names: &[String]) -> Failure {
+pub fn column_not_found(name: &impl Display, names: &[String]) -> PyArrowwoodError {
     Error::new(ErrorKind::ColumnNotFound, format!("no column '{name}'; there are {}", names.join(", "))).into()
 }

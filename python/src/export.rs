@@ -12,20 +12,20 @@ use pyo3::prelude::*;
 
 use crate::buffer::Buffer as Growable;
 use crate::mapping::Mapping;
-use crate::memory::Memory;
+use crate::memory::RawBuffer;
 
 /// Shape (one number) and strides (one number) of an exported buffer, which must live as long as it.
-type Geometry = [ffi::Py_ssize_t; 2];
+type ShapeAndStrides = [ffi::Py_ssize_t; 2];
 
 /// Describes `memory` of `owner` in `view`, as far as `flags` ask for it.
 ///
 /// # Safety
 /// `view` must point to a `Py_buffer` to be filled, as in the call of a `bf_getbuffer` slot.
-unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>, memory: &Memory) -> PyResult<()> {
+unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>, memory: &RawBuffer) -> PyResult<()> {
     if memory.readonly && flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
         return Err(PyBufferError::new_err("the memory is read-only; map it with mode 'r+' or 'c' to write"));
     }
-    let geometry: Box<Geometry> = Box::new([memory.len.cast_signed(), memory.width.cast_signed()]);
+    let geometry: Box<ShapeAndStrides> = Box::new([memory.len.cast_signed(), memory.width.cast_signed()]);
     let shape: *mut ffi::Py_ssize_t = Box::into_raw(geometry).cast();
     let if_asked = |flag: c_int, pointer| if flags & flag == flag { pointer } else { std::ptr::null_mut() };
     let filled = ffi::Py_buffer {
@@ -52,7 +52,7 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
 /// `view` must have been filled by `fill`, and be released once.
 unsafe fn free(view: *mut ffi::Py_buffer) {
     // SAFETY: the caller vouches for `view`, which CPython keeps alive during `bf_releasebuffer`.
-    let geometry = unsafe { (*view).internal }.cast::<Geometry>();
+    let geometry = unsafe { (*view).internal }.cast::<ShapeAndStrides>();
     // SAFETY: `fill` made the pointer by `Box::into_raw`, and this is the only release.
     drop(unsafe { Box::from_raw(geometry) });
 }
@@ -65,7 +65,7 @@ impl Mapping {
     /// CPython calls it with a `Py_buffer` to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.clone();
-        // The mapping cannot be closed while exports are counted, which keeps the invariant of `Memory`.
+        // The mapping cannot be closed while exports are counted, which keeps the invariant of `RawBuffer`.
         let memory = this.get().export()?;
         // SAFETY: `view` is what CPython gave to the slot.
         unsafe { fill(view, flags, slf.into_any(), &memory) }.inspect_err(|_| this.get().release())
@@ -90,7 +90,7 @@ impl Growable {
     /// CPython calls it with a `Py_buffer` to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.clone();
-        // Bytes are neither moved nor forgotten while exports are counted, which keeps the invariant of `Memory`.
+        // Bytes are neither moved nor forgotten while exports are counted, which keeps the invariant of `RawBuffer`.
         let memory = this.get().export();
         // SAFETY: `view` is what CPython gave to the slot.
         unsafe { fill(view, flags, slf.into_any(), &memory) }.inspect_err(|_| this.get().release())
@@ -131,8 +131,8 @@ impl Block {
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.get();
         // The view keeps `slf` alive, `slf` is frozen and never looks at its memory, which stays where it is: that keeps
-        // the invariant of `Memory`.
-        let memory = Memory {
+        // the invariant of `RawBuffer`.
+        let memory = RawBuffer {
             address: this.memory.address(),
             len: this.memory.len() / this.width.max(1),
             width: this.width,
@@ -155,29 +155,29 @@ impl Block {
 
 /// Fixed-width values of one chunk, for NumPy to look at in place.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Values")]
-pub struct Values {
+pub struct ValuesBuffer {
     buffer: Buffer,
     width: usize,
     format: &'static CStr,
 }
 
-impl Values {
+impl ValuesBuffer {
     /// The items of `width` bytes that `buffer` holds; `format` is their code in Python's `struct` module.
-    pub fn new(buffer: Buffer, width: usize, format: &'static CStr) -> Values {
-        Values { buffer, width, format }
+    pub fn new(buffer: Buffer, width: usize, format: &'static CStr) -> ValuesBuffer {
+        ValuesBuffer { buffer, width, format }
     }
 }
 
 #[pymethods]
-impl Values {
+impl ValuesBuffer {
     /// The values as a read-only buffer.
     ///
     /// # Safety
     /// CPython calls it with a `Py_buffer` to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.get();
-        // The view keeps `slf` alive, `slf` is frozen and keeps the buffer, which keeps the invariant of `Memory`.
-        let memory = Memory {
+        // The view keeps `slf` alive, `slf` is frozen and keeps the buffer, which keeps the invariant of `RawBuffer`.
+        let memory = RawBuffer {
             address: this.buffer.as_ptr() as usize,
             len: this.buffer.len() / this.width.max(1),
             width: this.width,

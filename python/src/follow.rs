@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Error, ErrorKind, FollowFrom, FollowPartitions};
+use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::calling::Ask;
+use crate::calling::CallPy;
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
-use crate::index::{numbered, seconds};
-use crate::open::path_of;
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::index::{extract_u64, seconds};
+use crate::open::extract_path;
 
 /// The interval at which a wait checks Python's signals, and whether the follower was closed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -26,82 +26,82 @@ const TURN: Duration = Duration::from_millis(5);
 /// that arrive while a task is cancelled are kept for the next one.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Follow {
-    state: Mutex<State>,
+    state: Mutex<FollowState>,
     /// The tables as they were at first, to ask how far they are now; none when it is closed.
     tables: Mutex<Vec<arrowwood::Dataset>>,
     /// The number after the last returned row, of each table.
-    next_rows: Mutex<Vec<Next>>,
+    next_rows: Mutex<Vec<FollowPosition>>,
     timeout: Option<Duration>,
     is_closed: AtomicBool,
 }
 
-struct State {
-    tables: Vec<Followed>,
+struct FollowState {
+    tables: Vec<FollowSource>,
     /// The table that is asked first.
     turn: usize,
     /// Rows received, but not returned yet.
-    ready: Option<Ready>,
+    ready: Option<ReceivedRows>,
 }
 
 /// Rows of a table by its number, and of a partition by its directory.
-struct Ready {
+struct ReceivedRows {
     table: usize,
     partition: Option<String>,
     rows: arrowwood::Dataset,
 }
 
 /// The followed tables.
-enum Followed {
-    Table(Box<arrowwood::Follow>),
-    Partitions(Box<FollowPartitions>),
+enum FollowSource {
+    Table(Box<arrowwood::TableFollower>),
+    Partitions(Box<PartitionsFollower>),
 }
 
 /// The start of following: a row, or one of each partition by its directory.
 #[derive(Clone, FromPyObject, IntoPyObject)]
-pub enum Next {
+pub enum FollowPosition {
     Row(u64),
     Rows(BTreeMap<String, u64>),
 }
 
-impl Followed {
-    fn of(table: &arrowwood::Dataset, start: Option<Next>, timeout: Option<Duration>) -> Result<Followed> {
+impl FollowSource {
+    fn open(table: &arrowwood::Dataset, start: Option<FollowPosition>, timeout: Option<Duration>) -> Result<FollowSource> {
         let is_partitioned = !table.partitions().is_empty();
         let from = match start {
             None => FollowFrom::Now,
-            Some(Next::Row(0)) => FollowFrom::First,
-            Some(Next::Rows(rows)) if is_partitioned => FollowFrom::Rows(rows),
-            Some(Next::Row(_)) if is_partitioned => {
-                return Err(argument(
+            Some(FollowPosition::Row(0)) => FollowFrom::First,
+            Some(FollowPosition::Rows(rows)) if is_partitioned => FollowFrom::Rows(rows),
+            Some(FollowPosition::Row(_)) if is_partitioned => {
+                return Err(invalid_argument(
                     "follow: the rows of partitions are numbered in each of them; start with 0 for all rows, or with next_row of \
                      an earlier follower, a dict by directory",
                 ));
             }
-            Some(Next::Rows(_)) => return Err(argument("follow: start is a dict, and the table has no partitions")),
-            Some(Next::Row(row)) => {
-                return Ok(Followed::Table(Box::new(arrowwood::follow(table, Some(row), timeout)?)));
+            Some(FollowPosition::Rows(_)) => return Err(invalid_argument("follow: start is a dict, and the table has no partitions")),
+            Some(FollowPosition::Row(row)) => {
+                return Ok(FollowSource::Table(Box::new(arrowwood::follow(table, Some(row), timeout)?)));
             }
         };
         Ok(match from {
-            from if is_partitioned => Followed::Partitions(Box::new(arrowwood::follow_partitions(table, &from)?)),
-            FollowFrom::Now => Followed::Table(Box::new(arrowwood::follow(table, None, timeout)?)),
-            _ => Followed::Table(Box::new(arrowwood::follow(table, Some(0), timeout)?)),
+            from if is_partitioned => FollowSource::Partitions(Box::new(arrowwood::follow_partitions(table, &from)?)),
+            FollowFrom::Now => FollowSource::Table(Box::new(arrowwood::follow(table, None, timeout)?)),
+            _ => FollowSource::Table(Box::new(arrowwood::follow(table, Some(0), timeout)?)),
         })
     }
 
-    fn poll(&mut self, table: usize, timeout: Duration) -> arrowwood::Result<Option<Ready>> {
+    fn poll(&mut self, table: usize, timeout: Duration) -> arrowwood::Result<Option<ReceivedRows>> {
         match self {
-            Followed::Table(follow) => Ok(follow.poll(timeout)?.map(|rows| Ready { table, partition: None, rows })),
-            Followed::Partitions(follow) => {
+            FollowSource::Table(follow) => Ok(follow.poll(timeout)?.map(|rows| ReceivedRows { table, partition: None, rows })),
+            FollowSource::Partitions(follow) => {
                 let found = follow.poll(timeout)?;
-                Ok(found.map(|(name, rows)| Ready { table, partition: Some(name), rows }))
+                Ok(found.map(|(name, rows)| ReceivedRows { table, partition: Some(name), rows }))
             }
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> FollowPosition {
         match self {
-            Followed::Table(follow) => Next::Row(follow.next_row()),
-            Followed::Partitions(follow) => Next::Rows(follow.next_rows()),
+            FollowSource::Table(follow) => FollowPosition::Row(follow.next_row()),
+            FollowSource::Partitions(follow) => FollowPosition::Rows(follow.next_rows()),
         }
     }
 }
@@ -137,42 +137,42 @@ pub fn follow(
     let timeout = seconds("follow: timeout", timeout)?;
     let is_list = table.is_instance_of::<PyList>() || table.is_instance_of::<PyTuple>();
     let tables: Vec<arrowwood::Dataset> = if is_list {
-        table.try_iter()?.map(|one| of_table("follow", py, &one?)).collect::<Result<_>>()?
+        table.try_iter()?.map(|one| open_table("follow", py, &one?)).collect::<Result<_>>()?
     } else {
-        vec![of_table("follow", py, table)?]
+        vec![open_table("follow", py, table)?]
     };
     if tables.is_empty() {
-        return Err(argument("follow needs a table"));
+        return Err(invalid_argument("follow needs a table"));
     }
-    let starts: Vec<Option<Next>> = match start {
+    let starts: Vec<Option<FollowPosition>> = match start {
         None => vec![None; tables.len()],
         Some(start) if is_list => starts_of(start)?,
         Some(start) => vec![Some(start_of(start)?)],
     };
     if starts.len() != tables.len() {
-        return Err(argument(format!("follow: {} first rows for {} tables", starts.len(), tables.len())));
+        return Err(invalid_argument(format!("follow: {} first rows for {} tables", starts.len(), tables.len())));
     }
-    let followed = tables.iter().zip(starts).map(|(table, start)| Followed::of(table, start, timeout));
+    let followed = tables.iter().zip(starts).map(|(table, start)| FollowSource::open(table, start, timeout));
     let followed = followed.collect::<Result<Vec<_>>>()?;
-    let next_rows = Mutex::new(followed.iter().map(Followed::next).collect());
-    let state = Mutex::new(State { tables: followed, turn: 0, ready: None });
+    let next_rows = Mutex::new(followed.iter().map(FollowSource::next).collect());
+    let state = Mutex::new(FollowState { tables: followed, turn: 0, ready: None });
     Ok(Follow { state, tables: Mutex::new(tables), next_rows, timeout, is_closed: AtomicBool::new(false) })
 }
 
 /// The first row of a table, or those of partitions by their directories.
-fn start_of(given: &Bound<'_, PyAny>) -> Result<Next> {
+fn start_of(given: &Bound<'_, PyAny>) -> Result<FollowPosition> {
     if !given.is_instance_of::<PyDict>() {
-        return Ok(Next::Row(numbered("follow: start", "the number of a row", given)?));
+        return Ok(FollowPosition::Row(extract_u64("follow: start", "the number of a row", given)?));
     }
-    let wrong = |_| wrong_type("follow: expected start to be a dict of rows' numbers by directory");
-    Ok(Next::Rows(given.extract().map_err(wrong)?))
+    let wrong = |_| type_error("follow: expected start to be a dict of rows' numbers by directory");
+    Ok(FollowPosition::Rows(given.extract().map_err(wrong)?))
 }
 
 /// The first rows of several tables; None for rows committed from now on.
-fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<Next>>> {
+fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<FollowPosition>>> {
     if !given.is_instance_of::<PyList>() && !given.is_instance_of::<PyTuple>() {
         let message = format!("follow: expected start to be a list of one row's number for each table, got {given}");
-        return Err(wrong_type(message));
+        return Err(type_error(message));
     }
     let start = |start: Bound<'_, PyAny>| {
         let is_given = !start.is_none();
@@ -182,16 +182,16 @@ fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<Next>>> {
 }
 
 /// The dataset that `table` is, or that its directory holds.
-pub fn of_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+pub fn open_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = table.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
     let path =
-        path_of(table)?.ok_or_else(|| argument(format!("{what} takes a table's directory, or a dataset of one")))?;
+        extract_path(table)?.ok_or_else(|| invalid_argument(format!("{what} takes a table's directory, or a dataset of one")))?;
     Ok(py.detach(|| arrowwood::open(path))?)
 }
 
-impl State {
+impl FollowState {
     /// Whether rows are ready, for which it waits no longer than `timeout`; never when it is closed.
     fn wait(&mut self, timeout: Duration) -> arrowwood::Result<bool> {
         let deadline = Instant::now() + timeout;
@@ -219,11 +219,11 @@ impl State {
 }
 
 impl Follow {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FollowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_rows(&self) -> MutexGuard<'_, Vec<Next>> {
+    fn next_rows(&self) -> MutexGuard<'_, Vec<FollowPosition>> {
         self.next_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,16 +238,16 @@ impl Follow {
     /// Releases the tables' files, unless another thread waits: then that thread releases them when it notices.
     fn release(&self) {
         if let Ok(mut state) = self.state.try_lock() {
-            *state = State { tables: Vec::new(), turn: 0, ready: None };
+            *state = FollowState { tables: Vec::new(), turn: 0, ready: None };
         }
     }
 
     /// The rows of a table, which count as returned.
-    fn handed_out(&self, Ready { table, partition, rows }: Ready) -> Result<Dataset> {
+    fn mark_returned(&self, ReceivedRows { table, partition, rows }: ReceivedRows) -> Result<Dataset> {
         let end = rows.first_row() + rows.len()?;
         match (self.next_rows().get_mut(table), partition) {
-            (Some(Next::Rows(next)), Some(partition)) => drop(next.insert(partition, end)),
-            (Some(next), _) => *next = Next::Row(end),
+            (Some(FollowPosition::Rows(next)), Some(partition)) => drop(next.insert(partition, end)),
+            (Some(next), _) => *next = FollowPosition::Row(end),
             (None, _) => (),
         }
         Ok(Dataset::new(rows))
@@ -271,7 +271,7 @@ impl Follow {
             if !self.is_closed()
                 && let Some(found) = found
             {
-                return self.handed_out(found).map(Some);
+                return self.mark_returned(found).map(Some);
             }
             py.check_signals()?;
             if self.is_closed() {
@@ -291,7 +291,7 @@ impl Follow {
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         let timeout = slf.get().timeout.map(|timeout| timeout.as_secs_f64());
         let module = slf.py().import("arrowwood._follow")?;
-        Ok(module.ask_method("advance", (slf, timeout))?)
+        Ok(module.call_py_method("advance", (slf, timeout))?)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -316,7 +316,7 @@ impl Follow {
             this.tables().clear();
             this.release();
         });
-        slf.py().import("arrowwood._follow")?.ask_method("release", (slf,))?;
+        slf.py().import("arrowwood._follow")?.call_py_method("release", (slf,))?;
         Ok(())
     }
 
@@ -342,7 +342,7 @@ impl Follow {
             Ok(mut state) if !self.is_closed() => state.wait(Duration::ZERO).map(|_| state.ready.take()),
             _ => Ok(None),
         };
-        py.detach(take)?.map(|found| self.handed_out(found)).transpose()
+        py.detach(take)?.map(|found| self.mark_returned(found)).transpose()
     }
 
     /// The number of the row after the last returned one; for a partitioned table a dict of those by directory: by
@@ -351,16 +351,16 @@ impl Follow {
     /// Raises:
     ///     InvalidArgument: several tables are followed; see :attr:`next_rows`.
     #[getter]
-    fn next_row(&self) -> Result<Next> {
+    fn next_row(&self) -> Result<FollowPosition> {
         match &self.next_rows()[..] {
             [next] => Ok(next.clone()),
-            _ => Err(argument("several tables are followed, each with a next row of its own: see next_rows")),
+            _ => Err(invalid_argument("several tables are followed, each with a next row of its own: see next_rows")),
         }
     }
 
     /// The same for each table, for resuming later: ``follow(tables, start=next_rows)``.
     #[getter(next_rows)]
-    fn all_next_rows(&self) -> Vec<Next> {
+    fn all_next_rows(&self) -> Vec<FollowPosition> {
         self.next_rows().clone()
     }
 
@@ -376,11 +376,11 @@ impl Follow {
             let mut all = 0;
             for (table, next) in tables.iter().zip(next_rows) {
                 match next {
-                    Next::Row(next) => {
+                    FollowPosition::Row(next) => {
                         let now = table.refresh()?;
                         all += (now.first_row() + now.len()?).saturating_sub(next);
                     }
-                    Next::Rows(next) => all += arrowwood::lag_of_partitions(table, &next)?,
+                    FollowPosition::Rows(next) => all += arrowwood::partitions_lag(table, &next)?,
                 }
             }
             Ok(all)

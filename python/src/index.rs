@@ -10,8 +10,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
-use crate::errors::{Failure, Result, argument, wrong_type};
-use crate::exchange::no_column;
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::exchange::column_not_found;
 
 /// A key in square brackets: a number or a range.
 pub enum Index {
@@ -39,14 +39,14 @@ pub fn from_end(key: &Bound<'_, PyAny>) -> Option<u64> {
 
 /// The rows `start .. end` of which a slice takes every `step`th, backwards where it is negative; `None` for what is no such
 /// slice: a row, or a slice that goes forward one by one.
-pub fn steps(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<(Range<u64>, i64)>> {
+pub fn strided_slice(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<(Range<u64>, i64)>> {
     let Ok(slice) = key.cast::<PySlice>() else { return Ok(None) };
     let step = slice.getattr("step")?.extract::<Option<i64>>()?.unwrap_or(1);
     if step == 1 {
         return Ok(None);
     }
     if step == 0 {
-        return Err(argument("the step of a slice must not be 0"));
+        return Err(invalid_argument("the step of a slice must not be 0"));
     }
     let found = slice.indices(len()?.try_into().unwrap_or(isize::MAX))?;
     let first = found.start.max(0) as u64;
@@ -72,7 +72,7 @@ pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
         let wrong = |_| {
             let is_rows = each.extract::<i64>().is_ok() || each.extract::<Vec<i64>>().is_ok();
             let advice = if is_rows { "; rows are picked by number in brackets: ds[[3, 1]]" } else { "" };
-            wrong_type(format!("{what}: expected names of columns, got {each}{advice}"))
+            type_error(format!("{what}: expected names of columns, got {each}{advice}"))
         };
         found.extend(each.extract::<Vec<String>>().map_err(wrong)?);
     }
@@ -80,17 +80,17 @@ pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
 }
 
 /// A column's name as text; no column has one that is no Unicode.
-pub fn named<'a>(name: &'a Bound<'_, PyString>, known: Vec<&str>) -> Result<Cow<'a, str>> {
+pub fn extract_column_name<'a>(name: &'a Bound<'_, PyString>, known: Vec<&str>) -> Result<Cow<'a, str>> {
     name.to_str()
         .map(Cow::Borrowed)
-        .map_err(|_| no_column(name.as_any(), &known.into_iter().map(String::from).collect::<Vec<_>>()))
+        .map_err(|_| column_not_found(name.as_any(), &known.into_iter().map(String::from).collect::<Vec<_>>()))
 }
 
 /// The index `key` of a `what`, such as a row.
 pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     // Python treats it as an integer, which no one intends.
     if key.is_instance_of::<PyBool>() {
-        return Err(wrong_type(format!("{what}s are picked by number, got {key}; filter picks rows by a condition")));
+        return Err(type_error(format!("{what}s are picked by number, got {key}; filter picks rows by a condition")));
     }
     key.extract().map_err(|problem: PyErr| {
         if problem.is_instance_of::<PyOverflowError>(key.py()) {
@@ -101,13 +101,13 @@ pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
 }
 
 /// The hint for an invalid key.
-fn not_picked(key: &Bound<'_, PyAny>, what: &str) -> Failure {
-    let advice = if what == "row" { by_condition(key) } else { "" };
-    wrong_type(format!("{what}s are picked by number or slice, got {}{advice}", shown(key)))
+fn not_picked(key: &Bound<'_, PyAny>, what: &str) -> PyArrowwoodError {
+    let advice = if what == "row" { condition_hint(key) } else { "" };
+    type_error(format!("{what}s are picked by number or slice, got {}{advice}", describe_object(key)))
 }
 
 /// The line to write where `given` is a condition as other libraries have it, or a function.
-pub fn by_condition(given: &Bound<'_, PyAny>) -> &'static str {
+pub fn condition_hint(given: &Bound<'_, PyAny>) -> &'static str {
     let module = given.get_type().module().map_or_else(|_| String::new(), |module| module.to_string());
     if module.starts_with("polars") {
         "; write ds.filter(aw.col(\"x\") > 1), or aw.scan(ds).filter(pl.col(\"x\") > 1).collect()"
@@ -133,7 +133,7 @@ pub fn position(at: i64, what: &str, len: impl FnOnce() -> Result<u64>) -> Resul
 fn span(slice: &Bound<'_, PySlice>, len: impl FnOnce() -> Result<u64>) -> Result<(u64, u64)> {
     let part = |name| slice.getattr(name)?.extract::<Option<i64>>();
     if !matches!(part("step")?, None | Some(1)) {
-        return Err(argument("slices go forward one by one: the step must be 1"));
+        return Err(invalid_argument("slices go forward one by one: the step must be 1"));
     }
     bounds(part("start")?.unwrap_or(0), part("stop")?, len)
 }
@@ -150,23 +150,23 @@ pub fn bounds(start: i64, stop: Option<i64>, len: impl FnOnce() -> Result<u64>) 
 /// Names that `given`, an argument, is a list of.
 pub fn name_list(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     let Some(given) = given else { return Ok(Vec::new()) };
-    given.extract().map_err(|_| wrong_type(format!("{what}: expected a list of names, got {}", shown(given))))
+    given.extract().map_err(|_| type_error(format!("{what}: expected a list of names, got {}", describe_object(given))))
 }
 
 /// A number that must be at least 1, such as an argument named `name`.
 pub fn positive(name: &str, given: i64) -> Result<u64> {
     let found = u64::try_from(given).ok().filter(|&found| found > 0);
-    found.ok_or_else(|| argument(format!("{name} must be at least 1, got {given}")))
+    found.ok_or_else(|| invalid_argument(format!("{name} must be at least 1, got {given}")))
 }
 
 /// A number that must not be negative, such as an argument named `name`.
 pub fn count(name: &str, given: i64) -> Result<u64> {
-    u64::try_from(given).map_err(|_| argument(format!("{name} must not be negative, got {given}")))
+    u64::try_from(given).map_err(|_| invalid_argument(format!("{name} must not be negative, got {given}")))
 }
 
 /// Converts `given`, for `what`, such as an argument; `expected` describes the expected number.
-pub fn numbered(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<u64> {
-    let wrong = || wrong_type(format!("{what}: expected {expected}, got {}", shown(given)));
+pub fn extract_u64(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<u64> {
+    let wrong = || type_error(format!("{what}: expected {expected}, got {}", describe_object(given)));
     if given.is_instance_of::<PyBool>() {
         return Err(wrong());
     }
@@ -175,25 +175,25 @@ pub fn numbered(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<
         Err(problem) if problem.is_instance_of::<PyOverflowError>(given.py()) => i128::MAX,
         Err(_) => return Err(wrong()),
     };
-    let unfit = |_| argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {given}"));
+    let unfit = |_| invalid_argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {given}"));
     u64::try_from(number).map_err(unfit)
 }
 
 /// Converts `given`, in seconds, to a duration; `None` for None. A value too large for a clock means forever.
 pub fn seconds(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Option<Duration>> {
     let Some(given) = given else { return Ok(None) };
-    let wrong = || wrong_type(format!("{what}: expected a number of seconds, got {}", shown(given)));
+    let wrong = || type_error(format!("{what}: expected a number of seconds, got {}", describe_object(given)));
     let number: f64 = given.extract().map_err(|_| wrong())?;
     match Duration::try_from_secs_f64(number) {
         Ok(found) => Ok(Some(found)),
         Err(_) if number > 0.0 => Ok(Some(Duration::MAX)),
-        Err(_) => Err(argument(format!("{what}: expected a number of seconds that is not negative, got {given}"))),
+        Err(_) => Err(invalid_argument(format!("{what}: expected a number of seconds that is not negative, got {given}"))),
     }
 }
 
 /// A value and its class, for messages.
-pub fn shown(given: &Bound<'_, PyAny>) -> String {
-    let text = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
+pub fn describe_object(given: &Bound<'_, PyAny>) -> String {
+    let text = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
     match given.get_type().name() {
         Ok(class) if !given.is_none() => format!("{class} {text}"),
         _ => text,
@@ -201,7 +201,7 @@ pub fn shown(given: &Bound<'_, PyAny>) -> String {
 }
 
 /// `RowOutOfRange`, saying `message`.
-pub fn out_of_range(message: String) -> Failure {
+pub fn out_of_range(message: String) -> PyArrowwoodError {
     Error::new(ErrorKind::RowOutOfRange, message).into()
 }
 

@@ -80,11 +80,11 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::dataset::Dataset;
     #[pymodule_export]
-    use crate::export::{Block, Values};
+    use crate::export::{Block, ValuesBuffer};
     #[pymodule_export]
     use crate::follow::{Follow, follow};
     #[pymodule_export]
-    use crate::loader::Batches;
+    use crate::loader::BatchReader;
     #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
@@ -120,20 +120,20 @@ mod _arrowwood {
 
     /// `text` with escapes for control characters, changes of direction and invisible characters.
     #[pyfunction]
-    fn _visible(text: &str) -> String {
-        arrowwood::visible_lines(text).into_owned()
+    fn _escape_hidden(text: &str) -> String {
+        arrowwood::escape_hidden_lines(text).into_owned()
     }
 
     /// `text` with the URLs in it without passwords and signatures.
     #[pyfunction]
     fn _without_secrets(text: &str) -> String {
-        arrowwood::without_secrets(text).into_owned()
+        arrowwood::redact_urls(text).into_owned()
     }
 
     /// For tests: lets it be so much later for what a writer publishes to other Arrow readers.
     #[pyfunction]
     fn _pretend_later(microseconds: u64) {
-        arrowwood::simulate::pretend_later(std::time::Duration::from_micros(microseconds));
+        arrowwood::simulate::simulate_elapsed(std::time::Duration::from_micros(microseconds));
     }
 
     /// The local path that a text names.
@@ -149,9 +149,9 @@ mod _arrowwood {
     }
 
     /// The parts of the package used by the command: `sql`, `read_parquet` and `write`.
-    struct Package;
+    struct PythonEngine;
 
-    impl Package {
+    impl PythonEngine {
         /// The dataset returned by a function of the package, or its error.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
             crate::calling::attach(|py| {
@@ -161,12 +161,12 @@ mod _arrowwood {
         }
     }
 
-    impl arrowwood_cli::Engine for Package {
+    impl arrowwood_cli::Engine for PythonEngine {
         fn sql(&self, query: &str) -> Result<arrowwood::Dataset, String> {
-            Package::ask(|py| py.import("arrowwood._sql")?.call_method1("sql", (query,)))
+            PythonEngine::ask(|py| py.import("arrowwood._sql")?.call_method1("sql", (query,)))
         }
 
-        fn look(
+        fn sql_on_path(
             &self,
             query: &str,
             path: &std::path::Path,
@@ -174,7 +174,7 @@ mod _arrowwood {
             given_up: &std::sync::Arc<std::sync::atomic::AtomicBool>,
         ) -> Result<arrowwood::Dataset, String> {
             let given_up = given_up.clone();
-            Package::ask(|py| {
+            PythonEngine::ask(|py| {
                 let is_given_up = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
                     given_up.load(std::sync::atomic::Ordering::Relaxed)
                 };
@@ -184,7 +184,7 @@ mod _arrowwood {
         }
 
         fn read_parquet(&self, path: &std::path::Path) -> Result<arrowwood::Dataset, String> {
-            Package::ask(|py| py.import("arrowwood._parquet")?.call_method1("read_parquet", (path,)))
+            PythonEngine::ask(|py| py.import("arrowwood._parquet")?.call_method1("read_parquet", (path,)))
         }
 
         fn write_parquet(&self, dataset: &arrowwood::Dataset, path: &std::path::Path) -> Result<(), String> {
@@ -200,6 +200,6 @@ mod _arrowwood {
     /// Run the command line; the exit code.
     #[pyfunction]
     fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-        py.detach(|| arrowwood_cli::run_with(arguments, Some(&Package)))
+        py.detach(|| arrowwood_cli::run_with(arguments, Some(&PythonEngine)))
     }
 }

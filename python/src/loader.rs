@@ -5,31 +5,31 @@ use arrowwood::{EpochOrder, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
-use crate::calling::{Ask, guard};
-use crate::column::{Column, Plain, shown, vector};
+use crate::calling::{CallPy, guard};
+use crate::column::{Column, NumpyType, row_shape, nested_list_shape};
 use crate::dataset::Dataset;
 use crate::errors::Result;
 use crate::export::Block;
 
 /// Columns copied as they are stored, with NumPy's view of their items, and the others.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Batches")]
-pub struct Batches {
+pub struct BatchReader {
     all: arrowwood::Dataset,
     plain: arrowwood::Dataset,
     /// The number in `all`, and the items, of each column of `plain`.
-    items: Vec<(usize, Plain)>,
+    items: Vec<(usize, NumpyType)>,
     rest: arrowwood::Dataset,
     /// The number in `all` of each column of `rest`.
     others: Vec<usize>,
 }
 
 /// NumPy's name of the items' type, shape of a row, and order of its dimensions if it is another.
-type Description = (String, Vec<usize>, Option<Vec<usize>>);
+type ArrayDescription = (String, Vec<usize>, Option<Vec<usize>>);
 
 /// The items of a column, where NumPy holds them as Arrow does.
-fn items(field: &Field) -> Option<Plain> {
-    let item = vector(field.data_type()).map_or(field.data_type(), |(item, _)| item);
-    Plain::of(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
+fn items(field: &Field) -> Option<NumpyType> {
+    let item = nested_list_shape(field.data_type()).map_or(field.data_type(), |(item, _)| item);
+    NumpyType::for_type(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
 }
 
 /// How many rows' values are in a digest of all rows.
@@ -82,24 +82,24 @@ impl Digest {
 }
 
 #[pymethods]
-impl Batches {
+impl BatchReader {
     #[new]
-    fn new(dataset: &Dataset) -> Result<Batches> {
+    fn new(dataset: &Dataset) -> Result<BatchReader> {
         let all = dataset.inner().clone();
         let fields = all.schema().fields();
         let items: Vec<_> = fields.iter().enumerate().filter_map(|(at, field)| Some((at, items(field)?))).collect();
         let others: Vec<usize> = (0..fields.len()).filter(|at| items.iter().all(|(plain, _)| plain != at)).collect();
         let plain = all.select_at(&items.iter().map(|(at, _)| *at).collect::<Vec<_>>())?;
         let rest = all.select_at(&others)?;
-        Ok(Batches { all, plain, items, rest, others })
+        Ok(BatchReader { all, plain, items, rest, others })
     }
 
     /// The kinds of arrays that the columns become; `None` for columns that are not numbers in place.
-    fn describe(&self) -> Vec<Option<Description>> {
-        let mut found: Vec<Option<Description>> = (0..self.all.num_columns()).map(|_| None).collect();
+    fn describe(&self) -> Vec<Option<ArrayDescription>> {
+        let mut found: Vec<Option<ArrayDescription>> = (0..self.all.num_columns()).map(|_| None).collect();
         for (at, plain) in &self.items {
             let field = self.all.schema().field(*at);
-            let (shape, order) = shown(field, vector(field.data_type()).map(|(_, lengths)| lengths));
+            let (shape, order) = row_shape(field, nested_list_shape(field.data_type()).map(|(_, lengths)| lengths));
             found[*at] = Some((plain.dtype.clone(), shape.unwrap_or_default(), order));
         }
         found
@@ -110,7 +110,7 @@ impl Batches {
     fn rows_id(&self, py: Python<'_>) -> Result<u64> {
         py.detach(|| {
             let mut digest = Digest::new();
-            match (self.all.view_rows()?, self.all.places()) {
+            match (self.all.resolve_view()?, self.all.file_slices()) {
                 (Some((_, rows)), _) => rows.into_iter().for_each(|row| digest.number(row)),
                 // Only their starts: a table's rows stay the same when its files are merged.
                 (None, Ok(places)) => digest.number(places.first().map_or(0, |place| place.start)),
@@ -150,7 +150,7 @@ impl Batches {
             let order = match (seed, block) {
                 (None, _) => EpochOrder::in_order(len),
                 (Some(seed), None) => EpochOrder::shuffled(len, seed, epoch),
-                (Some(seed), Some(block)) => EpochOrder::of_blocks(len, block, seed, epoch)?,
+                (Some(seed), Some(block)) => EpochOrder::shuffled_blocks(len, block, seed, epoch)?,
             };
             let rows = order.rows(start..stop);
             let signed: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
@@ -250,6 +250,6 @@ impl Dataset {
         let py = slf.py();
         let quarter = PyFloat::new(py, 0.25).into_any();
         let split = py.import("arrowwood._loader")?.getattr("split")?;
-        guard(|| Ok(split.ask((slf, test_size.unwrap_or(&quarter), seed))?))
+        guard(|| Ok(split.call_py((slf, test_size.unwrap_or(&quarter), seed))?))
     }
 }

@@ -9,16 +9,16 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrowwood::{Error, ErrorKind, Mode, View, visible};
+use arrowwood::{Error, ErrorKind, Mode, View, escape_hidden};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
-use crate::calling::{Ask, guard};
-use crate::dtype::{Dtype, Item, element, with_type};
-use crate::errors::{Failure, Result, argument, wrong_type};
+use crate::calling::{CallPy, guard};
+use crate::dtype::{Dtype, PyElement, element, with_type};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::index::{Index, count, index, out_of_range};
-use crate::memory::Memory;
+use crate::memory::RawBuffer;
 
 /// Map a file of any size into memory, without reading it.
 ///
@@ -48,8 +48,8 @@ pub fn map(
     let length = length.map(|length| count("length", length)).transpose()?.map(|length| length as usize);
     let mapping = arrowwood::Mapping::open(&path, Mode::parse(mode)?)?;
     let len = elements(&mapping, dtype, offset, length).map_err(|e| e.at(&path))?;
-    let state = Mutex::new(State { mapping: Some(mapping), exports: 0 });
-    Ok(Mapping { owner: Arc::new(Owner { state, path, mode: mode.into() }), dtype, offset, len })
+    let state = Mutex::new(MappingState { mapping: Some(mapping), exports: 0 });
+    Ok(Mapping { owner: Arc::new(SharedMapping { state, path, mode: mode.into() }), dtype, offset, len })
 }
 
 /// The number of elements from byte `offset` on: `length`, or all, which must be a whole number.
@@ -70,21 +70,21 @@ fn uneven(bytes: usize, dtype: Dtype) -> Error {
 }
 
 /// The state shared by all slices and views of one mapping.
-struct Owner {
-    state: Mutex<State>,
+struct SharedMapping {
+    state: Mutex<MappingState>,
     path: PathBuf,
     mode: String,
 }
 
-struct State {
+struct MappingState {
     /// `None` once closed.
     mapping: Option<arrowwood::Mapping>,
     /// Buffers that others hold.
     exports: usize,
 }
 
-impl Owner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedMapping {
+    fn state(&self) -> MutexGuard<'_, MappingState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -92,7 +92,7 @@ impl Owner {
         self.state().mapping.clone().ok_or_else(|| self.closed())
     }
 
-    fn closed(&self) -> Failure {
+    fn closed(&self) -> PyArrowwoodError {
         Error::new(ErrorKind::Closed, "the mapping is closed").at(&self.path).into()
     }
 
@@ -113,7 +113,7 @@ impl Owner {
 /// ``c``. Any use after :meth:`close` raises :class:`Closed`.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Mapping {
-    owner: Arc<Owner>,
+    owner: Arc<SharedMapping>,
     dtype: Dtype,
     /// In bytes.
     offset: usize,
@@ -123,10 +123,10 @@ pub struct Mapping {
 
 impl Mapping {
     /// Counts a buffer as exported, and returns its memory.
-    pub fn export(&self) -> Result<Memory> {
+    pub fn export(&self) -> Result<RawBuffer> {
         let mut state = self.owner.state();
         let mapping = state.mapping.as_ref().ok_or_else(|| self.owner.closed())?;
-        let memory = Memory {
+        let memory = RawBuffer {
             address: mapping.address() + self.offset,
             len: self.len,
             width: self.dtype.width(),
@@ -143,7 +143,7 @@ impl Mapping {
         state.exports = state.exports.saturating_sub(1);
     }
 
-    fn elements<T: Item>(&self) -> Result<View<T>> {
+    fn elements<T: PyElement>(&self) -> Result<View<T>> {
         Ok(self.owner.mapping()?.view(self.offset, Some(self.len))?)
     }
 
@@ -165,10 +165,10 @@ impl Mapping {
         Ok(with_type!(self.dtype, T => self.elements::<T>()?.get(at)?.object(py)?))
     }
 
-    fn assign<T: Item>(&self, values: &Bound<'_, PyAny>) -> Result<()> {
+    fn assign<T: PyElement>(&self, values: &Bound<'_, PyAny>) -> Result<()> {
         if !self.owner.mapping()?.mode().is_writable() {
             let message = "the mapping is read-only; map it with mode 'r+' or 'c' to store into it";
-            return Err(Failure::from(Error::new(ErrorKind::InvalidArgument, message).at(&self.owner.path)));
+            return Err(PyArrowwoodError::from(Error::new(ErrorKind::InvalidArgument, message).at(&self.owner.path)));
         }
         // The values may be in a mapping themselves.
         let values: Vec<T> = match guard(|| same_bytes(values, self.dtype))? {
@@ -176,7 +176,7 @@ impl Mapping {
             None => values.try_iter()?.map(|value| element(&value?, self.dtype)).collect::<Result<_>>()?,
         };
         if values.len() != self.len {
-            return Err(argument(format!("{} values for a slice of {} elements", values.len(), self.len)));
+            return Err(invalid_argument(format!("{} values for a slice of {} elements", values.len(), self.len)));
         }
         let view = self.elements::<T>()?;
         Ok(values.into_iter().enumerate().try_for_each(|(i, value)| view.set(i, value))?)
@@ -191,7 +191,7 @@ fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bo
     {
         return Ok(None);
     }
-    Ok(Some(view.ask_method("tobytes", ())?.cast_into().map_err(PyErr::from)?))
+    Ok(Some(view.call_py_method("tobytes", ())?.cast_into().map_err(PyErr::from)?))
 }
 
 #[pymethods]
@@ -229,7 +229,7 @@ impl Mapping {
     fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _operator: CompareOp) -> Result<bool> {
         let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), np.array_equal(mapping, other); \
                        `mapping is other` says whether they are the same object";
-        Err(wrong_type(message))
+        Err(type_error(message))
     }
 
     /// The hash of the object's identity.
@@ -295,7 +295,7 @@ impl Mapping {
         let offset = self.offset;
         let len = self.nbytes();
         Ok(PyBytes::new_with(py, len, |bytes| {
-            py.detach(|| mapping.read_at(offset, bytes)).map_err(|e| Failure::from(e.at(&self.owner.path)).into())
+            py.detach(|| mapping.read_at(offset, bytes)).map_err(|e| PyArrowwoodError::from(e.at(&self.owner.path)).into())
         })?)
     }
 
@@ -338,7 +338,7 @@ impl Mapping {
 
     fn __repr__(&self) -> String {
         let path = self.owner.path.to_string_lossy();
-        let path = visible(&path);
+        let path = escape_hidden(&path);
         let mode = &self.owner.mode;
         let dtype = self.dtype.name();
         let closed = if self.closed() { ", closed" } else { "" };

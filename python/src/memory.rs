@@ -15,13 +15,13 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::errors::{Result, argument};
+use crate::errors::{Result, invalid_argument};
 
 /// Elements of one fixed width, side by side.
 ///
 /// Invariant: the creator keeps `len * width` bytes from `address` on readable (writable, unless `readonly`)
 /// until the buffer is given back.
-pub struct Memory {
+pub struct RawBuffer {
     pub address: usize,
     pub len: usize,
     pub width: usize,
@@ -31,10 +31,10 @@ pub struct Memory {
 
 /// The bytes of any object with the buffer protocol, in place. The object is kept, and its buffer held, as long as
 /// anything uses the bytes.
-pub fn bytes_of(object: &Bound<'_, PyAny>) -> Result<Bytes> {
+pub fn buffer_bytes(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     let held = PyUntypedBuffer::get(object)?;
     if !held.is_c_contiguous() {
-        return Err(argument("the buffer is not contiguous; give a contiguous copy"));
+        return Err(invalid_argument("the buffer is not contiguous; give a contiguous copy"));
     }
     let len = held.len_bytes();
     let Some(start) = NonNull::new(held.buf_ptr().cast::<u8>()) else {
@@ -43,28 +43,28 @@ pub fn bytes_of(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     let owner = Arc::new(AssertUnwindSafe(held));
     // SAFETY: a contiguous buffer is `len` readable bytes from `start` on until it is released, which dropping the
     // owner does. That nobody writes to it meanwhile is the contract of `open` for bytes as it is for files; what a breach
-    // may do is told in `Bytes::of_mapping`.
+    // may do is told in `Bytes::from_mapping`.
     Ok(Bytes::from(unsafe { Buffer::from_custom_allocation(start, len, owner) }))
 }
 
 /// Memory of others that is written to from its start on.
-pub struct Room {
+pub struct MemoryWriter {
     held: PyUntypedBuffer,
     at: usize,
 }
 
-impl Room {
+impl MemoryWriter {
     /// The memory of an object with the buffer protocol that lets it be written to.
-    pub fn of(object: &Bound<'_, PyAny>) -> Result<Room> {
+    pub fn for_type(object: &Bound<'_, PyAny>) -> Result<MemoryWriter> {
         let held = PyUntypedBuffer::get(object)?;
         if held.readonly() || !held.is_c_contiguous() {
-            return Err(argument("the buffer can't be written to, or is not contiguous"));
+            return Err(invalid_argument("the buffer can't be written to, or is not contiguous"));
         }
-        Ok(Room { held, at: 0 })
+        Ok(MemoryWriter { held, at: 0 })
     }
 }
 
-impl io::Write for Room {
+impl io::Write for MemoryWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let len = bytes.len().min(self.held.len_bytes() - self.at);
         let start = self.held.buf_ptr().cast::<u8>();
@@ -87,14 +87,14 @@ impl io::Write for Room {
 }
 
 /// The descriptor with the number that Python's ``os.dup`` has just given.
-pub fn owned(number: &Bound<'_, PyAny>) -> Result<OwnedFd> {
+pub fn owned_fd(number: &Bound<'_, PyAny>) -> Result<OwnedFd> {
     let number = number.extract::<i32>()?;
     // SAFETY: a new descriptor that nobody else knows of, so that closing it is ours.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Whether `object` has the buffer protocol.
-pub fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
+pub fn supports_buffer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: `object` is a live object and the thread is attached, as the `Bound` proves.
     unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
 }

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Bytes, Error, ErrorKind, Open, concat_opened, is_url, local_path};
+use arrowwood::{Bytes, Error, ErrorKind, OpenOptions, concat_opened, is_url, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::calling::guard;
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
-use crate::exchange::schema_of;
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::exchange::extract_schema;
 use crate::memory;
-use crate::recipe::{GivenPlace, How, place_of};
+use crate::recipe::{PlaceArg, OpenArgs, parse_place};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
@@ -50,24 +50,24 @@ pub fn open(
     partial: bool,
     partitioning: Option<&Bound<'_, PyAny>>,
 ) -> Result<Dataset> {
-    let how = How::new(validate, copy, strict, partial)?;
+    let how = OpenArgs::new(validate, copy, strict, partial)?;
     if let Some(types) = partitioning {
-        let types = schema_of(types)?;
-        let path = path_of(source)?.ok_or_else(|| argument("open: partitioning needs a directory of partitions"))?;
-        return Ok(Dataset::opened(source.py().detach(|| how.open().partitions(path, &types))?, how));
+        let types = extract_schema(types)?;
+        let path = extract_path(source)?.ok_or_else(|| invalid_argument("open: partitioning needs a directory of partitions"))?;
+        return Ok(Dataset::with_open_args(source.py().detach(|| how.open().partitions(path, &types))?, how));
     }
-    Ok(Dataset::opened(any(source, how.open(), copy)?, how))
+    Ok(Dataset::with_open_args(any(source, how.open(), copy)?, how))
 }
 
 /// The rows that a recipe names.
 #[pyfunction]
-pub fn _open_places(py: Python<'_>, places: Vec<GivenPlace>, how: (String, bool, bool, bool)) -> Result<Dataset> {
-    let how = How::new(&how.0, how.1, how.2, how.3)?;
-    let places = places.into_iter().map(place_of).collect::<Result<Vec<_>>>()?;
-    Ok(Dataset::opened(py.detach(|| how.open().places(&places))?, how))
+pub fn _open_places(py: Python<'_>, places: Vec<PlaceArg>, how: (String, bool, bool, bool)) -> Result<Dataset> {
+    let how = OpenArgs::new(&how.0, how.1, how.2, how.3)?;
+    let places = places.into_iter().map(parse_place).collect::<Result<Vec<_>>>()?;
+    Ok(Dataset::with_open_args(py.detach(|| how.open().file_slices(&places))?, how))
 }
 
-fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Dataset> {
+fn any(source: &Bound<'_, PyAny>, how: OpenOptions, copy: bool) -> Result<arrowwood::Dataset> {
     let py = source.py();
     if let Some(path) = name_of(source)? {
         return Ok(py.detach(|| how.path(path))?);
@@ -75,13 +75,13 @@ fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Da
     if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() {
         return each(&source.try_iter()?.collect::<Result<Vec<_>, _>>()?, how, copy);
     }
-    let bytes = memory::bytes_of(source)?;
+    let bytes = memory::buffer_bytes(source)?;
     // They may be those of a mapping of ours.
     Ok(py.detach(|| guard(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes })))?)
 }
 
 /// The rows of all `sources`.
-fn each(sources: &[Bound<'_, PyAny>], how: Open, copy: bool) -> Result<arrowwood::Dataset> {
+fn each(sources: &[Bound<'_, PyAny>], how: OpenOptions, copy: bool) -> Result<arrowwood::Dataset> {
     let names = sources.iter().map(name_of).collect::<Result<Vec<_>>>()?;
     if let (Some(paths), Some(source)) = (names.iter().cloned().collect::<Option<Vec<_>>>(), sources.first()) {
         return Ok(source.py().detach(|| how.paths(&paths))?);
@@ -100,7 +100,7 @@ fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
 
 /// The path or the URL that `source` is; `None` for bytes and lists.
 fn name_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
-    url_of(source).map_or_else(|| path_of(source), |url| Ok(Some(url)))
+    url_of(source).map_or_else(|| extract_path(source), |url| Ok(Some(url)))
 }
 
 /// The URL that `source` is, if it is one of an object that can be opened.
@@ -109,7 +109,7 @@ fn url_of(source: &Bound<'_, PyAny>) -> Option<PathBuf> {
 }
 
 /// Refuses to write to a URL: a directory of its name would be made here.
-pub fn check_is_no_url(what: &str, path: &Path) -> Result<()> {
+pub fn check_not_url(what: &str, path: &Path) -> Result<()> {
     if path.to_str().is_some_and(|text| text.contains("://") && !text.starts_with("file:")) {
         let message = format!("{what} writes to a path, and this is a URL; `arrowwood push` copies a table to a store");
         return Err(Error::new(ErrorKind::Unsupported, message).at(path).into());
@@ -118,20 +118,20 @@ pub fn check_is_no_url(what: &str, path: &Path) -> Result<()> {
 }
 
 /// The path that `source` is; `None` for bytes and lists.
-pub fn path_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
+pub fn extract_path(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     if let Ok(text) = source.cast::<PyString>()
         && let Ok(text) = text.to_str()
     {
         let path = PathBuf::from(text);
         return Ok(Some(local_path(&path)?.unwrap_or(path)));
     }
-    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || memory::has_buffer(source) {
+    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || memory::supports_buffer(source) {
         return Ok(None);
     }
     source.extract().map(Some).map_err(|_| {
         let got = source.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
         let way_out = way_out(source);
-        wrong_type(format!(
+        type_error(format!(
             "expected a path, an object with the buffer protocol, or a list of those, got {got}{way_out}"
         ))
     })

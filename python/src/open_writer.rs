@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Error, ErrorKind, mapping, visible, waits};
+use arrowwood::{Error, ErrorKind, mapping, escape_hidden, waits};
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 
-use crate::errors::{Failure, Result};
+use crate::errors::{PyArrowwoodError, Result};
 
 /// A writer of the table at `path`, and none when it is closed.
-pub struct OpenWriter<W> {
+pub struct SharedWriter<W> {
     inner: Mutex<Option<W>>,
     path: PathBuf,
     process: u32,
 }
 
-impl<W: Send> OpenWriter<W> {
-    pub fn new(writer: W, path: PathBuf) -> OpenWriter<W> {
-        OpenWriter { inner: Mutex::new(Some(writer)), path, process: std::process::id() }
+impl<W: Send> SharedWriter<W> {
+    pub fn new(writer: W, path: PathBuf) -> SharedWriter<W> {
+        SharedWriter { inner: Mutex::new(Some(writer)), path, process: std::process::id() }
     }
 
     pub fn path(&self) -> &Path {
@@ -34,14 +34,14 @@ impl<W: Send> OpenWriter<W> {
                 Ok(guard) => return Ok(guard),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 // Another thread is writing, and may need the interpreter to go on.
-                Err(TryLockError::WouldBlock) => py.detach(|| self.turn().map(drop))?,
+                Err(TryLockError::WouldBlock) => py.detach(|| self.wait_for_lock().map(drop))?,
             }
         }
     }
 
     /// The writer, as soon as no other thread has it, or until a signal ends the wait of Python's main thread.
-    fn turn(&self) -> arrowwood::Result<MutexGuard<'_, Option<W>>> {
-        if !mapping::is_first_thread() {
+    fn wait_for_lock(&self) -> arrowwood::Result<MutexGuard<'_, Option<W>>> {
+        if !mapping::is_main_thread() {
             return Ok(self.inner.lock().unwrap_or_else(PoisonError::into_inner));
         }
         let mut pause = Duration::from_micros(10);
@@ -54,7 +54,7 @@ impl<W: Send> OpenWriter<W> {
             }
             pause = (pause * 2).min(Duration::from_millis(1));
             if asked.elapsed() >= waits::TURN {
-                waits::check()?;
+                waits::check_interrupt()?;
                 asked = Instant::now();
             }
         }
@@ -63,7 +63,7 @@ impl<W: Send> OpenWriter<W> {
     /// Does `work`, during which other Python threads run.
     pub fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut W) -> arrowwood::Result<T> + Send) -> Result<T> {
         let done = py.detach(|| {
-            let mut inner = self.turn()?;
+            let mut inner = self.wait_for_lock()?;
             Ok::<_, Error>(inner.as_mut().map(work))
         })?;
         Ok(done.ok_or_else(|| self.closed())??)
@@ -72,7 +72,7 @@ impl<W: Send> OpenWriter<W> {
     /// Does `work`, which closes the writer, during which other Python threads run; nothing if it was closed before.
     pub fn close(&self, py: Python<'_>, work: impl FnOnce(W) -> arrowwood::Result<()> + Send) -> Result<()> {
         let close = || {
-            let taken = self.turn()?.take();
+            let taken = self.wait_for_lock()?.take();
             taken.map_or(Ok(()), work)
         };
         Ok(py.detach(close)?)
@@ -82,13 +82,13 @@ impl<W: Send> OpenWriter<W> {
         Ok(self.lock(py)?.is_none())
     }
 
-    pub fn closed(&self) -> Failure {
+    pub fn closed(&self) -> PyArrowwoodError {
         Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
     }
 
     /// Warns of rows that are discarded with the object of a writer that nobody has any more: `uncommitted` says how many
     /// there are in one that is open.
-    pub fn warn(&self, uncommitted: impl FnOnce(&W) -> u64) {
+    pub fn warn_if_uncommitted(&self, uncommitted: impl FnOnce(&W) -> u64) {
         // A fork has a copy of what its parent may still commit.
         if self.process != std::process::id() {
             return;
@@ -106,7 +106,7 @@ impl<W: Send> OpenWriter<W> {
 /// Issues a `ResourceWarning`, by which an exception that is on its way is not lost.
 fn resource_warning(py: Python<'_>, path: &Path, rows: u64) {
     let pending = PyErr::take(py);
-    let table = visible(&path.to_string_lossy()).replace('\0', "\\0");
+    let table = escape_hidden(&path.to_string_lossy()).replace('\0', "\\0");
     let message = format!(
         "{table}: rows that were appended and not committed are discarded: {rows}; call commit() or close(), or use \
          the writer in a with block; rollback() discards them without a word"

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{PartitionBy, Value, WriterOptions, visible};
+use arrowwood::{PartitionBy, Value, WriterOptions, escape_hidden};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
-use crate::calling::{Ask, guard};
+use crate::calling::{CallPy, guard};
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument};
-use crate::open_writer::OpenWriter;
-use crate::rows::Columns;
+use crate::errors::{Result, invalid_argument};
+use crate::open_writer::SharedWriter;
+use crate::rows::AppendConverter;
 use crate::schema::Schema;
 
 /// Columns of a partition and their values.
-pub struct Partition(Vec<(String, Given)>);
+pub struct PartitionArg(Vec<(String, PartitionValue)>);
 
-enum Given {
+enum PartitionValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -26,38 +26,38 @@ enum Given {
     Text(String),
 }
 
-impl Partition {
-    pub fn of(given: &Bound<'_, PyDict>) -> Result<Partition> {
-        let column = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> Result<(String, Given)> {
+impl PartitionArg {
+    pub fn from_dict(given: &Bound<'_, PyDict>) -> Result<PartitionArg> {
+        let column = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> Result<(String, PartitionValue)> {
             let name: String = name.extract()?;
             let given = if value.is_none() {
-                Given::Null
+                PartitionValue::Null
             } else if let Ok(flag) = value.cast::<PyBool>() {
-                Given::Bool(flag.is_true())
+                PartitionValue::Bool(flag.is_true())
             } else if value.is_instance_of::<PyInt>() {
-                Given::Int(value.extract()?)
+                PartitionValue::Int(value.extract()?)
             } else if value.is_instance_of::<PyString>() {
-                Given::Text(value.extract()?)
+                PartitionValue::Text(value.extract()?)
             } else if value.is_instance_of::<PyDate>() && !value.is_instance_of::<PyDateTime>() {
                 // The first of 1970 is day 719,163 of the calendar that `date` has.
-                Given::Date(value.ask_method("toordinal", ())?.extract::<i64>()? - 719_163)
+                PartitionValue::Date(value.call_py_method("toordinal", ())?.extract::<i64>()? - 719_163)
             } else {
                 let message = format!("partition: '{name}' is {value}, expected text, an int, a date, a bool or None");
-                return Err(argument(message));
+                return Err(invalid_argument(message));
             };
             Ok((name, given))
         };
-        Ok(Partition(given.iter().map(column).collect::<Result<_>>()?))
+        Ok(PartitionArg(given.iter().map(column).collect::<Result<_>>()?))
     }
 
     pub fn values(&self) -> Vec<(&str, Value<'_>)> {
-        fn value(given: &Given) -> Value<'_> {
+        fn value(given: &PartitionValue) -> Value<'_> {
             match given {
-                Given::Null => Value::Null,
-                Given::Bool(flag) => Value::Bool(*flag),
-                Given::Int(number) => Value::Int(*number),
-                Given::Date(days) => Value::Date(*days),
-                Given::Text(text) => Value::Str(text),
+                PartitionValue::Null => Value::Null,
+                PartitionValue::Bool(flag) => Value::Bool(*flag),
+                PartitionValue::Int(number) => Value::Int(*number),
+                PartitionValue::Date(days) => Value::Date(*days),
+                PartitionValue::Text(text) => Value::Str(text),
             }
         }
         self.0.iter().map(|(name, given)| (name.as_str(), value(given))).collect()
@@ -79,7 +79,7 @@ impl Partition {
 ///     InvalidArgument: not all columns are named.
 #[pyfunction]
 pub fn drop_partition(py: Python<'_>, table: PathBuf, partition: &Bound<'_, PyDict>) -> Result<bool> {
-    let partition = Partition::of(partition)?;
+    let partition = PartitionArg::from_dict(partition)?;
     Ok(py.detach(|| arrowwood::drop_partition(&table, &partition.values()))?)
 }
 
@@ -100,15 +100,15 @@ pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
 /// writer is gone.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct PartitionedWriter {
-    inner: OpenWriter<arrowwood::PartitionedWriter>,
-    columns: Columns,
+    inner: SharedWriter<arrowwood::PartitionedWriter>,
+    columns: AppendConverter,
     /// The number of rows appended since the last commit.
     uncommitted: AtomicU64,
 }
 
 impl Drop for PartitionedWriter {
     fn drop(&mut self) {
-        self.inner.warn(|_| self.uncommitted.load(Ordering::Relaxed));
+        self.inner.warn_if_uncommitted(|_| self.uncommitted.load(Ordering::Relaxed));
     }
 }
 
@@ -120,10 +120,10 @@ impl PartitionedWriter {
         by: &Bound<'_, PyAny>,
         options: &WriterOptions,
     ) -> Result<PartitionedWriter> {
-        let schema = schema.ok_or_else(|| argument("writer: partition_by needs a schema"))?;
+        let schema = schema.ok_or_else(|| invalid_argument("writer: partition_by needs a schema"))?;
         let inner = arrowwood::PartitionedWriter::new(&path, schema, &levels(by)?, options)?;
-        let columns = Columns::new(py, inner.schema().clone());
-        Ok(PartitionedWriter { inner: OpenWriter::new(inner, path), columns, uncommitted: AtomicU64::new(0) })
+        let columns = AppendConverter::new(py, inner.schema().clone());
+        Ok(PartitionedWriter { inner: SharedWriter::new(inner, path), columns, uncommitted: AtomicU64::new(0) })
     }
 }
 
@@ -227,7 +227,7 @@ impl PartitionedWriter {
     }
 
     fn __repr__(&self) -> String {
-        format!("<arrowwood.PartitionedWriter {}>", visible(&self.inner.path().to_string_lossy()))
+        format!("<arrowwood.PartitionedWriter {}>", escape_hidden(&self.inner.path().to_string_lossy()))
     }
 }
 
@@ -244,7 +244,7 @@ impl Dataset {
             for (name, text) in keys {
                 values.set_item(name, text)?;
             }
-            found.append(class.ask((path, values, Bound::new(py, Dataset::opened(rows, self.how()))?))?)?;
+            found.append(class.call_py((path, values, Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?))?)?;
         }
         Ok(found)
     }

@@ -9,11 +9,11 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::calling::{Ask, guard};
+use crate::calling::{CallPy, guard};
 use crate::column::Column;
-use crate::errors::{Failure, Result, argument, wrong_type};
-use crate::incoming::{Problem, plain, read};
-use crate::index::{by_condition, shown};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::incoming::{ConversionError, to_builtin, to_value};
+use crate::index::{condition_hint, describe_object};
 
 /// A column by its name (:func:`col`), or a computed value for each row: ``aw.col("price") * aw.col("qty")``.
 ///
@@ -28,7 +28,7 @@ use crate::index::{by_condition, shown};
 pub struct Expression {
     inner: arrowwood::Expression,
     /// The columns that it was made of: it is about their rows.
-    columns: MadeOf,
+    columns: SourceColumns,
 }
 
 /// A condition on rows: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`),
@@ -47,22 +47,22 @@ pub struct Expression {
 pub struct Predicate {
     inner: arrowwood::Predicate,
     /// The columns that it was made of: it is about their rows.
-    columns: MadeOf,
+    columns: SourceColumns,
 }
 
 /// A column by name, for conditions on any dataset: ``ds.filter((aw.col("price") > 100) &
 /// aw.col("symbol").is_in(["A", "B"]))``.
 #[pyfunction]
 pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
-    let wrong = || wrong_type(format!("col: expected the name of a column, got {}", shown(name)));
+    let wrong = || type_error(format!("col: expected the name of a column, got {}", describe_object(name)));
     let name: String = name.extract().map_err(|_| wrong())?;
-    Ok(Expression { inner: arrowwood::col(name), columns: MadeOf::default() })
+    Ok(Expression { inner: arrowwood::col(name), columns: SourceColumns::default() })
 }
 
 impl Expression {
     /// A column object: expressions made from it refer to its rows.
-    pub fn of_column(column: &arrowwood::Column) -> Expression {
-        Expression { inner: arrowwood::col(column.name()), columns: MadeOf(vec![Arc::new(column.clone())]) }
+    pub fn from_column(column: &arrowwood::Column) -> Expression {
+        Expression { inner: arrowwood::col(column.name()), columns: SourceColumns(vec![Arc::new(column.clone())]) }
     }
 
     /// The library's own expression.
@@ -71,12 +71,12 @@ impl Expression {
     }
 
     /// The dataset with the columns that it was made of, which must be of its rows.
-    pub fn on(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
+    pub fn bind_to(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         with_columns(dataset, &self.columns, &self.inner)
     }
 
     /// As messages show it.
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         self.inner.name().map_or_else(|| self.inner.to_string(), str::to_owned)
     }
 
@@ -97,7 +97,7 @@ impl Expression {
             let columns = self.columns.and(&other.columns);
             return Ok(Predicate { inner: self.inner.clone().compare(operator, other.inner), columns });
         }
-        let literal = guard(|| literal(&self.shown(), other))?;
+        let literal = guard(|| literal(&self.describe(), other))?;
         Ok(self.predicate(|own| own.compare(operator, literal)))
     }
 
@@ -108,13 +108,13 @@ impl Expression {
     }
 
     pub fn is_one_of(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
-        let name = self.shown();
+        let name = self.describe();
         if values.is_instance_of::<PyString>() {
-            return Err(wrong_type(format!("is_in of column '{name}' expects several values, got a text")));
+            return Err(type_error(format!("is_in of column '{name}' expects several values, got a text")));
         }
         if !values.hasattr("__iter__")? {
-            let shown = shown(values);
-            return Err(wrong_type(format!("is_in of column '{name}' expects several values, got {shown}")));
+            let shown = describe_object(values);
+            return Err(type_error(format!("is_in of column '{name}' expects several values, got {shown}")));
         }
         let literals = || values.try_iter()?.map(|value| literal(&name, &value?)).collect::<Result<Vec<_>>>();
         let values = guard(literals)?;
@@ -130,8 +130,8 @@ impl Expression {
         let py = other.py();
         let other = match expression(other) {
             Some(other) => other,
-            None => match guard(|| literal(&self.shown(), other)) {
-                Ok(literal) => Expression { inner: literal.into(), columns: MadeOf::default() },
+            None => match guard(|| literal(&self.describe(), other)) {
+                Ok(literal) => Expression { inner: literal.into(), columns: SourceColumns::default() },
                 Err(_) => return Ok(py.NotImplemented().into_bound(py)),
             },
         };
@@ -147,14 +147,14 @@ fn expression(given: &Bound<'_, PyAny>) -> Option<Expression> {
         let Expression { inner, columns } = found.get();
         return Some(Expression { inner: inner.clone(), columns: columns.clone() });
     }
-    given.cast::<Column>().ok().map(|column| Expression::of_column(column.get().inner()))
+    given.cast::<Column>().ok().map(|column| Expression::from_column(column.get().inner()))
 }
 
 #[pymethods]
 impl Expression {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_expression", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_expression", (name,))?)
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
@@ -255,7 +255,7 @@ impl Expression {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let given = (ufunc, method, inputs, keywords);
-        Ok(slf.py().import("arrowwood._numpy")?.ask_method("ufunc", given)?)
+        Ok(slf.py().import("arrowwood._numpy")?.call_py_method("ufunc", given)?)
     }
 
     fn __repr__(&self) -> String {
@@ -280,7 +280,7 @@ impl TimeParts {
 impl TimeParts {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_time_parts", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_time_parts", (name,))?)
     }
 
     /// The year.
@@ -329,7 +329,7 @@ pub struct TextConditions {
 impl TextConditions {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.ask_method("of_text_conditions", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_text_conditions", (name,))?)
     }
 
     /// Whether the regular expression `pattern` matches anywhere in the value, or with `literal` whether it contains
@@ -370,35 +370,35 @@ pub const NO_TRUTH: &str = "and, or, not and if can't see into rows: put compari
 #[pymethods]
 impl Expression {
     fn __bool__(&self) -> Result<bool> {
-        Err(wrong_type(NO_TRUTH))
+        Err(type_error(NO_TRUTH))
     }
 
     fn __invert__(&self) -> Result<Predicate> {
-        Err(wrong_type(PARENTHESES))
+        Err(type_error(PARENTHESES))
     }
 
     fn __and__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
-        Err(wrong_type(PARENTHESES))
+        Err(type_error(PARENTHESES))
     }
 
     fn __rand__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
-        Err(wrong_type(PARENTHESES))
+        Err(type_error(PARENTHESES))
     }
 
     fn __or__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
-        Err(wrong_type(PARENTHESES))
+        Err(type_error(PARENTHESES))
     }
 
     fn __ror__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
-        Err(wrong_type(PARENTHESES))
+        Err(type_error(PARENTHESES))
     }
 }
 
 impl Predicate {
     /// The predicate that `given` is, or an error that shows the line to write.
-    pub fn of<'a>(what: &str, given: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
+    pub fn new<'a>(what: &str, given: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
         given.cast::<Predicate>().map(|found| found.get()).map_err(|_| {
-            let advice = match by_condition(given) {
+            let advice = match condition_hint(given) {
                 _ if given.is_instance_of::<Expression>() => "; write aw.col(\"flag\") == True",
                 "" if given.hasattr("__len__").unwrap_or(false) => {
                     "; booleans, one for each row, go into brackets: ds[mask]"
@@ -406,7 +406,7 @@ impl Predicate {
                 "" => "; write ds.filter(aw.col(\"x\") > 1)",
                 advice => advice,
             };
-            wrong_type(format!("{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}", shown(given)))
+            type_error(format!("{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}", describe_object(given)))
         })
     }
 
@@ -420,13 +420,13 @@ impl Predicate {
     }
 
     /// The dataset with the columns that the predicate was made of, which must be of its rows.
-    pub fn on(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
+    pub fn bind_to(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         with_columns(dataset, &self.columns, &self.inner)
     }
 
     /// The rows of `dataset` for which the predicate is true.
     pub fn filter(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
-        let whole = self.on(dataset)?;
+        let whole = self.bind_to(dataset)?;
         let found = whole.filter(&self.inner)?;
         let own: Vec<usize> = (0..dataset.num_columns()).collect();
         Ok(if own.len() < whole.num_columns() { found.select_at(&own)? } else { found })
@@ -450,7 +450,7 @@ impl Predicate {
     }
 
     fn __bool__(&self) -> Result<bool> {
-        Err(wrong_type(format!(
+        Err(type_error(format!(
             "whether {} is known of rows only: ds.filter(…) and ds[…] pick those of which it is true; put predicates \
              together by &, | and ~, each in parentheses",
             self.inner
@@ -464,25 +464,25 @@ impl Predicate {
 
 /// Columns that something was made of, each once.
 #[derive(Clone, Default)]
-struct MadeOf(Vec<Arc<arrowwood::Column>>);
+struct SourceColumns(Vec<Arc<arrowwood::Column>>);
 
-impl MadeOf {
-    fn and(&self, others: &MadeOf) -> MadeOf {
+impl SourceColumns {
+    fn and(&self, others: &SourceColumns) -> SourceColumns {
         let is_new = |other: &&Arc<arrowwood::Column>| !self.0.iter().any(|own| Arc::ptr_eq(own, other));
-        MadeOf(self.0.iter().chain(others.0.iter().filter(is_new)).cloned().collect())
+        SourceColumns(self.0.iter().chain(others.0.iter().filter(is_new)).cloned().collect())
     }
 }
 
 /// The dataset with the columns that something was made of, which must be of its rows.
 fn with_columns(
     dataset: &arrowwood::Dataset,
-    columns: &MadeOf,
+    columns: &SourceColumns,
     made: &dyn std::fmt::Display,
 ) -> Result<arrowwood::Dataset> {
     columns.0.iter().try_fold(dataset.clone(), |dataset, column| {
         dataset.with_column(column)?.ok_or_else(|| {
             let name = column.name();
-            argument(format!(
+            invalid_argument(format!(
                 "the condition {made} was made of the column '{name}' of other rows than those that it is to pick from; \
                  take the column of this very dataset, or the name alone: aw.col({name:?})"
             ))
@@ -496,31 +496,31 @@ fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
     let any_zone = DataType::Timestamp(TimeUnit::Second, Some("".into()));
     let is_numpy_time = given.get_type().name()?.to_str()? == "datetime64";
     let data_type = if is_numpy_time { any_zone } else { DataType::Null };
-    let failed = |problem: Problem| problem.at(name, 0);
-    if let Some(value) = read(&data_type, given).map_err(failed)? {
+    let failed = |problem: ConversionError| problem.at_row(name, 0);
+    if let Some(value) = to_value(&data_type, given).map_err(failed)? {
         return not_null(name, value);
     }
-    let other = plain(given)?.ok_or_else(|| unfit(name, given))?;
-    let value = read(&DataType::Null, &other).map_err(failed)?;
+    let other = to_builtin(given)?.ok_or_else(|| unfit(name, given))?;
+    let value = to_value(&DataType::Null, &other).map_err(failed)?;
     not_null(name, value.ok_or_else(|| unfit(name, given))?)
 }
 
 /// Nothing equals a null, so the comparison is a mistake.
 fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
     match value {
-        Value::Null => Err(wrong_type(format!(
+        Value::Null => Err(type_error(format!(
             "column '{name}' can't be compared with None: nulls are found by is_null(), all others by is_not_null()"
         ))),
         value => Ok(value.into()),
     }
 }
 
-fn unfit(name: &str, given: &Bound<'_, PyAny>) -> Failure {
-    let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 80));
+fn unfit(name: &str, given: &Bound<'_, PyAny>) -> PyArrowwoodError {
+    let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 80));
     let advice = if given.hasattr("__len__").unwrap_or(false) {
         "; several values are for is_in([…]), and arrays are compared with arrays: ds[…].to_numpy()"
     } else {
         ""
     };
-    wrong_type(format!("column '{name}' can't be compared with {shown}{advice}"))
+    type_error(format!("column '{name}' can't be compared with {shown}{advice}"))
 }

@@ -7,42 +7,42 @@ use arrowwood::ErrorKind;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::calling::Ask;
-use crate::errors::{Problem, Result};
+use crate::calling::CallPy;
+use crate::errors::{PendingException, Result};
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// Hears how much of how much is done.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type ProgressFn<'a> = &'a mut dyn FnMut(u64, u64);
 /// Hears how much of how much is done; with an error, the work stops.
-pub type Watch<'a> = &'a (dyn Fn(u64, u64) -> Result<(), arrowwood::Error> + Sync);
+pub type ProgressCheck<'a> = &'a (dyn Fn(u64, u64) -> Result<(), arrowwood::Error> + Sync);
 
 /// Runs `work`, during which other Python threads run, with a progress bar of `unit`s on a terminal.
-pub fn watched<T: Send>(
+pub fn with_progress<T: Send>(
     py: Python<'_>,
     what: (&str, &str),
-    work: impl FnOnce(Progress) -> Result<T, arrowwood::Error> + Send,
+    work: impl FnOnce(ProgressFn) -> Result<T, arrowwood::Error> + Send,
 ) -> Result<T> {
-    let mut bar = Bar::new(py, what)?;
-    let problem = Problem::default();
+    let mut bar = ProgressBar::new(py, what)?;
+    let problem = PendingException::default();
     let mut draw = |done, total| {
-        if bar.is_shown() && (done == total || bar.is_due()) {
+        if bar.is_describe_object() && (done == total || bar.is_due()) {
             // Raised once the work is done.
-            let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.keep(e));
+            let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.store(e));
         }
     };
-    problem.or(py.detach(|| work(&mut draw)))
+    problem.take_or(py.detach(|| work(&mut draw)))
 }
 
 /// As [`watched`]; a signal stops the work if Python raises an exception for it, as for Ctrl-C.
-pub fn interruptible<T: Send>(
+pub fn with_interruptible_progress<T: Send>(
     py: Python<'_>,
     what: (&str, &str),
-    work: impl FnOnce(Watch) -> Result<T, arrowwood::Error> + Send,
+    work: impl FnOnce(ProgressCheck) -> Result<T, arrowwood::Error> + Send,
 ) -> Result<T> {
-    let state = Mutex::new((Bar::new(py, what)?, 0));
-    let problem = Problem::default();
+    let state = Mutex::new((ProgressBar::new(py, what)?, 0));
+    let problem = PendingException::default();
     let watch = |done, total| {
         let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
         *of = total;
@@ -50,9 +50,9 @@ pub fn interruptible<T: Send>(
             return Ok(());
         }
         let drawn = Python::attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
-        drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.keep(e).to_string()))
+        drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.store(e).to_string()))
     };
-    let done = problem.or(py.detach(|| work(&watch)))?;
+    let done = problem.take_or(py.detach(|| work(&watch)))?;
     let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
     if *of > 0 {
         bar.draw(py, *of, *of)?;
@@ -61,19 +61,19 @@ pub fn interruptible<T: Send>(
 }
 
 /// A bar where somebody looks at standard error.
-struct Bar {
+struct ProgressBar {
     bar: Option<Py<PyAny>>,
     /// The time of the next report.
     next: Instant,
 }
 
-impl Bar {
-    fn new(py: Python<'_>, (doing, unit): (&str, &str)) -> Result<Bar> {
-        let bar = py.import("arrowwood._progress")?.ask_method("bar", (doing, unit))?;
-        Ok(Bar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
+impl ProgressBar {
+    fn new(py: Python<'_>, (doing, unit): (&str, &str)) -> Result<ProgressBar> {
+        let bar = py.import("arrowwood._progress")?.call_py_method("bar", (doing, unit))?;
+        Ok(ProgressBar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
     }
 
-    fn is_shown(&self) -> bool {
+    fn is_describe_object(&self) -> bool {
         self.bar.is_some()
     }
 
@@ -87,7 +87,7 @@ impl Bar {
     /// The exception of a signal, such as Ctrl-C, that Python handled meanwhile.
     fn draw(&mut self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
         self.next = Instant::now() + OFTEN;
-        match self.bar.as_ref().map(|bar| bar.bind(py).ask((done, total))) {
+        match self.bar.as_ref().map(|bar| bar.bind(py).call_py((done, total))) {
             Some(Err(e)) if !e.is_instance_of::<PyException>(py) => Err(e),
             _ => Ok(()),
         }

@@ -11,31 +11,31 @@ use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::calling::Ask;
-use crate::errors::{Result, argument};
+use crate::calling::CallPy;
+use crate::errors::{Result, invalid_argument};
 
 /// The interval between checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The rows to keep.
 #[derive(Clone, Copy)]
-pub enum Keep {
+pub enum RetentionPolicy {
     /// Rows of so much time before the newest.
     Time(Duration),
     /// So many bytes of the newest segments.
     Bytes(u64),
 }
 
-impl Keep {
+impl RetentionPolicy {
     /// A `timedelta`, or text: a number, and a unit of time or of bytes.
-    pub fn of(py: Python<'_>, given: &Bound<'_, PyAny>) -> Result<Keep> {
+    pub fn parse(py: Python<'_>, given: &Bound<'_, PyAny>) -> Result<RetentionPolicy> {
         let wrong = || {
-            argument(format!("keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {given}"))
+            invalid_argument(format!("keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {given}"))
         };
         let Ok(text) = given.cast::<PyString>() else {
             let is_time = given.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;
-            let seconds = if is_time { given.ask_method("total_seconds", ())?.extract()? } else { -1.0 };
-            return Duration::try_from_secs_f64(seconds).map(Keep::Time).map_err(|_| wrong());
+            let seconds = if is_time { given.call_py_method("total_seconds", ())?.extract()? } else { -1.0 };
+            return Duration::try_from_secs_f64(seconds).map(RetentionPolicy::Time).map_err(|_| wrong());
         };
         let text = text.to_str()?.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -50,7 +50,7 @@ impl Keep {
             _ => 0.0,
         };
         if seconds > 0.0 {
-            return Duration::try_from_secs_f64(amount * seconds).map(Keep::Time).map_err(|_| wrong());
+            return Duration::try_from_secs_f64(amount * seconds).map(RetentionPolicy::Time).map_err(|_| wrong());
         }
         let bytes = match unit {
             "B" => 1.0,
@@ -64,26 +64,26 @@ impl Keep {
             "TiB" => 1024f64.powi(4),
             _ => return Err(wrong()),
         };
-        Ok(Keep::Bytes((amount * bytes) as u64))
+        Ok(RetentionPolicy::Bytes((amount * bytes) as u64))
     }
 }
 
 /// The rows of a table to keep, and the time of the last check.
 pub struct Retention {
-    keep: Keep,
+    keep: RetentionPolicy,
     looked: Mutex<Option<Instant>>,
 }
 
 impl Retention {
     /// # Errors
     /// `InvalidArgument` for a time where the table at `path` is not sorted by one.
-    pub fn new(keep: Keep, path: &Path) -> Result<Retention> {
-        if let Keep::Time(_) = keep {
+    pub fn new(keep: RetentionPolicy, path: &Path) -> Result<Retention> {
+        if let RetentionPolicy::Time(_) = keep {
             let table = arrowwood::open(path)?;
             let field = table.sorted_by().or_else(|| table.late_by());
             let is_time = field.is_some_and(|field| ticks_of_day(field.data_type()).is_some());
             if !is_time {
-                return Err(argument(
+                return Err(invalid_argument(
                     "keep: rows are kept by time where the table was created with sorted_by, a column of timestamps or \
                      dates; other tables by size, as keep='10 GB'",
                 ));
@@ -103,10 +103,10 @@ impl Retention {
     }
 
     /// The first row of the table at `path` that is to be kept, if any is not.
-    pub fn first_row(&self, path: &Path) -> arrowwood::Result<Option<u64>> {
+    pub fn first_row_at_least(&self, path: &Path) -> arrowwood::Result<Option<u64>> {
         match self.keep {
-            Keep::Time(time) => first_row_of_time(path, time),
-            Keep::Bytes(bytes) => first_row_of_bytes(path, bytes),
+            RetentionPolicy::Time(time) => first_row_of_time(path, time),
+            RetentionPolicy::Bytes(bytes) => first_row_of_bytes(path, bytes),
         }
     }
 }
@@ -136,17 +136,17 @@ fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u6
     };
     let span = time.as_nanos() as i128 * day / 86_400_000_000_000;
     let oldest = i64::try_from(i128::from(newest) - span).unwrap_or(i64::MIN);
-    first_row(&table, field.name(), Value::Int(oldest).into()).map(Some)
+    first_row_at_least(&table, field.name(), Value::Int(oldest).into()).map(Some)
 }
 
 /// The number of the first row of `table` whose value in the column `name`, which it is sorted by, is not less than `value`;
 /// where rows may be late, of the first block that may have one.
-pub fn first_row(table: &Dataset, name: &str, value: Literal) -> arrowwood::Result<u64> {
+pub fn first_row_at_least(table: &Dataset, name: &str, value: Literal) -> arrowwood::Result<u64> {
     if table.late_by().is_some() {
-        let kept = table.narrowed(&!col(name).lt(value))?;
+        let kept = table.prune(&!col(name).lt(value))?;
         return if kept.is_empty()? { Ok(table.first_row() + table.len()?) } else { Ok(kept.first_row()) };
     }
-    let behind = table.within_bounds(&col(name).lt(value))?;
+    let behind = table.prune_contiguous(&col(name).lt(value))?;
     Ok(table.first_row() + behind.len()?)
 }
 

@@ -6,23 +6,23 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::arrow::{dataset_of, exports};
+use crate::arrow::{extract_dataset, exports_arrow};
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument};
-use crate::exchange::no_column;
-use crate::incoming::{cell, dataset_from};
+use crate::errors::{Result, invalid_argument};
+use crate::exchange::column_not_found;
+use crate::incoming::{convert_to_dataset, to_stored_value};
 
 /// The columns that rows are appended to.
-pub struct Columns {
+pub struct AppendConverter {
     pub schema: SchemaRef,
     /// Their names as Python strings.
     names: Vec<Py<PyString>>,
 }
 
-impl Columns {
-    pub fn new(py: Python<'_>, schema: SchemaRef) -> Columns {
+impl AppendConverter {
+    pub fn new(py: Python<'_>, schema: SchemaRef) -> AppendConverter {
         let names = schema.fields().iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
-        Columns { schema, names }
+        AppendConverter { schema, names }
     }
 
     /// Appends one row, given as keywords: by `quick`, or where that can't be as a table of one row by `slow`.
@@ -46,15 +46,15 @@ impl Columns {
     /// `data` as rows of these columns.
     pub fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
         // The index of a pandas frame is no column, and only `dataset_from` knows.
-        if !exports(data)? || data.hasattr(intern!(py, "iloc"))? {
-            return dataset_from(data, Some(&self.schema));
+        if !exports_arrow(data)? || data.hasattr(intern!(py, "iloc"))? {
+            return convert_to_dataset(data, Some(&self.schema));
         }
         // A stream can be taken once.
-        let given = dataset_of(data)?;
+        let given = extract_dataset(data)?;
         if given.schema().fields() == self.schema.fields() {
             Ok(given)
         } else {
-            dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema))
+            convert_to_dataset(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema))
         }
     }
 
@@ -64,7 +64,7 @@ impl Columns {
         }
         let mut row = Vec::with_capacity(values.len());
         for (field, given) in self.schema.fields().iter().zip(values) {
-            match cell(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
+            match to_stored_value(field.data_type(), given).map_err(|problem| problem.at_row(field.name(), 0))? {
                 Some(cell) => row.push(cell.value(field.data_type())),
                 None => return Ok(None),
             }
@@ -85,7 +85,7 @@ impl Columns {
         }
         let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
         let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
-        Err(unknown.map_or_else(|| argument("a column is named twice"), |name| no_column(&name, &names)))
+        Err(unknown.map_or_else(|| invalid_argument("a column is named twice"), |name| column_not_found(&name, &names)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use arrowwood::{field_type_name, visible};
+use arrowwood::{field_type_name, escape_hidden};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
@@ -37,7 +37,7 @@ impl Schema {
         };
         found.map(Field).ok_or_else(|| {
             if key.is_instance_of::<PyString>() {
-                exchange::no_column(key, &self.names())
+                exchange::column_not_found(key, &self.names())
             } else {
                 out_of_range(format!("field {key} of {}", self.__len__()))
             }
@@ -94,7 +94,7 @@ fn is_ordered_alike(one: &arrow_schema::Field, other: &arrow_schema::Field) -> b
 /// The schema that `other` exports; `None` if it exports none.
 fn foreign(other: &Bound<'_, PyAny>) -> Result<Option<arrow_schema::Schema>> {
     let exports = other.hasattr(intern!(other.py(), "__arrow_c_schema__"))?;
-    exports.then(|| exchange::schema_of(other)).transpose()
+    exports.then(|| exchange::extract_schema(other)).transpose()
 }
 
 #[pymethods]
@@ -104,7 +104,7 @@ impl Field {
         if let Ok(other) = other.cast::<Field>() {
             return Ok(self.0 == other.get().0 && is_ordered_alike(&self.0, &other.get().0));
         }
-        let other = exchange::field_of(other)?;
+        let other = exchange::extract_field(other)?;
         Ok(other.is_some_and(|other| *self.0 == other && is_ordered_alike(&self.0, &other)))
     }
 
@@ -164,5 +164,5 @@ fn sorted(metadata: &HashMap<String, String>) -> BTreeMap<String, String> {
 
 fn line(field: &FieldRef) -> String {
     let not_null = if field.is_nullable() { "" } else { " not null" };
-    format!("{}: {}{not_null}", visible(field.name()), field_type_name(field))
+    format!("{}: {}{not_null}", escape_hidden(field.name()), field_type_name(field))
 }

@@ -12,13 +12,13 @@ thread_local! {
 
 /// Lets signals end waits.
 pub fn install() {
-    waits::end_waits_if(has_signal);
+    waits::set_interrupt_hook(has_signal);
 }
 
 /// Whether Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles signals, which is the
 /// first one of the process.
 fn has_signal() -> bool {
-    mapping::is_first_thread()
+    mapping::is_main_thread()
         && RAISED.with_borrow_mut(|raised| {
             if raised.is_none() {
                 *raised = Python::attach(|py| py.check_signals()).err();

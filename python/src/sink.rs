@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::buffer::{Buffer, BufferSink};
-use crate::calling::{Ask, attach};
-use crate::errors::{Problem, Result, wrong_type};
-use crate::memory::{Room, owned};
-use crate::open::{check_is_no_url, path_of};
+use crate::calling::{CallPy, attach};
+use crate::errors::{PendingException, Result, type_error};
+use crate::memory::{MemoryWriter, owned_fd};
+use crate::open::{check_not_url, extract_path};
 
 /// Whether a pipe or a device like a terminal is at `path`.
 pub fn is_pipe(path: &Path) -> bool {
@@ -31,8 +31,8 @@ pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>
     }
     let os = py.import("os")?;
     let flags = os.getattr(mode)?.bitor(os.getattr("O_CLOEXEC")?)?;
-    match os.ask_method("open", (path, flags)) {
-        Ok(number) => Ok(Some(owned(&number)?.into())),
+    match os.call_py_method("open", (path, flags)) {
+        Ok(number) => Ok(Some(owned_fd(&number)?.into())),
         Err(problem) if problem.is_instance_of::<PyOSError>(py) => {
             let number = problem.value(py).getattr("errno")?.extract::<Option<i32>>()?;
             let error = number.map_or_else(|| io::Error::other(problem), io::Error::from_raw_os_error);
@@ -43,29 +43,29 @@ pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>
 }
 
 /// A method of a Python object: one that takes bytes and says how many, or one that is asked for some.
-pub struct Object {
+pub struct FileObject {
     method: Py<PyAny>,
-    problem: Problem,
+    problem: PendingException,
 }
 
-impl Object {
-    pub fn new(method: Bound<'_, PyAny>, problem: &Problem) -> Object {
-        Object { method: method.unbind(), problem: problem.clone() }
+impl FileObject {
+    pub fn new(method: Bound<'_, PyAny>, problem: &PendingException) -> FileObject {
+        FileObject { method: method.unbind(), problem: problem.clone() }
     }
 }
 
-impl Write for Object {
+impl Write for FileObject {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = attach(|py| {
             let given = PyBytes::new(py, bytes);
-            let written = self.method.bind(py).ask((&given,))?;
+            let written = self.method.bind(py).call_py((&given,))?;
             // Raw files write less than all and say so; others may say nothing.
             if written.is_none() { Ok(bytes.len()) } else { written.extract() }
         });
         match written {
             Ok(written) if written <= bytes.len() => Ok(written),
             Ok(_) => Err(io::Error::other("the file object says that it wrote more than it was given")),
-            Err(problem) => Err(self.problem.keep(problem)),
+            Err(problem) => Err(self.problem.store(problem)),
         }
     }
 
@@ -74,12 +74,12 @@ impl Write for Object {
     }
 }
 
-impl Read for Object {
+impl Read for FileObject {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // As much as is worth a call, but not memory for bytes that may never arrive.
         let most = into.len().min(1 << 20);
         let came = attach(|py| {
-            let bytes = self.method.bind(py).ask((most,))?;
+            let bytes = self.method.bind(py).call_py((most,))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
             if let Some(into) = into.get_mut(..bytes.len()) {
                 into.copy_from_slice(bytes);
@@ -89,24 +89,24 @@ impl Read for Object {
         match came {
             Ok(came) if came <= into.len() => Ok(came),
             Ok(_) => Err(io::Error::other("the file object gave more than it was asked for")),
-            Err(problem) => Err(self.problem.keep(problem)),
+            Err(problem) => Err(self.problem.store(problem)),
         }
     }
 }
 
 /// Where a stream goes.
 pub enum Sink {
-    File(File, Problem),
-    Object(BufWriter<Object>),
+    File(File, PendingException),
+    FileObject(BufWriter<FileObject>),
     Buffer(BufferSink),
-    Room(Room),
+    MemoryWriter(MemoryWriter),
 }
 
 impl Sink {
     /// A path (what is there is replaced, and stays as it is for those who have it open), a file descriptor, a socket, an
     /// object with ``write(bytes)``, a `Buffer`, or memory that can be written to.
-    pub fn of(target: &Bound<'_, PyAny>, problem: &Problem) -> Result<Sink> {
-        let object = |method| Sink::Object(BufWriter::with_capacity(1 << 16, Object::new(method, problem)));
+    pub fn open(target: &Bound<'_, PyAny>, problem: &PendingException) -> Result<Sink> {
+        let object = |method| Sink::FileObject(BufWriter::with_capacity(1 << 16, FileObject::new(method, problem)));
         if let Ok(buffer) = target.cast::<Buffer>() {
             return Ok(Sink::Buffer(BufferSink { buffer: buffer.clone().unbind(), problem: problem.clone() }));
         }
@@ -119,9 +119,9 @@ impl Sink {
         if let Some(send) = target.getattr_opt("sendall")? {
             return Ok(object(send));
         }
-        match path_of(target)? {
+        match extract_path(target)? {
             Some(path) => {
-                check_is_no_url("this", &path)?;
+                check_not_url("this", &path)?;
                 if let Some(pipe) = open_pipe(target.py(), &path, "O_WRONLY")? {
                     return Ok(Sink::File(pipe, problem.clone()));
                 }
@@ -135,7 +135,7 @@ impl Sink {
                 let failed = |e: io::Error| Error::io("creating the file", &e).at(&path);
                 Ok(Sink::File(file.map_err(failed)?, problem.clone()))
             }
-            None => Ok(Sink::Room(Room::of(target)?)),
+            None => Ok(Sink::MemoryWriter(MemoryWriter::for_type(target)?)),
         }
     }
 }
@@ -143,25 +143,25 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Sink::File(file, problem) => problem.unless_interrupted(file.write(bytes)),
-            Sink::Object(object) => object.write(bytes),
+            Sink::File(file, problem) => problem.check_interrupt(file.write(bytes)),
+            Sink::FileObject(object) => object.write(bytes),
             Sink::Buffer(buffer) => buffer.write(bytes),
-            Sink::Room(room) => room.write(bytes),
+            Sink::MemoryWriter(room) => room.write(bytes),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Sink::File(file, problem) => problem.unless_interrupted(file.write_vectored(slices)),
-            Sink::Object(object) => object.write_vectored(slices),
+            Sink::File(file, problem) => problem.check_interrupt(file.write_vectored(slices)),
+            Sink::FileObject(object) => object.write_vectored(slices),
             Sink::Buffer(buffer) => buffer.write_vectored(slices),
-            Sink::Room(room) => room.write_vectored(slices),
+            Sink::MemoryWriter(room) => room.write_vectored(slices),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::Object(object) => object.flush(),
+            Sink::FileObject(object) => object.flush(),
             _ => Ok(()),
         }
     }
@@ -169,39 +169,39 @@ impl Write for Sink {
 
 /// A source of a stream that is not in memory.
 pub enum Source {
-    File(File, Problem),
-    Object(Object),
+    File(File, PendingException),
+    FileObject(FileObject),
 }
 
 impl Source {
     /// A file descriptor, a socket, or an object with ``read(size)``; `None` for anything else.
-    pub fn of(source: &Bound<'_, PyAny>, problem: &Problem) -> Result<Option<Source>> {
+    pub fn open(source: &Bound<'_, PyAny>, problem: &PendingException) -> Result<Option<Source>> {
         // Data that has arrived is returned without waiting for more.
         for name in ["read1", "read"] {
             if let Some(read) = source.getattr_opt(name)? {
-                return Ok(Some(Source::Object(Object::new(read, problem))));
+                return Ok(Some(Source::FileObject(FileObject::new(read, problem))));
             }
         }
         if let Some(descriptor) = descriptor(source)? {
             return Ok(Some(Source::File(descriptor.into(), problem.clone())));
         }
         let receive = source.getattr_opt("recv")?;
-        Ok(receive.map(|receive| Source::Object(Object::new(receive, problem))))
+        Ok(receive.map(|receive| Source::FileObject(FileObject::new(receive, problem))))
     }
 }
 
 impl Read for Source {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Source::File(file, problem) => problem.unless_interrupted(file.read(into)),
-            Source::Object(object) => object.read(into),
+            Source::File(file, problem) => problem.check_interrupt(file.read(into)),
+            Source::FileObject(object) => object.read(into),
         }
     }
 
     fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
-            Source::File(file, problem) => problem.unless_interrupted(file.read_vectored(slices)),
-            Source::Object(object) => object.read_vectored(slices),
+            Source::File(file, problem) => problem.check_interrupt(file.read_vectored(slices)),
+            Source::FileObject(object) => object.read_vectored(slices),
         }
     }
 }
@@ -211,15 +211,15 @@ impl Read for Source {
 fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {
-        Some(fileno) if object.getattr_opt("gettimeout")?.is_none_or(|get| get.ask(()).is_ok_and(|t| t.is_none())) => {
-            fileno.ask(())?
+        Some(fileno) if object.getattr_opt("gettimeout")?.is_none_or(|get| get.call_py(()).is_ok_and(|t| t.is_none())) => {
+            fileno.call_py(())?
         }
         None if object.is_instance_of::<PyInt>() => object.clone(),
         _ => return Ok(None),
     };
     let os = py.import("os")?;
-    if !os.ask_method("get_blocking", (&number,))?.extract::<bool>()? {
-        return Err(wrong_type("the file descriptor does not wait; give one that does (os.set_blocking)"));
+    if !os.call_py_method("get_blocking", (&number,))?.extract::<bool>()? {
+        return Err(type_error("the file descriptor does not wait; give one that does (os.set_blocking)"));
     }
-    Ok(Some(owned(&os.ask_method("dup", (number,))?)?))
+    Ok(Some(owned_fd(&os.call_py_method("dup", (number,))?)?))
 }

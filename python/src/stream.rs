@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Compression, Error, ErrorKind, Open};
+use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
 use pyo3::prelude::*;
 
 use crate::calling::guard;
 use crate::dataset::Dataset;
-use crate::errors::{Failure, Problem, Result};
-use crate::exchange::schema_of;
-use crate::incoming::dataset_from;
-use crate::memory::bytes_of;
-use crate::open::path_of;
+use crate::errors::{PyArrowwoodError, PendingException, Result};
+use crate::exchange::extract_schema;
+use crate::incoming::convert_to_dataset;
+use crate::memory::buffer_bytes;
+use crate::open::extract_path;
 use crate::schema::Schema;
 use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
 /// The state of a stream, which a call takes out while it works: a file object's methods may use the stream too.
-struct Exclusive<T>(Mutex<Slot<T>>);
+struct ExclusiveState<T>(Mutex<Slot<T>>);
 
 enum Slot<T> {
     Free(T),
@@ -31,25 +31,25 @@ enum Slot<T> {
 }
 
 /// The state while a call has it, `None` of a closed stream. What is left in here is put back.
-struct InUse<'a, T> {
+struct StateGuard<'a, T> {
     state: Option<T>,
-    place: &'a Exclusive<T>,
+    place: &'a ExclusiveState<T>,
 }
 
-impl<T> Exclusive<T> {
-    fn new(state: T) -> Exclusive<T> {
-        Exclusive(Mutex::new(Slot::Free(state)))
+impl<T> ExclusiveState<T> {
+    fn new(state: T) -> ExclusiveState<T> {
+        ExclusiveState(Mutex::new(Slot::Free(state)))
     }
 
     /// # Errors
     /// `Busy` while another call has the state.
-    fn take(&self, doing: &str) -> Result<InUse<'_, T>> {
+    fn take(&self, doing: &str) -> Result<StateGuard<'_, T>> {
         let mut slot = lock(&self.0);
         match std::mem::replace(&mut *slot, Slot::Taken) {
-            Slot::Free(state) => Ok(InUse { state: Some(state), place: self }),
+            Slot::Free(state) => Ok(StateGuard { state: Some(state), place: self }),
             Slot::Closed => {
                 *slot = Slot::Closed;
-                Ok(InUse { state: None, place: self })
+                Ok(StateGuard { state: None, place: self })
             }
             taken => {
                 *slot = taken;
@@ -73,7 +73,7 @@ impl<T> Exclusive<T> {
     }
 }
 
-impl<T> Drop for InUse<'_, T> {
+impl<T> Drop for StateGuard<'_, T> {
     fn drop(&mut self) {
         let mut slot = lock(&self.place.0);
         *slot = match *slot {
@@ -91,18 +91,18 @@ fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 /// exception, so that the reader sees that it is incomplete. Calls during a call in another thread raise :class:`Busy`.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamWriter {
-    state: Exclusive<State>,
+    state: ExclusiveState<StreamState>,
     /// The bytes sent by finished calls.
     sent: AtomicUsize,
     schema: Mutex<Option<SchemaRef>>,
     compression: Option<Compression>,
-    problem: Problem,
+    problem: PendingException,
 }
 
-enum State {
+enum StreamState {
     /// Nothing was sent: the schema is that of the first rows.
     New(Sink),
-    Begun(Box<arrowwood::StreamWriter<Sink>>),
+    Started(Box<arrowwood::StreamWriter<Sink>>),
 }
 
 /// Write record batches to a file, a pipe, a socket or memory, one by one.
@@ -125,19 +125,19 @@ pub fn stream_writer(
     compression: Option<&str>,
 ) -> Result<StreamWriter> {
     let compression = compression.map(codec).transpose()?;
-    let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    let problem = Problem::default();
-    let sink = Sink::of(sink, &problem)?;
+    let schema = schema.map(extract_schema).transpose()?.map(Arc::new);
+    let problem = PendingException::default();
+    let sink = Sink::open(sink, &problem)?;
     let mut sent = AtomicUsize::new(0);
     let state = match &schema {
         Some(schema) => {
             let writer = begin(py, sink, schema, compression, &problem)?;
             *sent.get_mut() = writer.nbytes();
-            State::Begun(writer)
+            StreamState::Started(writer)
         }
-        None => State::New(sink),
+        None => StreamState::New(sink),
     };
-    Ok(StreamWriter { state: Exclusive::new(state), sent, schema: Mutex::new(schema), compression, problem })
+    Ok(StreamWriter { state: ExclusiveState::new(state), sent, schema: Mutex::new(schema), compression, problem })
 }
 
 fn begin(
@@ -145,12 +145,12 @@ fn begin(
     sink: Sink,
     schema: &SchemaRef,
     compression: Option<Compression>,
-    problem: &Problem,
+    problem: &PendingException,
 ) -> Result<Box<arrowwood::StreamWriter<Sink>>> {
-    problem.or(py.detach(|| arrowwood::StreamWriter::new(sink, schema.clone(), compression).map(Box::new)))
+    problem.take_or(py.detach(|| arrowwood::StreamWriter::new(sink, schema.clone(), compression).map(Box::new)))
 }
 
-fn closed() -> Failure {
+fn closed() -> PyArrowwoodError {
     Error::new(ErrorKind::Closed, "the stream was closed").into()
 }
 
@@ -168,20 +168,20 @@ impl StreamWriter {
         let as_it_is = data.cast::<Dataset>().ok().map(|data| data.get().inner().clone());
         let dataset = match as_it_is.filter(|data| schema.as_ref().is_none_or(|schema| data.schema() == schema)) {
             Some(dataset) => dataset,
-            None => guard(|| dataset_from(data, schema.as_ref()))?,
+            None => guard(|| convert_to_dataset(data, schema.as_ref()))?,
         };
         let mut stream = self.state.take("writing to the stream")?;
         let mut writer = match stream.state.take().ok_or_else(closed)? {
-            State::Begun(writer) => writer,
-            State::New(sink) => {
+            StreamState::Started(writer) => writer,
+            StreamState::New(sink) => {
                 let writer = begin(py, sink, dataset.schema(), self.compression, &self.problem)?;
                 *lock(&self.schema) = Some(dataset.schema().clone());
                 writer
             }
         };
-        let done = self.problem.or(py.detach(|| writer.write(&dataset)));
+        let done = self.problem.take_or(py.detach(|| writer.write(&dataset)));
         self.sent.store(writer.nbytes(), Ordering::Relaxed);
-        stream.state = Some(State::Begun(writer));
+        stream.state = Some(StreamState::Started(writer));
         done
     }
 
@@ -191,7 +191,7 @@ impl StreamWriter {
     ///     IoError: the sink failed.
     fn close(&self, py: Python<'_>) -> Result<()> {
         match self.state.take("ending the stream")?.state.take() {
-            Some(State::Begun(writer)) => self.problem.or(py.detach(|| writer.finish().map(drop))),
+            Some(StreamState::Started(writer)) => self.problem.take_or(py.detach(|| writer.finish().map(drop))),
             _ => Ok(()),
         }
     }
@@ -236,14 +236,14 @@ impl StreamWriter {
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamReader {
     schema: SchemaRef,
-    batches: Exclusive<Batches>,
-    problem: Problem,
+    batches: ExclusiveState<BatchSource>,
+    problem: PendingException,
 }
 
-enum Batches {
+enum BatchSource {
     /// Those of a stream in memory or of a mapped file.
     InPlace(std::vec::IntoIter<arrowwood::Dataset>),
-    Coming(Box<arrowwood::StreamReader<Source>>),
+    Streamed(Box<arrowwood::StreamReader<Source>>),
 }
 
 /// Read an Arrow stream, batch by batch as it arrives.
@@ -257,32 +257,32 @@ enum Batches {
 ///     InvalidData: it is not an Arrow stream; the message says what it looks like instead.
 #[pyfunction]
 pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamReader> {
-    let problem = Problem::default();
-    if let Some(coming) = Source::of(source, &problem)? {
+    let problem = PendingException::default();
+    if let Some(coming) = Source::open(source, &problem)? {
         return coming_from(py, coming, problem);
     }
-    let dataset = match path_of(source)? {
+    let dataset = match extract_path(source)? {
         Some(path) => {
             if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
                 return coming_from(py, Source::File(pipe, problem.clone()), problem);
             }
-            py.detach(|| Open::new().path(path))?
+            py.detach(|| OpenOptions::new().path(path))?
         }
         None => {
-            let bytes = bytes_of(source)?;
-            py.detach(|| guard(|| Open::new().bytes(bytes)))?
+            let bytes = buffer_bytes(source)?;
+            py.detach(|| guard(|| OpenOptions::new().bytes(bytes)))?
         }
     };
     let batches = py.detach(|| dataset.batches().collect::<Result<Vec<_>, _>>())?;
-    let batches = Exclusive::new(Batches::InPlace(batches.into_iter()));
+    let batches = ExclusiveState::new(BatchSource::InPlace(batches.into_iter()));
     Ok(StreamReader { schema: dataset.schema().clone(), batches, problem })
 }
 
-fn coming_from(py: Python<'_>, source: Source, problem: Problem) -> Result<StreamReader> {
-    let stream = problem.or(py.detach(|| arrowwood::read_stream(source)))?;
+fn coming_from(py: Python<'_>, source: Source, problem: PendingException) -> Result<StreamReader> {
+    let stream = problem.take_or(py.detach(|| arrowwood::read_stream(source)))?;
     Ok(StreamReader {
         schema: stream.schema().clone(),
-        batches: Exclusive::new(Batches::Coming(Box::new(stream))),
+        batches: ExclusiveState::new(BatchSource::Streamed(Box::new(stream))),
         problem,
     })
 }
@@ -297,8 +297,8 @@ impl StreamReader {
         let mut stream = self.batches.take("reading the next batch of the stream")?;
         let Some(mut batches) = stream.state.take() else { return Ok(None) };
         let next = match &mut batches {
-            Batches::InPlace(left) => left.next(),
-            Batches::Coming(coming) => match self.problem.or(py.detach(|| coming.next().transpose()))? {
+            BatchSource::InPlace(left) => left.next(),
+            BatchSource::Streamed(coming) => match self.problem.take_or(py.detach(|| coming.next().transpose()))? {
                 Some(batch) => Some(arrowwood::Dataset::from_batches(self.schema.clone(), vec![batch])?),
                 None => None,
             },
@@ -316,11 +316,11 @@ impl StreamReader {
         let mut stream = self.batches.take("reading all of the stream")?;
         let none = || arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new());
         let dataset = match stream.state.take() {
-            Some(Batches::InPlace(left)) if left.len() > 0 => {
-                py.detach(|| arrowwood::Dataset::concat(left.as_slice())?.collect()).map_err(Failure::from)
+            Some(BatchSource::InPlace(left)) if left.len() > 0 => {
+                py.detach(|| arrowwood::Dataset::concat(left.as_slice())?.collect()).map_err(PyArrowwoodError::from)
             }
-            Some(Batches::Coming(coming)) => self.problem.or(py.detach(|| coming.read_all())),
-            _ => none().map_err(Failure::from),
+            Some(BatchSource::Streamed(coming)) => self.problem.take_or(py.detach(|| coming.read_all())),
+            _ => none().map_err(PyArrowwoodError::from),
         };
         dataset.map(Dataset::new)
     }

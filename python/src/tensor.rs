@@ -8,12 +8,12 @@ const NAME: &str = "arrow.fixed_shape_tensor";
 
 /// The shape of a row in memory, and the order in which its dimensions are shown, if it is another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct TensorShape {
     pub sizes: Vec<usize>,
     pub order: Option<Vec<usize>>,
 }
 
-impl Shape {
+impl TensorShape {
     /// The number of items of a row.
     pub fn items(&self) -> usize {
         // At most those of a list, or it would be no shape.
@@ -22,7 +22,7 @@ impl Shape {
 }
 
 /// The shape that a field of lists of one length declares; `None` if it is no tensor, or no valid one.
-pub fn shape_of(field: &Field) -> Option<Shape> {
+pub fn tensor_shape(field: &Field) -> Option<TensorShape> {
     let DataType::FixedSizeList(_, len) = field.data_type() else { return None };
     if field.extension_type_name() != Some(NAME) {
         return None;
@@ -45,7 +45,7 @@ pub fn shape_of(field: &Field) -> Option<Shape> {
             Some(order)
         }
     };
-    Some(Shape { sizes, order })
+    Some(TensorShape { sizes, order })
 }
 
 fn numbers(given: &Value) -> Option<Vec<usize>> {
@@ -61,8 +61,8 @@ pub fn tensor_field(field: Field, sizes: &[usize]) -> Field {
 }
 
 /// The type of a field in words: that of tensors with their items and shape.
-pub fn described(field: &Field) -> String {
-    match (field.data_type(), shape_of(field)) {
+pub fn dtype_name(field: &Field) -> String {
+    match (field.data_type(), tensor_shape(field)) {
         (DataType::FixedSizeList(item, _), Some(shape)) => {
             format!("fixed_shape_tensor<{}>{:?}", type_name(item.data_type()), shape.sizes)
         }

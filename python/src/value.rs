@@ -15,11 +15,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
-use crate::calling::{Ask, guard};
-use crate::errors::{Result, argument, no_memory};
+use crate::calling::{CallPy, guard};
+use crate::errors::{Result, invalid_argument, memory_error};
 
 /// The Python object of `value`, which may be in a file that is truncated.
-pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
+pub fn to_object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
     guard(|| made_of(py, value))
 }
 
@@ -39,8 +39,8 @@ fn ask_for(bytes: usize) -> Result<()> {
         return Ok(());
     }
     // Twice as many: they are taken in larger parts, and by other threads, too.
-    if !arrowwood::has_memory(wanted.saturating_add(STEP).saturating_mul(2)) {
-        return Err(no_memory());
+    if !arrowwood::can_allocate(wanted.saturating_add(STEP).saturating_mul(2)) {
+        return Err(memory_error());
     }
     LEFT.set(STEP);
     Ok(())
@@ -70,12 +70,12 @@ fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> 
         Value::Timestamp(since, unit, Some(zone)) => aware(py, since, unit, zone)?,
         Value::Duration(length, unit) => duration(py, length, unit)?,
         Value::Interval { months, days, nanoseconds, .. } => {
-            class(py, &INTERVAL, "arrowwood._types", "MonthDayNano")?.ask((months, days, nanoseconds))?
+            cached_class(py, &INTERVAL, "arrowwood._types", "MonthDayNano")?.call_py((months, days, nanoseconds))?
         }
         Value::List(items) => list(py, items)?,
         Value::Map(items) => pairs(py, items)?,
         Value::Struct(members) => structure(py, members)?,
-        Value::Union(_, value) => object(py, *value)?,
+        Value::Union(_, value) => to_object(py, *value)?,
         other => {
             let message = format!("no Python object stands for {other:?}");
             return Err(Error::new(ErrorKind::Unsupported, message).into());
@@ -86,7 +86,7 @@ fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> 
 fn uuid<'py>(py: Python<'py>, bytes: &[u8; 16]) -> Result<Bound<'py, PyAny>> {
     let named = PyDict::new(py);
     named.set_item("bytes", PyBytes::new(py, bytes))?;
-    Ok(class(py, &UUID, "uuid", "UUID")?.call((), Some(&named))?)
+    Ok(cached_class(py, &UUID, "uuid", "UUID")?.call((), Some(&named))?)
 }
 
 // ---- nested ----
@@ -94,7 +94,7 @@ fn uuid<'py>(py: Python<'py>, bytes: &[u8; 16]) -> Result<Bound<'py, PyAny>> {
 fn list<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
     let list = PyList::empty(py);
     for item in items.iter() {
-        list.append(object(py, item?)?)?;
+        list.append(to_object(py, item?)?)?;
     }
     Ok(list.into_any())
 }
@@ -102,9 +102,9 @@ fn list<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
 fn structure<'py>(py: Python<'py>, members: Members<'_>) -> Result<Bound<'py, PyAny>> {
     let dict = PyDict::new(py);
     for (number, (field, value)) in members.iter().enumerate() {
-        dict.set_item(field.name(), object(py, value?)?)?;
+        dict.set_item(field.name(), to_object(py, value?)?)?;
         if dict.len() <= number {
-            return Err(argument(format!("a dict cannot hold a struct with two members called '{}'", field.name())));
+            return Err(invalid_argument(format!("a dict cannot hold a struct with two members called '{}'", field.name())));
         }
     }
     Ok(dict.into_any())
@@ -114,7 +114,7 @@ fn pairs<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
     let list = PyList::empty(py);
     for item in items.iter() {
         if let Value::Struct(members) = item? {
-            let pair = members.iter().map(|(_, value)| object(py, value?)).collect::<Result<Vec<_>>>()?;
+            let pair = members.iter().map(|(_, value)| to_object(py, value?)).collect::<Result<Vec<_>>>()?;
             list.append(pyo3::types::PyTuple::new(py, pair)?)?;
         }
     }
@@ -163,7 +163,7 @@ fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
 
 fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
     match civil(days) {
-        Some(date) => Ok(class(py, &DATE, "datetime", "date")?.ask(date)?),
+        Some(date) => Ok(cached_class(py, &DATE, "datetime", "date")?.call_py(date)?),
         None => numpy(py, "datetime64", days, "D"),
     }
 }
@@ -174,9 +174,9 @@ fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> 
             let hour = seconds / 3_600;
             let minute = seconds / 60 % 60;
             let second = seconds % 60;
-            Ok(class(py, &TIME, "datetime", "time")?.ask((hour, minute, second, micros))?)
+            Ok(cached_class(py, &TIME, "datetime", "time")?.call_py((hour, minute, second, micros))?)
         }
-        _ => numpy(py, "timedelta64", since, letters(unit)),
+        _ => numpy(py, "timedelta64", since, unit_abbreviation(unit)),
     }
 }
 
@@ -184,16 +184,16 @@ fn duration(py: Python<'_>, length: i64, unit: TimeUnit) -> Result<Bound<'_, PyA
     match split(length, unit) {
         Some((seconds, micros)) if seconds.div_euclid(DAY).abs() < 1_000_000_000 => {
             let arguments = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY), micros);
-            Ok(class(py, &TIMEDELTA, "datetime", "timedelta")?.ask(arguments)?)
+            Ok(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?.call_py(arguments)?)
         }
-        _ => numpy(py, "timedelta64", length, letters(unit)),
+        _ => numpy(py, "timedelta64", length, unit_abbreviation(unit)),
     }
 }
 
 fn naive(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
     match datetime(py, since, unit, None)? {
         Some(datetime) => Ok(datetime),
-        None => numpy(py, "datetime64", since, letters(unit)),
+        None => numpy(py, "datetime64", since, unit_abbreviation(unit)),
     }
 }
 
@@ -201,18 +201,18 @@ fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result
     let (zone, is_utc) = zone(py, name)?;
     let local = match datetime(py, since, unit, Some(&zone))? {
         Some(utc) if is_utc => return Ok(utc),
-        Some(utc) => zone.ask_method(intern!(py, "fromutc"), (utc,)).ok(),
+        Some(utc) => zone.call_py_method(intern!(py, "fromutc"), (utc,)).ok(),
         None => None,
     };
     // Also where the zone's offset leads out of the years that Python has.
-    local.map_or_else(|| numpy(py, "datetime64", since, letters(unit)), Ok)
+    local.map_or_else(|| numpy(py, "datetime64", since, unit_abbreviation(unit)), Ok)
 }
 
 /// Whether an instant is outside of the years that Python has in a zone, so that columns give it as NumPy's, in UTC.
 pub fn is_beyond_years(py: Python<'_>, since: i64, unit: TimeUnit, zone: &str) -> bool {
     let is_datetime = || {
         let shown = aware(py, since, unit, zone)?;
-        Ok::<_, crate::errors::Failure>(shown.is_instance(class(py, &DATETIME, "datetime", "datetime")?)?)
+        Ok::<_, crate::errors::PyArrowwoodError>(shown.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)?)
     };
     split(since, unit).is_some() && is_datetime().is_ok_and(|is_datetime| !is_datetime)
 }
@@ -227,11 +227,11 @@ fn datetime<'py>(
     let Some((year, month, day)) = civil(seconds.div_euclid(DAY)) else { return Ok(None) };
     let second = seconds.rem_euclid(DAY);
     let arguments = (year, month, day, second / 3_600, second / 60 % 60, second % 60, micros, zone);
-    Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.ask(arguments)?))
+    Ok(Some(cached_class(py, &DATETIME, "datetime", "datetime")?.call_py(arguments)?))
 }
 
 /// The unit as NumPy and Arrow abbreviate it.
-pub fn letters(unit: TimeUnit) -> &'static str {
+pub fn unit_abbreviation(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",
@@ -264,10 +264,10 @@ fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 fn find_zone<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>> {
     if let Some(minutes) = offset_minutes(name) {
-        let offset = py.import("datetime")?.getattr("timedelta")?.ask((0, 60 * minutes))?;
-        return Ok(py.import("datetime")?.getattr("timezone")?.ask((offset,))?);
+        let offset = py.import("datetime")?.getattr("timedelta")?.call_py((0, 60 * minutes))?;
+        return Ok(py.import("datetime")?.getattr("timezone")?.call_py((offset,))?);
     }
-    py.import("zoneinfo")?.getattr("ZoneInfo")?.ask((name,)).map_err(|problem| {
+    py.import("zoneinfo")?.getattr("ZoneInfo")?.call_py((name,)).map_err(|problem| {
         let message =
             format!("the time zone '{name}' is not known here ({problem}); to_numpy() gives the times in UTC");
         Error::new(ErrorKind::Unsupported, message).into()
@@ -290,25 +290,25 @@ fn offset_minutes(name: &str) -> Option<i32> {
 // ---- classes ----
 
 /// A class that is looked up once.
-pub type Class = PyOnceLock<Py<PyType>>;
+pub type CachedClass = PyOnceLock<Py<PyType>>;
 
-pub static DATE: Class = Class::new();
-pub static TIME: Class = Class::new();
-pub static DATETIME: Class = Class::new();
-pub static TIMEDELTA: Class = Class::new();
-pub static DECIMAL: Class = Class::new();
-pub static UUID: Class = Class::new();
-static INTERVAL: Class = Class::new();
+pub static DATE: CachedClass = CachedClass::new();
+pub static TIME: CachedClass = CachedClass::new();
+pub static DATETIME: CachedClass = CachedClass::new();
+pub static TIMEDELTA: CachedClass = CachedClass::new();
+pub static DECIMAL: CachedClass = CachedClass::new();
+pub static UUID: CachedClass = CachedClass::new();
+static INTERVAL: CachedClass = CachedClass::new();
 
 /// The class named `name` of `module`.
-pub fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
+pub fn cached_class<'py>(py: Python<'py>, kept: &'static CachedClass, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
     Ok(kept.import(py, module, name)?)
 }
 
 fn decimal<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyAny>> {
-    Ok(class(py, &DECIMAL, "decimal", "Decimal")?.ask((text,))?)
+    Ok(cached_class(py, &DECIMAL, "decimal", "Decimal")?.call_py((text,))?)
 }
 
 fn numpy<'py>(py: Python<'py>, class: &str, value: i64, unit: &str) -> Result<Bound<'py, PyAny>> {
-    Ok(py.import("numpy")?.getattr(class)?.ask((value.into_bound_py_any(py)?, unit))?)
+    Ok(py.import("numpy")?.getattr(class)?.call_py((value.into_bound_py_any(py)?, unit))?)
 }

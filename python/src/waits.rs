@@ -7,12 +7,12 @@ use crate::errors::Result;
 
 /// Does `work` with what is here, without letting other threads run, which would take longer than a value. If bytes are missing,
 /// waits for them while other threads run, and does `work` again from its beginning.
-pub fn present<T>(py: Python<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-    if !waits::may_wait() {
+pub fn retry_until_fetched<T>(py: Python<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    if !waits::may_block() {
         return work();
     }
     loop {
-        let (done, missed) = waits::without_waiting(&mut work);
+        let (done, missed) = waits::try_without_blocking(&mut work);
         match missed {
             Some(missed) => py.detach(|| missed.wait())?,
             None => return done,

@@ -7,13 +7,13 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
-use crate::calling::{Ask, calling, guard};
+use crate::calling::{CallPy, with_unwind_barrier, guard};
 use crate::dataset::Dataset;
-use crate::errors::{Failure, Problem, Result, argument};
-use crate::exchange::schema_of;
-use crate::incoming::dataset_from;
+use crate::errors::{PyArrowwoodError, PendingException, Result, invalid_argument};
+use crate::exchange::extract_schema;
+use crate::incoming::convert_to_dataset;
 use crate::index::positive;
-use crate::open::{check_is_no_url, path_of};
+use crate::open::{check_not_url, extract_path};
 use crate::sink::{Sink, is_pipe};
 
 /// Write a table as an Arrow IPC file or stream.
@@ -49,25 +49,25 @@ pub fn write(
     compression: Option<&str>,
     max_rows: Option<i64>,
 ) -> Result<()> {
-    let path = if target.hasattr("write")? { None } else { path_of(target)?.filter(|path| !is_pipe(path)) };
-    path.iter().try_for_each(|path| check_is_no_url("write", path))?;
+    let path = if target.hasattr("write")? { None } else { extract_path(target)?.filter(|path| !is_pipe(path)) };
+    path.iter().try_for_each(|path| check_not_url("write", path))?;
     let by_name = if path.as_deref().is_some_and(is_stream) { Format::Stream } else { Format::File };
     let options = WriteOptions {
         format: format.map_or(Ok(by_name), framing)?,
         compression: compression.map(codec).transpose()?,
         max_rows: max_rows.map(|rows| positive("max_rows", rows)).transpose()?,
     };
-    let schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    let schema = schema.map(extract_schema).transpose()?.map(Arc::new);
     if let Some(path) = &path
         && is_parquet(path)
     {
         let dataset = Dataset::new(whole(data, schema.as_ref())?);
         let writer = py.import("arrowwood._parquet")?.getattr("write")?;
-        return guard(|| Ok(writer.ask((dataset, path, compression, max_rows)).map(drop)?));
+        return guard(|| Ok(writer.call_py((dataset, path, compression, max_rows)).map(drop)?));
     }
     let helper = py.import("arrowwood._incoming")?;
     let (batches, data) = guard(|| {
-        helper.getattr("batches")?.ask((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
+        helper.getattr("batches")?.call_py((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(PyArrowwoodError::from)
     })?;
     if let Some(path) = &path
         && batches
@@ -80,9 +80,9 @@ pub fn write(
     if let Some(path) = path {
         return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
     }
-    let problem = Problem::default();
-    let mut sink = Sink::of(target, &problem)?;
-    problem.or(py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options)))
+    let problem = PendingException::default();
+    let mut sink = Sink::open(target, &problem)?;
+    problem.take_or(py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options)))
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -99,13 +99,13 @@ fn extension(path: &Path) -> String {
 }
 
 fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
-    guard(|| dataset_from(data, schema))
+    guard(|| convert_to_dataset(data, schema))
 }
 
 /// The rows of several tables.
 fn joined(tables: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
     let mut tables = tables.try_iter()?;
-    let next = || calling(|| tables.next());
+    let next = || with_unwind_barrier(|| tables.next());
     let parts = std::iter::from_fn(next).map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
     Ok(arrowwood::Dataset::concat(&parts)?)
 }
@@ -122,7 +122,7 @@ fn write_batches(
     let mut writer: Option<FileWriter> = None;
     let mut kept: Vec<arrowwood::Dataset> = Vec::new();
     let mut tables = tables.try_iter()?;
-    while let Some(table) = calling(|| tables.next()) {
+    while let Some(table) = with_unwind_barrier(|| tables.next()) {
         let part = whole(&table?, schema)?;
         if writer.is_none() && kept.is_empty() {
             match FileWriter::create(path, part.schema().clone(), options.compression) {
@@ -146,7 +146,7 @@ fn framing(name: &str) -> Result<Format> {
     match name {
         "file" => Ok(Format::File),
         "stream" => Ok(Format::Stream),
-        other => Err(argument(format!("format must be 'file' or 'stream', got '{other}'"))),
+        other => Err(invalid_argument(format!("format must be 'file' or 'stream', got '{other}'"))),
     }
 }
 
@@ -154,6 +154,6 @@ pub fn codec(name: &str) -> Result<Compression> {
     match name {
         "lz4" => Ok(Compression::Lz4),
         "zstd" => Ok(Compression::Zstd),
-        other => Err(argument(format!("compression must be None, 'lz4' or 'zstd', got '{other}'"))),
+        other => Err(invalid_argument(format!("compression must be None, 'lz4' or 'zstd', got '{other}'"))),
     }
 }

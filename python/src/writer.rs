@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use arrowwood::{Compaction, Error, ErrorKind, Late, Sync, Value, WriterOptions, visible};
+use arrowwood::{CompactOptions, Error, ErrorKind, LatePolicy, SyncPolicy, Value, WriterOptions, escape_hidden};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use crate::calling::guard;
-use crate::dataset::bound;
-use crate::errors::{Result, argument, wrong_type};
-use crate::exchange::schema_of;
-use crate::index::{count, name_list, numbered, positive, seconds, shown};
-use crate::open::check_is_no_url;
-use crate::open_writer::OpenWriter;
-use crate::partitions::{Partition, PartitionedWriter};
-use crate::progress::watched;
-use crate::retention::{Keep, Retention, first_row};
-use crate::rows::Columns;
+use crate::dataset::bound_value;
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::exchange::extract_schema;
+use crate::index::{count, name_list, extract_u64, positive, seconds, describe_object};
+use crate::open::check_not_url;
+use crate::open_writer::SharedWriter;
+use crate::partitions::{PartitionArg, PartitionedWriter};
+use crate::progress::with_progress;
+use crate::retention::{RetentionPolicy, Retention, first_row_at_least};
+use crate::rows::AppendConverter;
 use crate::schema::Schema;
 
 /// The single writer of a growing table; made by :func:`writer`.
@@ -31,8 +31,8 @@ use crate::schema::Schema;
 /// ``ResourceWarning`` when the writer is gone.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Writer {
-    inner: OpenWriter<arrowwood::Writer>,
-    columns: Columns,
+    inner: SharedWriter<arrowwood::Writer>,
+    columns: AppendConverter,
     retention: Option<Retention>,
 }
 
@@ -89,7 +89,7 @@ pub fn writer<'py>(
     partition: Option<&Bound<'_, PyDict>>,
     partition_by: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    check_is_no_url("writer", &path)?;
+    check_not_url("writer", &path)?;
     let mut options = WriterOptions::default();
     if let Some(sync) = sync {
         options.sync = policy(sync)?;
@@ -100,39 +100,39 @@ pub fn writer<'py>(
     options.late = late.map(late_rows).transpose()?;
     options.index = index.map(|names| name_list("writer: index", Some(names))).transpose()?;
     options.force = force;
-    let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    let keep = keep.map(|keep| Keep::of(py, keep)).transpose()?;
+    let schema = schema.map(extract_schema).transpose()?.map(Arc::new);
+    let keep = keep.map(|keep| RetentionPolicy::parse(py, keep)).transpose()?;
     if let Some(by) = partition_by {
         if partition.is_some() || keep.is_some() || wait.is_some() {
-            return Err(argument("writer: partition_by goes with neither partition, nor keep, nor wait"));
+            return Err(invalid_argument("writer: partition_by goes with neither partition, nor keep, nor wait"));
         }
         return Ok(Bound::new(py, PartitionedWriter::open(py, path, schema, by, &options)?)?.into_any());
     }
     let wait = seconds("writer: wait", wait)?.unwrap_or_default();
-    let table = Target { path: &path, partition: partition.map(Partition::of).transpose()? };
+    let table = TableTarget { path: &path, partition: partition.map(PartitionArg::from_dict).transpose()? };
     let inner = opened(py, &table, schema, &options, wait)?;
     let path = inner.path().to_path_buf();
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
-    let columns = Columns::new(py, inner.schema().clone());
-    Ok(Bound::new(py, Writer { inner: OpenWriter::new(inner, path), columns, retention })?.into_any())
+    let columns = AppendConverter::new(py, inner.schema().clone());
+    Ok(Bound::new(py, Writer { inner: SharedWriter::new(inner, path), columns, retention })?.into_any())
 }
 
 /// The treatment of late rows.
-fn late_rows(given: &str) -> Result<Late> {
+fn late_rows(given: &str) -> Result<LatePolicy> {
     match given {
-        "refuse" => Ok(Late::Refuse),
-        "accept" => Ok(Late::Accept),
-        other => Err(argument(format!("writer: late: expected 'refuse' or 'accept', got {other:?}"))),
+        "refuse" => Ok(LatePolicy::Refuse),
+        "accept" => Ok(LatePolicy::Accept),
+        other => Err(invalid_argument(format!("writer: late: expected 'refuse' or 'accept', got {other:?}"))),
     }
 }
 
 /// The target of a writer: a table, or a partition of one.
-struct Target<'a> {
+struct TableTarget<'a> {
     path: &'a Path,
-    partition: Option<Partition>,
+    partition: Option<PartitionArg>,
 }
 
-impl Target<'_> {
+impl TableTarget<'_> {
     fn open(&self, schema: Option<SchemaRef>, options: &WriterOptions) -> arrowwood::Result<arrowwood::Writer> {
         match &self.partition {
             Some(partition) => arrowwood::partition_writer(self.path, &partition.values(), schema, options),
@@ -144,7 +144,7 @@ impl Target<'_> {
 /// The writer, as soon as no other one has the table.
 fn opened(
     py: Python<'_>,
-    table: &Target<'_>,
+    table: &TableTarget<'_>,
     schema: Option<SchemaRef>,
     options: &WriterOptions,
     wait: Duration,
@@ -177,12 +177,12 @@ fn still_busy(error: &Error, wait: Duration) -> Error {
     }
 }
 
-fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
-    let wrong = || argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
+fn policy(sync: &Bound<'_, PyAny>) -> Result<SyncPolicy> {
+    let wrong = || invalid_argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
     if let Ok(name) = sync.cast::<PyString>() {
         return match name.to_str()? {
-            "never" => Ok(Sync::Never),
-            "commit" => Ok(Sync::Commit),
+            "never" => Ok(SyncPolicy::Never),
+            "commit" => Ok(SyncPolicy::Commit),
             _ => Err(wrong()),
         };
     }
@@ -190,7 +190,7 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
     if seconds == 0.0 || sync.is_instance_of::<PyBool>() {
         return Err(wrong());
     }
-    Ok(Sync::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
+    Ok(SyncPolicy::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
 }
 
 /// Change the schema of a table without a writer; return whether anything was changed.
@@ -221,7 +221,7 @@ pub fn alter(
     widen: Option<&Bound<'_, PyAny>>,
     nullable: Option<&Bound<'_, PyAny>>,
 ) -> Result<bool> {
-    let columns = |given: Option<&Bound<'_, PyAny>>| given.map_or(Ok(ArrowSchema::empty()), schema_of);
+    let columns = |given: Option<&Bound<'_, PyAny>>| given.map_or(Ok(ArrowSchema::empty()), extract_schema);
     let add = columns(add)?;
     let widen = columns(widen)?;
     let nullable = name_list("alter: nullable", nullable)?;
@@ -251,15 +251,15 @@ pub fn alter(
 #[pyfunction]
 #[pyo3(signature = (path, *, rewrite = false, sort = false))]
 pub fn compact(py: Python<'_>, path: PathBuf, rewrite: bool, sort: bool) -> Result<u64> {
-    watched(py, ("compacting", "pieces"), |progress| {
-        arrowwood::compact_with(&path, Compaction { rewrite, sort }, progress)
+    with_progress(py, ("compacting", "pieces"), |progress| {
+        arrowwood::compact_with(&path, CompactOptions { rewrite, sort }, progress)
     })
 }
 
 /// Positions by name, as a dict of integers of 64 bits.
 fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
     let wrong = |what: &str, got: &Bound<'_, PyAny>| {
-        wrong_type(format!("commit: expected positions to be a dict of {what}, got {}", shown(got)))
+        type_error(format!("commit: expected positions to be a dict of {what}, got {}", describe_object(got)))
     };
     let Ok(given) = given.cast::<PyDict>() else { return Err(wrong("numbers by name", given)) };
     let mut positions = Vec::with_capacity(given.len());
@@ -270,7 +270,7 @@ fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
         }
         let found = number.extract().map_err(|problem: PyErr| {
             if problem.is_instance_of::<PyOverflowError>(number.py()) {
-                return argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}"));
+                return invalid_argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}"));
             }
             wrong("integers", &number)
         })?;
@@ -283,7 +283,7 @@ impl Writer {
     /// Drops old rows, if a check is due.
     fn retain(&self, py: Python<'_>) -> Result<()> {
         let Some(retention) = self.retention.as_ref().filter(|retention| retention.is_due()) else { return Ok(()) };
-        match py.detach(|| retention.first_row(self.inner.path()))? {
+        match py.detach(|| retention.first_row_at_least(self.inner.path()))? {
             Some(row) => self.inner.with(py, |writer| writer.drop_before(row)).map(drop),
             None => Ok(()),
         }
@@ -292,7 +292,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.inner.warn(|writer| writer.rows().saturating_sub(writer.committed_rows()));
+        self.inner.warn_if_uncommitted(|writer| writer.rows().saturating_sub(writer.committed_rows()));
     }
 }
 
@@ -372,7 +372,7 @@ impl Writer {
         }
         let mut inner = self.inner.lock(py)?;
         let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
-        if writer.is_quick() {
+        if writer.is_commit_cheap() {
             writer.commit()?;
             drop(inner);
         } else {
@@ -399,12 +399,12 @@ impl Writer {
     ///     IoError: after that nothing more can be written; open the table again.
     #[pyo3(signature = (row = None))]
     fn wait_durable(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> Result<()> {
-        let row = row.map(|row| numbered("wait_durable", "the number of a row", row)).transpose()?;
+        let row = row.map(|row| extract_u64("wait_durable", "the number of a row", row)).transpose()?;
         let (durability, committed) =
             self.inner.with(py, |writer| Ok((writer.durability(), writer.committed_rows())))?;
         if let Some(row) = row.filter(|&row| row > committed) {
             let message = format!("waiting for {row} durable rows, and {committed} are committed; commit them first");
-            return Err(argument(message));
+            return Err(invalid_argument(message));
         }
         if row.is_some_and(|row| durability.rows() >= row) {
             return Ok(());
@@ -431,7 +431,7 @@ impl Writer {
         self.inner.close(py, |mut writer| {
             if let Some(retention) = &self.retention {
                 writer.commit()?;
-                retention.first_row(self.inner.path())?.map(|row| writer.drop_before(row)).transpose()?;
+                retention.first_row_at_least(self.inner.path())?.map(|row| writer.drop_before(row)).transpose()?;
             }
             writer.close()
         })
@@ -444,7 +444,7 @@ impl Writer {
     /// in :func:`compact`.
     #[pyo3(signature = (*, rewrite = false, sort = false))]
     fn compact(&self, py: Python<'_>, rewrite: bool, sort: bool) -> Result<u64> {
-        self.inner.with(py, |writer| writer.compact_with(Compaction { rewrite, sort }, |_, _| ()))
+        self.inner.with(py, |writer| writer.compact_with(CompactOptions { rewrite, sort }, |_, _| ()))
     }
 
     /// Remove the segments without rows from number `row` on; return the number of removed rows.
@@ -460,7 +460,7 @@ impl Writer {
     ///     InvalidArgument: the table is not sorted by a column of such values.
     fn drop_before(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> Result<u64> {
         if row.is_instance_of::<PyBool>() || row.is_none() {
-            return Err(wrong_type(format!("drop_before: expected a row's number or a time, got {}", shown(row))));
+            return Err(type_error(format!("drop_before: expected a row's number or a time, got {}", describe_object(row))));
         }
         if let Ok(row) = row.extract::<i64>() {
             let row = count("row", row)?;
@@ -468,15 +468,15 @@ impl Writer {
         }
         let table = py.detach(|| arrowwood::open(self.inner.path()))?;
         let field = table.sorted_by().or_else(|| table.late_by()).ok_or_else(|| {
-            argument(
+            invalid_argument(
                 "drop_before a value needs a table created with sorted_by; without one, rows are dropped by number",
             )
         })?;
-        let value = match bound("drop_before", &field, row)? {
-            Value::Null => return Err(argument("drop_before: expected a row's number or a time, got a null")),
+        let value = match bound_value("drop_before", &field, row)? {
+            Value::Null => return Err(invalid_argument("drop_before: expected a row's number or a time, got a null")),
             value => value.into(),
         };
-        let row = py.detach(|| first_row(&table, field.name(), value))?;
+        let row = py.detach(|| first_row_at_least(&table, field.name(), value))?;
         self.inner.with(py, |writer| writer.drop_before(row))
     }
 
@@ -542,6 +542,6 @@ impl Writer {
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         let rows = self.inner.lock(py)?.as_ref().map(arrowwood::Writer::rows);
         let rows = rows.map_or("closed".into(), |rows| format!("{rows} rows"));
-        Ok(format!("<arrowwood.Writer {}: {rows}>", visible(&self.inner.path().to_string_lossy())))
+        Ok(format!("<arrowwood.Writer {}: {rows}>", escape_hidden(&self.inner.path().to_string_lossy())))
     }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::token::{Rights, TokenEntry, Tokens};
 
 /// The cookie in which the server's own page has the token.
@@ -59,22 +59,22 @@ impl Access {
 
     /// Refuses requests addressed to other hosts, or from pages of other origins.
     pub fn check_target<B>(&self, request: &Request<B>) -> Result<()> {
-        let host = host_of(request).ok_or_else(|| Refusal::bad_request("a request names its host"))?;
+        let host = host_of(request).ok_or_else(|| Problem::bad_request("a request names its host"))?;
         if !self.is_own(host_name(host)) {
             let detail = "the request names a host that this server is not; start it with --host if it is";
-            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
         }
         let headers = request.headers();
         if let Some(origin) = headers.get(header::ORIGIN) {
             let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
             if own.is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host)) {
-                return Err(Refusal::forbidden("requests from pages of another origin are refused"));
+                return Err(Problem::forbidden("requests from pages of another origin are refused"));
             }
         }
         match headers.get(HeaderName::from_static("sec-fetch-site")).map(HeaderValue::as_bytes) {
             None | Some(b"same-origin" | b"none") => Ok(()),
             Some(_) if request.uri().path() == "/" && request.method() == Method::GET => Ok(()),
-            Some(_) => Err(Refusal::forbidden("requests from pages of another site are refused")),
+            Some(_) => Err(Problem::forbidden("requests from pages of another site are refused")),
         }
     }
 
@@ -95,7 +95,7 @@ impl Access {
         match found {
             Some(entry) => Ok(Caller { entry: Some(entry), everything }),
             None => {
-                let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid token is needed");
+                let refusal = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid token is needed");
                 Err(refusal.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
             }
         }
@@ -133,7 +133,7 @@ impl Access {
         if caller.rights().may_read(name) {
             Ok(())
         } else {
-            Err(Refusal::forbidden("the token has no right to read this table"))
+            Err(Problem::forbidden("the token has no right to read this table"))
         }
     }
 
@@ -146,10 +146,10 @@ impl Access {
     /// Refuses writing of table `name` without the right to it, whether it exists or not.
     pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
         if !caller.rights().may_write(name) {
-            return Err(Refusal::forbidden("the token has no right to write this table"));
+            return Err(Problem::forbidden("the token has no right to write this table"));
         }
         if self.read_only {
-            return Err(Refusal::forbidden("the server is read-only"));
+            return Err(Problem::forbidden("the server is read-only"));
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Access {
     /// Refuses a caller that may write no table at all, before the body that says which one.
     pub fn check_writer(&self, caller: &Caller) -> Result<()> {
         if caller.rights().writes_nothing() || self.read_only {
-            return Err(Refusal::forbidden("the token has no right to write a table, or the server is read-only"));
+            return Err(Problem::forbidden("the token has no right to write a table, or the server is read-only"));
         }
         Ok(())
     }

@@ -6,21 +6,21 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::DataType;
-use arrowwood::layout::{Role, children, layout};
+use arrowwood::layout::{BufferRole, children, layout};
 use arrowwood::{
-    BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, RecordPlace, RecordStat, Value, open,
+    BufferInfo, Dataset, Error, MessageKind, Mapping, Message, Mode, RecordKind, RecordStat, Value, open,
     segment_stat, table_stat,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
-use crate::exact::{Exact, exact};
+use crate::exact::{ExactText, exact};
 use crate::image;
-use crate::inside::Inside;
-use crate::outgoing::Outgoing;
+use crate::inside::TreeRenderer;
+use crate::outgoing::ResponseBody;
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::response::with_type;
 use crate::same::same;
 use crate::session::Session;
@@ -43,26 +43,26 @@ const SHORT: usize = 1 << 10;
 /// Parts of a file whose pages are counted.
 const PARTS: usize = 2_000;
 
-fn of_table(e: Error) -> Refusal {
-    Refusal::of_table(&e)
+fn of_table(e: Error) -> Problem {
+    Problem::from_table_error(&e)
 }
 
 /// A file, and the rows of the table that it holds.
-struct Part {
+struct TableFile {
     path: PathBuf,
     first_row: u64,
 }
 
 /// The files of a table, in the order of their rows.
-fn parts(table: &Table, rows: &Dataset) -> Result<Vec<Part>> {
+fn parts(table: &Table, rows: &Dataset) -> Result<Vec<TableFile>> {
     if table.kind == Kind::File {
-        return Ok(vec![Part { path: table.path.clone(), first_row: 0 }]);
+        return Ok(vec![TableFile { path: table.path.clone(), first_row: 0 }]);
     }
     if table.kind == Kind::Files {
         let mut first_row = 0;
-        let places = if rows.is_empty().map_err(of_table)? { Vec::new() } else { rows.places().map_err(of_table)? };
-        let part = |place: arrowwood::Place| {
-            let part = Part { path: place.path, first_row };
+        let places = if rows.is_empty().map_err(of_table)? { Vec::new() } else { rows.file_slices().map_err(of_table)? };
+        let part = |place: arrowwood::FileSlice| {
+            let part = TableFile { path: place.path, first_row };
             first_row += place.rows;
             part
         };
@@ -75,7 +75,7 @@ fn parts(table: &Table, rows: &Dataset) -> Result<Vec<Part>> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let number = name.strip_suffix(".arrow").filter(|number| number.len() == 20);
         if let Some(first_row) = number.and_then(|number| number.parse().ok()) {
-            found.push(Part { path, first_row });
+            found.push(TableFile { path, first_row });
         }
     }
     found.sort_by_key(|part| part.first_row);
@@ -91,7 +91,7 @@ pub(crate) fn anatomy(snapshot: &Snapshot, query: &Query) -> Result<Json> {
     let table = snapshot.table.as_ref();
     let parts = parts(table, &snapshot.rows)?;
     let Some(file) = query.number::<usize>("file")? else { return files(table, &parts) };
-    let missing = || Refusal::not_found(format!("there are {} files, counted from 0", parts.len()));
+    let missing = || Problem::not_found(format!("there are {} files, counted from 0", parts.len()));
     let part = parts.get(file).ok_or_else(missing)?;
     let size =
         fs::metadata(&part.path).map_err(|e| of_table(Error::io("asking for its size", &e).at(&part.path)))?.len();
@@ -110,7 +110,7 @@ pub(crate) fn anatomy(snapshot: &Snapshot, query: &Query) -> Result<Json> {
             found = (total == number.saturating_add(1)).then(|| in_detail(&message));
             if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        return found.ok_or_else(|| Refusal::not_found(format!("there are {total} messages, counted from 0")));
+        return found.ok_or_else(|| Problem::not_found(format!("there are {total} messages, counted from 0")));
     }
     let from = query.number::<usize>("from")?.unwrap_or(0);
     let limit = query.number::<usize>("limit")?.unwrap_or(MESSAGES.0).min(MESSAGES.1);
@@ -126,11 +126,11 @@ pub(crate) fn anatomy(snapshot: &Snapshot, query: &Query) -> Result<Json> {
 }
 
 /// Visits the messages of a file, of which there may be very many.
-fn each_message(part: &Part, visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
+fn each_message(part: &TableFile, visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
     open(&part.path).and_then(|file| file.each_message(visit)).map_err(of_table)
 }
 
-fn files(table: &Table, parts: &[Part]) -> Result<Json> {
+fn files(table: &Table, parts: &[TableFile]) -> Result<Json> {
     let stat = if table.kind == Kind::Table { table_stat(&table.path).map_err(of_table)? } else { None };
     let described = parts.iter().take(FILES).map(|part| {
         let size = fs::metadata(&part.path).map_or(0, |data| data.len());
@@ -160,9 +160,9 @@ fn commits(table: &Table, path: &Path) -> Result<Json> {
     };
     let record = |record: &RecordStat| {
         let place = match record.place {
-            RecordPlace::Visible => "visible",
-            RecordPlace::Durable => "durable",
-            RecordPlace::Log => "log",
+            RecordKind::Visible => "visible",
+            RecordKind::Durable => "durable",
+            RecordKind::Log => "log",
         };
         let boot: String = record.boot.iter().map(|byte| format!("{byte:02x}")).collect();
         json!({
@@ -213,7 +213,7 @@ fn in_detail(message: &Message) -> Json {
 /// A cell in full, and its bytes: in which file, message and buffers, and at which offsets. Blocks.
 pub(crate) fn cell(snapshot: &Snapshot, query: &Query) -> Result<Json> {
     let rows = &snapshot.rows;
-    let CellPlace { row, at, column } = CellPlace::of(rows, query)?;
+    let CellAddress { row, at, column } = CellAddress::from_query(rows, query)?;
     let found = rows.row(at).map_err(of_table)?;
     let value = found.get(column);
     let field = rows.schema().field(column);
@@ -222,14 +222,14 @@ pub(crate) fn cell(snapshot: &Snapshot, query: &Query) -> Result<Json> {
         Ok(value) if value.is_null() => told["value"] = Json::Null,
         Ok(value) => {
             match exact(&value, CELL) {
-                Ok(Exact { text, is_whole }) => {
+                Ok(ExactText { text, is_whole }) => {
                     told["value"] = text.into();
                     told["whole"] = is_whole.into();
                 }
                 Err(e) => told["error"] = e.message().into(),
             }
             if matches!(value, Value::List(_) | Value::Map(_) | Value::Struct(_)) {
-                told["inside"] = Inside::default().of(&value);
+                told["inside"] = TreeRenderer::default().render(&value);
             }
             if let Value::Bytes(bytes) = value {
                 told["image"] = image::media_type(bytes).into();
@@ -246,9 +246,9 @@ pub(crate) fn cell(snapshot: &Snapshot, query: &Query) -> Result<Json> {
 }
 
 /// The whole text of a cell. Blocks.
-pub(crate) fn text(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Response<Outgoing>> {
+pub(crate) fn text(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
     let rows = &snapshot.rows;
-    let CellPlace { at, column, .. } = CellPlace::of(rows, query)?;
+    let CellAddress { at, column, .. } = CellAddress::from_query(rows, query)?;
     let found = rows.row(at).map_err(of_table)?;
     let value = found.get(column).map_err(of_table)?;
     let bytes = match &value {
@@ -259,33 +259,33 @@ pub(crate) fn text(session: &Session, snapshot: &Snapshot, query: &Query) -> Res
     };
     // It is kept in memory until it is sent.
     let share = session.shared.queries.try_share(bytes.min(4 * TEXT));
-    let share = share.ok_or_else(|| Refusal::unavailable("the memory for queries is taken; try again"))?;
-    let Exact { text, is_whole } = exact(&value, TEXT).map_err(of_table)?;
+    let share = share.ok_or_else(|| Problem::unavailable("the memory for queries is taken; try again"))?;
+    let ExactText { text, is_whole } = exact(&value, TEXT).map_err(of_table)?;
     if !is_whole {
         let detail = format!(
             "the cell has more than {TEXT} characters, the most that are sent; `arrowwood cat` prints any number"
         );
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", detail));
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", detail));
     }
-    Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", Outgoing::of(text).holding(share)))
+    Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", ResponseBody::new(text).holding(share)))
 }
 
 /// The cell that a request asks for: the number of its row and the row's place in the rows, and its column.
-struct CellPlace {
+struct CellAddress {
     row: u64,
     at: u64,
     column: usize,
 }
 
-impl CellPlace {
-    fn of(rows: &Dataset, query: &Query) -> Result<CellPlace> {
+impl CellAddress {
+    fn from_query(rows: &Dataset, query: &Query) -> Result<CellAddress> {
         let column = one_column(rows, query)?;
         let row =
-            query.number::<u64>("row")?.ok_or_else(|| Refusal::bad_request("row: the number of a row is expected"))?;
+            query.number::<u64>("row")?.ok_or_else(|| Problem::bad_request("row: the number of a row is expected"))?;
         let len = rows.len().map_err(of_table)?;
         let at = row.checked_sub(rows.first_row()).filter(|at| *at < len);
-        let at = at.ok_or_else(|| Refusal::not_found(format!("there is no row {row}")))?;
-        Ok(CellPlace { row, at, column })
+        let at = at.ok_or_else(|| Problem::not_found(format!("there is no row {row}")))?;
+        Ok(CellAddress { row, at, column })
     }
 }
 
@@ -335,13 +335,13 @@ fn buffers(file: &File, message: &Message, types: &[&DataType], column: usize, r
         if let Some((at, len)) = of_row.filter(|_| message.compression.is_none()) {
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(BYTES).min(BYTES)];
             if file.read_exact_at(&mut bytes, start + at).is_ok() {
-                if let Role::Offsets { width } = role {
+                if let BufferRole::Offsets { width } = role {
                     inside = ends(&bytes, width);
                 }
                 described["at"] = (start + at).into();
                 described["bytes"] = len.into();
                 described["hex"] = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ").into();
-                if matches!(role, Role::Validity | Role::Bits) {
+                if matches!(role, BufferRole::Validity | BufferRole::Bits) {
                     described["bit"] = (row % 8).into();
                 }
             }
@@ -352,17 +352,17 @@ fn buffers(file: &File, message: &Message, types: &[&DataType], column: usize, r
 }
 
 /// Offset in its buffer and length of the bytes of a row.
-fn bytes_of(role: Role, row: u64, inside: Option<(u64, u64)>) -> Option<(u64, u64)> {
+fn bytes_of(role: BufferRole, row: u64, inside: Option<(u64, u64)>) -> Option<(u64, u64)> {
     let width = |width: usize| u64::try_from(width).ok();
     let (size, count) = match role {
-        Role::Validity | Role::Bits => return Some((row / 8, 1)),
-        Role::Data => return inside.and_then(|(start, end)| Some((start, end.checked_sub(start)?))),
-        Role::Values { width: bytes, .. } | Role::Starts { width: bytes } | Role::Sizes { width: bytes } => {
+        BufferRole::Validity | BufferRole::Bits => return Some((row / 8, 1)),
+        BufferRole::Data => return inside.and_then(|(start, end)| Some((start, end.checked_sub(start)?))),
+        BufferRole::Values { width: bytes, .. } | BufferRole::Starts { width: bytes } | BufferRole::Sizes { width: bytes } => {
             (width(bytes)?, 1)
         }
-        Role::Offsets { width: bytes } => (width(bytes)?, 2),
-        Role::Views => (16, 1),
-        Role::TypeIds => (1, 1),
+        BufferRole::Offsets { width: bytes } => (width(bytes)?, 2),
+        BufferRole::Views => (16, 1),
+        BufferRole::TypeIds => (1, 1),
     };
     Some((row.checked_mul(size)?, size.checked_mul(count)?))
 }
@@ -378,8 +378,8 @@ fn ends(bytes: &[u8], width: usize) -> Option<(u64, u64)> {
 }
 
 /// Whether a buffer has that role; the values of a dictionary's column are called keys.
-fn is_named(buffer: &BufferInfo, role: Role) -> bool {
-    buffer.name == role.name() || buffer.name == "keys" && matches!(role, Role::Values { .. })
+fn is_named(buffer: &BufferInfo, role: BufferRole) -> bool {
+    buffer.name == role.name() || buffer.name == "keys" && matches!(role, BufferRole::Values { .. })
 }
 
 /// Leaves out the buffers of a column.
@@ -389,7 +389,7 @@ fn skip<'a>(data_type: &DataType, left: &mut std::iter::Peekable<impl Iterator<I
         left.next_if(|buffer| is_named(buffer, role));
     }
     if layout.variadic {
-        while left.next_if(|buffer| is_named(buffer, Role::Data)).is_some() {}
+        while left.next_if(|buffer| is_named(buffer, BufferRole::Data)).is_some() {}
     }
     children(data_type).into_iter().for_each(|child| skip(child.data_type(), left));
 }

@@ -8,10 +8,10 @@ use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::cells::one_column;
-use crate::numbers::{Ends, both, ends, is_number, text_of};
+use crate::numbers::{M4Summary, both, ends, is_number, text_of};
 use crate::query::Query;
 use crate::reading::check_start;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
@@ -25,7 +25,7 @@ pub(crate) const SAMPLE: u64 = 512;
 const BLOCK: u64 = 1 << 24;
 
 /// What is asked for, and where.
-pub(crate) struct Asked {
+pub(crate) struct BinRequest {
     pub rows: Dataset,
     /// The column, and its number.
     pub column: Column,
@@ -38,10 +38,10 @@ pub(crate) struct Asked {
     pub is_sample: bool,
 }
 
-impl Asked {
+impl BinRequest {
     /// What `query` asks for.
-    pub fn of(snapshot: Snapshot, query: &Query) -> Result<Asked> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    pub fn from_query(snapshot: Snapshot, query: &Query) -> Result<BinRequest> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let rows = snapshot.rows;
         let first_row = rows.first_row();
         let end = first_row + rows.len().map_err(of_table)?;
@@ -53,13 +53,13 @@ impl Asked {
         let number = one_column(&rows, query)?;
         let column = rows.column_at(number).map_err(of_table)?;
         if !is_number(column.data_type()) {
-            return Err(Refusal::bad_request("bins: a column of numbers or times is expected"));
+            return Err(Problem::bad_request("bins: a column of numbers or times is expected"));
         }
-        Ok(Asked { rows, column, number, first_row, from, to, count, is_sample })
+        Ok(BinRequest { rows, column, number, first_row, from, to, count, is_sample })
     }
 
     /// The least and the greatest of all bins as text.
-    pub fn range(&self, found: &[Option<Ends>]) -> Option<[String; 2]> {
+    pub fn range(&self, found: &[Option<M4Summary>]) -> Option<[String; 2]> {
         let all = found.iter().copied().fold(None, both)?;
         Some([text_of(self.column.data_type(), all.min), text_of(self.column.data_type(), all.max)])
     }
@@ -107,7 +107,7 @@ pub(crate) async fn looked_at(
     column: &Column,
     spans: Vec<Span>,
     is_sample: bool,
-) -> Result<Vec<Option<Ends>>> {
+) -> Result<Vec<Option<M4Summary>>> {
     let mut found = Vec::with_capacity(spans.len());
     let mut left = spans.into_iter().peekable();
     while left.peek().is_some() {
@@ -130,27 +130,27 @@ pub(crate) async fn looked_at(
                 some.iter().filter_map(|span| part(span).ok()).for_each(|part| part.as_dataset().prefetch());
             }
             let one = |span: &Span| Ok(part(span)?.map_reduce(ends, both)?.flatten());
-            by_threads(&some, one).map_err(|e| Refusal::of_table(&e))
+            by_threads(&some, one).map_err(|e| Problem::from_table_error(&e))
         };
-        found.extend(budget.work(budget.step(), look).await?);
+        found.extend(budget.run_blocking(budget.step(), look).await?);
     }
     Ok(found)
 }
 
 /// Bins as an answer has them.
-pub(crate) fn to_json(found: Vec<Option<Ends>>) -> Json {
+pub(crate) fn to_json(found: Vec<Option<M4Summary>>) -> Json {
     found.into_iter().map(|bin| bin.map_or(Json::Null, |bin| json!([bin.first, bin.min, bin.max, bin.last]))).collect()
 }
 
 /// The bins over rows that `query` asks for. Ends when the client goes.
 pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     if let Some(wrong) = ["start", "stop"].iter().find(|name| query.all(name).next().is_some()) {
-        return Err(Refusal::bad_request(format!(
+        return Err(Problem::bad_request(format!(
             "{wrong}: over, the number of a column of times, is expected with it"
         )));
     }
-    let asked = Asked::of(snapshot, query)?;
-    let Asked { from, to, first_row, is_sample, .. } = asked;
+    let asked = BinRequest::from_query(snapshot, query)?;
+    let BinRequest { from, to, first_row, is_sample, .. } = asked;
     let spans = spans(&(from - first_row..to - first_row), asked.count.min(to - from));
     let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
     let found = looked_at(&mut session.budget(), &asked.column, spans, is_sample).await?;

@@ -16,7 +16,7 @@ pub(crate) const SELF: &str = "self";
 
 /// A query for a blocking engine.
 #[derive(Clone, Debug)]
-pub struct SqlLook {
+pub struct BlockingQuery {
     /// A single read-only statement.
     pub text: String,
     /// The table named `self`.
@@ -27,19 +27,19 @@ pub struct SqlLook {
     pub given_up: Arc<AtomicBool>,
 }
 
-type Answer = dyn Fn(&SqlLook) -> Result<Dataset, String> + Send + Sync;
-type ParquetFile = dyn Fn(&Dataset) -> Result<File, String> + Send + Sync;
+type QueryFn = dyn Fn(&BlockingQuery) -> Result<Dataset, String> + Send + Sync;
+type ParquetFn = dyn Fn(&Dataset) -> Result<File, String> + Send + Sync;
 
 /// An engine of functions whose errors are messages.
 #[derive(Clone)]
 pub struct BlockingEngine {
-    answer: Arc<Answer>,
-    parquet: Option<Arc<ParquetFile>>,
+    answer: Arc<QueryFn>,
+    parquet: Option<Arc<ParquetFn>>,
 }
 
 impl BlockingEngine {
     /// Creates an engine that answers by `answer`, which may block.
-    pub fn new(answer: impl Fn(&SqlLook) -> Result<Dataset, String> + Send + Sync + 'static) -> BlockingEngine {
+    pub fn new(answer: impl Fn(&BlockingQuery) -> Result<Dataset, String> + Send + Sync + 'static) -> BlockingEngine {
         BlockingEngine { answer: Arc::new(answer), parquet: None }
     }
 
@@ -54,9 +54,9 @@ impl BlockingEngine {
 }
 
 /// Cancels a query when its future is dropped.
-struct WhileWanted(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for WhileWanted {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -68,17 +68,17 @@ impl SqlEngine for BlockingEngine {
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
-        let wanted = WhileWanted(Arc::default());
+        let wanted = CancelOnDrop(Arc::default());
         let given_up = wanted.0.clone();
         Box::pin(async move {
             let nothing = || SqlError::Unsupported("this engine answers nothing but the page".into());
             let path = query.tables.path(SELF).ok_or_else(nothing)?;
-            let look = SqlLook { text: query.text, path, most: query.most.unwrap_or(u64::MAX), given_up };
+            let look = BlockingQuery { text: query.text, path, most: query.most.unwrap_or(u64::MAX), given_up };
             let answer = self.answer.clone();
             let done = blocking(move || answer(&look)).await;
             drop(wanted);
             let rows = done.map_err(|e| SqlError::Engine(e.to_string()))?.map_err(SqlError::Statement)?;
-            Ok(Box::new(Whole { schema: rows.schema().clone(), rows: Some(rows) }) as Box<dyn SqlRows>)
+            Ok(Box::new(DatasetRows { schema: rows.schema().clone(), rows: Some(rows) }) as Box<dyn SqlRows>)
         })
     }
 
@@ -100,12 +100,12 @@ impl SqlEngine for BlockingEngine {
 }
 
 /// A complete answer.
-struct Whole {
+struct DatasetRows {
     schema: SchemaRef,
     rows: Option<Dataset>,
 }
 
-impl SqlRows for Whole {
+impl SqlRows for DatasetRows {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::limits::Limits;
 use crate::outgoing::blocking;
 use crate::receive::Memory;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 
 /// The maximum memory of a step that reads a block of rows.
 pub(crate) const STEP: usize = 64 << 20;
@@ -36,7 +36,7 @@ pub(crate) struct Share {
 }
 
 impl Budget {
-    pub fn of(memory: &Memory, limits: &Limits) -> Budget {
+    pub fn new(memory: &Memory, limits: &Limits) -> Budget {
         let most = (limits.query_memory, limits.query_timeout);
         Budget { memory: memory.clone(), most, left: limits.query_timeout }
     }
@@ -45,7 +45,7 @@ impl Budget {
     ///
     /// # Errors
     /// 422 if the time is used up, or if there are never that many bytes.
-    pub async fn work<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         &mut self,
         bytes: usize,
         work: impl FnOnce(&mut Share) -> Result<T> + Send + 'static,
@@ -62,7 +62,7 @@ impl Budget {
         let mut share = Share { permit, memory: self.memory.clone(), most: self.most, until };
         let done = blocking(move || work(&mut share)).await;
         self.left = self.left.saturating_sub(begun.elapsed());
-        done.map_err(|_| Refusal::internal("the work was given up"))?
+        done.map_err(|_| Problem::internal("the work was given up"))?
     }
 
     /// The memory of a step that reads a block of rows: less if the limit is smaller.
@@ -87,7 +87,7 @@ impl Share {
         }
         if bytes > self.bytes() {
             let more = self.memory.try_share(bytes - self.bytes());
-            let taken = || Refusal::unavailable("the memory for queries is taken; try again");
+            let taken = || Problem::unavailable("the memory for queries is taken; try again");
             self.permit.merge(more.ok_or_else(taken)?);
         }
         Ok(())
@@ -100,19 +100,19 @@ impl Share {
     }
 }
 
-pub(crate) fn too_long(most: Duration) -> Refusal {
+pub(crate) fn too_long(most: Duration) -> Problem {
     let detail = format!(
         "the server has worked for {} seconds on it, the most that it may (--query-timeout); ask for fewer rows: \
          set from and to, or a condition on a column that the table is sorted or indexed by",
         most.as_secs_f64()
     );
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
 }
 
-pub(crate) fn too_much(most: usize) -> Refusal {
+pub(crate) fn too_much(most: usize) -> Problem {
     let detail =
         format!("it takes more than {most} bytes of memory, the most that it may (--query-memory); ask for less");
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 
     fn budget(memory: usize, time: Duration) -> Budget {
         let limits = Limits { query_memory: memory, query_timeout: time, ..Limits::default() };
-        Budget::of(&Memory::new(memory), &limits)
+        Budget::new(&Memory::new(memory), &limits)
     }
 
     #[tokio::test]
@@ -132,23 +132,23 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
             Ok(share.check_time().is_err())
         };
-        assert!(budget.work(1, slow).await.unwrap());
-        assert_eq!(budget.work(1, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
+        assert!(budget.run_blocking(1, slow).await.unwrap());
+        assert_eq!(budget.run_blocking(1, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
     }
 
     #[tokio::test]
     async fn shares_are_given_back_and_never_more_than_there_are() {
         let mut first = budget(1 << 20, Duration::MAX);
         let mut second = Budget { memory: first.memory.clone(), most: first.most, left: Duration::from_millis(1) };
-        assert_eq!(first.work((1 << 20) + 1, |_| Ok(())).await.unwrap_err().code(), "query_memory");
+        assert_eq!(first.run_blocking((1 << 20) + 1, |_| Ok(())).await.unwrap_err().code(), "query_memory");
         let held = first.memory.try_share(1 << 19).unwrap();
         let grown = |share: &mut Share| Ok([1 << 19, (1 << 19) + 1, (1 << 20) + 1].map(|bytes| share.grow(bytes)));
-        let [enough, taken, never] = first.work(1, grown).await.unwrap();
+        let [enough, taken, never] = first.run_blocking(1, grown).await.unwrap();
         assert!(enough.is_ok());
         assert_eq!((taken.unwrap_err().code(), never.unwrap_err().code()), ("unavailable", "query_memory"));
         // A request may wait for memory as long as it may work.
-        assert_eq!(second.work(1 << 20, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
+        assert_eq!(second.run_blocking(1 << 20, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
         drop(held);
-        first.work(1 << 20, |_| Ok(())).await.unwrap();
+        first.run_blocking(1 << 20, |_| Ok(())).await.unwrap();
     }
 }

@@ -7,17 +7,17 @@ use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
 use crate::facts::place_of;
-use crate::outgoing::Outgoing;
-use crate::refusal::Refusal;
+use crate::outgoing::ResponseBody;
+use crate::refusal::Problem;
 use crate::session::Session;
-use crate::worker::{Calling, WorkerCaller, WorkerEngine, WorkerRequest};
+use crate::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
 
 /// Answers a call of a session.
-pub(crate) async fn answer(session: Session, engine: &dyn WorkerEngine, request: WorkerRequest) -> Response<Outgoing> {
-    engine.call(request, WorkerCaller::new(session)).await.map(Outgoing::passed)
+pub(crate) async fn answer(session: Session, engine: &dyn WorkerEngine, request: WorkerRequest) -> Response<ResponseBody> {
+    engine.call(request, WorkerCaller::new(session)).await.map(ResponseBody::passed)
 }
 
-impl Calling for Session {
+impl CallerContext for Session {
     fn key(&self) -> String {
         let name = self.caller.name().unwrap_or_default();
         name.bytes().map(|byte| format!("{byte:02x}")).collect()
@@ -33,14 +33,14 @@ impl Calling for Session {
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, (StatusCode, String)> {
-        let told = |refusal: Refusal| (refusal.status(), refusal.detail().to_owned());
+        let told = |refusal: Problem| (refusal.status(), refusal.detail().to_owned());
         self.check_read(name).map_err(told)?;
         let table = match self.shared.catalog.get(name) {
             Ok(table) => table,
             Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => return Ok(None),
             Err(refusal) => return Err(told(refusal)),
         };
-        let rows = table.rows().map_err(|e| told(Refusal::of_table(&e)))?;
+        let rows = table.rows().map_err(|e| told(Problem::from_table_error(&e)))?;
         Ok(Some(rows))
     }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use arrow_schema::SchemaRef;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
 
-use crate::refusal::{Refusal, Result};
-use crate::table::{Identity, Kind, Table};
+use crate::refusal::{Problem, Result};
+use crate::table::{FileIdentity, Kind, Table};
 
 /// The limit of decompressed data of a single file, kept while the file is open.
 const KEPT: u64 = 64 << 20;
@@ -36,14 +36,14 @@ pub(crate) struct Catalog {
     directory: PathBuf,
     /// The only entry, if there is one: other entries beside it are not served.
     only: Option<Entry>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedTable>>,
     /// The number of tables whose files may be open at once.
     most: usize,
     making: Mutex<()>,
 }
 
 /// A table that was requested.
-struct Known {
+struct CachedTable {
     table: Arc<Table>,
     /// The time of the last change of its directory's entries before it was listed; `None` if a later change could have
     /// the same time.
@@ -51,16 +51,16 @@ struct Known {
 }
 
 /// The last known state of a name.
-struct Found {
+struct EntryState {
     kind: Kind,
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
     changed: Option<(i64, i64)>,
 }
 
-impl Found {
-    fn of(kind: Kind, path: PathBuf, data: &Metadata) -> Found {
-        Found { kind, path, identity: Identity::of(data), changed: changed(data) }
+impl EntryState {
+    fn from_metadata(kind: Kind, path: PathBuf, data: &Metadata) -> EntryState {
+        EntryState { kind, path, identity: FileIdentity::from_metadata(data), changed: changed(data) }
     }
 }
 
@@ -133,11 +133,11 @@ impl Catalog {
         if let Some(only) = &self.only {
             return Ok(vec![only.clone()]);
         }
-        let failed = |e: io::Error| Refusal::of_table(&Error::io("listing the directory", &e).at(&self.directory));
+        let failed = |e: io::Error| Problem::from_table_error(&Error::io("listing the directory", &e).at(&self.directory));
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if let Some(Found { kind, .. }) = self.look(&name)? {
+            if let Some(EntryState { kind, .. }) = self.look(&name)? {
                 found.push(Entry { name, kind });
             }
         }
@@ -149,16 +149,16 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of the system: that it can't be looked at now does not mean that it is not there.
-    fn look(&self, name: &str) -> Result<Option<Found>> {
+    fn look(&self, name: &str) -> Result<Option<EntryState>> {
         let Some(path) = self.path_of(name) else { return Ok(None) };
         if let Some(only) = &self.only {
             if only.kind == Kind::Files {
-                return Ok(Some(Found { kind: only.kind, path, identity: Identity::default(), changed: None }));
+                return Ok(Some(EntryState { kind: only.kind, path, identity: FileIdentity::default(), changed: None }));
             }
-            let data = metadata_at(&path).map_err(|e| Refusal::of_table(&e))?;
-            return Ok(data.map(|data| Found::of(only.kind, path, &data)));
+            let data = metadata_at(&path).map_err(|e| Problem::from_table_error(&e))?;
+            return Ok(data.map(|data| EntryState::from_metadata(only.kind, path, &data)));
         }
-        let failed = |e: io::Error| Refusal::of_table(&Error::io("looking for the table", &e).at(&path));
+        let failed = |e: io::Error| Problem::from_table_error(&Error::io("looking for the table", &e).at(&path));
         let Some(data) = present(fs::symlink_metadata(&path)).map_err(failed)? else { return Ok(None) };
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
         let is_table = data.is_dir() && has_segments(&path).map_err(failed)?;
@@ -167,7 +167,7 @@ impl Catalog {
             (false, true) => Kind::File,
             (false, false) => return Ok(None),
         };
-        Ok(Some(Found::of(kind, path, &data)))
+        Ok(Some(EntryState::from_metadata(kind, path, &data)))
     }
 
     /// The path of `name`, if it is a valid name.
@@ -189,24 +189,24 @@ impl Catalog {
             (known.table.clone(), known.changed?)
         };
         let data = fs::symlink_metadata(&table.path).ok()?;
-        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity;
+        let is_same = table.kind == Kind::Table && FileIdentity::from_metadata(&data) == table.identity;
         // A table that gets rows is used, too.
         (is_same && changed(&data) == Some(changed_then) && table.touch()).then_some(table)
     }
 
     /// The refusal of an unknown name.
-    fn missing(&self, name: &str) -> Refusal {
+    fn missing(&self, name: &str) -> Problem {
         if self.only.is_none() && is_name(name) && has_partitions(&self.directory.join(name)) {
-            return Refusal::not_found(
+            return Problem::not_found(
                 "the table has partitions, which are not served as one; serve its directory, in which each is a table",
             );
         }
-        Refusal::not_found("there is no such table")
+        Problem::not_found("there is no such table")
     }
 
     /// The table named `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
-        let Found { kind, path, identity, changed } = self.look(name)?.ok_or_else(|| self.missing(name))?;
+        let EntryState { kind, path, identity, changed } = self.look(name)?.ok_or_else(|| self.missing(name))?;
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get_mut(name).filter(|known| known.table.identity == identity) {
             known.changed = changed;
@@ -218,15 +218,15 @@ impl Catalog {
         }
         self.make_room(&all);
         let keeps = if self.only.is_some() { KEPT } else { 0 };
-        let table = Table::open(name, path, kind, identity).map_err(|e| Refusal::of_table(&e))?;
+        let table = Table::open(name, path, kind, identity).map_err(|e| Problem::from_table_error(&e))?;
         let table = Arc::new(table.keeping(keeps));
         // A table that was removed and recreated is another one; users of the old one get an error.
-        all.insert(name.to_owned(), Known { table: table.clone(), changed });
+        all.insert(name.to_owned(), CachedTable { table: table.clone(), changed });
         Ok(table)
     }
 
     /// Closes the tables that were not used for the longest time, if there is no room for another one.
-    fn make_room(&self, known: &HashMap<String, Known>) {
+    fn make_room(&self, known: &HashMap<String, CachedTable>) {
         let tables = known.values().map(|known| &known.table);
         let mut unused: Vec<_> = tables.filter_map(|table| Some((table.unused_since()?, table))).collect();
         if unused.len() >= self.most {
@@ -240,14 +240,14 @@ impl Catalog {
     /// Creates a table; returns false if it exists. Blocks.
     pub fn create(&self, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
         if self.only.is_some() {
-            return Err(Refusal::forbidden("no table is made beside a single one"));
+            return Err(Problem::forbidden("no table is made beside a single one"));
         }
         if !is_name(name) {
             let detail = format!(
                 "a table's name has 1 to {LONGEST} bytes, no control characters and none of / \\ ? # %, and does not \
                  begin with a dot"
             );
-            return Err(Refusal::bad_request(detail));
+            return Err(Problem::bad_request(detail));
         }
         let path = self.directory.join(name);
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -258,15 +258,15 @@ impl Catalog {
         if let Err(e) = present(fs::remove_dir(&path)) {
             use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory, ResourceBusy};
             if matches!(e.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory | ResourceBusy) {
-                return Err(Refusal::conflict("exists", "something that is not a table has this name"));
+                return Err(Problem::conflict("exists", "something that is not a table has this name"));
             }
-            return Err(Refusal::of_table(&Error::io("making the table", &e).at(&path)));
+            return Err(Problem::from_table_error(&Error::io("making the table", &e).at(&path)));
         }
         let made = Writer::open(&path, Some(schema), options).and_then(Writer::close);
         made.map_err(|e| {
             // A failed creation may have left an empty directory; nothing else is removed by this.
             let _ = fs::remove_dir(&path);
-            Refusal::of_table(&e)
+            Problem::from_table_error(&e)
         })?;
         Ok(true)
     }

@@ -3,12 +3,12 @@
 //! Text and not Arrow, because the window is small and values need not be: a dictionary of a million words, or a cell of a
 //! gigabyte, would be sent with each screen.
 
-use arrowwood::{Dataset, Error, Value, cut, field_type_name};
+use arrowwood::{Dataset, Error, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};
 
 use crate::query::Query;
 use crate::reading::check_start;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
@@ -21,7 +21,7 @@ const WIDTH: (usize, usize) = (100, 1_000);
 
 /// The cells of a range of rows. Of a view, `from` and `to` count its rows. Blocks.
 pub(crate) fn cells(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let rows = &snapshot.rows;
     let view = query.get("view")?.map(|id| session.shared.views.get(id, snapshot)).transpose()?;
     let len = rows.len().map_err(of_table)?;
@@ -53,7 +53,7 @@ pub(crate) fn cells(session: &Session, snapshot: &Snapshot, query: &Query) -> Re
 
 /// Asks for the pages of the rows called `numbers` all at once, before they are read one by one.
 fn prefetch(rows: &Dataset, columns: &[usize], numbers: &[u64]) -> Result<()> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let selected = rows.select_at(columns).map_err(of_table)?;
     for run in numbers.chunk_by(|number, next| number.checked_add(1) == Some(*next)) {
         // Rows that the table has dropped have none.
@@ -79,7 +79,7 @@ fn cell(value: arrowwood::Result<Value<'_>>, width: usize) -> Json {
     match value {
         Ok(Value::Null) => Json::Null,
         // Text stands for itself, and is not the word of something else.
-        Ok(value) => cut(&value, width).into(),
+        Ok(value) => ellipsize(&value, width).into(),
         Err(e) => json!({"error": e.message()}),
     }
 }
@@ -87,7 +87,7 @@ fn cell(value: arrowwood::Result<Value<'_>>, width: usize) -> Json {
 /// The same, with all digits.
 fn exact_cell(value: arrowwood::Result<Value<'_>>) -> Json {
     match value {
-        Ok(value) if !value.is_null() => cut(format_args!("{value}"), WIDTH.0).into(),
+        Ok(value) if !value.is_null() => ellipsize(format_args!("{value}"), WIDTH.0).into(),
         other => cell(other, WIDTH.0),
     }
 }
@@ -96,11 +96,11 @@ fn exact_cell(value: arrowwood::Result<Value<'_>>) -> Json {
 pub(crate) fn columns(rows: &Dataset, query: &Query) -> Result<Vec<usize>> {
     let all = rows.num_columns();
     let Some(list) = query.get("at")? else { return Ok((0..all.min(MOST.1)).collect()) };
-    let wrong = || Refusal::bad_request(format!("at: numbers of columns below {all} are expected, with commas"));
+    let wrong = || Problem::bad_request(format!("at: numbers of columns below {all} are expected, with commas"));
     let numbers = list.split(',').filter(|text| !text.is_empty()).map(|text| text.parse().map_err(|_| wrong()));
     let numbers = numbers.collect::<Result<Vec<usize>>>()?;
     if numbers.len() > MOST.1 {
-        return Err(Refusal::bad_request(format!("at: at most {} columns are expected", MOST.1)));
+        return Err(Problem::bad_request(format!("at: at most {} columns are expected", MOST.1)));
     }
     if numbers.iter().any(|&number| number >= all) { Err(wrong()) } else { Ok(numbers) }
 }
@@ -109,6 +109,6 @@ pub(crate) fn columns(rows: &Dataset, query: &Query) -> Result<Vec<usize>> {
 pub(crate) fn one_column(rows: &Dataset, query: &Query) -> Result<usize> {
     match columns(rows, query)?[..] {
         [only] if query.get("at")?.is_some() => Ok(only),
-        _ => Err(Refusal::bad_request("at: the number of one column is expected")),
+        _ => Err(Problem::bad_request("at: the number of one column is expected")),
     }
 }

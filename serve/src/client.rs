@@ -57,11 +57,11 @@ pub(crate) struct Client {
 
 /// The reason of a failed request.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum RequestError {
     /// The server can't be reached, or broke off: it may answer later.
-    ForNow(Error),
+    Transient(Error),
     /// A retry would get the same answer.
-    ForGood(Error),
+    Permanent(Error),
 }
 
 impl Client {
@@ -99,34 +99,34 @@ impl Client {
     }
 
     /// The server's facts about the table.
-    pub fn facts(&self) -> Result<Json, Failed> {
+    pub fn facts(&self) -> Result<Json, RequestError> {
         self.runtime.block_on(async {
             let answer = self.ask("").await?;
             let body = Limited::new(answer.into_body(), SMALL).collect().await;
             let bytes = body.map_err(|e| self.broken(&causes(&*e)))?.to_bytes();
             let told = serde_json::from_slice::<Json>(&bytes).ok().filter(Json::is_object);
-            told.ok_or_else(|| Failed::ForGood(self.error("the answer is no object of JSON; is it `arrowwood serve`?")))
+            told.ok_or_else(|| RequestError::Permanent(self.error("the answer is no object of JSON; is it `arrowwood serve`?")))
         })
     }
 
     /// The streamed answer to a request below the table.
-    pub fn stream(&self, below: &str) -> Result<Answer, Failed> {
+    pub fn stream(&self, below: &str) -> Result<ResponseReader, RequestError> {
         let answer = self.runtime.block_on(self.ask(below))?;
         let (sender, coming) = mpsc::channel(WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
         self.runtime.spawn(pass_on(answer.into_body(), sender, waiting.clone()));
-        Ok(Answer { coming, waiting, piece: Bytes::new() })
+        Ok(ResponseReader { coming, waiting, piece: Bytes::new() })
     }
 
     fn error(&self, what: &str) -> Error {
         Error::new(ErrorKind::Io, format!("asking {}: {what}", self.url))
     }
 
-    fn broken(&self, what: &str) -> Failed {
-        Failed::ForNow(self.error(what))
+    fn broken(&self, what: &str) -> RequestError {
+        RequestError::Transient(self.error(what))
     }
 
-    async fn ask(&self, below: &str) -> Result<Response<Incoming>, Failed> {
+    async fn ask(&self, below: &str) -> Result<Response<Incoming>, RequestError> {
         let connecting = timeout(PATIENCE, TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)));
         let stream = connecting.await.map_err(|_| self.broken("no answer within 30 seconds"))?;
         let stream = stream.map_err(|e| self.broken(&e.to_string()))?;
@@ -140,11 +140,11 @@ impl Client {
                 None => self.send(stream, below).await,
                 Some(tls) => {
                     let name = ServerName::try_from(self.host.trim_matches(['[', ']']).to_owned());
-                    let name = name.map_err(|e| Failed::ForGood(self.error(&e.to_string())))?;
+                    let name = name.map_err(|e| RequestError::Permanent(self.error(&e.to_string())))?;
                     // A certificate error is permanent.
                     let secret = tls.connect(name, stream).await;
                     let secret = secret.map_err(|e| match e.kind() {
-                        io::ErrorKind::InvalidData => Failed::ForGood(self.error(&e.to_string())),
+                        io::ErrorKind::InvalidData => RequestError::Permanent(self.error(&e.to_string())),
                         _ => self.broken(&e.to_string()),
                     })?;
                     self.send(secret, below).await
@@ -154,7 +154,7 @@ impl Client {
         timeout(PATIENCE, asked).await.map_err(|_| self.broken("no answer within 30 seconds"))?
     }
 
-    async fn send<S>(&self, stream: S, below: &str) -> Result<Response<Incoming>, Failed>
+    async fn send<S>(&self, stream: S, below: &str) -> Result<Response<Incoming>, RequestError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -169,13 +169,13 @@ impl Client {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|e| Failed::ForGood(self.error(&e.to_string())))?;
+        let request = request.map_err(|e| RequestError::Permanent(self.error(&e.to_string())))?;
         let answer = sender.send_request(request).await.map_err(|e| self.broken(&causes(&e)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refused(answer).await) }
     }
 
     /// Converts an error answer to an error.
-    async fn refused(&self, answer: Response<Incoming>) -> Failed {
+    async fn refused(&self, answer: Response<Incoming>) -> RequestError {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), SMALL).collect().await;
         let told = body.ok().and_then(|body| serde_json::from_slice::<Json>(&body.to_bytes()).ok()).unwrap_or_default();
@@ -186,12 +186,12 @@ impl Client {
             404 => ErrorKind::NotFound,
             410 | 416 => ErrorKind::RowOutOfRange,
             409 if told["code"] == "file_changed" => {
-                return Failed::ForNow(Error::new(ErrorKind::FileChanged, message));
+                return RequestError::Transient(Error::new(ErrorKind::FileChanged, message));
             }
-            500.. | 408 => return Failed::ForNow(Error::new(ErrorKind::Io, message)),
+            500.. | 408 => return RequestError::Transient(Error::new(ErrorKind::Io, message)),
             _ => ErrorKind::InvalidArgument,
         };
-        Failed::ForGood(Error::new(kind, message))
+        RequestError::Permanent(Error::new(kind, message))
     }
 }
 
@@ -223,20 +223,20 @@ async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, wa
 }
 
 /// A streamed answer, to be read by a thread that may block.
-pub(crate) struct Answer {
+pub(crate) struct ResponseReader {
     coming: mpsc::Receiver<io::Result<Bytes>>,
     waiting: Arc<AtomicUsize>,
     piece: Bytes,
 }
 
-impl Answer {
+impl ResponseReader {
     /// The number of received pieces not read yet.
     pub fn waiting(&self) -> Arc<AtomicUsize> {
         self.waiting.clone()
     }
 }
 
-impl Read for Answer {
+impl Read for ResponseReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.piece.is_empty() {
             match self.coming.blocking_recv() {

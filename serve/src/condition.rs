@@ -559,7 +559,7 @@ fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     if is_temporal(data_type) {
         return typed(digits, digits, name, data_type);
     }
-    Literal::number(digits).ok_or_else(|| ConditionError(format!("'{digits}' is not a number")))
+    Literal::parse_number(digits).ok_or_else(|| ConditionError(format!("'{digits}' is not a number")))
 }
 
 /// The text as a value of the column's type, for types without literals of their own.
@@ -568,7 +568,7 @@ fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
         return text_value(text, name, values);
     }
     if data_type.is_decimal() {
-        return Literal::number(text).ok_or_else(|| incomparable(text, name, data_type));
+        return Literal::parse_number(text).ok_or_else(|| incomparable(text, name, data_type));
     }
     let has_own_form =
         is_temporal(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
@@ -598,7 +598,7 @@ fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Li
 }
 
 fn incomparable(shown: &str, name: &str, data_type: &DataType) -> ConditionError {
-    let advice = arrowwood::offset_advice(data_type, shown);
+    let advice = arrowwood::utc_offset_hint(data_type, shown);
     let data_type = arrowwood::type_name(data_type);
     ConditionError(format!("column '{name}' of type {data_type} can't be compared with '{shown}'{advice}"))
 }

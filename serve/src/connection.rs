@@ -24,10 +24,10 @@ use tokio_rustls::server::TlsStream;
 use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::routes::answer;
-use crate::session::{Peer, Shared};
-use crate::untaken::Untaken;
+use crate::session::{Peer, ServerState};
+use crate::untaken::SendStall;
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -47,7 +47,7 @@ struct Activity {
     blocked: AtomicU64,
     is_http2: bool,
     /// The answers of HTTP/2, each of which its client may take or not.
-    answers: Mutex<Vec<Weak<Untaken>>>,
+    answers: Mutex<Vec<Weak<SendStall>>>,
     is_follower: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
@@ -100,13 +100,13 @@ impl Activity {
     }
 
     /// The same answer, with a record of when it is taken, if its client may take others instead.
-    fn recorded(&self, answer: Outgoing, limits: &Limits) -> Outgoing {
+    fn recorded(&self, answer: ResponseBody, limits: &Limits) -> ResponseBody {
         if !self.is_http2 {
             return answer;
         }
         // Another server of the same query may have to read other answers first.
         let most = if answer.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
-        let untaken = Arc::new(Untaken::new(most));
+        let untaken = Arc::new(SendStall::new(most));
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() == answers.capacity() {
             answers.retain(|answer| answer.strong_count() > 0);
@@ -152,7 +152,7 @@ impl Drop for Request {
 }
 
 /// A stream, with TLS or without.
-enum Stream {
+enum MaybeTlsStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -162,32 +162,32 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-impl Stream {
+impl MaybeTlsStream {
     fn either(&mut self) -> Pin<&mut dyn Duplex> {
         match self {
-            Stream::Plain(stream) => Pin::new(stream),
-            Stream::Tls(stream) => Pin::new(stream.as_mut()),
+            MaybeTlsStream::Plain(stream) => Pin::new(stream),
+            MaybeTlsStream::Tls(stream) => Pin::new(stream.as_mut()),
         }
     }
 
     fn socket(&self) -> &TcpStream {
         match self {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.get_ref().0,
+            MaybeTlsStream::Plain(stream) => stream,
+            MaybeTlsStream::Tls(stream) => stream.get_ref().0,
         }
     }
 }
 
 /// A stream that records when data is received and sent.
-struct Watched {
-    stream: Stream,
+struct TrackedStream {
+    stream: MaybeTlsStream,
     /// Bytes read from it before.
     first: Vec<u8>,
     activity: Arc<Activity>,
     is_narrow: bool,
 }
 
-impl Watched {
+impl TrackedStream {
     /// Limits the system's buffer for a slow follower.
     fn narrow(&mut self) {
         if !self.is_narrow && self.activity.is_follower.load(Ordering::Acquire) {
@@ -198,7 +198,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for TrackedStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         // Together with the bytes that follow: a reader that gets few bytes enlarges its buffer for the rest.
@@ -216,7 +216,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for TrackedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.narrow();
         let written = self.stream.either().poll_write(context, bytes);
@@ -249,17 +249,17 @@ impl AsyncWrite for Watched {
 }
 
 /// Serves a connection until it, or the server, ends. One that `is_kept` may only ask how the server is.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>, is_kept: bool) {
+pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Option<TlsAcceptor>, is_kept: bool) {
     // Without these an answer may be delayed, and a vanished client is noticed later.
     let _ = stream.set_nodelay(true);
     let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
-        None => Stream::Plain(stream),
+        None => MaybeTlsStream::Plain(stream),
         // Here and below, memory that is needed for a while, or by some, is not part of each connection's own.
         Some(tls) => match greeted(&shared, tls, stream).await {
-            Some(stream) => Stream::Tls(Box::new(stream)),
+            Some(stream) => MaybeTlsStream::Tls(Box::new(stream)),
             // No TLS, or too slow: there is no one to answer.
             None => return,
         },
@@ -268,14 +268,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     let is_http2 = first == PREFACE;
     let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
     let peer = Peer { address, is_follower: activity.is_follower.clone(), is_kept };
-    let io = Watched { stream, first, activity: activity.clone(), is_narrow: false };
+    let io = TrackedStream { stream, first, activity: activity.clone(), is_narrow: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let shared = shared.clone();
         let peer = peer.clone();
         let under_way = Request::begin(&activity);
         // In its own memory, which is released when only the body of the request remains.
         Box::pin(async move {
-            let response: Response<Outgoing> = answer(shared.clone(), peer, request).await;
+            let response: Response<ResponseBody> = answer(shared.clone(), peer, request).await;
             Ok::<_, Infallible>(response.map(|body| under_way.0.recorded(body, &shared.limits).holding(under_way)))
         })
     });
@@ -289,7 +289,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
 }
 
 /// The stream behind a TLS handshake, if that succeeds in time.
-async fn greeted(shared: &Shared, tls: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+async fn greeted(shared: &ServerState, tls: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
     let mut stopping = shared.stopping.clone();
     tokio::select! {
         greeted = timeout(shared.limits.greeting, Box::pin(tls.accept(stream))) => greeted.ok()?.ok(),
@@ -298,7 +298,7 @@ async fn greeted(shared: &Shared, tls: TlsAcceptor, stream: TcpStream) -> Option
 }
 
 /// Reads until the client's version of HTTP is clear; `None` if the client sends nothing in time.
-async fn first_bytes(stream: &mut Stream, shared: &Shared) -> Option<Vec<u8>> {
+async fn first_bytes(stream: &mut MaybeTlsStream, shared: &ServerState) -> Option<Vec<u8>> {
     let limits = &shared.limits;
     let mut stopping = shared.stopping.clone();
     let mut latest = Instant::now() + limits.idle;
@@ -341,27 +341,27 @@ trait Connection: Future<Output = hyper::Result<()>> {
     fn stop(self: Pin<&mut Self>);
 }
 
-impl<S, F> Connection for http1::Connection<TokioIo<Watched>, S>
+impl<S, F> Connection for http1::Connection<TokioIo<TrackedStream>, S>
 where
-    S: Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
-    F: Future<Output = Result<Response<Outgoing>, Infallible>>,
+    S: Service<hyper::Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = F>,
+    F: Future<Output = Result<Response<ResponseBody>, Infallible>>,
 {
     fn stop(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
 
-impl<S, F> Connection for http2::Connection<TokioIo<Watched>, S, TokioExecutor>
+impl<S, F> Connection for http2::Connection<TokioIo<TrackedStream>, S, TokioExecutor>
 where
-    S: Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
-    F: Future<Output = Result<Response<Outgoing>, Infallible>> + Send + 'static,
+    S: Service<hyper::Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = F>,
+    F: Future<Output = Result<Response<ResponseBody>, Infallible>> + Send + 'static,
 {
     fn stop(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
 
-async fn run(shared: &Shared, activity: &Activity, mut connection: Pin<&mut impl Connection>) {
+async fn run(shared: &ServerState, activity: &Activity, mut connection: Pin<&mut impl Connection>) {
     let limits = &shared.limits;
     let shortest = limits.greeting.min(limits.idle).min(limits.stall);
     let mut ticks = interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(2)));

@@ -7,35 +7,35 @@ use std::time::Duration;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionMode};
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, parse_schema, read_json_from, stream_csv,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, Result, parse_schema, read_json_from, stream_csv,
 };
 
 use crate::copies::{copied_bytes, may_grow};
 use crate::limits::Limits;
 use crate::query::media_type;
-use crate::refusal::Refusal;
-use crate::weight::Weight;
+use crate::refusal::Problem;
+use crate::weight::SizeBound;
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyForm {
+pub(crate) enum BodyFormat {
     Arrow,
     JsonLines,
     Csv,
 }
 
-impl BodyForm {
+impl BodyFormat {
     /// The format of a body with this media type.
-    pub fn of(content_type: Option<&str>) -> Result<BodyForm, Refusal> {
+    pub fn from_content_type(content_type: Option<&str>) -> Result<BodyFormat, Problem> {
         match content_type.map(media_type).as_deref() {
-            Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(BodyForm::Arrow),
-            Some("application/x-ndjson" | "application/jsonl" | "application/json") => Ok(BodyForm::JsonLines),
-            Some("text/csv") => Ok(BodyForm::Csv),
+            Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(BodyFormat::Arrow),
+            Some("application/x-ndjson" | "application/jsonl" | "application/json") => Ok(BodyFormat::JsonLines),
+            Some("text/csv") => Ok(BodyFormat::Csv),
             _ => {
                 let detail = "Content-Type: application/vnd.apache.arrow.stream, application/vnd.apache.arrow.file, \
                               application/x-ndjson or text/csv is expected";
                 let status = hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE;
-                Err(Refusal::new(status, "unsupported_media_type", detail))
+                Err(Problem::new(status, "unsupported_media_type", detail))
             }
         }
     }
@@ -43,30 +43,30 @@ impl BodyForm {
 
 /// The columns that a table is to have.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedSchema {
     pub schema: Schema,
     /// Whether it says all of its columns: text says nothing of their metadata, and of the order of categories.
     is_whole: bool,
 }
 
-impl Wanted {
+impl RequestedSchema {
     /// Those of the body of a request: an Arrow stream or file without rows, or text.
     ///
     /// # Errors
     /// A refusal of what is no schema, and of rows.
-    pub fn of(body: Vec<u8>, content_type: Option<&str>) -> Result<Wanted, Refusal> {
-        let bad = |e: Error| Refusal::bad_request(e.message());
-        if let Ok(BodyForm::Arrow) = BodyForm::of(content_type) {
-            let opened = Open::new().bytes(Bytes::from(body)).map_err(bad)?;
+    pub fn parse(body: Vec<u8>, content_type: Option<&str>) -> Result<RequestedSchema, Problem> {
+        let bad = |e: Error| Problem::bad_request(e.message());
+        if let Ok(BodyFormat::Arrow) = BodyFormat::from_content_type(content_type) {
+            let opened = OpenOptions::new().bytes(Bytes::from(body)).map_err(bad)?;
             let rows = opened.len().map_err(bad)?;
             if rows > 0 {
                 let detail = format!("a table is created without rows, and there are {rows}; append them to it");
-                return Err(Refusal::bad_request(detail));
+                return Err(Problem::bad_request(detail));
             }
-            return Ok(Wanted { schema: opened.schema().as_ref().clone(), is_whole: true });
+            return Ok(RequestedSchema { schema: opened.schema().as_ref().clone(), is_whole: true });
         }
-        let text = String::from_utf8(body).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
-        Ok(Wanted { schema: parse_schema(&text).map_err(bad)?, is_whole: false })
+        let text = String::from_utf8(body).map_err(|_| Problem::bad_request("the schema is not UTF-8"))?;
+        Ok(RequestedSchema { schema: parse_schema(&text).map_err(bad)?, is_whole: false })
     }
 
     /// Whether a table of schema `there` has these columns, of which those that are in `dictionary` are encoded so.
@@ -90,14 +90,14 @@ impl Wanted {
 ///
 /// # Errors
 /// `Unsupported` if it exceeds `limits`.
-pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits) -> Result<u64> {
+pub(crate) fn cost(body: &[u8], form: BodyFormat, schema: &Schema, limits: &Limits) -> Result<u64> {
     let weight = match form {
-        BodyForm::Arrow => return Ok(body.len() as u64),
-        BodyForm::JsonLines => Weight::of_json(body, schema),
-        BodyForm::Csv => Weight::of_csv(body, schema),
+        BodyFormat::Arrow => return Ok(body.len() as u64),
+        BodyFormat::JsonLines => SizeBound::for_json(body, schema),
+        BodyFormat::Csv => SizeBound::for_csv(body, schema),
     };
     let bytes = weight.bytes.saturating_add(body.len() as u64);
-    check_weight(Weight { bytes, ..weight }, limits)?;
+    check_weight(SizeBound { bytes, ..weight }, limits)?;
     Ok(bytes)
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits
 ///
 /// # Errors
 /// `Unsupported` if they exceed `limits`.
-pub(crate) fn check_weight(Weight { rows, bytes }: Weight, limits: &Limits) -> Result<()> {
+pub(crate) fn check_weight(SizeBound { rows, bytes }: SizeBound, limits: &Limits) -> Result<()> {
     let (most_bytes, most_rows) = limits.rows;
     if rows > most_rows || bytes > most_bytes {
         return Err(too_many(format!(
@@ -119,22 +119,22 @@ pub(crate) fn check_weight(Weight { rows, bytes }: Weight, limits: &Limits) -> R
 ///
 /// # Errors
 /// Any problem with the rows; `Unsupported` if they would exceed `limits`.
-pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
+pub(crate) fn decode(body: Vec<u8>, form: BodyFormat, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
     let rows = match form {
-        BodyForm::Arrow => {
-            let opened = Open::new().most_unpacked(limits.unpacked as u64).bytes(Bytes::from(body))?;
+        BodyFormat::Arrow => {
+            let opened = OpenOptions::new().max_decompressed_bytes(limits.unpacked as u64).bytes(Bytes::from(body))?;
             check_size(&opened, schema, limits)?;
             opened.validate(|_, _| ())?;
             opened
         }
-        BodyForm::JsonLines => {
+        BodyFormat::JsonLines => {
             let mut options = JsonOptions::default();
             options.schema = Some(schema.clone());
             options.refuse_unknown = true;
             let (schema, batches) = read_json_from(&body[..], &options)?;
             Dataset::from_batches(schema, batches)?
         }
-        BodyForm::Csv => {
+        BodyFormat::Csv => {
             let mut options = CsvOptions::default();
             options.schema = Some(schema.clone());
             // Unlike `read_csv_from` it accepts no columns other than the table's.
@@ -152,7 +152,7 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (most_bytes, _) = limits.rows;
     let count = rows.len()?;
     // Columns that were not sent are null, and take memory too.
-    check_weight(Weight::of_rows(count, schema), limits)?;
+    check_weight(SizeBound::for_rows(count, schema), limits)?;
     let mut bytes = 0u64;
     for (number, field) in rows.schema().fields().iter().enumerate() {
         let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };
@@ -272,10 +272,10 @@ mod tests {
                 .map(|row| row.unwrap().iter().map(|(_, v)| v.unwrap().to_string()).collect())
                 .collect::<Vec<Vec<_>>>()
         };
-        assert_eq!(rows(json, BodyForm::JsonLines), rows(csv, BodyForm::Csv));
-        assert_eq!(rows(json, BodyForm::JsonLines)[1], ["2", "null"]);
+        assert_eq!(rows(json, BodyFormat::JsonLines), rows(csv, BodyFormat::Csv));
+        assert_eq!(rows(json, BodyFormat::JsonLines)[1], ["2", "null"]);
         for (text, form) in
-            [("{\"x\":1}", BodyForm::JsonLines), ("n,word,x\n1,a,2\n", BodyForm::Csv), ("n\n1\n", BodyForm::Csv)]
+            [("{\"x\":1}", BodyFormat::JsonLines), ("n,word,x\n1,a,2\n", BodyFormat::Csv), ("n\n1\n", BodyFormat::Csv)]
         {
             assert!(decode(text.as_bytes().to_vec(), form, &schema, &limits()).is_err(), "{text}");
         }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn little_that_would_become_much_is_refused() {
         let refused = |bytes: Vec<u8>, text: &str| {
-            let e = decode(bytes, BodyForm::Arrow, &schema(text), &limits()).unwrap_err();
+            let e = decode(bytes, BodyFormat::Arrow, &schema(text), &limits()).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
             e.to_string()
         };
@@ -295,7 +295,7 @@ mod tests {
         assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
         // Kept as keys they take no more memory than before.
         assert_eq!(
-            decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
+            decode(sent(dictionary, None), BodyFormat::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
             1_000
         );
         let mut builder = arrow_array::builder::StringViewBuilder::new().with_deduplicate_strings();
@@ -321,7 +321,7 @@ mod tests {
         assert!(refused(sent(runs(1_000, &list(items.clone())), None), "c: large_list<int64>").contains("column 'c'"));
         let lists: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0; 1_000]), list(items)));
         assert!(refused(sent(lists, None), "c: large_list<int64>").contains("column 'c'"));
-        let few = decode(sent(runs(1_000, &one), None), BodyForm::Arrow, &schema("c: int"), &limits()).unwrap();
+        let few = decode(sent(runs(1_000, &one), None), BodyFormat::Arrow, &schema("c: int"), &limits()).unwrap();
         assert_eq!(few.len().unwrap(), 1_000);
         // Views of a dictionary, each of another part of the same text, which are entries of their own in the table's.
         let mut views = arrow_array::builder::StringViewBuilder::new();
@@ -353,7 +353,7 @@ mod tests {
         };
         let sent_to_own = |column: ArrayRef| {
             let schema = Arc::new(Schema::new(vec![Field::new("c", column.data_type().clone(), true)]));
-            decode(sent(column, None), BodyForm::Arrow, &schema, &limits())
+            decode(sent(column, None), BodyFormat::Arrow, &schema, &limits())
         };
         for shared in [views(vec![0; 500], vec![1_000; 500]), views(vec![5, 0], vec![5, 6]), union(vec![7; 500])] {
             let e = sent_to_own(shared).unwrap_err();
@@ -374,7 +374,7 @@ mod tests {
         for values in values {
             let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), values));
             assert_eq!(copied_bytes(&DataType::Utf8, &dictionary.to_data(), 1 << 20), 0);
-            let rows = decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: text"), &limits()).unwrap();
+            let rows = decode(sent(dictionary, None), BodyFormat::Arrow, &schema("c: text"), &limits()).unwrap();
             assert_eq!(rows.len().unwrap(), 3);
         }
     }
@@ -383,7 +383,7 @@ mod tests {
     fn short_lines_of_a_wide_table_are_counted_as_rows() {
         let wide: Vec<String> = (0..1_000).map(|number| format!("c{number}: int")).collect();
         let schema = schema(&wide.join(", "));
-        let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), BodyForm::JsonLines, &schema, &limits());
+        let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), BodyFormat::JsonLines, &schema, &limits());
         assert!((90_000..100_000).contains(&cost(9).unwrap()));
         assert_eq!(cost(200).unwrap_err().kind(), ErrorKind::Unsupported);
         let none = cost_of_nothing();
@@ -391,6 +391,6 @@ mod tests {
     }
 
     fn cost_of_nothing() -> u64 {
-        cost(b"", BodyForm::Csv, &schema("n: int"), &limits()).unwrap()
+        cost(b"", BodyFormat::Csv, &schema("n: int"), &limits()).unwrap()
     }
 }

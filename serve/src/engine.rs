@@ -80,7 +80,7 @@ pub trait SqlTables: Send + Sync {
 /// The memory of a query, shared with other queries.
 pub trait SqlMemory: Send + Sync {
     /// The maximum number of bytes.
-    fn most(&self) -> usize;
+    fn max_bytes(&self) -> usize;
 
     /// The number of bytes that nobody has taken now, of the memory of all queries.
     fn free(&self) -> usize;
@@ -89,7 +89,7 @@ pub trait SqlMemory: Send + Sync {
     fn take(&self, bytes: usize) -> bool;
 
     /// Returns the given number of bytes taken before.
-    fn give_back(&self, bytes: usize);
+    fn release(&self, bytes: usize);
 }
 
 /// The properties of a statement before it runs.

@@ -10,7 +10,7 @@ const PIECE: usize = 4 << 10;
 
 /// A value as text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exact {
+pub(crate) struct ExactText {
     pub text: String,
     /// Whether nothing is cut off.
     pub is_whole: bool,
@@ -21,36 +21,36 @@ pub(crate) struct Exact {
 ///
 /// # Errors
 /// That of the first damaged value inside.
-pub(crate) fn exact(value: &Value<'_>, room: usize) -> arrowwood::Result<Exact> {
-    let mut writing = Writing { text: String::new(), room };
+pub(crate) fn exact(value: &Value<'_>, room: usize) -> arrowwood::Result<ExactText> {
+    let mut writing = LimitedWriter { text: String::new(), room };
     let is_whole = match writing.plain(value) {
         Ok(()) => true,
-        Err(Stop::Full) => false,
-        Err(Stop::Damaged(e)) => return Err(e),
+        Err(StopReason::Full) => false,
+        Err(StopReason::Damaged(e)) => return Err(e),
     };
-    Ok(Exact { text: writing.text, is_whole })
+    Ok(ExactText { text: writing.text, is_whole })
 }
 
 /// Why writing ends early.
-enum Stop {
+enum StopReason {
     Full,
     Damaged(Error),
 }
 
-impl From<Error> for Stop {
-    fn from(e: Error) -> Stop {
-        Stop::Damaged(e)
+impl From<Error> for StopReason {
+    fn from(e: Error) -> StopReason {
+        StopReason::Damaged(e)
     }
 }
 
 /// Text, and how many more characters it may have: a list of a gigabyte is not written to show some of it.
-struct Writing {
+struct LimitedWriter {
     text: String,
     room: usize,
 }
 
-impl Writing {
-    fn push(&mut self, text: &str) -> Result<(), Stop> {
+impl LimitedWriter {
+    fn push(&mut self, text: &str) -> Result<(), StopReason> {
         match text.char_indices().nth(self.room) {
             None => {
                 self.room -= text.chars().count();
@@ -60,12 +60,12 @@ impl Writing {
             Some((end, _)) => {
                 self.room = 0;
                 self.text.push_str(text.get(..end).unwrap_or_default());
-                Err(Stop::Full)
+                Err(StopReason::Full)
             }
         }
     }
 
-    fn plain(&mut self, value: &Value<'_>) -> Result<(), Stop> {
+    fn plain(&mut self, value: &Value<'_>) -> Result<(), StopReason> {
         match value {
             Value::Null => Ok(()),
             Value::Str(text) => self.push(text),
@@ -76,12 +76,12 @@ impl Writing {
         }
     }
 
-    fn hex(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    fn hex(&mut self, bytes: &[u8]) -> Result<(), StopReason> {
         bytes.chunks(PIECE).try_for_each(|piece| self.push(&hex(piece)))
     }
 
     /// As [`Value::to_json`], which would make all of it at once.
-    fn json(&mut self, value: &Value<'_>) -> Result<(), Stop> {
+    fn json(&mut self, value: &Value<'_>) -> Result<(), StopReason> {
         match value {
             Value::Str(text) => self.quoted(text),
             Value::Bytes(bytes) => {
@@ -105,7 +105,7 @@ impl Writing {
         }
     }
 
-    fn quoted(&mut self, text: &str) -> Result<(), Stop> {
+    fn quoted(&mut self, text: &str) -> Result<(), StopReason> {
         self.push("\"")?;
         let mut left = text;
         while !left.is_empty() {
@@ -123,7 +123,7 @@ impl Writing {
         &mut self,
         is_object: bool,
         pairs: impl Iterator<Item = arrowwood::Result<(Value<'a>, Value<'a>)>>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StopReason> {
         let ends = if is_object { ['{', '}'] } else { ['[', ']'] };
         self.sequence(ends, pairs, |writing, pair| {
             let (name, value) = pair?;
@@ -140,8 +140,8 @@ impl Writing {
         &mut self,
         [open, close]: [char; 2],
         items: impl Iterator<Item = T>,
-        write: impl Fn(&mut Writing, T) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        write: impl Fn(&mut LimitedWriter, T) -> Result<(), StopReason>,
+    ) -> Result<(), StopReason> {
         self.push(open.encode_utf8(&mut [0; 4]))?;
         for (number, item) in items.enumerate() {
             self.push(if number > 0 { "," } else { "" })?;
@@ -196,7 +196,7 @@ mod tests {
     fn first(array: ArrayRef, room: usize) -> (String, bool) {
         let rows = rows(array);
         let row = rows.row(0).unwrap();
-        let Exact { text, is_whole } = exact(&row.get(0).unwrap(), room).unwrap();
+        let ExactText { text, is_whole } = exact(&row.get(0).unwrap(), room).unwrap();
         (text, is_whole)
     }
 

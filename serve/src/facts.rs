@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use arrowwood::{Error, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::table::Kind;
@@ -19,12 +19,12 @@ static BOOT: LazyLock<String> =
 
 /// The facts about the table named `name`. Blocks.
 pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
-    facts(session, &Snapshot::of(session.shared.catalog.get(name)?)?)
+    facts(session, &Snapshot::load(session.shared.catalog.get(name)?)?)
 }
 
 /// The facts about a table. Blocks.
 pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let Snapshot { table, rows, id } = snapshot;
     let first_row = rows.first_row();
     let end = first_row + rows.len().map_err(of_table)?;

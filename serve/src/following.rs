@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::frames::{Framing, frames};
-use crate::outgoing::{Outgoing, Step, Steps, blocking};
+use crate::outgoing::{ResponseBody, BodyStep, BodySource, blocking};
 use crate::query::Query;
 use crate::reading::{check_start, numbers, selected};
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Progress, Table};
@@ -50,21 +50,21 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Parses the request `query`. Blocks.
-    pub fn of(table: Arc<Table>, query: &Query, session: Session, framing: Framing) -> Result<Follower> {
+    pub fn open(table: Arc<Table>, query: &Query, session: Session, framing: Framing) -> Result<Follower> {
         if table.kind != Kind::Table {
-            return Err(Refusal::bad_request("a file does not grow; follow a table"));
+            return Err(Problem::bad_request("a file does not grow; follow a table"));
         }
-        let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
-        let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
-        let now = table.progress().map_err(|e| Refusal::of_table(&e))?;
+        let progress = table.watch().map_err(|e| Problem::from_table_error(&e))?;
+        let rows = table.rows().map_err(|e| Problem::from_table_error(&e))?;
+        let now = table.progress().map_err(|e| Problem::from_table_error(&e))?;
         table.check_numbering(query.get("numbering")?)?;
         let is_durable = query.flag("durable")?;
         let end = if is_durable { now.durable_end } else { now.end };
         let next = query.number::<u64>("from")?.unwrap_or(end);
         check_start(next, now.first_row, now.end)?;
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
-        let sent = selected(&rows, columns.as_deref()).map_err(|e| Refusal::of_table(&e))?;
-        let encoder = StreamEncoder::new(sent.schema().clone()).map_err(|e| Refusal::of_table(&e))?;
+        let sent = selected(&rows, columns.as_deref()).map_err(|e| Problem::from_table_error(&e))?;
+        let encoder = StreamEncoder::new(sent.schema().clone()).map_err(|e| Problem::from_table_error(&e))?;
         Ok(Follower {
             table,
             session,
@@ -79,7 +79,7 @@ impl Follower {
         })
     }
 
-    /// Identifies the numbering of the rows: see [`Identity::numbering`](crate::table::Identity::numbering).
+    /// Identifies the numbering of the rows: see [`FileIdentity::numbering`](crate::table::Identity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }
@@ -97,23 +97,23 @@ impl Follower {
     }
 
     /// Sends the rows that [`wait`](Follower::wait) returned.
-    pub async fn send(self, waited: Result<u64, Ended>) -> Step<Follower> {
+    pub async fn send(self, waited: Result<u64, StreamEnd>) -> BodyStep<Follower> {
         let whole = Bytes::from_static(self.framing.end());
         let end = match waited {
             Ok(end) => end,
-            Err(Ended::Whole) => return Step::End(vec![whole]),
-            Err(Ended::Broken(why)) => return Step::Failed(io::Error::other(why)),
+            Err(StreamEnd::Whole) => return BodyStep::End(vec![whole]),
+            Err(StreamEnd::Broken(why)) => return BodyStep::Failed(io::Error::other(why)),
         };
         let session = self.session.clone();
         match blocking(move || self.make(end)).await {
-            Ok(Ok((follower, Some(bytes)))) => Step::Data(follower, bytes),
+            Ok(Ok((follower, Some(bytes)))) => BodyStep::Data(follower, bytes),
             // A client that reconnects gets the rest with the new schema.
-            Ok(Ok((_, None))) => Step::End(vec![whole]),
+            Ok(Ok((_, None))) => BodyStep::End(vec![whole]),
             Ok(Err(e)) => {
-                session.failed(&Refusal::of_table(&e));
-                Step::Failed(io::Error::other(e))
+                session.on_failure(&Problem::from_table_error(&e));
+                BodyStep::Failed(io::Error::other(e))
             }
-            Err(e) => Step::Failed(e),
+            Err(e) => BodyStep::Failed(e),
         }
     }
 
@@ -137,25 +137,25 @@ impl Follower {
     }
 
     /// Waits until there are rows to send; returns their end, or the reason why there are none.
-    pub async fn wait(&mut self) -> Result<u64, Ended> {
+    pub async fn wait(&mut self) -> Result<u64, StreamEnd> {
         loop {
             let now = *self.progress.borrow_and_update();
             if now.is_lost || self.next < now.first_row {
-                return Err(Ended::Broken("the table was removed, or the rows were dropped, while it was followed"));
+                return Err(StreamEnd::Broken("the table was removed, or the rows were dropped, while it was followed"));
             }
             let end = if self.is_durable { now.durable_end } else { now.end };
             if self.next < end {
                 return Ok(end);
             }
             tokio::select! {
-                changed = self.progress.changed() => changed.map_err(|_| Ended::Whole)?,
-                () = self.session.stopping() => return Err(Ended::Whole),
+                changed = self.progress.changed() => changed.map_err(|_| StreamEnd::Whole)?,
+                () = self.session.wait_for_stop() => return Err(StreamEnd::Whole),
                 () = sleep(LOOK) => {
                     if !is_same(&self.table).await {
-                        return Err(Ended::Broken("the table was removed, or its rows put in order, while it was followed"));
+                        return Err(StreamEnd::Broken("the table was removed, or its rows put in order, while it was followed"));
                     }
                     if !self.session.is_valid() {
-                        return Err(Ended::Whole);
+                        return Err(StreamEnd::Whole);
                     }
                 }
             }
@@ -164,18 +164,18 @@ impl Follower {
 }
 
 /// The reason why a stream ends.
-pub(crate) enum Ended {
+pub(crate) enum StreamEnd {
     Whole,
     Broken(&'static str),
 }
 
-impl Steps for Follower {
-    async fn step(mut self) -> Step<Follower> {
+impl BodySource for Follower {
+    async fn step(mut self) -> BodyStep<Follower> {
         if let Some(head) = self.begin() {
-            return head.map_or_else(Step::Failed, |head| Step::Data(self, vec![head]));
+            return head.map_or_else(BodyStep::Failed, |head| BodyStep::Data(self, vec![head]));
         }
         let goes_on = self.session.is_valid() && !self.session.is_stopping();
-        let waited = if goes_on { self.wait().await } else { Err(Ended::Whole) };
+        let waited = if goes_on { self.wait().await } else { Err(StreamEnd::Whole) };
         self.send(waited).await
     }
 }
@@ -183,7 +183,7 @@ impl Steps for Follower {
 // ---- events ----
 
 /// The state of a stream of events.
-pub(crate) struct Events {
+pub(crate) struct EventStream {
     snapshot: Snapshot,
     session: Session,
     progress: watch::Receiver<Progress>,
@@ -196,16 +196,16 @@ pub(crate) struct Events {
     looked: Instant,
 }
 
-impl Events {
+impl EventStream {
     /// Parses the request `query`. Blocks.
-    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Events> {
-        let snapshot = Snapshot::meant(table, query)?;
+    pub fn open(table: Arc<Table>, query: &Query, session: Session) -> Result<EventStream> {
+        let snapshot = Snapshot::load_for_query(table, query)?;
         let interval = milliseconds(query, "interval", INTERVAL)?;
         let alive = milliseconds(query, "alive", COMMENTS)?;
         let table = &snapshot.table;
         let progress = if table.kind == Kind::Table { table.watch() } else { table.progress().map(still) };
-        let progress = progress.map_err(|e| Refusal::of_table(&e))?;
-        Ok(Events { snapshot, session, progress, interval, alive, sent: None, looked: Instant::now() })
+        let progress = progress.map_err(|e| Problem::from_table_error(&e))?;
+        Ok(EventStream { snapshot, session, progress, interval, alive, sent: None, looked: Instant::now() })
     }
 
     /// Whether the table or file is still the one of the first event. Where that can't be told now, the next look tells it.
@@ -227,7 +227,7 @@ fn still(progress: Progress) -> watch::Receiver<Progress> {
 fn milliseconds(query: &Query, name: &str, (least, most, usual): (u64, u64, u64)) -> Result<Duration> {
     let given = query.number::<u64>(name)?.unwrap_or(usual);
     if !(least..=most).contains(&given) {
-        return Err(Refusal::bad_request(format!("{name}: {least} to {most} milliseconds are expected, got {given}")));
+        return Err(Problem::bad_request(format!("{name}: {least} to {most} milliseconds are expected, got {given}")));
     }
     Ok(Duration::from_millis(given))
 }
@@ -238,9 +238,9 @@ fn event(progress: &Progress) -> Bytes {
     format!("event: rows\nid: {end}\ndata: {data}\n\n").into()
 }
 
-impl Steps for Events {
-    async fn step(mut self) -> Step<Events> {
-        let gone = || Step::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")]);
+impl BodySource for EventStream {
+    async fn step(mut self) -> BodyStep<EventStream> {
+        let gone = || BodyStep::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")]);
         if let Some((_, when)) = self.sent {
             sleep_until(when + self.interval).await;
         }
@@ -249,7 +249,7 @@ impl Steps for Events {
         let grows = self.snapshot.table.kind == Kind::Table;
         loop {
             if self.session.is_stopping() || !self.session.is_valid() {
-                return Step::End(Vec::new());
+                return BodyStep::End(Vec::new());
             }
             let now = *self.progress.borrow_and_update();
             if now.is_lost {
@@ -257,14 +257,14 @@ impl Steps for Events {
             }
             if self.sent.is_none_or(|(before, _)| before != now) {
                 self.sent = Some((now, Instant::now()));
-                return Step::Data(self, vec![event(&now)]);
+                return BodyStep::Data(self, vec![event(&now)]);
             }
             if begun.elapsed() >= self.alive {
-                return Step::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
+                return BodyStep::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
             }
             tokio::select! {
                 changed = self.progress.changed(), if grows => if changed.is_err() { return gone() },
-                () = self.session.stopping() => (),
+                () = self.session.wait_for_stop() => (),
                 () = sleep_until((self.looked + LOOK).min(begun + self.alive)) => {
                     if self.looked.elapsed() >= LOOK {
                         self.looked = Instant::now();
@@ -285,16 +285,16 @@ async fn is_same(table: &Arc<Table>) -> bool {
 }
 
 /// The body of an answer that follows a table.
-pub(crate) fn body(steps: impl Steps, session: &Session) -> Outgoing {
+pub(crate) fn body(steps: impl BodySource, session: &Session) -> ResponseBody {
     let metrics = session.metrics().clone();
     metrics.followers.add(1);
-    Outgoing::steps(steps).holding(Counted(metrics))
+    ResponseBody::steps(steps).holding(FollowerGuard(metrics))
 }
 
 /// Counts a follower until it is dropped.
-struct Counted(Arc<crate::metrics::Metrics>);
+struct FollowerGuard(Arc<crate::metrics::Metrics>);
 
-impl Drop for Counted {
+impl Drop for FollowerGuard {
     fn drop(&mut self) {
         self.0.followers.add(-1);
     }

@@ -14,9 +14,9 @@ const LARGE: usize = 1 << 30;
 const ALIGNMENT: usize = 64;
 
 /// A buffer as an owner of bytes.
-struct Owner(Buffer);
+struct BufferOwner(Buffer);
 
-impl AsRef<[u8]> for Owner {
+impl AsRef<[u8]> for BufferOwner {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
@@ -90,7 +90,7 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
                     small.extend_from_slice(&buffer);
                 } else {
                     frames.push(Bytes::from(std::mem::take(&mut small)));
-                    frames.extend(pieces(Bytes::from_owner(Owner(buffer)), LARGE));
+                    frames.extend(pieces(Bytes::from_owner(BufferOwner(buffer)), LARGE));
                 }
                 small.resize(small.len() + (len.next_multiple_of(ALIGNMENT) - len), 0);
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate};
+use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, AggregateFunction, Predicate};
 use bytes::Bytes;
 use hyper::Response;
 use serde_json::{Value as Json, json};
@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 use crate::budget::{Share, too_much};
 use crate::cells::{columns, table};
 use crate::condition::parse_condition_on;
-use crate::outgoing::{Outgoing, Step, Steps};
+use crate::outgoing::{ResponseBody, BodyStep, BodySource};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::same;
-use crate::save::{SavedForm, saved};
+use crate::save::{ExportFormat, saved};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
@@ -46,12 +46,12 @@ const ROW: usize = 160;
 const REPORT: Duration = Duration::from_millis(200);
 
 /// A parsed request.
-struct Asked {
+struct GroupRequest {
     rows: Dataset,
     by: Vec<String>,
     /// The numbers of these columns.
     keys: Vec<usize>,
-    of: Vec<(Function, String)>,
+    of: Vec<(AggregateFunction, String)>,
     condition: Option<Predicate>,
     /// A column of the answer, by its number.
     sort: Option<(usize, bool)>,
@@ -61,21 +61,21 @@ struct Asked {
 }
 
 /// The summary of the groups, and all groups if they are saved.
-struct Answer {
+struct GroupResult {
     told: Json,
     groups: Option<Dataset>,
 }
 
 /// Why groups were not made.
-enum Stopped {
+enum GroupError {
     /// They need more memory.
     Memory,
-    Refused(Refusal),
+    Refused(Problem),
 }
 
 /// The progress.
 #[derive(Default)]
-struct Going {
+struct GroupProgress {
     searched: AtomicU64,
     of: AtomicU64,
     groups: AtomicU64,
@@ -85,10 +85,10 @@ struct Going {
 /// An aggregation in progress.
 pub(crate) struct Grouping {
     session: Session,
-    going: Arc<Going>,
+    going: Arc<GroupProgress>,
     /// `None` after the first step.
-    asked: Option<Asked>,
-    work: Option<JoinHandle<Result<Answer>>>,
+    asked: Option<GroupRequest>,
+    work: Option<JoinHandle<Result<GroupResult>>>,
 }
 
 impl Drop for Grouping {
@@ -100,31 +100,31 @@ impl Drop for Grouping {
     }
 }
 
-impl Asked {
-    fn of(snapshot: Snapshot, query: &Query, most: usize) -> Result<Asked> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+impl GroupRequest {
+    fn from_query(snapshot: Snapshot, query: &Query, most: usize) -> Result<GroupRequest> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let rows = snapshot.rows;
         let name = |column: usize| rows.schema().field(column).name().clone();
         let keys = if query.get("at")?.is_some() { columns(&rows, query)? } else { Vec::new() };
         let functions = query.all("of").map(|text| function(&rows, text)).collect::<Result<Vec<_>>>()?;
         if keys.len() > KEYS || functions.len() > FUNCTIONS {
             let detail = format!("at most {KEYS} columns to group by and {FUNCTIONS} functions are expected");
-            return Err(Refusal::bad_request(detail));
+            return Err(Problem::bad_request(detail));
         }
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let wide = keys.len() + functions.len() + 1;
         let sort = query.number::<usize>("sort")?;
         if sort.is_some_and(|column| column >= wide) {
-            return Err(Refusal::bad_request(format!("sort: the number of a column below {wide} is expected")));
+            return Err(Problem::bad_request(format!("sort: the number of a column below {wide} is expected")));
         }
         let descending = query.flag("descending")?;
         let len = rows.len().map_err(of_table)?;
-        if len > MEDIANS && functions.iter().any(|(function, _)| *function == Function::Median) {
+        if len > MEDIANS && functions.iter().any(|(function, _)| *function == AggregateFunction::Median) {
             let detail =
                 format!("median: it keeps all values, and {len} rows are too many for a look, at most {MEDIANS}");
-            return Err(Refusal::bad_request(detail));
+            return Err(Problem::bad_request(detail));
         }
-        let asked = Asked {
+        let asked = GroupRequest {
             by: keys.iter().copied().map(name).collect(),
             keys,
             of: functions.into_iter().map(|(function, column)| (function, name(column))).collect(),
@@ -155,16 +155,16 @@ impl Asked {
             free.push('~');
         }
         let step = (self.most / 4 / ROW).clamp(STEP[0], STEP[1]);
-        let mut asked = rows.aggregate(&self.by).rows(&free).watched(step, watch);
-        let counts_values = self.of.iter().any(|(function, _)| *function == Function::NUnique);
+        let mut asked = rows.aggregate(&self.by).count_rows(&free).on_progress(step, watch);
+        let counts_values = self.of.iter().any(|(function, _)| *function == AggregateFunction::NUnique);
         if counts_values {
             // The groups of pairs of key and value are rows that are grouped again.
-            asked = asked.memory(memory as u64 / 4 * 3);
+            asked = asked.memory_limit(memory as u64 / 4 * 3);
         } else if !self.by.is_empty() {
-            asked = asked.memory(memory as u64);
+            asked = asked.memory_limit(memory as u64);
         }
         for (number, (function, column)) in self.of.iter().enumerate() {
-            asked = asked.named(&format!("{free}{number}"), column, *function);
+            asked = asked.column_as(&format!("{free}{number}"), column, *function);
         }
         if let Some(condition) = &self.condition {
             asked = asked.filter(condition.clone());
@@ -177,7 +177,7 @@ impl Asked {
     /// The numbers of the groups in the requested order.
     fn order(&self, groups: &Dataset) -> arrowwood::Result<Vec<u64>> {
         match self.sort {
-            Some((column, descending)) => groups.row_order(&[(column.to_string(), descending)]),
+            Some((column, descending)) => groups.sort_indices(&[(column.to_string(), descending)]),
             None if self.is_saved => Ok((0..groups.len()?).collect()),
             None => Ok((0..groups.len()?.min(SHOWN)).collect()),
         }
@@ -185,28 +185,28 @@ impl Asked {
 
     /// The memory in bytes of the aggregation, for all rows and the given number of groups.
     fn memory(&self, groups: usize) -> arrowwood::Result<usize> {
-        let kept = self.of.iter().filter(|(function, _)| *function == Function::Median).count();
+        let kept = self.of.iter().filter(|(function, _)| *function == AggregateFunction::Median).count();
         let values = usize::try_from(self.rows.len()?).unwrap_or(usize::MAX).saturating_mul(kept * KEPT);
         let each = GROUP + CELL * (self.by.len() + self.of.len());
         Ok(groups.saturating_mul(each).saturating_add(values))
     }
 
-    fn answer(&self, going: &Going, share: &mut Share) -> Result<Answer> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    fn answer(&self, going: &GroupProgress, share: &mut Share) -> Result<GroupResult> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         share.grow(self.memory(0).map_err(of_table)?)?;
         loop {
             match self.attempt(going, share) {
                 // It is known before the rows are looked at for which there is no room.
-                Err(Stopped::Memory) if share.bytes() < self.most => share.grow((4 * share.bytes()).min(self.most))?,
-                Err(Stopped::Memory) => return Err(too_much(self.most)),
-                Err(Stopped::Refused(refusal)) => return Err(refusal),
+                Err(GroupError::Memory) if share.bytes() < self.most => share.grow((4 * share.bytes()).min(self.most))?,
+                Err(GroupError::Memory) => return Err(too_much(self.most)),
+                Err(GroupError::Refused(refusal)) => return Err(refusal),
                 Ok(answer) => return Ok(answer),
             }
         }
     }
 
     /// Groups the rows in the memory of the share.
-    fn attempt(&self, going: &Going, share: &mut Share) -> Result<Answer, Stopped> {
+    fn attempt(&self, going: &GroupProgress, share: &mut Share) -> Result<GroupResult, GroupError> {
         let memory = share.bytes();
         let share = Mutex::new((share, None));
         // An error of the library stops the aggregation; the refusal is the answer.
@@ -222,20 +222,20 @@ impl Asked {
         });
         let refusal = share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
         match (refusal, found) {
-            (Some(refusal), _) => Err(Stopped::Refused(refusal)),
+            (Some(refusal), _) => Err(GroupError::Refused(refusal)),
             // Those of the system have a number.
-            (None, Err(e)) if e.kind() == ErrorKind::Io && e.errno().is_none() => Err(Stopped::Memory),
-            (None, found) => found.map_err(|e| Stopped::Refused(Refusal::of_table(&e))),
+            (None, Err(e)) if e.kind() == ErrorKind::Io && e.errno().is_none() => Err(GroupError::Memory),
+            (None, found) => found.map_err(|e| GroupError::Refused(Problem::from_table_error(&e))),
         }
     }
 
     /// Groups the rows in `memory` bytes. `check` is told the number of groups, and the bytes of their keys and values once these are known.
     fn watched(
         &self,
-        going: &Going,
+        going: &GroupProgress,
         memory: usize,
         check: &(dyn Fn(usize, usize) -> arrowwood::Result<()> + Sync),
-    ) -> arrowwood::Result<Answer> {
+    ) -> arrowwood::Result<GroupResult> {
         let watch = |progress: AggregationProgress| {
             going.searched.store(progress.rows, Ordering::Relaxed);
             going.of.store(progress.of, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl Asked {
         let order = self.order(&groups)?;
         if self.is_saved {
             let groups = groups.rows_at(&order)?.with_names(&distinct(self.titles()))?;
-            return Ok(Answer { told: Json::Null, groups: Some(groups) });
+            return Ok(GroupResult { told: Json::Null, groups: Some(groups) });
         }
         let order: Vec<u64> = order.into_iter().take(SHOWN as usize).collect();
         let shown = groups.rows_at(&order)?;
@@ -270,7 +270,7 @@ impl Asked {
         told["groups"] = groups.len()?.into();
         told["of"] = self.rows.len()?.into();
         told["keys"] = self.by.len().into();
-        Ok(Answer { told, groups: None })
+        Ok(GroupResult { told, groups: None })
     }
 
     /// The condition for the keys of each of the `shown` groups, where there is one.
@@ -314,45 +314,45 @@ pub(crate) async fn save(
     session: &Session,
     snapshot: Snapshot,
     query: Query,
-    form: SavedForm,
-) -> Result<Response<Outgoing>> {
-    let mut grouping = session.work(move |session| Grouping::of(snapshot, &query, session.clone())).await?;
+    form: ExportFormat,
+) -> Result<Response<ResponseBody>> {
+    let mut grouping = session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
     let groups = loop {
-        let waited = grouping.wait().await.map_err(|e| Refusal::internal(e.to_string()))?;
+        let waited = grouping.wait().await.map_err(|e| Problem::internal(e.to_string()))?;
         if let Some(answer) = waited.transpose()?.and_then(|answer| answer.groups) {
             break answer;
         }
     };
     // They are kept in memory until they are sent.
-    let bytes = groups.nbytes().map_err(|e| Refusal::of_table(&e))?;
+    let bytes = groups.nbytes().map_err(|e| Problem::from_table_error(&e))?;
     let share = session.shared.queries.try_share(usize::try_from(bytes).unwrap_or(usize::MAX));
-    let share = share.ok_or_else(|| Refusal::unavailable("the memory for queries is taken; try again"))?;
+    let share = share.ok_or_else(|| Problem::unavailable("the memory for queries is taken; try again"))?;
     Ok(saved(session, groups, form).await?.map(|body| body.holding(share)))
 }
 
 /// A function and the number of its column: `mean:3`.
-fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
-    let wrong = || Refusal::bad_request("of: a function and the number of a column are expected, such as mean:3");
+fn function(rows: &Dataset, text: &str) -> Result<(AggregateFunction, usize)> {
+    let wrong = || Problem::bad_request("of: a function and the number of a column are expected, such as mean:3");
     let (name, column) = text.split_once(':').ok_or_else(wrong)?;
-    let function = name.parse().map_err(|e: Error| Refusal::bad_request(format!("of: {}", e.message())))?;
+    let function = name.parse().map_err(|e: Error| Problem::bad_request(format!("of: {}", e.message())))?;
     let column = column.parse().ok().filter(|column| *column < rows.num_columns()).ok_or_else(wrong)?;
     Ok((function, column))
 }
 
 impl Grouping {
     /// Parses the request `query`. Blocks.
-    pub fn of(snapshot: Snapshot, query: &Query, session: Session) -> Result<Grouping> {
-        let asked = Some(Asked::of(snapshot, query, session.shared.limits.query_memory)?);
+    pub fn from_query(snapshot: Snapshot, query: &Query, session: Session) -> Result<Grouping> {
+        let asked = Some(GroupRequest::from_query(snapshot, query, session.shared.limits.query_memory)?);
         Ok(Grouping { session, going: Arc::default(), asked, work: None })
     }
 
     /// Waits for the answer, but at most until the next report.
-    async fn wait(&mut self) -> io::Result<Option<Result<Answer>>> {
+    async fn wait(&mut self) -> io::Result<Option<Result<GroupResult>>> {
         if let Some(asked) = self.asked.take() {
             let going = self.going.clone();
             let mut budget = self.session.budget();
             self.work = Some(tokio::spawn(async move {
-                budget.work(budget.step(), move |share| asked.answer(&going, share)).await
+                budget.run_blocking(budget.step(), move |share| asked.answer(&going, share)).await
             }));
         }
         let given_up = || io::Error::other("the work was given up");
@@ -364,24 +364,24 @@ impl Grouping {
     }
 }
 
-impl Steps for Grouping {
-    async fn step(mut self) -> Step<Grouping> {
+impl BodySource for Grouping {
+    async fn step(mut self) -> BodyStep<Grouping> {
         if self.session.is_stopping() || !self.session.is_valid() {
-            return Step::Failed(io::Error::other("the server is stopping"));
+            return BodyStep::Failed(io::Error::other("the server is stopping"));
         }
         let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         match self.wait().await {
-            Ok(Some(Ok(answer))) => Step::End(line(answer.told)),
+            Ok(Some(Ok(answer))) => BodyStep::End(line(answer.told)),
             // The answer has begun: the last line has the error.
-            Ok(Some(Err(refusal))) => Step::End(line(self.session.last_line(refusal))),
+            Ok(Some(Err(refusal))) => BodyStep::End(line(self.session.error_line(refusal))),
             Ok(None) => {
                 let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
                 let report = json!({
                     "searched": of(&self.going.searched), "of": of(&self.going.of), "found": of(&self.going.groups),
                 });
-                Step::Data(self, line(report))
+                BodyStep::Data(self, line(report))
             }
-            Err(e) => Step::Failed(e),
+            Err(e) => BodyStep::Failed(e),
         }
     }
 }

@@ -5,9 +5,9 @@ use arrowwood::{Error, Value};
 use hyper::{Response, StatusCode};
 
 use crate::cells::one_column;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::response::with_type;
 use crate::snapshot::Snapshot;
 
@@ -30,20 +30,20 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The picture in a cell. Blocks.
-pub(crate) fn image(snapshot: &Snapshot, query: &Query) -> Result<Response<Outgoing>> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+pub(crate) fn image(snapshot: &Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let rows = &snapshot.rows;
     let column = one_column(rows, query)?;
     let row = query.number::<u64>("row")?.and_then(|row| row.checked_sub(rows.first_row()));
-    let missing = || Refusal::not_found("there is no such row");
+    let missing = || Problem::not_found("there is no such row");
     let row = row.filter(|row| rows.len().is_ok_and(|len| *row < len)).ok_or_else(missing)?;
     let found = rows.row(row).map_err(of_table)?;
     let Value::Bytes(bytes) = found.get(column).map_err(of_table)? else {
-        return Err(Refusal::not_found("the cell has no bytes"));
+        return Err(Problem::not_found("the cell has no bytes"));
     };
-    let none = || Refusal::not_found(format!("the cell is no PNG, JPEG, GIF or WebP of at most {MOST} bytes"));
+    let none = || Problem::not_found(format!("the cell is no PNG, JPEG, GIF or WebP of at most {MOST} bytes"));
     let media_type = media_type(bytes).ok_or_else(none)?;
-    Ok(with_type(StatusCode::OK, media_type, Outgoing::of(bytes.to_vec())))
+    Ok(with_type(StatusCode::OK, media_type, ResponseBody::new(bytes.to_vec())))
 }
 
 #[cfg(test)]

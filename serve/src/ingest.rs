@@ -6,27 +6,27 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, ErrorKind, Late, REPLICA, WriterOptions, is_replica};
+use arrowwood::{Dataset, ErrorKind, LatePolicy, REPLICA, WriterOptions, is_replica};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{BodyForm, Wanted, check_weight, cost, decode};
+use crate::decode::{BodyFormat, RequestedSchema, check_weight, cost, decode};
 use crate::facts::facts_of;
 use crate::limits::Limits;
 use crate::line::{LineError, LineRows, Precision, rows_of};
-use crate::outgoing::Outgoing;
-use crate::producers::{LARGEST, Numbered, position_in};
+use crate::outgoing::ResponseBody;
+use crate::producers::{LARGEST, BatchId, position_in};
 use crate::query::{Query, header, header_number, short};
-use crate::queue::{Ack, Answers, Batches, Receipt};
-use crate::receive::{Received, SMALL, UNIT, is_small, receive};
-use crate::refusal::{Refusal, Result};
+use crate::queue::{Ack, AppendResults, AppendRequest, Receipt};
+use crate::receive::{ReceivedBody, SMALL, UNIT, is_small, receive};
+use crate::refusal::{Problem, Result};
 use crate::response::{allow, empty, json_response, with_type};
-use crate::session::{Session, Shared, Trace};
+use crate::session::{Session, ServerState, Trace};
 use crate::table::{Kind, Table};
-use crate::weight::Weight;
+use crate::weight::SizeBound;
 
 /// The maximum number of rows that the thread that has received them commits itself.
 const FEW: u64 = 64;
@@ -42,11 +42,11 @@ pub(crate) async fn rows(
     body: Incoming,
     name: &str,
     trace: &mut Trace,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     trace.is_write = true;
     session.check_write(name)?;
     Query::parse(parts.uri.query(), &[])?;
-    let form = BodyForm::of(header(&parts.headers, "content-type")?)?;
+    let form = BodyFormat::from_content_type(header(&parts.headers, "content-type")?)?;
     let ack = ack_of(header(&parts.headers, "ack")?)?;
     let numbered = numbered_of(parts)?;
     let table = growing(&session, name).await?;
@@ -59,7 +59,7 @@ pub(crate) async fn rows(
     let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
     let receipt = append(&session, &table, rows, ack, numbered, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
-    Ok(with_type(StatusCode::OK, "application/json", Outgoing::of(receipt.answer(sequence) + "\n")))
+    Ok(with_type(StatusCode::OK, "application/json", ResponseBody::new(receipt.answer(sequence) + "\n")))
 }
 
 impl Receipt {
@@ -81,13 +81,13 @@ pub(crate) struct Destination {
     schema: SchemaRef,
     ack: Ack,
     /// The number of the next batch.
-    numbered: Option<Numbered>,
+    numbered: Option<BatchId>,
     is_over: Arc<AtomicBool>,
 }
 
 /// Batches passed to a table's writer, which answers them.
-pub(crate) struct Passed {
-    pub answers: oneshot::Receiver<Answers>,
+pub(crate) struct PendingBatches {
+    pub answers: oneshot::Receiver<AppendResults>,
     /// The number of the first batch.
     pub sequence: Option<u64>,
     /// The memory that they have until then.
@@ -96,7 +96,7 @@ pub(crate) struct Passed {
 
 impl Destination {
     /// Table `name`, by the parameters `ack`, `producer`, `epoch` and `sequence`.
-    pub async fn of(session: &Session, name: &str, query: &Query) -> Result<Destination> {
+    pub async fn open(session: &Session, name: &str, query: &Query) -> Result<Destination> {
         session.check_write(name)?;
         let ack = ack_of(query.get("ack")?)?;
         let numbered = numbered(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
@@ -106,17 +106,17 @@ impl Destination {
     }
 
     /// Passes the `count` batches of an Arrow stream to the table's writer.
-    pub async fn pass(&mut self, session: &Session, received: Received, count: usize) -> Result<Passed> {
-        let (rows, share) = decoded(session, received, BodyForm::Arrow, self.schema.clone()).await?;
+    pub async fn submit(&mut self, session: &Session, received: ReceivedBody, count: usize) -> Result<PendingBatches> {
+        let (rows, share) = decoded(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
         let ends = if count == 1 { vec![len_of(&rows)?] } else { ends_of(&rows, count)? };
         let (reply, answers) = oneshot::channel();
         let sequence = self.numbered.as_ref().map(|numbered| numbered.sequence);
         let (ack, numbered, is_over) = (self.ack, self.numbered.clone(), self.is_over.clone());
         let bytes = share.num_permits() * UNIT;
-        let batches = Batches { rows, ends, ack, numbered, _share: Arc::new(share), is_over, reply };
+        let batches = AppendRequest { rows, ends, ack, numbered, _share: Arc::new(share), is_over, reply };
         self.table.append(batches, &session.shared.writing)?;
         self.numbered = self.numbered.as_ref().map(|numbered| numbered.at(count));
-        Ok(Passed { answers, sequence, bytes })
+        Ok(PendingBatches { answers, sequence, bytes })
     }
 }
 
@@ -133,14 +133,14 @@ fn ends_of(rows: &Dataset, count: usize) -> Result<Vec<u64>> {
     });
     let ends: Vec<u64> = ends.collect::<arrowwood::Result<_>>().map_err(|e| refused(&e))?;
     let all = ends.len() == count && ends.last().copied() == Some(len_of(rows)?);
-    all.then_some(ends).ok_or_else(|| Refusal::internal("messages are expected to be batches"))
+    all.then_some(ends).ok_or_else(|| Problem::internal("messages are expected to be batches"))
 }
 
 async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
     let table = session.table(name).await?;
     match table.kind {
         Kind::Table => Ok(table),
-        Kind::File | Kind::Files => Err(Refusal::bad_request("a file does not grow; append to a table")),
+        Kind::File | Kind::Files => Err(Problem::bad_request("a file does not grow; append to a table")),
     }
 }
 
@@ -149,18 +149,18 @@ async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
         return Ok(schema);
     }
     let table = table.clone();
-    session.work(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Refusal::of_table(&e))).await
+    session.run_blocking(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Problem::from_table_error(&e))).await
 }
 
 fn ack_of(name: Option<&str>) -> Result<Ack> {
     match name {
         None | Some("durable") => Ok(Ack::Durable),
         Some("visible") => Ok(Ack::Visible),
-        Some(_) => Err(Refusal::bad_request("Ack: durable or visible is expected")),
+        Some(_) => Err(Problem::bad_request("Ack: durable or visible is expected")),
     }
 }
 
-fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
+fn numbered_of(parts: &Parts) -> Result<Option<BatchId>> {
     let producer = header(&parts.headers, "producer")?;
     let epoch = header_number(&parts.headers, "producer-epoch")?;
     let sequence = header_number(&parts.headers, "producer-sequence")?;
@@ -168,34 +168,34 @@ fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
 }
 
 /// A batch's number among those of its producer.
-fn numbered(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -> Result<Option<Numbered>> {
+fn numbered(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -> Result<Option<BatchId>> {
     let Some(producer) = producer else {
         return match (epoch, sequence) {
             (None, None) => Ok(None),
-            _ => Err(Refusal::bad_request("Producer-Epoch and Producer-Sequence need a Producer")),
+            _ => Err(Problem::bad_request("Producer-Epoch and Producer-Sequence need a Producer")),
         };
     };
     let is_name = !producer.is_empty() && producer.len() <= PRODUCER && producer.bytes().all(|b| b.is_ascii_graphic());
     if !is_name {
-        return Err(Refusal::bad_request(format!("Producer: 1 to {PRODUCER} visible ASCII characters are expected")));
+        return Err(Problem::bad_request(format!("Producer: 1 to {PRODUCER} visible ASCII characters are expected")));
     }
-    let sequence = sequence.ok_or_else(|| Refusal::bad_request("a Producer needs a Producer-Sequence"))?;
+    let sequence = sequence.ok_or_else(|| Problem::bad_request("a Producer needs a Producer-Sequence"))?;
     let epoch = epoch.unwrap_or(0);
     if sequence.max(epoch) > LARGEST {
-        return Err(Refusal::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
+        return Err(Problem::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
     }
-    Ok(Some(Numbered { producer: producer.to_owned(), epoch, sequence }))
+    Ok(Some(BatchId { producer: producer.to_owned(), epoch, sequence }))
 }
 
 /// The rows of a body, with their share of the memory.
 async fn decoded(
     session: &Session,
-    received: Received,
-    form: BodyForm,
+    received: ReceivedBody,
+    form: BodyFormat,
     schema: SchemaRef,
 ) -> Result<(Dataset, OwnedSemaphorePermit)> {
     let limits = &session.shared.limits;
-    let Received { bytes, share } = received;
+    let ReceivedBody { bytes, share } = received;
     let cost = cost(&bytes, form, &schema, limits).map_err(|e| refused(&e))?;
     let is_small = cost <= SMALL as u64;
     if is_small {
@@ -214,12 +214,12 @@ async fn decoded(
         let share = enlarged(session, share, [&rows].into_iter())?;
         Ok((rows, share))
     };
-    session.work(work).await
+    session.run_blocking(work).await
 }
 
 /// A permit for decoding a large body.
 async fn turn(session: &Session) -> Result<OwnedSemaphorePermit> {
-    let closed = |_| Refusal::unavailable("the server is stopping");
+    let closed = |_| Problem::unavailable("the server is stopping");
     session.shared.decoding.clone().acquire_owned().await.map_err(closed)
 }
 
@@ -244,13 +244,13 @@ fn enlarge(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> R
 }
 
 /// For errors about sent rows; too many rows have a status of their own.
-fn refused(e: &arrowwood::Error) -> Refusal {
+fn refused(e: &arrowwood::Error) -> Problem {
     match e.kind() {
-        ErrorKind::Unsupported if e.message().ends_with("send several requests") => Refusal::too_large(e.message()),
+        ErrorKind::Unsupported if e.message().ends_with("send several requests") => Problem::too_large(e.message()),
         ErrorKind::Unsupported if e.message().contains("more than the caller allows") => {
-            Refusal::too_large(e.message())
+            Problem::too_large(e.message())
         }
-        _ => Refusal::of_input(e),
+        _ => Problem::from_input_error(e),
     }
 }
 
@@ -259,7 +259,7 @@ async fn append(
     table: &Arc<Table>,
     rows: Dataset,
     ack: Ack,
-    numbered: Option<Numbered>,
+    numbered: Option<BatchId>,
     share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
     // Few bytes may hold many: those of a dictionary.
@@ -277,17 +277,17 @@ async fn append(
 fn whole(
     rows: Dataset,
     ack: Ack,
-    numbered: Option<Numbered>,
+    numbered: Option<BatchId>,
     share: Arc<OwnedSemaphorePermit>,
-) -> Result<(Batches, oneshot::Receiver<Answers>)> {
+) -> Result<(AppendRequest, oneshot::Receiver<AppendResults>)> {
     let (reply, answers) = oneshot::channel();
     let ends = vec![len_of(&rows)?];
-    Ok((Batches { rows, ends, ack, numbered, _share: share, is_over: Arc::default(), reply }, answers))
+    Ok((AppendRequest { rows, ends, ack, numbered, _share: share, is_over: Arc::default(), reply }, answers))
 }
 
 /// The result of the only batch.
-fn only(answers: Result<Answers, oneshot::error::RecvError>) -> Result<Receipt> {
-    let Answers { receipts, refusal } = answers.map_err(|_| lost())?;
+fn only(answers: Result<AppendResults, oneshot::error::RecvError>) -> Result<Receipt> {
+    let AppendResults { receipts, refusal } = answers.map_err(|_| lost())?;
     match refusal {
         Some(refusal) => Err(refusal),
         None => receipts.into_iter().next().ok_or_else(lost),
@@ -300,17 +300,17 @@ pub(crate) async fn producer(
     parts: &Parts,
     name: &str,
     producer: &str,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_facts(name)?;
     let table = growing(&session, name).await?;
     let producer = producer.to_owned();
-    let answer = session.work(move |_| {
-        let positions = table.rows().and_then(|rows| rows.positions()).map_err(|e| Refusal::of_table(&e))?;
+    let answer = session.run_blocking(move |_| {
+        let positions = table.rows().and_then(|rows| rows.positions()).map_err(|e| Problem::from_table_error(&e))?;
         if is_replica(&positions) {
-            return Err(Refusal::conflict("replica", REPLICA));
+            return Err(Problem::conflict("replica", REPLICA));
         }
-        let unknown = || Refusal::not_found("the producer is not known");
+        let unknown = || Problem::not_found("the producer is not known");
         let position = position_in(&positions, &producer).ok_or_else(unknown)?;
         let known = table.producers.get(&producer).filter(|known| known.sequence == position.sequence);
         let end = known.and_then(|known| known.rows).map(|rows| rows.end);
@@ -332,10 +332,10 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
     };
     let late = match query.get("late")? {
         None => None,
-        Some("accept") => Some(Late::Accept),
-        Some("refuse") => Some(Late::Refuse),
+        Some("accept") => Some(LatePolicy::Accept),
+        Some("refuse") => Some(LatePolicy::Refuse),
         Some(other) => {
-            return Err(Refusal::bad_request(format!("late: accept or refuse is expected, got '{}'", short(other))));
+            return Err(Problem::bad_request(format!("late: accept or refuse is expected, got '{}'", short(other))));
         }
     };
     Ok(WriterOptions {
@@ -349,17 +349,17 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
 }
 
 /// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
-pub(crate) fn create(session: &Session, name: &str, wanted: &Wanted, options: &WriterOptions) -> Result<(bool, Json)> {
+pub(crate) fn create(session: &Session, name: &str, wanted: &RequestedSchema, options: &WriterOptions) -> Result<(bool, Json)> {
     let is_new = make(session, name, Arc::new(wanted.schema.clone()), options)?;
     let facts = facts_of(session, name)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
-        let there = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        let there = table.rows().map_err(|e| Problem::from_table_error(&e))?;
         let is_same = wanted.is_that_of(there.schema(), &options.dictionary);
         let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
-        let is_as_late = options.late.is_none_or(|late| facts["late"] == (late == Late::Accept));
+        let is_as_late = options.late.is_none_or(|late| facts["late"] == (late == LatePolicy::Accept));
         if table.kind != Kind::Table || !is_same || !is_sorted || !is_as_late {
-            return Err(Refusal::conflict("schema_mismatch", "the table is there, with another schema"));
+            return Err(Problem::conflict("schema_mismatch", "the table is there, with another schema"));
         }
         // The index may differ: rows are found without it as well, only more slowly.
     }
@@ -368,10 +368,10 @@ pub(crate) fn create(session: &Session, name: &str, wanted: &Wanted, options: &W
 
 /// Makes a table on the server's disk; returns false if it exists. Blocks.
 fn make(session: &Session, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
-    let Shared { catalog, writing, readiness, .. } = &*session.shared;
+    let ServerState { catalog, writing, readiness, .. } = &*session.shared;
     let options = WriterOptions { medium: writing.medium.clone(), ..options.clone() };
     let made = catalog.create(name, schema, &options);
-    made.as_ref().err().and_then(Refusal::error).into_iter().for_each(|e| readiness.failed(e));
+    made.as_ref().err().and_then(Problem::error).into_iter().for_each(|e| readiness.on_failure(e));
     made
 }
 
@@ -384,7 +384,7 @@ pub(crate) async fn line_protocol(
     body: Incoming,
     trace: &mut Trace,
     is_first_version: bool,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
     session.check_writer()?;
@@ -394,9 +394,9 @@ pub(crate) async fn line_protocol(
     let precision = precision_of(precision, is_first_version)?;
     let ack = ack_of(header(&parts.headers, "ack")?)?;
     let shared = session.shared.clone();
-    let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    let ReceivedBody { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     session.check_valid()?;
-    let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| Problem::bad_request("line protocol is UTF-8"))?;
     let now = now();
     let small = match is_small(&share).then(|| rows_of(&text, precision, now, FEW_BYTES)) {
         // Few lines may become many bytes.
@@ -412,7 +412,7 @@ pub(crate) async fn line_protocol(
             let most = shared.limits.rows.0;
             let parse =
                 move |_: &Session| Ok((rows_of(&text, precision, now, most).map_err(of_lines)?, share, Some(turn)));
-            session.work(parse).await?
+            session.run_blocking(parse).await?
         }
     };
     // Nothing is appended unless everything may be.
@@ -423,7 +423,7 @@ pub(crate) async fn line_protocol(
         let batches = for_tables(session, measurements, &mut share)?;
         Ok((enlarged(session, share, batches.iter().map(|(_, rows)| rows))?, batches))
     };
-    let (share, batches) = session.work(rows_for).await?;
+    let (share, batches) = session.run_blocking(rows_for).await?;
     let outcomes = append_to_all(&shared, batches, ack, share).await?;
     let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
     trace.rows = Some(appended);
@@ -435,7 +435,7 @@ pub(crate) async fn line_protocol(
 
 /// Appends rows to each table. Those that some table has no place for are appended to none.
 async fn append_to_all(
-    shared: &Shared,
+    shared: &ServerState,
     batches: Vec<(Arc<Table>, Dataset)>,
     ack: Ack,
     share: OwnedSemaphorePermit,
@@ -463,7 +463,7 @@ async fn append_to_all(
 
 /// The reason why the lines of a request were not all appended; `None` if they were. If a client sends all of them
 /// again, it doubles those already appended: in that case the status is one that clients do not retry automatically.
-fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
+fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Problem> {
     let (mut appended, mut refused, mut unknown, mut refusals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (name, outcome) in outcomes {
         match outcome {
@@ -489,14 +489,14 @@ fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
         "partial write: {parts}; send only the lines of tables that were not appended to again ({})",
         why.join("; ")
     );
-    let refusal = Refusal::new(StatusCode::BAD_REQUEST, "partial_write", detail).logged_as(&first);
-    Some(refusal.fact("appended", appended).fact("not_appended", refused).fact("unknown", unknown))
+    let refusal = Problem::new(StatusCode::BAD_REQUEST, "partial_write", detail).with_error_of(&first);
+    Some(refusal.with_member("appended", appended).with_member("not_appended", refused).with_member("unknown", unknown))
 }
 
 /// For errors about rows passed to a writer that has ended.
-pub(crate) fn lost() -> Refusal {
+pub(crate) fn lost() -> Problem {
     let detail = "the table's writer has stopped; whether the rows were appended is not known";
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
 }
 
 fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision> {
@@ -509,7 +509,7 @@ fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision>
         Some("u" | "µ") if is_first_version => 1_000,
         Some("m") if is_first_version => 60_000_000_000,
         Some("h") if is_first_version => 3_600_000_000_000,
-        Some(_) => return Err(Refusal::bad_request("precision: ns, us, ms or s is expected")),
+        Some(_) => return Err(Problem::bad_request("precision: ns, us, ms or s is expected")),
     };
     Ok(Precision { unit })
 }
@@ -520,10 +520,10 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn of_lines(e: LineError) -> Refusal {
+fn of_lines(e: LineError) -> Problem {
     match e {
-        LineError::Invalid(message) => Refusal::bad_request(message),
-        LineError::TooMuch(message) => Refusal::too_large(message),
+        LineError::Invalid(message) => Problem::bad_request(message),
+        LineError::TooMuch(message) => Problem::too_large(message),
     }
 }
 
@@ -537,7 +537,7 @@ fn for_tables(
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
-    let mut weight = Weight::default();
+    let mut weight = SizeBound::default();
     for (name, rows) in measurements {
         match catalog.get(&name) {
             Ok(table) => batches.push(for_table(session, table, rows, (&mut weight, &mut *share))?),
@@ -545,7 +545,7 @@ fn for_tables(
             Err(refusal) => return Err(refusal),
         }
     }
-    let of_new = |all: Weight, (_, rows): &(_, LineRows)| all.and(Weight::of_rows(rows.len(), &rows.schema()));
+    let of_new = |all: SizeBound, (_, rows): &(_, LineRows)| all.and(SizeBound::for_rows(rows.len(), &rows.schema()));
     let all = new.iter().fold(weight, of_new);
     check_weight(all, &session.shared.limits).map_err(|e| refused(&e))?;
     enlarge(session, share, all.bytes)?;
@@ -562,18 +562,18 @@ fn for_table(
     session: &Session,
     table: Arc<Table>,
     rows: LineRows,
-    (weight, share): (&mut Weight, &mut OwnedSemaphorePermit),
+    (weight, share): (&mut SizeBound, &mut OwnedSemaphorePermit),
 ) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
-        return Err(Refusal::bad_request(format!("{name}: a file does not grow")));
+        return Err(Problem::bad_request(format!("{name}: a file does not grow")));
     }
-    let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();
+    let schema = table.rows().map_err(|e| Problem::from_table_error(&e))?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
-    *weight = weight.and(Weight::of_rows(rows.len(), &schema));
+    *weight = weight.and(SizeBound::for_rows(rows.len(), &schema));
     check_weight(*weight, &session.shared.limits).map_err(|e| refused(&e))?;
     enlarge(session, share, weight.bytes)?;
-    let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
-    let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
+    let batch = rows.batch(&schema).map_err(|e| Problem::bad_request(format!("{name}: {e}")))?;
+    let rows = Dataset::try_from(vec![batch]).map_err(|e| Problem::from_input_error(&e))?;
     Ok((table, rows))
 }

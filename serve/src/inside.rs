@@ -1,9 +1,9 @@
-//! [`Inside`]: a nested value as a tree, cut to what fits on a page.
+//! [`TreeRenderer`]: a nested value as a tree, cut to what fits on a page.
 
 use arrowwood::Value;
 use serde_json::{Value as Json, json};
 
-use crate::exact::{Exact, exact};
+use crate::exact::{ExactText, exact};
 
 /// Values that are told, how deep, and characters of each.
 const VALUES: usize = 500;
@@ -13,31 +13,31 @@ const WIDTH: usize = 1_000;
 /// The text of a value with all digits; a cut one ends with `…`.
 fn shown(value: &Value<'_>) -> String {
     exact(value, WIDTH)
-        .map_or_else(|e| e.message().to_owned(), |Exact { text, is_whole }| if is_whole { text } else { text + "…" })
+        .map_or_else(|e| e.message().to_owned(), |ExactText { text, is_whole }| if is_whole { text } else { text + "…" })
 }
 
 /// What of a nested value may still be told.
 #[derive(Debug)]
-pub(crate) struct Inside {
+pub(crate) struct TreeRenderer {
     values: usize,
     levels: usize,
 }
 
-impl Default for Inside {
-    fn default() -> Inside {
-        Inside { values: VALUES, levels: LEVELS }
+impl Default for TreeRenderer {
+    fn default() -> TreeRenderer {
+        TreeRenderer { values: VALUES, levels: LEVELS }
     }
 }
 
-impl Inside {
+impl TreeRenderer {
     /// Null, text, or `{"kind", "count", "items": [[name, value]]}`, whose items are the first of `count`.
-    pub fn of(&mut self, value: &Value<'_>) -> Json {
+    pub fn render(&mut self, value: &Value<'_>) -> Json {
         let (kind, count) = match value {
             Value::Null => return Json::Null,
             Value::List(items) => ("list", items.len()),
             Value::Map(items) => ("map", items.len()),
             Value::Struct(members) => ("struct", members.len()),
-            Value::Union(_, member) => return self.of(member),
+            Value::Union(_, member) => return self.render(member),
             other => return shown(other).into(),
         };
         if self.levels == 0 {
@@ -68,12 +68,12 @@ impl Inside {
                 }
                 other => json!([number.to_string(), self.found(other)]),
             },
-            other => json!(["", self.of(other)]),
+            other => json!(["", self.render(other)]),
         }
     }
 
     fn found(&mut self, value: arrowwood::Result<Value<'_>>) -> Json {
-        value.map_or_else(|e| json!({"error": e.message()}), |value| self.of(&value))
+        value.map_or_else(|e| json!({"error": e.message()}), |value| self.render(&value))
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     fn tree(array: ArrayRef, row: u64) -> Json {
         let batch = RecordBatch::try_from_iter_with_nullable([("n", array, true)]).unwrap();
         let rows = Dataset::try_from(vec![batch]).unwrap();
-        Inside::default().of(&rows.row(row).unwrap().get(0).unwrap())
+        TreeRenderer::default().render(&rows.row(row).unwrap().get(0).unwrap())
     }
 
     fn lists(rows: [i32; 3]) -> ArrayRef {

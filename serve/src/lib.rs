@@ -80,16 +80,16 @@ mod worker;
 mod writer;
 
 pub use audit::AuditLog;
-pub use blocking::{BlockingEngine, SqlLook};
+pub use blocking::{BlockingEngine, BlockingQuery};
 pub use client::ClientOptions;
 pub use condition::{ConditionError, parse_condition};
 pub use engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 #[doc(hidden)]
-pub use flight::meaning_of_call;
+pub use flight::parse_call_target;
 pub use limits::Limits;
 #[doc(hidden)]
 pub use line::{FieldValue, Line, LineError, each_line};
-pub use pull::{Pulled, pull};
+pub use pull::{PullProgress, pull};
 pub use server::{Options, Server, Stopper};
 pub use token::{Rights, TokenEntry, add_token, list_tokens, revoke_token};
 pub use worker::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};

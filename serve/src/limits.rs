@@ -98,7 +98,7 @@ pub struct Limits {
 
 impl Limits {
     /// The same limits, with bodies that can come into the memory for them: others are refused, and not to be sent again.
-    pub(crate) fn fitting(self) -> Limits {
+    pub(crate) fn clamped(self) -> Limits {
         let body = self.body.min(self.ingest_memory);
         let unpacked = self.unpacked.min(self.ingest_memory);
         Limits { body, unpacked, ..self }
@@ -106,7 +106,7 @@ impl Limits {
 
     /// When the next part of a body must have come that began at `begun`: it may take the time of twenty parts in total. What is
     /// slower is treated as an attack.
-    pub(crate) fn latest(&self, begun: Instant) -> Instant {
+    pub(crate) fn next_part_deadline(&self, begun: Instant) -> Instant {
         (Instant::now() + self.part).min(begun + 20 * self.part)
     }
 }

@@ -297,10 +297,10 @@ pub(crate) struct LineRows {
 struct LineColumn {
     name: String,
     is_tag: bool,
-    values: Values,
+    values: ColumnBuilder,
 }
 
-enum Values {
+enum ColumnBuilder {
     Tag(StringDictionaryBuilder<Int32Type>),
     Float(Float64Builder),
     Int(Int64Builder),
@@ -372,12 +372,12 @@ impl LineRows {
         // Lines mostly have the names of the previous line, in the same order.
         let mut guess = 0;
         for (name, value) in &line.tags {
-            let number = self.column(name, guess, Values::tags, true)?;
+            let number = self.column(name, guess, ColumnBuilder::tags, true)?;
             self.columns[number].tag(value, self.rows)?;
             guess = number + 1;
         }
         for (name, value) in &line.fields {
-            let number = self.column(name, guess, || Values::of(value), false)?;
+            let number = self.column(name, guess, || ColumnBuilder::for_value(value), false)?;
             self.columns[number].field(value, self.rows)?;
             guess = number + 1;
         }
@@ -387,7 +387,7 @@ impl LineRows {
     }
 
     /// The number of the column named `name`, which is added if it is new.
-    fn column(&mut self, name: &str, guess: usize, values: impl FnOnce() -> Values, is_tag: bool) -> Result<usize> {
+    fn column(&mut self, name: &str, guess: usize, values: impl FnOnce() -> ColumnBuilder, is_tag: bool) -> Result<usize> {
         if self.columns.get(guess).is_some_and(|column| column.name == name) {
             return Ok(guess);
         }
@@ -453,31 +453,31 @@ impl LineRows {
     }
 }
 
-impl Values {
+impl ColumnBuilder {
     /// Those of tags.
-    fn tags() -> Values {
-        Values::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0))
+    fn tags() -> ColumnBuilder {
+        ColumnBuilder::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0))
     }
 
     /// Those like `value`. Without room for any: there may be a column for each value that was sent.
-    fn of(value: &FieldValue<'_>) -> Values {
+    fn for_value(value: &FieldValue<'_>) -> ColumnBuilder {
         match value {
-            FieldValue::Float(_) => Values::Float(Float64Builder::with_capacity(0)),
-            FieldValue::Int(_) => Values::Int(Int64Builder::with_capacity(0)),
-            FieldValue::UInt(_) => Values::UInt(UInt64Builder::with_capacity(0)),
-            FieldValue::Bool(_) => Values::Bool(BooleanBuilder::with_capacity(0)),
-            FieldValue::Text(_) => Values::Text(StringBuilder::with_capacity(0, 0)),
+            FieldValue::Float(_) => ColumnBuilder::Float(Float64Builder::with_capacity(0)),
+            FieldValue::Int(_) => ColumnBuilder::Int(Int64Builder::with_capacity(0)),
+            FieldValue::UInt(_) => ColumnBuilder::UInt(UInt64Builder::with_capacity(0)),
+            FieldValue::Bool(_) => ColumnBuilder::Bool(BooleanBuilder::with_capacity(0)),
+            FieldValue::Text(_) => ColumnBuilder::Text(StringBuilder::with_capacity(0, 0)),
         }
     }
 
     fn data_type(&self) -> DataType {
         match self {
-            Values::Tag(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-            Values::Float(_) => DataType::Float64,
-            Values::Int(_) => DataType::Int64,
-            Values::UInt(_) => DataType::UInt64,
-            Values::Bool(_) => DataType::Boolean,
-            Values::Text(_) => DataType::Utf8,
+            ColumnBuilder::Tag(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            ColumnBuilder::Float(_) => DataType::Float64,
+            ColumnBuilder::Int(_) => DataType::Int64,
+            ColumnBuilder::UInt(_) => DataType::UInt64,
+            ColumnBuilder::Bool(_) => DataType::Boolean,
+            ColumnBuilder::Text(_) => DataType::Utf8,
         }
     }
 }
@@ -486,12 +486,12 @@ impl Values {
 macro_rules! each {
     ($values:expr, $builder:ident => $work:expr) => {
         match $values {
-            Values::Tag($builder) => $work,
-            Values::Float($builder) => $work,
-            Values::Int($builder) => $work,
-            Values::UInt($builder) => $work,
-            Values::Bool($builder) => $work,
-            Values::Text($builder) => $work,
+            ColumnBuilder::Tag($builder) => $work,
+            ColumnBuilder::Float($builder) => $work,
+            ColumnBuilder::Int($builder) => $work,
+            ColumnBuilder::UInt($builder) => $work,
+            ColumnBuilder::Bool($builder) => $work,
+            ColumnBuilder::Text($builder) => $work,
         }
     };
 }
@@ -513,7 +513,7 @@ impl LineColumn {
     fn tag(&mut self, value: &str, row: usize) -> Result<()> {
         self.fill(row)?;
         match &mut self.values {
-            Values::Tag(keys) => keys.append_value(value),
+            ColumnBuilder::Tag(keys) => keys.append_value(value),
             _ => return error(format!("'{}' is a tag here, and a field in another line", self.name)),
         }
         Ok(())
@@ -522,14 +522,14 @@ impl LineColumn {
     fn field(&mut self, value: &FieldValue<'_>, row: usize) -> Result<()> {
         self.fill(row)?;
         match (&mut self.values, value) {
-            (Values::Float(values), FieldValue::Float(value)) => values.append_value(*value),
-            (Values::Int(values), FieldValue::Int(value)) => values.append_value(*value),
-            (Values::UInt(values), FieldValue::UInt(value)) => values.append_value(*value),
-            (Values::Bool(values), FieldValue::Bool(value)) => values.append_value(*value),
-            (Values::Text(values), FieldValue::Text(value)) => values.append_value(value),
+            (ColumnBuilder::Float(values), FieldValue::Float(value)) => values.append_value(*value),
+            (ColumnBuilder::Int(values), FieldValue::Int(value)) => values.append_value(*value),
+            (ColumnBuilder::UInt(values), FieldValue::UInt(value)) => values.append_value(*value),
+            (ColumnBuilder::Bool(values), FieldValue::Bool(value)) => values.append_value(*value),
+            (ColumnBuilder::Text(values), FieldValue::Text(value)) => values.append_value(value),
             (values, other) => {
                 let name = &self.name;
-                let here = type_name(&Values::of(other).data_type());
+                let here = type_name(&ColumnBuilder::for_value(other).data_type());
                 let there = type_name(&values.data_type());
                 return error(format!("field '{name}' is {here} here, and {there} in another line"));
             }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use arrowwood::visible;
+use arrowwood::escape_hidden;
 
 /// The maximum number of bytes of lines that wait.
 const WAITING: usize = 1 << 20;
@@ -32,7 +32,7 @@ pub(crate) fn line(line: &str) {
 
 /// Adds a message for whoever runs the server.
 pub(crate) fn message(message: impl Display) {
-    line(&format!("arrowwood: {}", visible(&message.to_string().replace(['\n', '\r'], " "))));
+    line(&format!("arrowwood: {}", escape_hidden(&message.to_string().replace(['\n', '\r'], " "))));
 }
 
 /// The number of lines that were not written.
@@ -58,7 +58,7 @@ pub(crate) fn note_panics() {
     }));
 }
 
-type Open = dyn Fn() -> Box<dyn Write> + Send + Sync;
+type OpenSink = dyn Fn() -> Box<dyn Write> + Send + Sync;
 
 /// A log that is written by a thread of its own.
 struct Log {
@@ -66,16 +66,16 @@ struct Log {
 }
 
 struct SharedLog {
-    state: Mutex<Waiting>,
+    state: Mutex<LogQueue>,
     /// Lines came, or were written.
     changed: Condvar,
     dropped: AtomicU64,
     most: usize,
-    open: Box<Open>,
+    open: Box<OpenSink>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct LogQueue {
     lines: VecDeque<String>,
     bytes: usize,
     /// Lines that were dropped since the log said so.
@@ -85,7 +85,7 @@ struct Waiting {
 }
 
 /// Lines that are written together.
-struct Piece {
+struct LogChunk {
     text: String,
     /// The dropped lines that its first line tells of, if any.
     told: u64,
@@ -116,7 +116,7 @@ impl Log {
     }
 
     fn flush(&self, most: Duration) {
-        let is_busy = |state: &mut Waiting| state.is_writing || !state.lines.is_empty();
+        let is_busy = |state: &mut LogQueue| state.is_writing || !state.lines.is_empty();
         // What is not written by then stays unwritten.
         let _ = self.shared.changed.wait_timeout_while(self.shared.lock(), most, is_busy);
     }
@@ -124,12 +124,12 @@ impl Log {
 
 impl SharedLog {
     /// It is never held while something is written.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, LogQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the thread, if there is none yet.
-    fn begin(self: &Arc<Self>, state: &mut Waiting) {
+    fn begin(self: &Arc<Self>, state: &mut LogQueue) {
         if !state.has_thread {
             let shared = self.clone();
             // The process ends without waiting for it. If it can't be started now, the next line tries again.
@@ -138,7 +138,7 @@ impl SharedLog {
         }
     }
 
-    fn count(&self, state: &mut Waiting, lines: u64) {
+    fn count(&self, state: &mut LogQueue, lines: u64) {
         state.untold += lines;
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
@@ -149,7 +149,7 @@ impl SharedLog {
         // Whether the last line was cut off, so that the next one needs a line break before it.
         let mut is_cut = false;
         loop {
-            let Piece { text, told } = self.next();
+            let LogChunk { text, told } = self.next();
             if is_cut {
                 is_cut = write(target.as_mut(), b"\n") == 0;
             }
@@ -170,7 +170,7 @@ impl SharedLog {
     }
 
     /// Waits for lines, and takes some.
-    fn next(&self) -> Piece {
+    fn next(&self) -> LogChunk {
         let waiting = self.changed.wait_while(self.lock(), |state| state.lines.is_empty());
         let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
         let told = std::mem::take(&mut state.untold);
@@ -187,7 +187,7 @@ impl SharedLog {
             }
         }
         state.is_writing = true;
-        Piece { text, told }
+        LogChunk { text, told }
     }
 }
 
@@ -242,12 +242,12 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(120);
 
     /// Writes as it is told to: so many bytes, or not at all.
-    struct Told {
+    struct TestSink {
         orders: Receiver<io::Result<usize>>,
         written: Written,
     }
 
-    impl Write for Told {
+    impl Write for TestSink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let len = self.orders.recv_timeout(PATIENCE).unwrap_or(Err(ErrorKind::BrokenPipe.into()))?.min(bytes.len());
             self.written.lock().unwrap().extend(&bytes[..len]);
@@ -269,7 +269,7 @@ mod tests {
         let into = written.clone();
         let open = move || {
             let orders = orders.lock().unwrap().take().unwrap();
-            Box::new(Told { orders, written: into.clone() }) as Box<dyn Write>
+            Box::new(TestSink { orders, written: into.clone() }) as Box<dyn Write>
         };
         (Log::new(most, open), order, written)
     }
@@ -284,7 +284,7 @@ mod tests {
 
     /// Waits until the thread has taken all lines.
     fn wait_until_taken(log: &Log) {
-        let waits = |state: &mut Waiting| !state.lines.is_empty();
+        let waits = |state: &mut LogQueue| !state.lines.is_empty();
         // Nobody is told when lines are taken.
         while waits(&mut log.shared.lock()) {
             thread::yield_now();

@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, make_arra
 use arrow_buffer::{ArrowNativeType, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, cut, decimal_to_f64};
+use arrowwood::{Value, ellipsize, decimal_to_f64};
 use half::f16;
 use multiversion::multiversion;
 
@@ -53,11 +53,11 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
         Float16 | Float32 => Value::Float32(x as f32),
         _ => Value::Float64(x),
     };
-    cut(&value, WIDTH)
+    ellipsize(&value, WIDTH)
 }
 
 /// What is done with the values of an array, whatever their type.
-trait Look {
+trait NumberVisitor {
     /// `values` are those of `array`, null or not; `convert` keeps their order.
     fn look<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
@@ -74,7 +74,7 @@ pub(crate) fn typed(array: &ArrayData) -> ArrayRef {
 }
 
 /// Shows `look` the values of a column that is drawn by its numbers.
-fn look(array: &ArrayData, look: &mut impl Look) {
+fn look(array: &ArrayData, look: &mut impl NumberVisitor) {
     use DataType::*;
     let data_type = array.data_type().clone();
     let array = typed(array);
@@ -117,9 +117,9 @@ fn look(array: &ArrayData, look: &mut impl Look) {
     }
 }
 
-struct EachNumber<F>(F);
+struct NumberCallback<F>(F);
 
-impl<F: FnMut(Option<f64>)> Look for EachNumber<F> {
+impl<F: FnMut(Option<f64>)> NumberVisitor for NumberCallback<F> {
     #[inline(always)]
     fn look<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
@@ -136,12 +136,12 @@ impl<F: FnMut(Option<f64>)> Look for EachNumber<F> {
 
 /// Calls `seen` with the values, as floats, in order; null is `None`.
 pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
-    look(array, &mut EachNumber(seen));
+    look(array, &mut NumberCallback(seen));
 }
 
-struct EachTime<F>(F);
+struct TimeCallback<F>(F);
 
-impl<F: FnMut(Option<i64>)> Look for EachTime<F> {
+impl<F: FnMut(Option<i64>)> NumberVisitor for TimeCallback<F> {
     fn look<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
@@ -153,41 +153,41 @@ impl<F: FnMut(Option<i64>)> Look for EachTime<F> {
 
 /// Calls `seen` with the points in time of a column, in its unit, in order; null is `None`.
 pub(crate) fn each_time(array: &ArrayData, seen: impl FnMut(Option<i64>)) {
-    look(array, &mut EachTime(seen));
+    look(array, &mut TimeCallback(seen));
 }
 
 /// Of values that are finite the first, the last, the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ends {
+pub(crate) struct M4Summary {
     pub first: f64,
     pub last: f64,
     pub min: f64,
     pub max: f64,
 }
 
-impl Ends {
+impl M4Summary {
     /// Of the values of these rows and of those behind them.
-    pub fn and(self, next: Ends) -> Ends {
-        Ends { first: self.first, last: next.last, min: self.min.min(next.min), max: self.max.max(next.max) }
+    pub fn and(self, next: M4Summary) -> M4Summary {
+        M4Summary { first: self.first, last: next.last, min: self.min.min(next.min), max: self.max.max(next.max) }
     }
 
     /// Of values one by one.
-    fn of(values: impl Iterator<Item = f64>) -> Option<Ends> {
-        let one = |x: f64| Ends { first: x, last: x, min: x, max: x };
-        values.filter(|x| x.is_finite()).map(one).reduce(Ends::and)
+    fn try_new(values: impl Iterator<Item = f64>) -> Option<M4Summary> {
+        let one = |x: f64| M4Summary { first: x, last: x, min: x, max: x };
+        values.filter(|x| x.is_finite()).map(one).reduce(M4Summary::and)
     }
 
     /// Of all values of an array without nulls.
-    fn of_all<N: Number>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<Ends> {
+    fn from_slice<N: Number>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<M4Summary> {
         let is_finite = |value: &&N| convert(**value).is_finite();
         let first = *values.iter().find(is_finite)?;
         let last = *values.iter().rev().find(is_finite)?;
         let (min, max) = N::extremes(values, first);
         let [first, last, min, max] = [first, last, min, max].map(convert);
         if min.is_finite() && max.is_finite() {
-            return Some(Ends { first, last, min, max });
+            return Some(M4Summary { first, last, min, max });
         }
-        Ends::of(values.iter().map(|&value| convert(value)))
+        M4Summary::try_new(values.iter().map(|&value| convert(value)))
     }
 }
 
@@ -241,29 +241,29 @@ impl Number for u64 {}
 impl Number for i128 {}
 impl Number for f16 {}
 
-impl Look for Option<Ends> {
+impl NumberVisitor for Option<M4Summary> {
     fn look<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
         convert: impl Fn(T::Native) -> f64 + Copy,
     ) {
         *self = if array.null_count() == 0 {
-            Ends::of_all(array.values(), convert)
+            M4Summary::from_slice(array.values(), convert)
         } else {
-            Ends::of(array.iter().flatten().map(convert))
+            M4Summary::try_new(array.iter().flatten().map(convert))
         };
     }
 }
 
 /// The ends of the finite values of a column; `None` if it has none.
-pub(crate) fn ends(array: &ArrayData) -> Option<Ends> {
+pub(crate) fn ends(array: &ArrayData) -> Option<M4Summary> {
     let mut found = None;
     look(array, &mut found);
     found
 }
 
 /// The ends of two parts of a column, one behind the other.
-pub(crate) fn both(a: Option<Ends>, b: Option<Ends>) -> Option<Ends> {
+pub(crate) fn both(a: Option<M4Summary>, b: Option<M4Summary>) -> Option<M4Summary> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
         (a, b) => a.or(b),
@@ -297,7 +297,7 @@ mod tests {
             let array: Float32Array = numbers.iter().map(|&n| (!is_nullable || n % 5 > 0).then(|| value(n))).collect();
             let array = array.slice(start.min(numbers.len()), numbers.len() - start.min(numbers.len()));
             let finite: Vec<f64> = array.iter().flatten().map(f64::from).filter(|x| x.is_finite()).collect();
-            let expected = finite.first().map(|&first| Ends {
+            let expected = finite.first().map(|&first| M4Summary {
                 first,
                 last: finite[finite.len() - 1],
                 min: finite.iter().copied().fold(f64::INFINITY, f64::min),
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn ends_of_integers() {
         let array = Int64Array::from_iter_values((0..1_000).map(|n| (n * 7_919) % 1_000));
-        assert_eq!(ends(&array.to_data()), Some(Ends { first: 0.0, last: 81.0, min: 0.0, max: 999.0 }));
+        assert_eq!(ends(&array.to_data()), Some(M4Summary { first: 0.0, last: 81.0, min: 0.0, max: 999.0 }));
         assert_eq!(ends(&Int64Array::from(vec![None::<i64>; 3]).to_data()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Outgoing`]: the body of an answer, made step by step as the client reads it.
+//! [`ResponseBody`]: the body of an answer, made step by step as the client reads it.
 //!
 //! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the body is kept, so
 //! a client that does not read costs that and the kernel's buffers.
@@ -14,11 +14,11 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
-use crate::untaken::{CountedBytes, Untaken};
+use crate::untaken::{TrackedBytes, SendStall};
 use crate::worker::WorkerBody;
 
 /// The result of a step.
-pub(crate) enum Step<S> {
+pub(crate) enum BodyStep<S> {
     /// Bytes to send, possibly none, and the next state.
     Data(S, Vec<Bytes>),
     /// The last bytes; the body is complete.
@@ -28,38 +28,38 @@ pub(crate) enum Step<S> {
 }
 
 /// Makes a body step by step.
-pub(crate) trait Steps: Send + Sized + Unpin + 'static {
-    fn step(self) -> impl Future<Output = Step<Self>> + Send;
+pub(crate) trait BodySource: Send + Sized + Unpin + 'static {
+    fn step(self) -> impl Future<Output = BodyStep<Self>> + Send;
 }
 
 /// A body made step by step by any source: bytes, and whether they are the last.
-trait Stepping: Send {
+trait DynBodySource: Send {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>>;
 }
 
 /// The state between two steps, or the step in progress.
-enum Stepper<S> {
+enum BodyState<S> {
     Between(S),
-    Going(Pin<Box<dyn Future<Output = Step<S>> + Send>>),
+    Going(Pin<Box<dyn Future<Output = BodyStep<S>> + Send>>),
     Ended,
 }
 
-impl<S: Steps> Stepping for Stepper<S> {
+impl<S: BodySource> DynBodySource for BodyState<S> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>> {
-        *self = match std::mem::replace(self, Stepper::Ended) {
-            Stepper::Between(state) => Stepper::Going(Box::pin(state.step())),
+        *self = match std::mem::replace(self, BodyState::Ended) {
+            BodyState::Between(state) => BodyState::Going(Box::pin(state.step())),
             other => other,
         };
-        let Stepper::Going(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
+        let BodyState::Going(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
         let step = ready!(step.as_mut().poll(context));
-        *self = Stepper::Ended;
+        *self = BodyState::Ended;
         Poll::Ready(match step {
-            Step::Data(state, bytes) => {
-                *self = Stepper::Between(state);
+            BodyStep::Data(state, bytes) => {
+                *self = BodyState::Between(state);
                 Ok((bytes, false))
             }
-            Step::End(bytes) => Ok((bytes, true)),
-            Step::Failed(e) => Err(e),
+            BodyStep::End(bytes) => Ok((bytes, true)),
+            BodyStep::Failed(e) => Err(e),
         })
     }
 }
@@ -68,10 +68,10 @@ impl<S: Steps> Stepping for Stepper<S> {
 pub(crate) type Trailers = fn(Result<(), &io::Error>) -> HeaderMap;
 
 /// The body of an answer.
-pub(crate) struct Outgoing {
+pub(crate) struct ResponseBody {
     /// The bytes to send.
     ready: VecDeque<Bytes>,
-    rest: Option<Box<dyn Stepping>>,
+    rest: Option<Box<dyn DynBodySource>>,
     /// What follows the body, which does not break off then.
     trailers: Option<Trailers>,
     /// The body of another source, with its own trailers.
@@ -79,33 +79,33 @@ pub(crate) struct Outgoing {
     /// Dropped when the body has been sent, or was abandoned.
     held: Option<Box<dyn Send>>,
     /// Counts the data handed over.
-    untaken: Option<Arc<Untaken>>,
+    untaken: Option<Arc<SendStall>>,
 }
 
-impl Outgoing {
-    pub fn of(whole: impl Into<Bytes>) -> Outgoing {
+impl ResponseBody {
+    pub fn new(whole: impl Into<Bytes>) -> ResponseBody {
         let whole = whole.into();
-        Outgoing::several(vec![whole])
+        ResponseBody::several(vec![whole])
     }
 
     /// Several parts, concatenated.
-    pub fn several(parts: Vec<Bytes>) -> Outgoing {
+    pub fn several(parts: Vec<Bytes>) -> ResponseBody {
         let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        Outgoing { ready, rest: None, trailers: None, passed: None, held: None, untaken: None }
+        ResponseBody { ready, rest: None, trailers: None, passed: None, held: None, untaken: None }
     }
 
-    pub fn empty() -> Outgoing {
-        Outgoing::of(Bytes::new())
+    pub fn empty() -> ResponseBody {
+        ResponseBody::new(Bytes::new())
     }
 
-    pub fn steps(state: impl Steps) -> Outgoing {
-        let rest = Some(Box::new(Stepper::Between(state)) as Box<dyn Stepping>);
-        Outgoing { rest, ..Outgoing::empty() }
+    pub fn steps(state: impl BodySource) -> ResponseBody {
+        let rest = Some(Box::new(BodyState::Between(state)) as Box<dyn DynBodySource>);
+        ResponseBody { rest, ..ResponseBody::empty() }
     }
 
     /// The body of another source.
-    pub fn passed(body: WorkerBody) -> Outgoing {
-        Outgoing { passed: Some(body), ..Outgoing::empty() }
+    pub fn passed(body: WorkerBody) -> ResponseBody {
+        ResponseBody { passed: Some(body), ..ResponseBody::empty() }
     }
 
     /// Whether it is the body of another source.
@@ -114,45 +114,45 @@ impl Outgoing {
     }
 
     /// The same with trailers, which have the final status.
-    pub fn with_trailers(mut self, trailers: Trailers) -> Outgoing {
+    pub fn with_trailers(mut self, trailers: Trailers) -> ResponseBody {
         self.trailers = Some(trailers);
         self
     }
 
     /// The same, which also keeps `held` until it is done.
-    pub fn holding(mut self, held: impl Send + 'static) -> Outgoing {
+    pub fn holding(mut self, held: impl Send + 'static) -> ResponseBody {
         let before = self.held.take();
         self.held = Some(Box::new((before, held)));
         self
     }
 
     /// The same, with its data counted.
-    pub fn counted(mut self, untaken: Arc<Untaken>) -> Outgoing {
+    pub fn counted(mut self, untaken: Arc<SendStall>) -> ResponseBody {
         self.untaken = Some(untaken);
         self
     }
 }
 
-impl Body for Outgoing {
-    type Data = CountedBytes;
+impl Body for ResponseBody {
+    type Data = TrackedBytes;
     type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<CountedBytes>, io::Error>>> {
+    ) -> Poll<Option<Result<Frame<TrackedBytes>, io::Error>>> {
         let this = self.get_mut();
         if let Some(passed) = &mut this.passed {
             let frame = ready!(Pin::new(passed).poll_frame(context));
             if !matches!(frame, Some(Ok(_))) {
                 this.held = None;
             }
-            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| CountedBytes::new(bytes, this.untaken.as_ref()));
+            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| TrackedBytes::new(bytes, this.untaken.as_ref()));
             return Poll::Ready(frame.map(|frame| frame.map(counted)));
         }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(CountedBytes::new(bytes, this.untaken.as_ref())))));
+                return Poll::Ready(Some(Ok(Frame::data(TrackedBytes::new(bytes, this.untaken.as_ref())))));
             }
             let Some(rest) = &mut this.rest else {
                 this.held = None;

@@ -15,11 +15,11 @@ use tokio::time::timeout;
 use crate::access::Access;
 use crate::cells;
 use crate::facts::facts;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::response::{allow, empty, with_type};
-use crate::session::{Peer, Session, Shared};
+use crate::session::{Peer, Session, ServerState};
 use crate::snapshot::Snapshot;
 
 /// What the page may load: its own files, and pictures it draws itself.
@@ -47,11 +47,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// 401 for a token that is not that of the server.
 pub(crate) async fn answer(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     peer: &Peer,
     parts: &Parts,
     names: &[&str],
-) -> Result<Option<Response<Outgoing>>> {
+) -> Result<Option<Response<ResponseBody>>> {
     let [name] = names else { return Ok(None) };
     let Some((path, media_type, bytes)) = FILES.iter().find(|(path, ..)| path == name) else { return Ok(None) };
     allow(parts, &[Method::GET])?;
@@ -62,7 +62,7 @@ pub(crate) async fn answer(
         }
     }
     let first = if path.is_empty() { first(shared, peer, parts).await } else { None };
-    let body = first.map_or_else(|| Outgoing::of(*bytes), |first| Outgoing::of(with_first(bytes, &first)));
+    let body = first.map_or_else(|| ResponseBody::new(*bytes), |first| ResponseBody::new(with_first(bytes, &first)));
     let mut response = with_type(StatusCode::OK, media_type, body);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     Ok(Some(response))
@@ -70,15 +70,15 @@ pub(crate) async fn answer(
 
 /// What the page asks for first, for whoever has the token: so it is there together with the page. What is wrong with the
 /// rows is told when the page asks for them.
-async fn first(shared: &Arc<Shared>, peer: &Peer, parts: &Parts) -> Option<Json> {
+async fn first(shared: &Arc<ServerState>, peer: &Peer, parts: &Parts) -> Option<Json> {
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers).ok()?);
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
     let look = |session: &Session| {
         let listed = session.shared.catalog.list()?;
-        let name = &listed.first().ok_or_else(|| Refusal::not_found("there is no table"))?.name;
+        let name = &listed.first().ok_or_else(|| Problem::not_found("there is no table"))?.name;
         session.check_read(name)?;
         let table = session.shared.catalog.get(name)?;
-        let snapshot = Snapshot::of(table)?;
+        let snapshot = Snapshot::load(table)?;
         let facts = facts(session, &snapshot)?;
         let number = |name: &str| facts[name].as_u64().unwrap_or_default();
         let to = number("first_row").saturating_add(ROWS).min(number("end"));
@@ -88,7 +88,7 @@ async fn first(shared: &Arc<Shared>, peer: &Peer, parts: &Parts) -> Option<Json>
         let cells = cells::cells(session, &snapshot, &query)?;
         Ok(json!({"facts": facts, "cells": cells}))
     };
-    timeout(PATIENCE, session.work(look)).await.ok()?.ok()
+    timeout(PATIENCE, session.run_blocking(look)).await.ok()?.ok()
 }
 
 /// The page with its first rows, as data that nothing in it can end.
@@ -99,10 +99,10 @@ fn with_first(page: &[u8], first: &Json) -> Vec<u8> {
 }
 
 /// Hands the token over as a cookie, and takes it out of the URL, which is kept by the browser's history.
-fn enter(access: &Access, token: &str) -> Result<Response<Outgoing>> {
+fn enter(access: &Access, token: &str) -> Result<Response<ResponseBody>> {
     let unknown = || {
         let detail = "this token is not that of the server; open the URL that `arrowwood view` printed last";
-        Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     };
     let cookie = access.cookie_of(token).ok_or_else(unknown)?;
     let cookie = HeaderValue::try_from(cookie).map_err(|_| unknown())?;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrowwood::{
-    COMPARED_ROWS, Dataset, Error, ErrorKind, Late, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open,
-    read_stream, same_rows,
+    COMPARED_ROWS, Dataset, Error, ErrorKind, LatePolicy, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open,
+    read_stream, rows_equal,
 };
 use serde_json::Value as Json;
 
-use crate::client::{Client, ClientOptions, Failed};
+use crate::client::{Client, ClientOptions, RequestError};
 
 /// Pauses between attempts to reach a server: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -23,7 +23,7 @@ const BURST: usize = 64 << 20;
 
 /// The progress of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pulled {
+pub struct PullProgress {
     /// The rows of the local table, all of them durable.
     pub rows: u64,
     /// The durable rows of the server's table at the last request.
@@ -47,18 +47,18 @@ pub fn pull(
     path: &Path,
     options: &ClientOptions,
     follow: bool,
-    mut told: impl FnMut(Pulled) -> bool,
-) -> Result<Pulled> {
+    mut told: impl FnMut(PullProgress) -> bool,
+) -> Result<PullProgress> {
     let client = Client::new(url, options)?;
     let mut pause = PAUSES.0;
     loop {
         let begun = Instant::now();
         match once(&client, path, follow, &mut told) {
             Ok(Some(pulled)) => return Ok(pulled),
-            Err(Failed::ForGood(e)) => return Err(e),
-            Err(Failed::ForNow(e)) if !follow => return Err(e),
+            Err(RequestError::Permanent(e)) => return Err(e),
+            Err(RequestError::Transient(e)) if !follow => return Err(e),
             // The server was stopped, or can't be reached.
-            Ok(None) | Err(Failed::ForNow(_)) => (),
+            Ok(None) | Err(RequestError::Transient(_)) => (),
         }
         if begun.elapsed() > CALM {
             pause = PAUSES.0;
@@ -73,15 +73,15 @@ fn once(
     client: &Client,
     path: &Path,
     follow: bool,
-    told: &mut impl FnMut(Pulled) -> bool,
-) -> std::result::Result<Option<Pulled>, Failed> {
-    let facts = Facts::of(&client.facts()?).map_err(Failed::ForGood)?;
-    let here = local_rows(path).map_err(Failed::ForGood)?;
-    let known = here.as_ref().map_or(Ok(0), Dataset::len).map_err(Failed::ForGood)?;
-    check_range(known, &facts).map_err(|e| Failed::ForGood(e.at(path)))?;
-    let noted = here.as_ref().map_or(Ok(None), noted).map_err(Failed::ForGood)?;
+    told: &mut impl FnMut(PullProgress) -> bool,
+) -> std::result::Result<Option<PullProgress>, RequestError> {
+    let facts = TableInfo::from_json(&client.facts()?).map_err(RequestError::Permanent)?;
+    let here = local_rows(path).map_err(RequestError::Permanent)?;
+    let known = here.as_ref().map_or(Ok(0), Dataset::len).map_err(RequestError::Permanent)?;
+    check_range(known, &facts).map_err(|e| RequestError::Permanent(e.at(path)))?;
+    let noted = here.as_ref().map_or(Ok(None), noted).map_err(RequestError::Permanent)?;
     if let Some(here) = here.filter(|_| known > 0) {
-        let from = first_compared(known, &facts, noted).map_err(|e| Failed::ForGood(e.at(path)))?;
+        let from = first_compared(known, &facts, noted).map_err(|e| RequestError::Permanent(e.at(path)))?;
         compare(client, path, &here, from..known, &facts)?;
     }
     let request = if follow {
@@ -93,34 +93,34 @@ fn once(
     let answer = client.stream(&request)?;
     let waiting = answer.waiting();
     let mut stream = read_stream(answer).map_err(of_stream)?;
-    let late = facts.is_late.then_some(Late::Accept);
+    let late = facts.is_late.then_some(LatePolicy::Accept);
     let options = WriterOptions { sorted_by: facts.sorted_by.clone(), late, ..WriterOptions::default() };
-    let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(Failed::ForGood)?;
-    let mut local = Local { writer, unsynced: 0, there: facts.durable_end };
+    let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(RequestError::Permanent)?;
+    let mut local = LocalTable { writer, unsynced: 0, there: facts.durable_end };
     if local.writer.rows() != known {
         // Another process wrote in between.
         return Ok(None);
     }
     if noted != Some(facts.numbering) || !local.writer.is_replica() {
-        local.note(facts.numbering).map_err(Failed::ForGood)?;
+        local.note(facts.numbering).map_err(RequestError::Permanent)?;
     }
     let ended = loop {
         match stream.next() {
             None => break None,
             Some(Err(e)) => break Some(of_stream(e)),
-            Some(Ok(batch)) => local.append(&batch).map_err(Failed::ForGood)?,
+            Some(Ok(batch)) => local.append(&batch).map_err(RequestError::Permanent)?,
         }
         // While more rows are available, they become durable together.
         if waiting.load(Ordering::Acquire) == 0 || local.unsynced > BURST {
-            let pulled = local.sync().map_err(Failed::ForGood)?;
+            let pulled = local.sync().map_err(RequestError::Permanent)?;
             if !told(pulled) {
                 return Ok(Some(pulled));
             }
         }
     };
     // Rows received before a connection broke are kept.
-    let pulled = local.sync().map_err(Failed::ForGood)?;
-    local.writer.close().map_err(Failed::ForGood)?;
+    let pulled = local.sync().map_err(RequestError::Permanent)?;
+    local.writer.close().map_err(RequestError::Permanent)?;
     let goes_on = told(pulled);
     match ended {
         Some(failed) => Err(failed),
@@ -130,13 +130,13 @@ fn once(
 }
 
 /// The local table and its writer.
-struct Local {
+struct LocalTable {
     writer: Writer,
     unsynced: usize,
     there: u64,
 }
 
-impl Local {
+impl LocalTable {
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.append(batch)?;
         self.writer.commit()?;
@@ -155,18 +155,18 @@ impl Local {
         self.writer.sync()
     }
 
-    fn sync(&mut self) -> Result<Pulled> {
+    fn sync(&mut self) -> Result<PullProgress> {
         if self.unsynced > 0 {
             self.writer.sync()?;
             self.unsynced = 0;
         }
         let rows = self.writer.durable_rows();
-        Ok(Pulled { rows, there: self.there.max(rows) })
+        Ok(PullProgress { rows, there: self.there.max(rows) })
     }
 }
 
 /// The server's facts about its table.
-struct Facts {
+struct TableInfo {
     first_row: u64,
     end: u64,
     durable_end: u64,
@@ -176,8 +176,8 @@ struct Facts {
     is_late: bool,
 }
 
-impl Facts {
-    fn of(told: &Json) -> Result<Facts> {
+impl TableInfo {
+    fn from_json(told: &Json) -> Result<TableInfo> {
         let wrong = |name: &str| {
             let message = format!("the server has not said what '{name}' is; is it a table, and `arrowwood serve`?");
             Error::new(ErrorKind::InvalidArgument, message)
@@ -188,7 +188,7 @@ impl Facts {
         let sorted_by = told["sorted_by"].as_str().map(str::to_owned);
         let [first_row, end, durable_end] = [number("first_row")?, number("end")?, number("durable_end")?];
         let is_late = told["late"] == true;
-        Ok(Facts { first_row, end, durable_end, numbering, sorted_by, is_late })
+        Ok(TableInfo { first_row, end, durable_end, numbering, sorted_by, is_late })
     }
 }
 
@@ -205,7 +205,7 @@ fn local_rows(path: &Path) -> Result<Option<Dataset>> {
     }
 }
 
-fn check_range(known: u64, facts: &Facts) -> Result<()> {
+fn check_range(known: u64, facts: &TableInfo) -> Result<()> {
     if known < facts.first_row {
         let message = format!(
             "rows {known} to {} were dropped from the server's table before they were fetched",
@@ -227,7 +227,7 @@ fn noted(here: &Dataset) -> Result<Option<u64>> {
 
 /// The first of `known` rows to compare with the server's: if row numbers may have changed since, all that the server
 /// still has.
-fn first_compared(known: u64, facts: &Facts, noted: Option<u64>) -> Result<u64> {
+fn first_compared(known: u64, facts: &TableInfo, noted: Option<u64>) -> Result<u64> {
     let last = known.saturating_sub(COMPARED_ROWS);
     if noted == Some(facts.numbering) {
         return Ok(last.max(facts.first_row));
@@ -249,20 +249,20 @@ fn compare(
     path: &Path,
     here: &Dataset,
     range: Range<u64>,
-    facts: &Facts,
-) -> std::result::Result<(), Failed> {
+    facts: &TableInfo,
+) -> std::result::Result<(), RequestError> {
     let Range { start: mut at, end } = range;
     let request = format!("/rows?from={at}&to={end}&numbering={:016x}", facts.numbering);
     let answer = client.stream(&request).map_err(|failed| match failed {
         // Rows were dropped since the server's facts were requested.
-        Failed::ForGood(e) if e.kind() == ErrorKind::RowOutOfRange => Failed::ForNow(e),
+        RequestError::Permanent(e) if e.kind() == ErrorKind::RowOutOfRange => RequestError::Transient(e),
         other => other,
     })?;
     for batch in read_stream(answer).map_err(of_stream)? {
-        let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(Failed::ForGood)?;
-        let len = there.len().map_err(Failed::ForGood)?;
-        let same = here.slice(at, len).and_then(|here| same_rows(&here, &there));
-        if !same.map_err(Failed::ForGood)? {
+        let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(RequestError::Permanent)?;
+        let len = there.len().map_err(RequestError::Permanent)?;
+        let same = here.slice(at, len).and_then(|here| rows_equal(&here, &there));
+        if !same.map_err(RequestError::Permanent)? {
             break;
         }
         at += len;
@@ -272,13 +272,13 @@ fn compare(
     }
     let message =
         format!("among the rows from number {at} on some are others than the server's: it is no prefix of that table");
-    Err(Failed::ForGood(Error::new(ErrorKind::InvalidData, message).at(path)))
+    Err(RequestError::Permanent(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
 /// The error for an answer that broke off, or is not a stream.
-fn of_stream(e: Error) -> Failed {
+fn of_stream(e: Error) -> RequestError {
     match e.kind() {
-        ErrorKind::Io => Failed::ForNow(e),
-        _ => Failed::ForGood(e),
+        ErrorKind::Io => RequestError::Transient(e),
+        _ => RequestError::Permanent(e),
     }
 }

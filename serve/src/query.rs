@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 
 /// The parameters of a URL, in order.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Query {
         if let Some((name, _)) = parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             let known = known.join(", ");
             let name: String = name.chars().take(50).collect();
-            return Err(Refusal::bad_request(format!("there is no parameter '{name}' here; there are {known}")));
+            return Err(Problem::bad_request(format!("there is no parameter '{name}' here; there are {known}")));
         }
         Ok(Query { parameters })
     }
@@ -28,7 +28,7 @@ impl Query {
     pub fn get(&self, name: &str) -> Result<Option<&str>> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
-            (_, Some(_)) => Err(Refusal::bad_request(format!("the parameter '{name}' comes twice"))),
+            (_, Some(_)) => Err(Problem::bad_request(format!("the parameter '{name}' comes twice"))),
             (value, None) => Ok(value),
         }
     }
@@ -41,7 +41,7 @@ impl Query {
     /// The value of a parameter as a number.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.get(name)? else { return Ok(None) };
-        let not_one = |_| Refusal::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
+        let not_one = |_| Problem::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
         text.parse().map(Some).map_err(not_one)
     }
 
@@ -51,7 +51,7 @@ impl Query {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(other) => {
-                Err(Refusal::bad_request(format!("{name}: true or false is expected, got '{}'", short(other))))
+                Err(Problem::bad_request(format!("{name}: true or false is expected, got '{}'", short(other))))
             }
         }
     }
@@ -76,16 +76,16 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'
     let first = values.next();
     let second = values.next();
     if second.is_some() {
-        return Err(Refusal::bad_request(format!("the header '{name}' comes twice")));
+        return Err(Problem::bad_request(format!("the header '{name}' comes twice")));
     }
     let text = first.map(HeaderValue::to_str).transpose();
-    text.map_err(|_| Refusal::bad_request(format!("the header '{name}' is not text")))
+    text.map_err(|_| Problem::bad_request(format!("the header '{name}' is not text")))
 }
 
 /// The value of a header as a number.
 pub(crate) fn header_number(headers: &HeaderMap, name: &str) -> Result<Option<u64>> {
     let Some(text) = header(headers, name)? else { return Ok(None) };
-    let not_one = || Refusal::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
+    let not_one = || Problem::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse().map(Some).map_err(|_| not_one())
     } else {

@@ -10,8 +10,8 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::producers::Numbered;
-use crate::refusal::Refusal;
+use crate::producers::BatchId;
+use crate::refusal::Problem;
 
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,30 +23,30 @@ pub(crate) enum Ack {
 }
 
 /// Batches of one request, to be appended in order: all rows of each, or none; and no batch after a refused one.
-pub(crate) struct Batches {
+pub(crate) struct AppendRequest {
     pub rows: Dataset,
     /// For each batch, the row after its last one in `rows`.
     pub ends: Vec<u64>,
     pub ack: Ack,
     /// The number of the first batch; the others have the following ones.
-    pub numbered: Option<Numbered>,
+    pub numbered: Option<BatchId>,
     /// Their share of the memory for uncommitted rows, released with the last batches that have it.
     pub _share: Arc<OwnedSemaphorePermit>,
     /// Set by the writer once it has refused a batch of this request: later batches of it are refused, too.
     pub is_over: Arc<AtomicBool>,
-    pub reply: oneshot::Sender<Answers>,
+    pub reply: oneshot::Sender<AppendResults>,
 }
 
 /// The results of batches in their order, up to the first refused one.
-pub(crate) struct Answers {
+pub(crate) struct AppendResults {
     pub receipts: Vec<Receipt>,
     /// The reason why the batches after these were not appended.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Problem>,
 }
 
-impl From<Refusal> for Answers {
-    fn from(refusal: Refusal) -> Answers {
-        Answers { receipts: Vec::new(), refusal: Some(refusal) }
+impl From<Problem> for AppendResults {
+    fn from(refusal: Problem) -> AppendResults {
+        AppendResults { receipts: Vec::new(), refusal: Some(refusal) }
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Receipt {
 /// The batches waiting for a table's writer.
 #[derive(Default)]
 pub(crate) struct Queue {
-    pub state: Mutex<State>,
+    pub state: Mutex<QueueState>,
     /// The number of requests whose batches no thread has taken yet.
     pub waiting: AtomicUsize,
     /// Locked by the thread that commits. No thread that has it waits for a lock other than `state`.
@@ -75,8 +75,8 @@ pub(crate) struct Queue {
 
 /// The thread that takes the batches, and its channel.
 #[derive(Default)]
-pub(crate) struct State {
-    pub sender: Option<Sender<Batches>>,
+pub(crate) struct QueueState {
+    pub sender: Option<Sender<AppendRequest>>,
     pub thread: Option<thread::JoinHandle<()>>,
     /// The table's schema while its writer is open: no other process changes it then.
     pub schema: Option<SchemaRef>,

@@ -29,23 +29,23 @@ pub(crate) struct Readiness {
     folder: Option<PathBuf>,
     /// The last write that the disk refused.
     refused: Mutex<Option<(Instant, &'static str)>>,
-    trial: tokio::sync::Mutex<Trial>,
+    trial: tokio::sync::Mutex<WriteProbe>,
 }
 
 #[derive(Default)]
-struct Trial {
+struct WriteProbe {
     under_way: Option<JoinHandle<io::Result<()>>>,
     /// When one has ended, or taken too long, and the problem it found.
     last: Option<(Instant, Option<&'static str>)>,
 }
 
 impl Readiness {
-    pub fn of(folder: Option<PathBuf>) -> Arc<Readiness> {
+    pub fn new(folder: Option<PathBuf>) -> Arc<Readiness> {
         Arc::new(Readiness { folder, refused: Mutex::default(), trial: tokio::sync::Mutex::default() })
     }
 
     /// Notes an error of a write, if it is one of the disk.
-    pub fn failed(&self, e: &Error) {
+    pub fn on_failure(&self, e: &Error) {
         let problem = match (e.kind(), e.errno()) {
             (ErrorKind::Io, Some(errno)) => problem_of(Some(errno)),
             (ErrorKind::Closed, _) => problem_of(None),
@@ -65,7 +65,7 @@ impl Readiness {
     }
 }
 
-impl Trial {
+impl WriteProbe {
     async fn problem(&mut self, folder: &Path) -> Option<&'static str> {
         if let Some((_, problem)) = self.last.filter(|(when, _)| when.elapsed() < FRESH) {
             return problem;

@@ -4,16 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Error, ErrorKind, JsonLines, Predicate, StreamEncoder, csv_names, push_csv};
+use arrowwood::{Dataset, Error, ErrorKind, JsonLines, Predicate, StreamEncoder, csv_header, push_csv_row};
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition_on;
 use crate::frames::{Framing, frames};
-use crate::outgoing::{Outgoing, Step, Steps};
+use crate::outgoing::{ResponseBody, BodyStep, BodySource};
 use crate::query::{Query, header, media_type};
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Table};
@@ -33,24 +33,24 @@ pub(crate) const PARAMETERS: &[&str] =
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RowFormat {
     Arrow,
     JsonLines,
     Csv,
 }
 
-impl Form {
+impl RowFormat {
     /// The requested format.
-    pub fn of(query: &Query, headers: &HeaderMap) -> Result<Form> {
+    pub fn negotiate(query: &Query, headers: &HeaderMap) -> Result<RowFormat> {
         if query.get("format")?.is_some() {
-            return Form::named(query);
+            return RowFormat::named(query);
         }
         let accept = header(headers, header::ACCEPT.as_str())?.unwrap_or("*/*");
-        let mut best: Option<(f32, Form)> = None;
+        let mut best: Option<(f32, RowFormat)> = None;
         for range in accept.split(',') {
             let quality = range.split(';').filter_map(|part| part.trim().strip_prefix("q=")).next();
             let quality: f32 = quality.map_or(1.0, |text| text.trim().parse().unwrap_or(0.0));
-            if let Some(form) = Form::of_range(&media_type(range))
+            if let Some(form) = RowFormat::from_media_range(&media_type(range))
                 && quality > best.map_or(0.0, |(best, _)| best)
             {
                 best = Some((quality, form));
@@ -58,34 +58,34 @@ impl Form {
         }
         best.map(|(_, form)| form).ok_or_else(|| {
             let detail = "rows can be had as application/vnd.apache.arrow.stream, application/x-ndjson and text/csv";
-            Refusal::new(hyper::StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail)
+            Problem::new(hyper::StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail)
         })
     }
 
     /// The format named in a request.
-    pub fn named(query: &Query) -> Result<Form> {
+    pub fn named(query: &Query) -> Result<RowFormat> {
         match query.get("format")? {
-            Some("arrow") => Ok(Form::Arrow),
-            Some("jsonl") => Ok(Form::JsonLines),
-            Some("csv") => Ok(Form::Csv),
-            _ => Err(Refusal::bad_request("format: arrow, jsonl or csv is expected")),
+            Some("arrow") => Ok(RowFormat::Arrow),
+            Some("jsonl") => Ok(RowFormat::JsonLines),
+            Some("csv") => Ok(RowFormat::Csv),
+            _ => Err(Problem::bad_request("format: arrow, jsonl or csv is expected")),
         }
     }
 
-    fn of_range(range: &str) -> Option<Form> {
+    fn from_media_range(range: &str) -> Option<RowFormat> {
         match range {
-            "application/vnd.apache.arrow.stream" | "application/*" | "*/*" | "" => Some(Form::Arrow),
-            "application/x-ndjson" | "application/jsonl" | "application/json" => Some(Form::JsonLines),
-            "text/csv" | "text/*" => Some(Form::Csv),
+            "application/vnd.apache.arrow.stream" | "application/*" | "*/*" | "" => Some(RowFormat::Arrow),
+            "application/x-ndjson" | "application/jsonl" | "application/json" => Some(RowFormat::JsonLines),
+            "text/csv" | "text/*" => Some(RowFormat::Csv),
             _ => None,
         }
     }
 
     pub fn media_type(self) -> &'static str {
         match self {
-            Form::Arrow => "application/vnd.apache.arrow.stream",
-            Form::JsonLines => "application/x-ndjson",
-            Form::Csv => "text/csv; charset=utf-8",
+            RowFormat::Arrow => "application/vnd.apache.arrow.stream",
+            RowFormat::JsonLines => "application/x-ndjson",
+            RowFormat::Csv => "text/csv; charset=utf-8",
         }
     }
 }
@@ -115,10 +115,10 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Parses the request `query`. Blocks.
-    pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
-        let Snapshot { table, rows, id } = Snapshot::meant(table, query)?;
+    pub fn open(table: Arc<Table>, query: &Query) -> Result<Selection> {
+        let Snapshot { table, rows, id } = Snapshot::load_for_query(table, query)?;
         table.check_numbering(query.get("numbering")?)?;
-        let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
+        let len = rows.len().map_err(|e| Problem::from_table_error(&e))?;
         let first = rows.first_row();
         let table_end = rows.first_row() + len;
         let at = |number: i64| match u64::try_from(number) {
@@ -131,11 +131,11 @@ impl Selection {
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
-        let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Refusal::of_table(&e))?;
+        let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Problem::from_table_error(&e))?;
         if let Some(condition) = &condition {
-            rest = rest.within_bounds(condition).map_err(|e| Refusal::of_table(&e))?;
+            rest = rest.prune_contiguous(condition).map_err(|e| Problem::from_table_error(&e))?;
         }
-        let schema = selected(&rest, columns.as_deref()).map_err(|e| Refusal::of_table(&e))?.schema().clone();
+        let schema = selected(&rest, columns.as_deref()).map_err(|e| Problem::from_table_error(&e))?.schema().clone();
         let next = if rest.is_empty().unwrap_or(true) { end_row } else { rest.first_row().max(first_row) };
         Ok(Selection {
             table,
@@ -167,7 +167,7 @@ impl Selection {
     /// Searches for the first rows, one step: returns whether there are some, or none at all.
     fn look(&mut self, share: &mut Share) -> Result<bool> {
         let Some(rows) = self.take(Some(share))? else { return Ok(true) };
-        let is_found = !rows.is_empty().map_err(|e| Refusal::of_table(&e))?;
+        let is_found = !rows.is_empty().map_err(|e| Problem::from_table_error(&e))?;
         self.found = is_found.then_some(rows);
         Ok(is_found)
     }
@@ -177,14 +177,14 @@ impl Selection {
         if let Some(found) = self.found.take() {
             return Ok(Some(found));
         }
-        let of_table = |e: Error| Refusal::of_table(&e);
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let batch = match self.batch.take() {
             Some(batch) => Some(batch),
             None => self.next_batch().map_err(of_table)?,
         };
         let Some(batch) = batch.filter(|_| self.limit > 0) else { return Ok(None) };
         let Some(condition) = &self.condition else { return self.plain(&batch).map(Some).map_err(of_table) };
-        let share = share.ok_or_else(|| Refusal::internal("rows are looked for without a share of the memory"))?;
+        let share = share.ok_or_else(|| Problem::internal("rows are looked for without a share of the memory"))?;
         let block = batch.head(BLOCK).and_then(|block| block.head_within((share.bytes() / 2) as u64));
         let (block, bytes) = block.map_err(of_table)?;
         share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
@@ -235,19 +235,19 @@ impl Selection {
 pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
     if start < first {
         let detail = format!("rows before number {first} were dropped");
-        return Err(Refusal::new(hyper::StatusCode::GONE, "dropped", detail).fact("first_row", first));
+        return Err(Problem::new(hyper::StatusCode::GONE, "dropped", detail).with_member("first_row", first));
     }
     if start > end {
         let detail = format!("the table ends with row {end}, and the range begins with row {start}");
         let status = hyper::StatusCode::RANGE_NOT_SATISFIABLE;
-        return Err(Refusal::new(status, "beyond_end", detail).fact("end", end));
+        return Err(Problem::new(status, "beyond_end", detail).with_member("end", end));
     }
     Ok(())
 }
 
 /// The numbers of the columns named `names`.
 pub(crate) fn numbers(rows: &Dataset, names: &[String]) -> Result<Vec<usize>> {
-    let selected = rows.select(names).map_err(|e| Refusal::bad_request(e.message()))?;
+    let selected = rows.select(names).map_err(|e| Problem::bad_request(e.message()))?;
     let fields = rows.schema().fields();
     let number = |name: &String| fields.iter().position(|field| field.name() == name);
     let found = selected.schema().fields().iter().filter_map(|field| number(field.name())).collect();
@@ -259,29 +259,29 @@ pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::
 }
 
 /// Encodes rows as bytes.
-pub(crate) enum Maker {
+pub(crate) enum RowEncoder {
     Arrow(Box<StreamEncoder>, Framing),
     JsonLines(JsonLines),
     Csv,
 }
 
-impl Maker {
+impl RowEncoder {
     /// For one of the formats over HTTP.
-    pub fn of(form: Form, schema: &SchemaRef) -> arrowwood::Result<Maker> {
+    pub fn try_new(form: RowFormat, schema: &SchemaRef) -> arrowwood::Result<RowEncoder> {
         match form {
-            Form::Arrow => Maker::arrow(schema, Framing::Stream),
-            Form::JsonLines => Ok(Maker::JsonLines(JsonLines::new(schema)?)),
-            Form::Csv => Ok(Maker::Csv),
+            RowFormat::Arrow => RowEncoder::arrow(schema, Framing::Stream),
+            RowFormat::JsonLines => Ok(RowEncoder::JsonLines(JsonLines::new(schema)?)),
+            RowFormat::Csv => Ok(RowEncoder::Csv),
         }
     }
 
-    pub fn arrow(schema: &SchemaRef, framing: Framing) -> arrowwood::Result<Maker> {
-        Ok(Maker::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
+    pub fn arrow(schema: &SchemaRef, framing: Framing) -> arrowwood::Result<RowEncoder> {
+        Ok(RowEncoder::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
     }
 
     /// The first of `rows`, as bytes, and their number.
     pub fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
-        if let Maker::Arrow(encoder, framing) = self {
+        if let RowEncoder::Arrow(encoder, framing) = self {
             let (messages, count) = encoder.encode(rows, PIECE)?;
             return Ok((frames(messages, *framing)?, count));
         }
@@ -289,8 +289,8 @@ impl Maker {
         let mut count = 0;
         for row in rows.rows() {
             match self {
-                Maker::JsonLines(lines) => lines.push(&row?, &mut text)?,
-                _ => push_csv(&row?, &mut text)?,
+                RowEncoder::JsonLines(lines) => lines.push(&row?, &mut text)?,
+                _ => push_csv_row(&row?, &mut text)?,
             }
             text.push('\n');
             count += 1;
@@ -302,20 +302,20 @@ impl Maker {
     }
 }
 
-impl Maker {
+impl RowEncoder {
     /// The bytes before rows.
     pub fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
         Ok(match self {
-            Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
-            Maker::JsonLines(_) => None,
-            Maker::Csv => Some((csv_names(schema) + "\n").into()),
+            RowEncoder::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
+            RowEncoder::JsonLines(_) => None,
+            RowEncoder::Csv => Some((csv_header(schema) + "\n").into()),
         })
     }
 
     /// The bytes after them.
     pub fn end(&self) -> Option<Bytes> {
         match self {
-            Maker::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
+            RowEncoder::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
             _ => None,
         }
     }
@@ -324,7 +324,7 @@ impl Maker {
 /// The state of an answer with rows.
 struct RowStream {
     selection: Selection,
-    maker: Maker,
+    maker: RowEncoder,
     session: Session,
     /// The budget of a condition.
     budget: Budget,
@@ -334,76 +334,76 @@ struct RowStream {
 }
 
 /// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long is refused.
-pub(crate) async fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
-    let maker = Maker::of(form, &selection.schema).map_err(|e| Refusal::of_table(&e))?;
+pub(crate) async fn body(selection: Selection, form: RowFormat, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::try_new(form, &selection.schema).map_err(|e| Problem::from_table_error(&e))?;
     stream(selection, maker, session).await
 }
 
 /// The body of Flight's answer with rows.
-pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<Outgoing> {
-    let maker = Maker::arrow(&selection.schema, Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
+pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::arrow(&selection.schema, Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
     stream(selection, maker, session).await
 }
 
-async fn stream(mut selection: Selection, maker: Maker, session: Session) -> Result<Outgoing> {
+async fn stream(mut selection: Selection, maker: RowEncoder, session: Session) -> Result<ResponseBody> {
     let mut budget = session.budget();
     let mut is_found = selection.condition.is_none();
     while !is_found {
         let look = move |share: &mut Share| selection.look(share).map(|is_found| (selection, is_found));
-        (selection, is_found) = budget.work(budget.step(), look).await?;
+        (selection, is_found) = budget.run_blocking(budget.step(), look).await?;
     }
-    Ok(Outgoing::steps(RowStream { selection, maker, session, budget, current: None, is_begun: false }))
+    Ok(ResponseBody::steps(RowStream { selection, maker, session, budget, current: None, is_begun: false }))
 }
 
-impl Steps for RowStream {
-    async fn step(self) -> Step<RowStream> {
+impl BodySource for RowStream {
+    async fn step(self) -> BodyStep<RowStream> {
         let session = self.session.clone();
         if !session.is_valid() {
-            return Step::Failed(io::Error::other("the token was revoked"));
+            return BodyStep::Failed(io::Error::other("the token was revoked"));
         }
         let selection = &self.selection;
         let has_rows = self.current.is_some() || selection.found.is_some();
         let looks = selection.condition.is_some() && !has_rows && !selection.is_over();
         let made = if looks {
             let mut budget = self.budget.clone();
-            let made = budget.work(budget.step(), move |share| self.make(Some(share))).await;
+            let made = budget.run_blocking(budget.step(), move |share| self.make(Some(share))).await;
             made.map(|(rows, bytes)| (rows.map(|rows| RowStream { budget, ..rows }), bytes))
         } else {
-            session.work(move |_| self.make(None)).await
+            session.run_blocking(move |_| self.make(None)).await
         };
         match made {
-            Ok((Some(rows), bytes)) => Step::Data(rows, bytes),
-            Ok((None, bytes)) => Step::End(bytes),
+            Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
+            Ok((None, bytes)) => BodyStep::End(bytes),
             Err(refusal) => {
-                session.failed(&refusal);
-                Step::Failed(io::Error::other(refusal))
+                session.on_failure(&refusal);
+                BodyStep::Failed(io::Error::other(refusal))
             }
         }
     }
 }
 
 /// The body of an answer with existing rows.
-pub(crate) fn whole_body(rows: Dataset, form: Form, session: Session) -> Result<Outgoing> {
-    let maker = Maker::of(form, rows.schema()).map_err(|e| Refusal::of_table(&e))?;
-    Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
+pub(crate) fn whole_body(rows: Dataset, form: RowFormat, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::try_new(form, rows.schema()).map_err(|e| Problem::from_table_error(&e))?;
+    Ok(ResponseBody::steps(DatasetStream { rows, maker, session, is_begun: false }))
 }
 
 /// The same for Flight's answer.
-pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<Outgoing> {
-    let maker = Maker::arrow(rows.schema(), Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
-    Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
+pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::arrow(rows.schema(), Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
+    Ok(ResponseBody::steps(DatasetStream { rows, maker, session, is_begun: false }))
 }
 
 /// The state of an answer with existing rows.
-struct WholeRows {
+struct DatasetStream {
     rows: Dataset,
-    maker: Maker,
+    maker: RowEncoder,
     session: Session,
     is_begun: bool,
 }
 
-impl WholeRows {
-    fn make(mut self) -> arrowwood::Result<Made<WholeRows>> {
+impl DatasetStream {
+    fn make(mut self) -> arrowwood::Result<NextChunk<DatasetStream>> {
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
             bytes.extend(self.maker.heading(self.rows.schema())?);
@@ -419,27 +419,27 @@ impl WholeRows {
     }
 }
 
-impl Steps for WholeRows {
-    async fn step(self) -> Step<WholeRows> {
+impl BodySource for DatasetStream {
+    async fn step(self) -> BodyStep<DatasetStream> {
         let session = self.session.clone();
-        match session.work(move |_| self.make().map_err(|e| Refusal::of_table(&e))).await {
-            Ok((Some(rows), bytes)) => Step::Data(rows, bytes),
-            Ok((None, bytes)) => Step::End(bytes),
+        match session.run_blocking(move |_| self.make().map_err(|e| Problem::from_table_error(&e))).await {
+            Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
+            Ok((None, bytes)) => BodyStep::End(bytes),
             Err(refusal) => {
-                session.failed(&refusal);
-                Step::Failed(io::Error::other(refusal))
+                session.on_failure(&refusal);
+                BodyStep::Failed(io::Error::other(refusal))
             }
         }
     }
 }
 
 /// The next state, unless it was the end, and bytes.
-type Made<S> = (Option<S>, Vec<Bytes>);
+type NextChunk<S> = (Option<S>, Vec<Bytes>);
 
 impl RowStream {
     /// The next bytes, with a share of the memory if rows are searched.
-    fn make(mut self, share: Option<&mut Share>) -> Result<Made<RowStream>> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    fn make(mut self, share: Option<&mut Share>) -> Result<NextChunk<RowStream>> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
             bytes.extend(self.maker.heading(&self.selection.schema).map_err(of_table)?);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::limits::Limits;
 use crate::outgoing::blocking;
 use crate::query::header;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 
 /// The unit in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;
@@ -39,7 +39,7 @@ impl Memory {
 
     /// Takes a share of this many bytes, for rows.
     pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let taken = || Refusal::unavailable("the memory for rows that are not committed yet is taken; try again");
+        let taken = || Problem::unavailable("the memory for rows that are not committed yet is taken; try again");
         self.try_share(bytes).ok_or_else(taken)
     }
 
@@ -50,7 +50,7 @@ impl Memory {
 
     /// Takes a share of this many bytes, once they are free.
     pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let closed = |_| Refusal::unavailable("the server is stopping");
+        let closed = |_| Problem::unavailable("the server is stopping");
         self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
     }
 
@@ -65,12 +65,12 @@ impl Memory {
 }
 
 /// A body and its share of the memory.
-pub(crate) struct Received {
+pub(crate) struct ReceivedBody {
     pub bytes: Vec<u8>,
     pub share: OwnedSemaphorePermit,
 }
 
-impl Received {
+impl ReceivedBody {
     /// Makes room for `bytes` in total.
     fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
         let has = self.share.num_permits() * UNIT;
@@ -82,37 +82,37 @@ impl Received {
 }
 
 /// Receives a body, and decompresses it.
-pub(crate) async fn receive(headers: &HeaderMap, body: Incoming, limits: &Limits, memory: &Memory) -> Result<Received> {
-    let encoding = Encoding::of(headers)?;
+pub(crate) async fn receive(headers: &HeaderMap, body: Incoming, limits: &Limits, memory: &Memory) -> Result<ReceivedBody> {
+    let encoding = ContentEncoding::from_headers(headers)?;
     let announced = body.size_hint().upper();
     if announced.is_some_and(|bytes| bytes > limits.body as u64) {
         return Err(too_large(limits));
     }
     // The announced size is taken at once, so that half-received bodies don't wait for each other.
     let share = memory.share(announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(SMALL))?;
-    let received = collect(Received { bytes: Vec::new(), share }, body, limits, memory).await?;
-    if encoding == Encoding::Plain {
+    let received = collect(ReceivedBody { bytes: Vec::new(), share }, body, limits, memory).await?;
+    if encoding == ContentEncoding::Plain {
         return Ok(received);
     }
     let limit = limits.body;
     let memory = memory.clone();
     let work = move || unpack(received, encoding, limit, &memory);
-    blocking(work).await.map_err(|_| Refusal::internal("unpacking the body was given up"))?
+    blocking(work).await.map_err(|_| Problem::internal("unpacking the body was given up"))?
 }
 
-fn too_large(limits: &Limits) -> Refusal {
-    Refusal::too_large(format!("a body has at most {} bytes, also when it is unpacked; send several", limits.body))
+fn too_large(limits: &Limits) -> Problem {
+    Problem::too_large(format!("a body has at most {} bytes, also when it is unpacked; send several", limits.body))
 }
 
-async fn collect(mut received: Received, mut body: Incoming, limits: &Limits, memory: &Memory) -> Result<Received> {
+async fn collect(mut received: ReceivedBody, mut body: Incoming, limits: &Limits, memory: &Memory) -> Result<ReceivedBody> {
     let slow = |_| {
         let detail = format!("no part of the body came for {} seconds", limits.part.as_secs());
-        Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
     };
-    let broken = |_| Refusal::bad_request("the body broke off");
+    let broken = |_| Problem::bad_request("the body broke off");
     let begun = Instant::now();
     loop {
-        let Some(frame) = timeout_at(limits.latest(begun), body.frame()).await.map_err(slow)? else {
+        let Some(frame) = timeout_at(limits.next_part_deadline(begun), body.frame()).await.map_err(slow)? else {
             return Ok(received);
         };
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
@@ -126,35 +126,35 @@ async fn collect(mut received: Received, mut body: Incoming, limits: &Limits, me
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
+enum ContentEncoding {
     Plain,
     Gzip,
     Zstd,
 }
 
-impl Encoding {
-    fn of(headers: &HeaderMap) -> Result<Encoding> {
+impl ContentEncoding {
+    fn from_headers(headers: &HeaderMap) -> Result<ContentEncoding> {
         match header(headers, header::CONTENT_ENCODING.as_str())?.map(str::to_ascii_lowercase).as_deref() {
-            None | Some("" | "identity") => Ok(Encoding::Plain),
-            Some("gzip" | "x-gzip") => Ok(Encoding::Gzip),
-            Some("zstd") => Ok(Encoding::Zstd),
+            None | Some("" | "identity") => Ok(ContentEncoding::Plain),
+            Some("gzip" | "x-gzip") => Ok(ContentEncoding::Gzip),
+            Some("zstd") => Ok(ContentEncoding::Zstd),
             Some(_) => {
                 let detail = "a body may be packed with gzip or zstd";
-                Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+                Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
             }
         }
     }
 }
 
-fn unpack(packed: Received, encoding: Encoding, limit: usize, memory: &Memory) -> Result<Received> {
-    let broken = |e: io::Error| Refusal::bad_request(format!("unpacking the body: {e}"));
-    let Received { bytes, share } = packed;
+fn unpack(packed: ReceivedBody, encoding: ContentEncoding, limit: usize, memory: &Memory) -> Result<ReceivedBody> {
+    let broken = |e: io::Error| Problem::bad_request(format!("unpacking the body: {e}"));
+    let ReceivedBody { bytes, share } = packed;
     let mut source: Box<dyn Read> = match encoding {
-        Encoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
+        ContentEncoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
         _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
     };
     // The compressed bytes keep their share until they are released.
-    let mut unpacked = Received { bytes: Vec::new(), share: memory.share(SMALL)? };
+    let mut unpacked = ReceivedBody { bytes: Vec::new(), share: memory.share(SMALL)? };
     let mut block = vec![0; 64 << 10];
     loop {
         let len = match source.read(&mut block) {
@@ -165,7 +165,7 @@ fn unpack(packed: Received, encoding: Encoding, limit: usize, memory: &Memory) -
         };
         let all = unpacked.bytes.len() + len;
         if all > limit {
-            return Err(Refusal::too_large(format!("the body is unpacked to more than {limit} bytes; send several")));
+            return Err(Problem::too_large(format!("the body is unpacked to more than {limit} bytes; send several")));
         }
         unpacked.grow(memory, all)?;
         unpacked.bytes.extend_from_slice(block.get(..len).unwrap_or_default());
@@ -187,9 +187,9 @@ mod tests {
 
     use super::*;
 
-    fn packed(bytes: Vec<u8>, memory: &Memory) -> Received {
+    fn packed(bytes: Vec<u8>, memory: &Memory) -> ReceivedBody {
         let share = memory.share(bytes.len()).unwrap();
-        Received { bytes, share }
+        ReceivedBody { bytes, share }
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -202,7 +202,7 @@ mod tests {
     fn bombs_are_noticed_before_they_go_off() {
         let memory = Memory::new(64 << 20);
         let zeros = vec![0; 32 << 20];
-        let bombs = [(Encoding::Gzip, gzip(&zeros)), (Encoding::Zstd, zstd::bulk::compress(&zeros, 3).unwrap())];
+        let bombs = [(ContentEncoding::Gzip, gzip(&zeros)), (ContentEncoding::Zstd, zstd::bulk::compress(&zeros, 3).unwrap())];
         for (encoding, bomb) in bombs {
             assert!(bomb.len() < 1 << 20);
             let whole = unpack(packed(bomb.clone(), &memory), encoding, 32 << 20, &memory).unwrap();
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn what_is_not_packed_so_is_refused() {
         let memory = Memory::new(1 << 20);
-        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        for encoding in [ContentEncoding::Gzip, ContentEncoding::Zstd] {
             let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
-            let half = if encoding == Encoding::Gzip {
+            let half = if encoding == ContentEncoding::Gzip {
                 cut(gzip(b"text"))
             } else {
                 cut(zstd::bulk::compress(b"text", 3).unwrap())
@@ -237,6 +237,6 @@ mod tests {
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, "br".parse().unwrap());
-        assert_eq!(Encoding::of(&headers).unwrap_err().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        assert_eq!(ContentEncoding::from_headers(&headers).unwrap_err().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
 }

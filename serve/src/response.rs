@@ -5,8 +5,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
 
-use crate::outgoing::Outgoing;
-use crate::refusal::{Refusal, Result};
+use crate::outgoing::ResponseBody;
+use crate::refusal::{Problem, Result};
 
 /// Refuses methods other than these; HEAD is permitted with GET.
 pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
@@ -15,25 +15,25 @@ pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
         return Ok(());
     }
     let known = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {known}"));
+    let refusal = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {known}"));
     Err(refusal.header(header::ALLOW, HeaderValue::try_from(known).unwrap_or(HeaderValue::from_static("GET"))))
 }
 
-pub(crate) fn json_response(status: StatusCode, body: &Json) -> Response<Outgoing> {
-    with_type(status, "application/json", Outgoing::of(body.to_string() + "\n"))
+pub(crate) fn json_response(status: StatusCode, body: &Json) -> Response<ResponseBody> {
+    with_type(status, "application/json", ResponseBody::new(body.to_string() + "\n"))
 }
 
-pub(crate) fn empty(status: StatusCode) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::empty());
+pub(crate) fn empty(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response
 }
 
-pub(crate) fn text(body: &'static str) -> Response<Outgoing> {
-    with_type(StatusCode::OK, "text/plain; charset=utf-8", Outgoing::of(body))
+pub(crate) fn text(body: &'static str) -> Response<ResponseBody> {
+    with_type(StatusCode::OK, "text/plain; charset=utf-8", ResponseBody::new(body))
 }
 
-pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: Outgoing) -> Response<Outgoing> {
+pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -7,16 +7,16 @@ use arrowwood::{Dataset, Error};
 use bytes::Bytes;
 
 use crate::frames::Framing;
-use crate::outgoing::{Outgoing, Step, Steps};
-use crate::reading::{Form, Maker};
-use crate::refusal::{Refusal, Result};
+use crate::outgoing::{ResponseBody, BodyStep, BodySource};
+use crate::reading::{RowFormat, RowEncoder};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
-use crate::statement::Running;
+use crate::statement::RunningQuery;
 
 /// The state of an answer.
-struct Results {
-    running: Running,
-    maker: Maker,
+struct ResultStream {
+    running: RunningQuery,
+    maker: RowEncoder,
     session: Session,
     schema: SchemaRef,
     /// Rows being sent.
@@ -25,26 +25,26 @@ struct Results {
 }
 
 /// The body of an answer over HTTP.
-pub(crate) fn body(running: Running, form: Form, session: Session) -> Result<Outgoing> {
-    let maker = Maker::of(form, &running.schema()).map_err(|e| Refusal::of_table(&e))?;
+pub(crate) fn body(running: RunningQuery, form: RowFormat, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::try_new(form, &running.schema()).map_err(|e| Problem::from_table_error(&e))?;
     Ok(steps(running, maker, session))
 }
 
 /// The body of Flight's answer.
-pub(crate) fn flight_body(running: Running, session: Session) -> Result<Outgoing> {
-    let maker = Maker::arrow(&running.schema(), Framing::Flight).map_err(|e| Refusal::of_table(&e))?;
+pub(crate) fn flight_body(running: RunningQuery, session: Session) -> Result<ResponseBody> {
+    let maker = RowEncoder::arrow(&running.schema(), Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
     Ok(steps(running, maker, session))
 }
 
-fn steps(running: Running, maker: Maker, session: Session) -> Outgoing {
+fn steps(running: RunningQuery, maker: RowEncoder, session: Session) -> ResponseBody {
     let schema = running.schema();
-    Outgoing::steps(Results { running, maker, session, schema, current: None, is_begun: false })
+    ResponseBody::steps(ResultStream { running, maker, session, schema, current: None, is_begun: false })
 }
 
-impl Results {
+impl ResultStream {
     /// The next bytes, and whether they are the last.
-    async fn next(mut self) -> Result<(Results, Vec<Bytes>, bool)> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    async fn next(mut self) -> Result<(ResultStream, Vec<Bytes>, bool)> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         self.session.check_valid()?;
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
@@ -59,11 +59,11 @@ impl Results {
             return Ok((self, bytes, true));
         };
         let session = self.session.clone();
-        session.work(move |_| self.piece(&current, bytes).map_err(of_table)).await
+        session.run_blocking(move |_| self.piece(&current, bytes).map_err(of_table)).await
     }
 
     /// The bytes of the first remaining rows. Blocks.
-    fn piece(mut self, current: &Dataset, mut bytes: Vec<Bytes>) -> arrowwood::Result<(Results, Vec<Bytes>, bool)> {
+    fn piece(mut self, current: &Dataset, mut bytes: Vec<Bytes>) -> arrowwood::Result<(ResultStream, Vec<Bytes>, bool)> {
         let all = current.len()?;
         if all > 0 {
             let (made, rows) = self.maker.piece(current)?;
@@ -76,15 +76,15 @@ impl Results {
     }
 }
 
-impl Steps for Results {
-    async fn step(self) -> Step<Results> {
+impl BodySource for ResultStream {
+    async fn step(self) -> BodyStep<ResultStream> {
         let session = self.session.clone();
         match self.next().await {
-            Ok((results, bytes, false)) => Step::Data(results, bytes),
-            Ok((_, bytes, true)) => Step::End(bytes),
+            Ok((results, bytes, false)) => BodyStep::Data(results, bytes),
+            Ok((_, bytes, true)) => BodyStep::End(bytes),
             Err(refusal) => {
-                session.failed(&refusal);
-                Step::Failed(io::Error::other(refusal))
+                session.on_failure(&refusal);
+                BodyStep::Failed(io::Error::other(refusal))
             }
         }
     }

@@ -15,27 +15,27 @@ use crate::audit::AuditLine;
 use crate::bins;
 use crate::calling;
 use crate::cells;
-use crate::decode::Wanted;
+use crate::decode::RequestedSchema;
 use crate::facts::{facts, kind_name};
 use crate::flight;
-use crate::following::{self, Events, Follower};
+use crate::following::{self, EventStream, Follower};
 use crate::frames::Framing;
 use crate::groups::{self, Grouping};
 use crate::image;
 use crate::ingest;
 use crate::limits::Limits;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::page;
 use crate::query::{Query, own};
-use crate::reading::{self, Form, Selection};
+use crate::reading::{self, RowFormat, Selection};
 use crate::receive::receive;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::response::{allow, empty, json_response, text, with_type};
 use crate::results;
-use crate::save::{self, SavedForm};
+use crate::save::{self, ExportFormat};
 use crate::search::{self, Search};
 use crate::seek;
-use crate::session::{Peer, Session, Shared, Trace};
+use crate::session::{Peer, Session, ServerState, Trace};
 use crate::snapshot::{self, Snapshot};
 use crate::sql;
 use crate::statistics;
@@ -49,20 +49,20 @@ const LOOKS: &[&str] =
 const SCHEMA: usize = 128 << 10;
 
 /// Answers a request, whatever it is.
-pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Incoming>) -> Response<Outgoing> {
+pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let mut trace = Trace::default();
     let done = route(&shared, &peer, request, &mut trace).await;
-    let done = done.map_err(|refusal| if shared.is_view { refusal.in_full() } else { refusal });
+    let done = done.map_err(|refusal| if shared.is_view { refusal.with_full_detail() } else { refusal });
     let (code, log) = match &done {
         Ok(_) => (None, None),
         Err(refusal) => (Some(refusal.code()), refusal.log()),
     };
     // Flight's calls are answered with 200, whatever became of them.
-    let status = done.as_ref().map_or_else(Refusal::status, Response::status).as_u16();
+    let status = done.as_ref().map_or_else(Problem::status, Response::status).as_u16();
     let is_call = path.strip_prefix('/').is_some_and(|path| path.starts_with(flight::SERVICE));
-    let refused = |refusal: Refusal| if is_call { flight::refused(&refusal) } else { refusal.into_response() };
+    let refused = |refusal: Problem| if is_call { flight::refused(&refusal) } else { refusal.into_response() };
     let mut response = done.unwrap_or_else(refused);
     shared.metrics.answered(status);
     if trace.is_write || status >= 400 {
@@ -80,7 +80,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(own("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     if method == Method::HEAD {
-        *response.body_mut() = Outgoing::empty();
+        *response.body_mut() = ResponseBody::empty();
     }
     response
 }
@@ -89,15 +89,15 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
 fn segments(path: &str) -> Result<Vec<Cow<'_, str>>> {
     let decode = |part| percent_encoding::percent_decode_str(part).decode_utf8();
     let parts = path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect::<Result<Vec<_>, _>>();
-    parts.map_err(|_| Refusal::bad_request("the path is not UTF-8"))
+    parts.map_err(|_| Problem::bad_request("the path is not UTF-8"))
 }
 
 async fn route(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     peer: &Peer,
     request: Request<Incoming>,
     trace: &mut Trace,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     shared.access.check_target(&request)?;
     let (parts, body) = request.into_parts();
     let segments = segments(parts.uri.path())?;
@@ -107,7 +107,7 @@ async fn route(
     }
     if peer.is_kept {
         let detail = "as many connections are open as may be (--max-connections); try again, or close one";
-        return Err(Refusal::unavailable(detail).header(header::CONNECTION, HeaderValue::from_static("close")));
+        return Err(Problem::unavailable(detail).header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     if shared.is_stopping() {
         return Err(stopping());
@@ -120,7 +120,7 @@ async fn route(
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers)?);
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
-    if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.answers(names[0])) {
+    if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.handles(names[0])) {
         allow(&parts, &[Method::POST])?;
         return Ok(calling::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
@@ -140,12 +140,12 @@ async fn route(
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
         ["v1", "tables", name, look] if LOOKS.contains(&look) => self::look(session, &parts, name, look).await,
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
-        _ => Err(Refusal::not_found("there is no such route; GET /v1/tables lists what is served")),
+        _ => Err(Problem::not_found("there is no such route; GET /v1/tables lists what is served")),
     }
 }
 
 /// The answer to whoever asks how the server is, for which no token is needed; `None` for another path.
-async fn health(shared: &Shared, parts: &Parts, names: &[&str]) -> Option<Result<Response<Outgoing>>> {
+async fn health(shared: &ServerState, parts: &Parts, names: &[&str]) -> Option<Result<Response<ResponseBody>>> {
     match names {
         ["healthz"] => Some(
             allow(parts, &[Method::GET])
@@ -158,7 +158,7 @@ async fn health(shared: &Shared, parts: &Parts, names: &[&str]) -> Option<Result
 }
 
 /// Whether the server does its work, or why not.
-async fn readiness(shared: &Shared, parts: &Parts) -> Result<Response<Outgoing>> {
+async fn readiness(shared: &ServerState, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     if shared.is_stopping() {
         return Err(stopping());
@@ -173,43 +173,43 @@ async fn readiness(shared: &Shared, parts: &Parts) -> Result<Response<Outgoing>>
     if problems.is_empty() {
         return Ok(text("ok\n"));
     }
-    Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", problems.join("; ")))
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", problems.join("; ")))
 }
 
 /// The same answer, as the last one of its connection.
-fn closing(mut response: Response<Outgoing>) -> Response<Outgoing> {
+fn closing(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
 /// The answer to a statement of SQL over the tables that the caller may read.
-async fn statement(session: Session, parts: &Parts) -> Result<Response<Outgoing>> {
+async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     let query = Query::parse(parts.uri.query(), sql::PARAMETERS)?;
-    let form = Form::of(&query, &parts.headers)?;
+    let form = RowFormat::negotiate(&query, &parts.headers)?;
     let running = sql::statement(&session, &query).await?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { Outgoing::empty() } else { results::body(running, form, session)? };
+    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, session)? };
     Ok(with_type(StatusCode::OK, form.media_type(), body))
 }
 
-fn stopping() -> Refusal {
-    Refusal::unavailable("the server is stopping").header(header::CONNECTION, HeaderValue::from_static("close"))
+fn stopping() -> Problem {
+    Problem::unavailable("the server is stopping").header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
-fn metrics(session: &Session, parts: &Parts) -> Result<Response<Outgoing>> {
+fn metrics(session: &Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     if !session.caller.rights().may_read_all() {
-        return Err(Refusal::forbidden("metrics need a token that may read '*'"));
+        return Err(Problem::forbidden("metrics need a token that may read '*'"));
     }
-    let body = Outgoing::of(session.metrics().text());
+    let body = ResponseBody::new(session.metrics().text());
     Ok(with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
 }
 
-async fn tables(session: Session, parts: &Parts) -> Result<Response<Outgoing>> {
+async fn tables(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     Query::parse(parts.uri.query(), &[])?;
-    let entries = session.work(|session| session.shared.catalog.list()).await?;
+    let entries = session.run_blocking(|session| session.shared.catalog.list()).await?;
     let rights = session.caller.rights();
     let entries = entries.into_iter().filter(|entry| rights.may_read(&entry.name) || rights.may_write(&entry.name));
     let listed = entries.map(|entry| json!({"name": entry.name, "kind": kind_name(entry.kind)}));
@@ -222,7 +222,7 @@ async fn table(
     body: Incoming,
     name: &str,
     trace: &mut Trace,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET, Method::PUT])?;
     if parts.method == Method::PUT {
         trace.is_write = true;
@@ -232,15 +232,15 @@ async fn table(
     // Whoever may write has to know the columns.
     session.check_facts(name)?;
     let table = session.table(name).await?;
-    let snapshot = session.work(move |_| Snapshot::of(table)).await?;
+    let snapshot = session.run_blocking(move |_| Snapshot::load(table)).await?;
     let id = snapshot_header(snapshot.id.clone())?;
-    let facts = session.work(move |session| facts(session, &snapshot)).await?;
+    let facts = session.run_blocking(move |session| facts(session, &snapshot)).await?;
     let mut response = json_response(StatusCode::OK, &facts);
     response.headers_mut().insert(own(SNAPSHOT), id);
     Ok(response)
 }
 
-async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<Outgoing>> {
+async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<ResponseBody>> {
     session.check_write(name)?;
     let query = Query::parse(parts.uri.query(), ingest::CREATE_PARAMETERS)?;
     let limits = Limits { body: SCHEMA, ..session.shared.limits.clone() };
@@ -248,14 +248,14 @@ async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> 
     // The body may have taken minutes.
     session.check_valid()?;
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let wanted = Wanted::of(received.bytes, content_type)?;
+    let wanted = RequestedSchema::parse(received.bytes, content_type)?;
     let options = ingest::table_options(&query)?;
     let name = name.to_owned();
-    let (is_new, facts) = session.work(move |session| ingest::create(session, &name, &wanted, &options)).await?;
+    let (is_new, facts) = session.run_blocking(move |session| ingest::create(session, &name, &wanted, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
-async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Outgoing>> {
+async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET, Method::POST])?;
     let query = Query::parse(parts.uri.query(), reading::PARAMETERS);
     // No rows are the schema, which is a fact.
@@ -265,9 +265,9 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Ou
         session.check_read(name)?;
     }
     let query = query?;
-    let form = Form::of(&query, &parts.headers)?;
+    let form = RowFormat::negotiate(&query, &parts.headers)?;
     let table = session.table(name).await?;
-    let selection = session.work(move |_| Selection::of(table, &query)).await?;
+    let selection = session.run_blocking(move |_| Selection::open(table, &query)).await?;
     let range = [
         (own("arrowwood-first-row"), selection.first_row),
         (own("arrowwood-end-row"), selection.end_row),
@@ -275,46 +275,46 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Ou
     ];
     let id = snapshot_header(selection.id.clone())?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { Outgoing::empty() } else { reading::body(selection, form, session).await? };
+    let body = if is_head { ResponseBody::empty() } else { reading::body(selection, form, session).await? };
     let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
     response.headers_mut().insert(own(SNAPSHOT), id);
     Ok(response)
 }
 
-async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<Outgoing>> {
+async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
     let query = Query::parse(parts.uri.query(), following::PARAMETERS)?;
     let table = session.table(name).await?;
-    let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Stream)).await?;
+    let follower = session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Stream)).await?;
     let first_row = follower.next_row();
-    let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Refusal::internal(e.to_string()))?;
+    let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
     session.peer.is_follower.store(true, Ordering::Release);
-    let mut response = with_type(StatusCode::OK, Form::Arrow.media_type(), following::body(follower, &session));
+    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), following::body(follower, &session));
     response.headers_mut().insert(own("arrowwood-first-row"), HeaderValue::from(first_row));
     response.headers_mut().insert(own("arrowwood-numbering"), numbering);
     Ok(response)
 }
 
-async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<Outgoing>> {
+async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
     let query = Query::parse(parts.uri.query(), following::EVENT_PARAMETERS)?;
     let table = session.table(name).await?;
-    let events = session.work(move |session| Events::of(table, &query, session.clone())).await?;
+    let events = session.run_blocking(move |session| EventStream::open(table, &query, session.clone())).await?;
     session.peer.is_follower.store(true, Ordering::Release);
     Ok(with_type(StatusCode::OK, "text/event-stream", following::body(events, &session)))
 }
 
 /// What people look at: cells as text, and what is told of columns, rows and bytes. All of it is of one [`Snapshot`].
-async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result<Response<Outgoing>> {
+async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
     let query = Query::parse(parts.uri.query(), &[look_parameters(look), &[snapshot::PARAMETER]].concat())?;
     let table = session.table(name).await?;
     let asked = query.clone();
-    let snapshot = session.work(move |_| Snapshot::meant(table, &asked)).await?;
+    let snapshot = session.run_blocking(move |_| Snapshot::load_for_query(table, &asked)).await?;
     let id = snapshot.id.clone();
     let mut response = looked_at(session, snapshot, query, look).await?;
     response.headers_mut().insert(own(SNAPSHOT), snapshot_header(id)?);
@@ -337,30 +337,30 @@ fn look_parameters(look: &str) -> &'static [&'static str] {
     }
 }
 
-async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &str) -> Result<Response<Outgoing>> {
-    let lines = |steps| with_type(StatusCode::OK, Form::JsonLines.media_type(), steps);
+async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &str) -> Result<Response<ResponseBody>> {
+    let lines = |steps| with_type(StatusCode::OK, RowFormat::JsonLines.media_type(), steps);
     let found = match look {
-        "cells" => session.work(move |session| cells::cells(session, &snapshot, &query)).await?,
-        "cell" => session.work(move |_| by_path(&snapshot, anatomy::cell(&snapshot, &query))).await?,
-        "text" => return session.work(move |session| anatomy::text(session, &snapshot, &query)).await,
-        "anatomy" => session.work(move |_| by_path(&snapshot, anatomy::anatomy(&snapshot, &query))).await?,
+        "cells" => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
+        "cell" => session.run_blocking(move |_| by_path(&snapshot, anatomy::cell(&snapshot, &query))).await?,
+        "text" => return session.run_blocking(move |session| anatomy::text(session, &snapshot, &query)).await,
+        "anatomy" => session.run_blocking(move |_| by_path(&snapshot, anatomy::anatomy(&snapshot, &query))).await?,
         "bins" if query.get("over")?.is_some() => timeline::bins(&session, snapshot, &query).await?,
         "bins" => bins::bins(&session, snapshot, &query).await?,
-        "image" => return session.work(move |_| image::image(&snapshot, &query)).await,
+        "image" => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
         "groups" => {
-            if let Some(form) = SavedForm::of(&query)? {
+            if let Some(form) = ExportFormat::from_query(&query)? {
                 return groups::save(&session, snapshot, query, form).await;
             }
-            let grouping = session.work(move |session| Grouping::of(snapshot, &query, session.clone())).await?;
-            return Ok(lines(Outgoing::steps(grouping)));
+            let grouping = session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
+            return Ok(lines(ResponseBody::steps(grouping)));
         }
         "sql" => return sql::sql(&session, snapshot, &query).await,
         "save" => return save::save(&session, snapshot, &query).await,
         "seek" => seek::seek(&session, snapshot, &query).await?,
         "statistics" => statistics::statistics(&session, snapshot, &query).await?,
         _ => {
-            let search = session.work(move |session| Search::of(snapshot, &query, session.clone())).await?;
-            return Ok(lines(Outgoing::steps(search)));
+            let search = session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
+            return Ok(lines(ResponseBody::steps(search)));
         }
     };
     Ok(json_response(StatusCode::OK, &found))
@@ -376,5 +376,5 @@ fn by_path(snapshot: &Snapshot, found: Result<Json>) -> Result<Json> {
 const SNAPSHOT: &str = "arrowwood-snapshot";
 
 fn snapshot_header(id: String) -> Result<HeaderValue> {
-    HeaderValue::try_from(id).map_err(|e| Refusal::internal(e.to_string()))
+    HeaderValue::try_from(id).map_err(|e| Problem::internal(e.to_string()))
 }

@@ -1,4 +1,4 @@
-//! [`Statements`]: the SQL statements that are running, each in a [`Place`] by which it can be cancelled.
+//! [`RunningStatements`]: the SQL statements that are running, each in a [`StatementSlot`] by which it can be cancelled.
 //!
 //! A statement counts until the engine has dropped all of it, which may be after the end of its request: planning can't be
 //! interrupted.
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 
 /// The running statements.
 #[derive(Clone, Default)]
-pub(crate) struct Statements {
+pub(crate) struct RunningStatements {
     running: Arc<Mutex<HashMap<u64, Entry>>>,
     last: Arc<AtomicU64>,
 }
@@ -26,20 +26,20 @@ struct Entry {
 }
 
 /// The entry of a running statement.
-pub(crate) struct Place {
-    held: Arc<Held>,
+pub(crate) struct StatementSlot {
+    held: Arc<StatementGuard>,
     cancelled: watch::Receiver<bool>,
 }
 
 /// Keeps a statement among those that are running.
-pub(crate) struct Held {
+pub(crate) struct StatementGuard {
     number: u64,
-    statements: Statements,
+    statements: RunningStatements,
 }
 
-impl Place {
+impl StatementSlot {
     /// What keeps the statement counted until it is dropped.
-    pub fn held(&self) -> Arc<Held> {
+    pub fn held(&self) -> Arc<StatementGuard> {
         self.held.clone()
     }
 
@@ -51,13 +51,13 @@ impl Place {
     }
 }
 
-impl Drop for Held {
+impl Drop for StatementGuard {
     fn drop(&mut self) {
         self.statements.lock().remove(&self.number);
     }
 }
 
-impl Statements {
+impl RunningStatements {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,16 +66,16 @@ impl Statements {
     ///
     /// # Errors
     /// 503 if `most` statements are running, or half as many of this token.
-    pub fn begin(&self, token: Option<&str>, id: u64, most: usize) -> Result<Place> {
+    pub fn begin(&self, token: Option<&str>, id: u64, most: usize) -> Result<StatementSlot> {
         let mut running = self.lock();
         let own = running.values().filter(|entry| token.is_some() && entry.token.as_deref() == token).count();
         if running.len() >= most || own >= most.div_ceil(2) {
-            return Err(Refusal::unavailable(format!("{} queries run already; try again", running.len())));
+            return Err(Problem::unavailable(format!("{} queries run already; try again", running.len())));
         }
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let (cancel, cancelled) = watch::channel(false);
         running.insert(number, Entry { id, token: token.map(str::to_owned), cancel });
-        Ok(Place { held: Arc::new(Held { number, statements: self.clone() }), cancelled })
+        Ok(StatementSlot { held: Arc::new(StatementGuard { number, statements: self.clone() }), cancelled })
     }
 
     /// Cancels statement `id` of the caller with this token; returns whether it is running.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_statement_counts_until_the_engine_has_dropped_it() {
-        let statements = Statements::default();
+        let statements = RunningStatements::default();
         let place = statements.begin(None, 7, 1).unwrap();
         let held = place.held();
         drop(place);

@@ -9,9 +9,9 @@ use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition_on;
-use crate::outgoing::{Step, Steps};
+use crate::outgoing::{BodyStep, BodySource};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
@@ -40,26 +40,26 @@ pub(crate) struct Search {
 
 impl Search {
     /// Parses the request `query`. Blocks.
-    pub fn of(snapshot: Snapshot, query: &Query, session: Session) -> Result<Search> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    pub fn from_query(snapshot: Snapshot, query: &Query, session: Session) -> Result<Search> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let rows = &snapshot.rows;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, rows)).transpose()?;
         let sort = query.get("sort")?.map(str::to_owned);
         let descending = query.flag("descending")?;
         if let Some(name) = &sort {
             // An invalid name or type is an error of the request.
-            rows.head(0).and_then(|none| none.row_order(&[(name, descending)])).map_err(of_table)?;
+            rows.head(0).and_then(|none| none.sort_indices(&[(name, descending)])).map_err(of_table)?;
         }
         if condition.is_none() && sort.is_none() {
-            return Err(Refusal::bad_request("where or sort is expected"));
+            return Err(Problem::bad_request("where or sort is expected"));
         }
         let len = rows.len().map_err(of_table)?;
         if condition.is_none() && len > SORTED {
             let detail = format!("{len} rows are too many to sort for a look, at most {SORTED}: set a condition first");
-            return Err(Refusal::bad_request(detail));
+            return Err(Problem::bad_request(detail));
         }
         let inside = match &condition {
-            Some(condition) => rows.within_bounds(condition).map_err(of_table)?,
+            Some(condition) => rows.prune_contiguous(condition).map_err(of_table)?,
             None => rows.clone(),
         };
         let sort = sort.map(|name| (name, descending));
@@ -69,7 +69,7 @@ impl Search {
 
     /// Searches the next rows; returns a line with the progress. Blocks.
     fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let all = self.inside.len().map_err(of_table)?;
         if let Some(condition) = &self.condition
             && self.searched < all
@@ -107,30 +107,30 @@ impl Search {
         let Some((name, descending)) = &self.sort else { return Ok(()) };
         let by = [(name, *descending)];
         if self.condition.is_none() {
-            self.found = self.snapshot.rows.row_order(&by)?.into_iter().map(|row| first + row).collect();
+            self.found = self.snapshot.rows.sort_indices(&by)?.into_iter().map(|row| first + row).collect();
             return Ok(());
         }
         let numbers: Vec<u64> = self.found.iter().map(|row| row - first).collect();
         // Only the column itself is gathered.
-        let order = self.snapshot.rows.select(&[name])?.rows_at(&numbers)?.row_order(&by)?;
+        let order = self.snapshot.rows.select(&[name])?.rows_at(&numbers)?.sort_indices(&by)?;
         self.found = order.into_iter().filter_map(|at| self.found.get(usize::try_from(at).ok()?).copied()).collect();
         Ok(())
     }
 }
 
-impl Steps for Search {
-    async fn step(self) -> Step<Search> {
+impl BodySource for Search {
+    async fn step(self) -> BodyStep<Search> {
         let session = self.session.clone();
         if session.is_stopping() || !session.is_valid() {
-            return Step::Failed(io::Error::other("the server is stopping"));
+            return BodyStep::Failed(io::Error::other("the server is stopping"));
         }
         let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         let mut budget = self.budget.clone();
-        match budget.work(budget.step(), move |share| self.search(share)).await {
-            Ok((Some(search), report)) => Step::Data(Search { budget, ..search }, line(report)),
-            Ok((None, report)) => Step::End(line(report)),
+        match budget.run_blocking(budget.step(), move |share| self.search(share)).await {
+            Ok((Some(search), report)) => BodyStep::Data(Search { budget, ..search }, line(report)),
+            Ok((None, report)) => BodyStep::End(line(report)),
             // The answer has begun: the last line has the error.
-            Err(refusal) => Step::End(line(session.last_line(refusal))),
+            Err(refusal) => BodyStep::End(line(session.error_line(refusal))),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::cells::one_column;
 use crate::condition::{ConditionError, is_temporal, parse_condition};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
@@ -26,7 +26,7 @@ fn column(rows: &Dataset, query: &Query) -> Result<usize> {
     let sorted = rows.sorted_by().and_then(|sorted| fields.iter().position(|field| field.name() == sorted.name()));
     let times = || fields.iter().position(|field| is_temporal(field.data_type()));
     sorted.or_else(times).ok_or_else(|| {
-        Refusal::bad_request("rows are sorted by no column, and none has times: the number of a row is expected")
+        Problem::bad_request("rows are sorted by no column, and none has times: the number of a row is expected")
     })
 }
 
@@ -62,25 +62,25 @@ fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
 
 /// The number of the first row at or after a value; in a view, its position there.
 pub(crate) async fn seek(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
     if view.as_ref().is_some_and(|view| !view.rows.is_sorted()) {
-        return Err(Refusal::bad_request("the rows are in another order; go to a time before you sort them"));
+        return Err(Problem::bad_request("the rows are in another order; go to a time before you sort them"));
     }
-    let value = query.get("value")?.ok_or_else(|| Refusal::bad_request("value: a time is expected"))?.to_owned();
+    let value = query.get("value")?.ok_or_else(|| Problem::bad_request("value: a time is expected"))?.to_owned();
     let rows = snapshot.rows;
     let column = column(&rows, query)?;
     let field = rows.schema().field(column).clone();
     let condition = condition(&rows, &field, &value)?;
     let wanted = condition.clone();
-    let inside = session.work(move |_| rows.within_bounds(&wanted).map_err(of_table)).await?;
+    let inside = session.run_blocking(move |_| rows.prune_contiguous(&wanted).map_err(of_table)).await?;
     let len = inside.len().map_err(of_table)?;
     let mut found = None;
     let mut budget = session.budget();
     for start in (0..len).step_by(BLOCK as usize) {
         let wanted = condition.clone();
         let block = inside.slice(start, BLOCK).map_err(of_table)?;
-        let rows = budget.work(budget.step(), move |_| block.matching_rows(&wanted).map_err(of_table)).await?;
+        let rows = budget.run_blocking(budget.step(), move |_| block.matching_rows(&wanted).map_err(of_table)).await?;
         found = rows.first().copied();
         if let Some(row) = found.as_mut() {
             *row += inside.first_row() + start;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use arrowwood::simulate::Medium;
+use arrowwood::simulate::FileSystem;
 use arrowwood::{Error, ErrorKind, Result};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -28,13 +28,13 @@ use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::readiness::Readiness;
 use crate::receive::Memory;
-use crate::running::Statements;
-use crate::session::Shared;
+use crate::running::RunningStatements;
+use crate::session::ServerState;
 use crate::tls::Tls;
 use crate::token::Tokens;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
-use crate::writer::Writing;
+use crate::writer::WriterPool;
 
 /// The pause after an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ pub struct Options {
     pub worker: Option<Arc<dyn WorkerEngine>>,
     /// The disk, which a test can observe.
     #[doc(hidden)]
-    pub medium: Medium,
+    pub medium: FileSystem,
 }
 
 impl Default for Options {
@@ -85,7 +85,7 @@ impl Default for Options {
             audit: AuditLog::default(),
             sql: None,
             worker: None,
-            medium: Medium::default(),
+            medium: FileSystem::default(),
         }
     }
 }
@@ -103,7 +103,7 @@ impl Default for Options {
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: Arc<watch::Sender<bool>>,
     url: String,
 }
@@ -163,14 +163,14 @@ impl Server {
         let url = format!("{}://{host}:{port}", if tls.is_some() { "https" } else { "http" });
         let (stop, stopping) = watch::channel(false);
         let metrics = Arc::new(Metrics::default());
-        let limits = options.limits.clone().fitting();
-        let readiness = Readiness::of((!options.read_only).then(|| catalog.directory().to_path_buf()));
-        let shared = Arc::new(Shared {
+        let limits = options.limits.clone().clamped();
+        let readiness = Readiness::new((!options.read_only).then(|| catalog.directory().to_path_buf()));
+        let shared = Arc::new(ServerState {
             catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
-            writing: Writing {
+            writing: WriterPool {
                 metrics: metrics.clone(),
                 idle: limits.writer,
                 most: limits.writers,
@@ -185,7 +185,7 @@ impl Server {
             audit: options.audit.clone(),
             is_view,
             sql: options.sql.clone(),
-            statements: Statements::default(),
+            statements: RunningStatements::default(),
             worker: options.worker.clone().filter(|_| !is_view),
             views: Views::default(),
             limits,
@@ -278,7 +278,7 @@ fn ignores_hangup() -> bool {
 }
 
 /// Reads tokens and certificate again. Blocks.
-fn reload(shared: &Shared) {
+fn reload(shared: &ServerState) {
     log::message("SIGHUP: reading the tokens and the certificate again");
     shared.access.reload();
     if let Some(tls) = &shared.tls {
@@ -362,23 +362,23 @@ fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
 }
 
 /// Counts a connection as open.
-struct Counted(Arc<Metrics>);
+struct ConnectionGuard(Arc<Metrics>);
 
-impl Counted {
-    fn of(metrics: &Arc<Metrics>) -> Counted {
+impl ConnectionGuard {
+    fn new(metrics: &Arc<Metrics>) -> ConnectionGuard {
         metrics.connections.add(1);
-        Counted(metrics.clone())
+        ConnectionGuard(metrics.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.connections.add(-1);
     }
 }
 
 /// Accepts connections until the server stops, and then waits for the open ones.
-async fn accept(shared: &Arc<Shared>, listener: TcpListener) {
+async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
     let mut stopping = shared.stopping.clone();
     let places = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
@@ -395,7 +395,7 @@ async fn accept(shared: &Arc<Shared>, listener: TcpListener) {
         };
         let acceptor = shared.tls.as_ref().map(Tls::acceptor);
         if let Ok(place) = places.clone().try_acquire_owned() {
-            let counted = Counted::of(&shared.metrics);
+            let counted = ConnectionGuard::new(&shared.metrics);
             let served = connection::serve(shared.clone(), stream, acceptor, false);
             connections.spawn(async move {
                 served.await;
@@ -427,7 +427,7 @@ fn make_room(kept: &mut VecDeque<AbortHandle>) {
 }
 
 /// Looks whether the certificate was renewed, again and again.
-async fn renew(shared: Arc<Shared>) {
+async fn renew(shared: Arc<ServerState>) {
     if shared.tls.is_none() {
         return;
     }
@@ -442,7 +442,7 @@ async fn renew(shared: Arc<Shared>) {
 }
 
 /// Closes files of tables that were removed since, again and again.
-async fn close_outdated(shared: Arc<Shared>) {
+async fn close_outdated(shared: Arc<ServerState>) {
     let age = shared.limits.removed;
     let mut ticks = interval((age / 2).max(Duration::from_millis(10)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

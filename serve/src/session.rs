@@ -20,16 +20,16 @@ use crate::metrics::Metrics;
 use crate::outgoing::blocking;
 use crate::readiness::Readiness;
 use crate::receive::Memory;
-use crate::refusal::{Refusal, Result};
-use crate::running::Statements;
+use crate::refusal::{Problem, Result};
+use crate::running::RunningStatements;
 use crate::table::Table;
 use crate::tls::Tls;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
-use crate::writer::Writing;
+use crate::writer::WriterPool;
 
 /// The state shared by all connections.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub catalog: Catalog,
     pub access: Access,
     pub limits: Limits,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     /// Memory for reading rows in queries.
     pub queries: Memory,
     pub metrics: Arc<Metrics>,
-    pub writing: Writing,
+    pub writing: WriterPool,
     pub readiness: Arc<Readiness>,
     pub tls: Option<Tls>,
     /// Permits for decoding large bodies.
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub is_view: bool,
     pub sql: Option<Arc<dyn SqlEngine>>,
     /// The running SQL statements.
-    pub statements: Statements,
+    pub statements: RunningStatements,
     /// The engine for calls of other servers.
     pub worker: Option<Arc<dyn WorkerEngine>>,
     /// Rows found by conditions, or sorted.
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub stopping: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl ServerState {
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
@@ -74,7 +74,7 @@ pub(crate) struct Peer {
 /// The caller of a long-running request.
 #[derive(Clone)]
 pub(crate) struct Session {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ServerState>,
     pub caller: Arc<Caller>,
     pub peer: Peer,
 }
@@ -90,7 +90,7 @@ impl Session {
         if self.is_valid() {
             Ok(())
         } else {
-            Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"))
+            Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"))
         }
     }
 
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Waits until the server stops.
-    pub fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait_for_stop(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopping = self.shared.stopping.clone();
         async move {
             // Without a sender the server has stopped.
@@ -112,14 +112,14 @@ impl Session {
     }
 
     /// Logs why an answer broke off.
-    pub fn failed(&self, refusal: &Refusal) {
+    pub fn on_failure(&self, refusal: &Problem) {
         let why = refusal.log().unwrap_or_else(|| refusal.code().to_owned());
         log::message(format_args!("an answer to {} broke off: {why}", self.peer.address));
     }
 
     /// The last line of an answer in lines that has begun: the error.
-    pub fn last_line(&self, refusal: Refusal) -> Json {
-        let refusal = if self.shared.is_view { refusal.in_full() } else { refusal };
+    pub fn error_line(&self, refusal: Problem) -> Json {
+        let refusal = if self.shared.is_view { refusal.with_full_detail() } else { refusal };
         json!({"error": refusal.detail(), "code": refusal.code()})
     }
 
@@ -147,21 +147,21 @@ impl Session {
             return Ok(table);
         }
         let name = name.to_owned();
-        self.work(move |session| session.shared.catalog.get(&name)).await
+        self.run_blocking(move |session| session.shared.catalog.get(&name)).await
     }
 
     /// The budget of a request for reading rows.
     pub fn budget(&self) -> Budget {
-        Budget::of(&self.shared.queries, &self.shared.limits)
+        Budget::new(&self.shared.queries, &self.shared.limits)
     }
 
     /// Runs blocking work.
-    pub async fn work<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let session = self.clone();
-        blocking(move || work(&session)).await.map_err(|_| Refusal::internal("the work was given up"))?
+        blocking(move || work(&session)).await.map_err(|_| Problem::internal("the work was given up"))?
     }
 }
 

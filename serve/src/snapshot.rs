@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrowwood::{Dataset, Error, ErrorKind};
 
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::table::Table;
 
 /// The parameter by which clients say which rows they mean.
@@ -22,10 +22,10 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// The newest rows of `table`. Blocks.
-    pub fn of(table: Arc<Table>) -> Result<Snapshot> {
+    pub fn load(table: Arc<Table>) -> Result<Snapshot> {
         let (rows, id) = table.identified_rows().map_err(|e| match e.kind() {
             ErrorKind::FileChanged => replaced(Some(&e)),
-            _ => Refusal::of_table(&e),
+            _ => Problem::from_table_error(&e),
         })?;
         Ok(Snapshot { table, rows, id })
     }
@@ -34,20 +34,20 @@ impl Snapshot {
     ///
     /// # Errors
     /// 409 for others.
-    pub fn meant(table: Arc<Table>, query: &Query) -> Result<Snapshot> {
+    pub fn load_for_query(table: Arc<Table>, query: &Query) -> Result<Snapshot> {
         let meant = query.get(PARAMETER)?;
-        let snapshot = Snapshot::of(table)?;
+        let snapshot = Snapshot::load(table)?;
         if meant.is_some_and(|meant| meant != snapshot.id) { Err(replaced(None)) } else { Ok(snapshot) }
     }
 
     /// Refuses what was read by the table's path, if another file is there by now. Blocks.
     pub fn check_current(&self) -> Result<()> {
-        if Snapshot::of(self.table.clone())?.id == self.id { Ok(()) } else { Err(replaced(None)) }
+        if Snapshot::load(self.table.clone())?.id == self.id { Ok(()) } else { Err(replaced(None)) }
     }
 }
 
-fn replaced(e: Option<&Error>) -> Refusal {
+fn replaced(e: Option<&Error>) -> Problem {
     let detail = "the table or file was replaced since, or its columns have changed: open it again";
-    let refusal = Refusal::conflict("file_changed", detail);
-    e.into_iter().fold(refusal, Refusal::logged)
+    let refusal = Problem::conflict("file_changed", detail);
+    e.into_iter().fold(refusal, Problem::with_error)
 }

@@ -15,8 +15,8 @@ use crate::blocking::SELF;
 use crate::budget::too_long;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use crate::receive::{Memory, UNIT};
-use crate::refusal::{Refusal, Result};
-use crate::running::{Held, Place};
+use crate::refusal::{Problem, Result};
+use crate::running::{StatementGuard, StatementSlot};
 use crate::session::Session;
 use crate::table::Table;
 
@@ -31,8 +31,8 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    fn query(self, session: &Session, place: &Place) -> SqlQuery {
-        let memory = QueryMemory::of(&session.shared.queries, session.shared.limits.query_memory / 2);
+    fn query(self, session: &Session, place: &StatementSlot) -> SqlQuery {
+        let memory = QueryMemory::new(&session.shared.queries, session.shared.limits.query_memory / 2);
         SqlQuery {
             text: self.text,
             parameters: self.parameters,
@@ -51,12 +51,12 @@ pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
     session.shared.sql.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
         let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
                       `arrowwood` (cargo install --path crates/datafusion)";
-        Refusal::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
+        Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
     })
 }
 
 /// A place among the running statements.
-fn place(session: &Session, id: u64) -> Result<Place> {
+fn place(session: &Session, id: u64) -> Result<StatementSlot> {
     session.shared.statements.begin(session.caller.name(), id, session.shared.limits.statements)
 }
 
@@ -69,21 +69,21 @@ pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: S
 }
 
 /// An answer in progress. Its time is the engine's, not the client's.
-pub(crate) struct Running {
+pub(crate) struct RunningQuery {
     rows: Box<dyn SqlRows>,
     session: Session,
     left: Duration,
-    place: Place,
+    place: StatementSlot,
 }
 
-impl Running {
+impl RunningQuery {
     /// Runs a statement, which callers that know `id` can cancel.
-    pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<Running> {
+    pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<RunningQuery> {
         let mut left = session.shared.limits.query_timeout;
         let mut place = place(session, id)?;
         let run = engine.run(statement.query(session, &place));
         let rows = within(session, &mut place, &mut left, run).await?;
-        Ok(Running { rows, session: session.clone(), left, place })
+        Ok(RunningQuery { rows, session: session.clone(), left, place })
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -97,32 +97,32 @@ impl Running {
 }
 
 /// Waits for the engine until it is done, out of time or cancelled, or the server stops.
-async fn within<T>(session: &Session, place: &mut Place, left: &mut Duration, work: SqlFuture<'_, T>) -> Result<T> {
+async fn within<T>(session: &Session, place: &mut StatementSlot, left: &mut Duration, work: SqlFuture<'_, T>) -> Result<T> {
     let begun = Instant::now();
     let done = tokio::select! {
         done = timeout(*left, work) => done,
         () = place.cancelled() => {
-            return Err(Refusal::new(StatusCode::GONE, "cancelled", "the query was cancelled"));
+            return Err(Problem::new(StatusCode::GONE, "cancelled", "the query was cancelled"));
         }
-        () = session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
+        () = session.wait_for_stop() => return Err(Problem::unavailable("the server is stopping")),
     };
     *left = left.saturating_sub(begun.elapsed());
     done.map_err(|_| too_long(session.shared.limits.query_timeout))?.map_err(refused)
 }
 
 /// The client's message for an engine's error.
-pub(crate) fn refused(error: SqlError) -> Refusal {
+pub(crate) fn refused(error: SqlError) -> Problem {
     match error {
-        SqlError::Statement(message) => Refusal::new(StatusCode::BAD_REQUEST, "sql", message),
+        SqlError::Statement(message) => Problem::new(StatusCode::BAD_REQUEST, "sql", message),
         SqlError::Memory(message) => {
             let detail = format!("the query takes more memory than it may (--query-memory): {message}");
-            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
         }
-        SqlError::Unsupported(message) => Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", message),
-        SqlError::Table(error) => Refusal::of_table(&error),
+        SqlError::Unsupported(message) => Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", message),
+        SqlError::Table(error) => Problem::from_table_error(&error),
         SqlError::Engine(message) => {
             let error = arrowwood::Error::new(arrowwood::ErrorKind::Internal, message);
-            Refusal::internal("the query failed; the server's log says more").logged(&error)
+            Problem::internal("the query failed; the server's log says more").with_error(&error)
         }
     }
 }
@@ -154,7 +154,7 @@ impl SessionTables {
     }
 }
 
-fn table_error(refusal: &Refusal) -> SqlError {
+fn table_error(refusal: &Problem) -> SqlError {
     refusal.error().map_or_else(|| SqlError::Engine(refusal.to_string()), |error| SqlError::Table(error.clone()))
 }
 
@@ -179,25 +179,25 @@ impl SqlTables for SessionTables {
 struct QueryMemory {
     all: Memory,
     most: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<Reservation>,
     /// The query counts as running as long as the engine holds its memory.
-    _place: Option<Arc<Held>>,
+    _place: Option<Arc<StatementGuard>>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Reservation {
     bytes: usize,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl QueryMemory {
-    fn of(all: &Memory, most: usize) -> QueryMemory {
+    fn new(all: &Memory, most: usize) -> QueryMemory {
         QueryMemory { all: all.clone(), most, taken: Mutex::default(), _place: None }
     }
 }
 
 impl SqlMemory for QueryMemory {
-    fn most(&self) -> usize {
+    fn max_bytes(&self) -> usize {
         self.most
     }
 
@@ -220,7 +220,7 @@ impl SqlMemory for QueryMemory {
         true
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.bytes = taken.bytes.saturating_sub(bytes);
         let needed = taken.bytes.div_ceil(UNIT);
@@ -237,12 +237,12 @@ mod tests {
     #[test]
     fn a_query_has_its_part_of_the_memory_and_gives_it_back() {
         let all = Memory::new(16 * UNIT);
-        let query = QueryMemory::of(&all, 8 * UNIT);
+        let query = QueryMemory::new(&all, 8 * UNIT);
         assert!(query.take(UNIT / 2) && query.take(UNIT / 2) && query.take(7 * UNIT));
         assert!(!query.take(1), "it has its most");
         let other = all.try_share(8 * UNIT).unwrap();
         assert!(all.try_share(1).is_none());
-        query.give_back(3 * UNIT + 1);
+        query.release(3 * UNIT + 1);
         assert!(all.try_share(3 * UNIT).is_some() && all.try_share(4 * UNIT).is_none());
         let more = all.try_share(3 * UNIT).unwrap();
         assert!(!query.take(2), "others have it");

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
+use arrowwood::{Column, Dataset, Error, ErrorKind, Value, ellipsize};
 use serde_json::{Value as Json, json};
 
 use crate::bins::by_threads;
@@ -12,7 +12,7 @@ use crate::budget::{Budget, Share};
 use crate::cells::{columns, one_column};
 use crate::numbers::{both, each_number, ends, is_number, text_of};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::same;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -36,43 +36,43 @@ const WIDTH: usize = 60;
 
 /// What is known of the rows that were looked at.
 #[derive(Debug, Default)]
-struct Glance {
+struct ColumnSummary {
     rows: u64,
     nulls: u64,
     /// The least and the greatest value, to compare and as text.
-    min: Option<(Key, String)>,
-    max: Option<(Key, String)>,
+    min: Option<(OrderKey, String)>,
+    max: Option<(OrderKey, String)>,
     sum: f64,
     numbers: u64,
 }
 
 /// What values of a column are compared by.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
-enum Key {
+enum OrderKey {
     Number(i128),
     Float(f64),
     Digits(arrow_buffer::i256),
     Bytes(Vec<u8>),
 }
 
-impl Key {
+impl OrderKey {
     fn is_nan(&self) -> bool {
-        matches!(self, Key::Float(x) if x.is_nan())
+        matches!(self, OrderKey::Float(x) if x.is_nan())
     }
 }
 
-fn key(value: &Value<'_>) -> Option<Key> {
+fn key(value: &Value<'_>) -> Option<OrderKey> {
     Some(match value {
-        Value::Bool(bit) => Key::Number((*bit).into()),
+        Value::Bool(bit) => OrderKey::Number((*bit).into()),
         Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
-            Key::Number((*n).into())
+            OrderKey::Number((*n).into())
         }
-        Value::UInt(n) => Key::Number((*n).into()),
-        Value::Float32(x) => Key::Float((*x).into()),
-        Value::Float64(x) => Key::Float(*x),
-        Value::Decimal { digits, .. } => Key::Digits(*digits),
-        Value::Str(text) => Key::Bytes(text.as_bytes().to_vec()),
-        Value::Bytes(bytes) => Key::Bytes(bytes.to_vec()),
+        Value::UInt(n) => OrderKey::Number((*n).into()),
+        Value::Float32(x) => OrderKey::Float((*x).into()),
+        Value::Float64(x) => OrderKey::Float(*x),
+        Value::Decimal { digits, .. } => OrderKey::Digits(*digits),
+        Value::Str(text) => OrderKey::Bytes(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => OrderKey::Bytes(bytes.to_vec()),
         _ => return None,
     })
 }
@@ -85,13 +85,13 @@ fn if_supported<T>(result: arrowwood::Result<T>) -> arrowwood::Result<Option<T>>
     }
 }
 
-impl Glance {
-    fn of(column: &Column) -> arrowwood::Result<Glance> {
+impl ColumnSummary {
+    fn compute(column: &Column) -> arrowwood::Result<ColumnSummary> {
         let shown = |value: Value<'_>| key(&value).map(|key| (key, shown(&value)));
         let nulls = column.null_count()?;
         let mean = if is_number(column.data_type()) { if_supported(column.mean())?.flatten() } else { None };
         let rows = column.len()?;
-        Ok(Glance {
+        Ok(ColumnSummary {
             rows,
             nulls,
             min: if_supported(column.min())?.and_then(shown),
@@ -101,13 +101,13 @@ impl Glance {
         })
     }
 
-    fn and(self, other: Glance) -> Glance {
-        let which = |a: Option<(Key, String)>, b: Option<(Key, String)>, wanted| match (a, b) {
+    fn and(self, other: ColumnSummary) -> ColumnSummary {
+        let which = |a: Option<(OrderKey, String)>, b: Option<(OrderKey, String)>, wanted| match (a, b) {
             // NaN is the least and the largest only where there is nothing else.
             (Some(a), Some(b)) if a.0.is_nan() || b.0.partial_cmp(&a.0) == Some(wanted) => Some(b),
             (a, b) => a.or(b),
         };
-        Glance {
+        ColumnSummary {
             rows: self.rows + other.rows,
             nulls: self.nulls + other.nulls,
             min: which(self.min, other.min, Ordering::Less),
@@ -118,7 +118,7 @@ impl Glance {
     }
 
     fn to_json(&self) -> Json {
-        let text = |end: &Option<(Key, String)>| end.as_ref().map(|(_, text)| text.clone());
+        let text = |end: &Option<(OrderKey, String)>| end.as_ref().map(|(_, text)| text.clone());
         let mean = (self.numbers > 0).then(|| self.sum / self.numbers as f64).filter(|mean| mean.is_finite());
         json!({"rows": self.rows, "nulls": self.nulls, "min": text(&self.min), "max": text(&self.max), "mean": mean})
     }
@@ -126,7 +126,7 @@ impl Glance {
 
 /// A value with all digits.
 fn shown(value: &Value<'_>) -> String {
-    cut(format_args!("{value}"), WIDTH)
+    ellipsize(format_args!("{value}"), WIDTH)
 }
 
 /// The place in `len` rows of the row at a place in their sample.
@@ -225,7 +225,7 @@ fn unique(column: &Column) -> arrowwood::Result<Option<Json>> {
 
 fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
     let column = sample(rows)?.column_at(0)?;
-    let mut told = Glance::of(&column)?.to_json();
+    let mut told = ColumnSummary::compute(&column)?.to_json();
     let ends = if is_number(column.data_type()) { finite(&column)? } else { None };
     let len = rows.len()?;
     let number_of = |place| rows.first_row() + sampled(len, place);
@@ -236,7 +236,7 @@ fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
 /// Statistics of the columns that are asked for: of one as such, of several as a list. Of all rows they take as long as
 /// reading them, and end when the client goes.
 pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
+    let of_table = |e: Error| Problem::from_table_error(&e);
     let rows = snapshot.rows;
     let is_list = query.get("at")?.is_some_and(|at| at.contains(','));
     let numbers = if is_list { columns(&rows, query)? } else { vec![one_column(&rows, query)?] };
@@ -268,7 +268,7 @@ pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Qu
     if is_list {
         return Ok(json!({"columns": told}));
     }
-    told.pop().ok_or_else(|| Refusal::internal("a column has no statistics"))
+    told.pop().ok_or_else(|| Problem::internal("a column has no statistics"))
 }
 
 /// What samples of columns tell, several at once.
@@ -276,16 +276,16 @@ async fn samples(budget: &mut Budget, selected: &[Dataset]) -> Result<Vec<Json>>
     let mut told = Vec::with_capacity(selected.len());
     for some in selected.chunks(AT_ONCE) {
         let some = some.to_vec();
-        let look = move |_: &mut Share| by_threads(&some, of_sample).map_err(|e| Refusal::of_table(&e));
-        told.extend(budget.work(budget.step(), look).await?);
+        let look = move |_: &mut Share| by_threads(&some, of_sample).map_err(|e| Problem::from_table_error(&e));
+        told.extend(budget.run_blocking(budget.step(), look).await?);
     }
     Ok(told)
 }
 
 /// Replaces what a sample told by what all rows tell.
 async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -> Result<()> {
-    let of_table = |e: Error| Refusal::of_table(&e);
-    let mut all = Glance::default();
+    let of_table = |e: Error| Problem::from_table_error(&e);
+    let mut all = ColumnSummary::default();
     let mut ends: Option<(f64, f64)> = None;
     let mut histogram: Vec<u64> = vec![0; BARS];
     for start in (0..len).step_by(BLOCK as usize) {
@@ -293,9 +293,9 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
         let look = move |_: &mut Share| {
             let column = block.column_at(0).map_err(of_table)?;
             let ends = if is_number(column.data_type()) { finite(&column).map_err(of_table)? } else { None };
-            Ok((Glance::of(&column).map_err(of_table)?, ends))
+            Ok((ColumnSummary::compute(&column).map_err(of_table)?, ends))
         };
-        let (glance, own) = budget.work(budget.step(), look).await?;
+        let (glance, own) = budget.run_blocking(budget.step(), look).await?;
         all = all.and(glance);
         ends = match (ends, own) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -309,7 +309,7 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
             let high = if high > low { high } else { low + 1.0 };
             let look =
                 move |_: &mut Share| block.column_at(0).and_then(|column| bars(&column, low, high)).map_err(of_table);
-            let counts = budget.work(budget.step(), look).await?;
+            let counts = budget.run_blocking(budget.step(), look).await?;
             histogram.iter_mut().zip(counts).for_each(|(all, own)| *all += own);
         }
         told["histogram"] = json!({"counts": histogram, "ends": [text_of(&data_type, low), text_of(&data_type, high)]});
@@ -323,7 +323,7 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
         let count = move |column: Column| if is_number { unique(&column) } else { top(&column, &number_of) };
         let look = move |_: &mut Share| rows.column_at(0).and_then(count).map_err(of_table);
         // At most so many rows are counted, and less than half of their values differ.
-        if let Some(counted) = budget.work(len as usize * VALUE, look).await? {
+        if let Some(counted) = budget.run_blocking(len as usize * VALUE, look).await? {
             told[name] = counted;
         }
     }
@@ -351,9 +351,9 @@ mod tests {
         let of = |values: Vec<f32>| {
             let column: arrow_array::ArrayRef = std::sync::Arc::new(Float32Array::from(values));
             let batch = arrow_array::RecordBatch::try_from_iter([("x", column)]).unwrap();
-            Glance::of(&arrowwood::Dataset::try_from(vec![batch]).unwrap().column("x").unwrap()).unwrap()
+            ColumnSummary::compute(&arrowwood::Dataset::try_from(vec![batch]).unwrap().column("x").unwrap()).unwrap()
         };
-        let ends = |glance: Glance| [glance.min, glance.max].map(|end| end.unwrap().1);
+        let ends = |glance: ColumnSummary| [glance.min, glance.max].map(|end| end.unwrap().1);
         let (nan, some) = (|| of(vec![f32::NAN; 3]), || of(vec![0.0, 999.0, f32::NAN]));
         assert_eq!(ends(nan().and(some())), ["0.0", "999.0"]);
         assert_eq!(ends(some().and(nan())), ["0.0", "999.0"]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, Dataset, Error, ErrorKind, Follow, Mapping, Mode, Open, Result, exists, follow, open, table_stat,
+    Bytes, Dataset, Error, ErrorKind, TableFollower, Mapping, Mode, OpenOptions, Result, exists, follow, open, table_stat,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::log;
 use crate::producers::Producers;
 use crate::queue::Queue;
-use crate::refusal::Refusal;
+use crate::refusal::Problem;
 
 /// The time after which a table that no client waits for is no longer watched.
 const LINGER: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub(crate) struct Progress {
 }
 
 /// The newest commit seen.
-struct Newest {
+struct CachedRows {
     rows: Dataset,
     /// That of a single file.
     mapping: Option<Mapping>,
@@ -70,16 +70,16 @@ struct Newest {
     id: Option<(SchemaRef, String)>,
 }
 
-impl Newest {
-    fn open(path: &Path, kind: Kind) -> Result<Newest> {
+impl CachedRows {
+    fn open(path: &Path, kind: Kind) -> Result<CachedRows> {
         let names = names_changed(path);
         let rows = open(path)?;
         let state = if kind == Kind::Files { state_of_all(&rows)? } else { String::new() };
-        Ok(Newest::now(rows, None, names, state))
+        Ok(CachedRows::now(rows, None, names, state))
     }
 
     /// Opens a file, whose mapping all requests share: its pages are entered in the process's tables once.
-    fn map(path: &Path) -> Result<Newest> {
+    fn map(path: &Path) -> Result<CachedRows> {
         for _ in 0..TRIES {
             let names = names_changed(path);
             let state = state_of(path);
@@ -87,19 +87,19 @@ impl Newest {
             let rows = rows_of(&mapping, path)?;
             // Else one of the two may be that of another file.
             if state == state_of(path) {
-                return Ok(Newest::now(rows, Some(mapping), names, state));
+                return Ok(CachedRows::now(rows, Some(mapping), names, state));
             }
         }
         Err(Error::new(ErrorKind::FileChanged, "the file is being replaced or written").at(path))
     }
 
-    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>, state: String) -> Newest {
+    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>, state: String) -> CachedRows {
         let now = Instant::now();
-        Newest { rows, mapping, opened: now, used: now, names, state, id: None }
+        CachedRows { rows, mapping, opened: now, used: now, names, state, id: None }
     }
 
     /// Identifies what columns and numbers of rows mean: the files, and `schema`.
-    fn id(&mut self, of: &Identity, schema: &SchemaRef) -> String {
+    fn id(&mut self, of: &FileIdentity, schema: &SchemaRef) -> String {
         // Both are compared by their addresses first.
         if let Some((known, id)) = &self.id
             && (Arc::ptr_eq(known, schema) || known == schema)
@@ -123,8 +123,8 @@ impl Newest {
 
 /// The rows of a mapped file, with no decompressed data of earlier requests.
 fn rows_of(mapping: &Mapping, path: &Path) -> Result<Dataset> {
-    let bytes = Bytes::of_mapping(mapping.clone()).map_err(|e| e.at(path))?;
-    Open::new().named_bytes(bytes, path)
+    let bytes = Bytes::from_mapping(mapping.clone()).map_err(|e| e.at(path))?;
+    OpenOptions::new().named_bytes(bytes, path)
 }
 
 /// Identifies a file as it is now, by what changes when it is replaced or written.
@@ -137,7 +137,7 @@ fn state_of(path: &Path) -> String {
 /// Identifies the files of a dataset as they are now.
 fn state_of_all(rows: &Dataset) -> Result<String> {
     let mut hash = Sha256::new();
-    let places = if rows.is_empty()? { Vec::new() } else { rows.places()? };
+    let places = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
     places.iter().for_each(|place| note_state(&place.path, &mut hash));
     Ok(short_hex(hash))
 }
@@ -174,16 +174,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The identity of a directory or file. Another one of the same name may have replaced it, also when rows were sorted,
 /// and may have the same inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     device: u64,
     inode: u64,
     /// On file systems that have creation times.
     made: Option<SystemTime>,
 }
 
-impl Identity {
-    pub fn of(data: &Metadata) -> Identity {
-        Identity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
+impl FileIdentity {
+    pub fn from_metadata(data: &Metadata) -> FileIdentity {
+        FileIdentity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
     }
 
     /// Identifies the row numbering for clients: `compact` with `sort` changes it.
@@ -204,9 +204,9 @@ pub(crate) struct Table {
     pub name: String,
     pub path: PathBuf,
     pub kind: Kind,
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// The newest commit seen, unless it was closed meanwhile; or a file as it was opened.
-    newest: Mutex<Option<Newest>>,
+    newest: Mutex<Option<CachedRows>>,
     /// How often that was closed, or opened anew: files that were open before may have been removed.
     renewals: AtomicU64,
     /// The limit of decompressed data for a file that is kept open.
@@ -224,8 +224,8 @@ impl Table {
     ///
     /// # Errors
     /// As [`arrowwood::open`].
-    pub fn open(name: &str, path: PathBuf, kind: Kind, identity: Identity) -> Result<Table> {
-        let newest = if kind == Kind::Table { Some(Newest::open(&path, kind)?) } else { None };
+    pub fn open(name: &str, path: PathBuf, kind: Kind, identity: FileIdentity) -> Result<Table> {
+        let newest = if kind == Kind::Table { Some(CachedRows::open(&path, kind)?) } else { None };
         Ok(Table {
             name: name.to_owned(),
             path,
@@ -271,7 +271,7 @@ impl Table {
         Ok((rows, id.unwrap_or_default()))
     }
 
-    fn newest_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
+    fn newest_rows(&self, newest: &mut Option<CachedRows>) -> Result<Dataset> {
         if self.kind != Kind::Table {
             return self.file_rows(newest);
         }
@@ -284,7 +284,7 @@ impl Table {
         }
         // Segments may have been dropped, or replaced by compaction or repair.
         self.renewals.fetch_add(1, Ordering::Relaxed);
-        let opened = Newest::open(&self.path, self.kind)?;
+        let opened = CachedRows::open(&self.path, self.kind)?;
         Ok(newest.insert(opened).rows.clone())
     }
 
@@ -329,8 +329,8 @@ impl Table {
         }
     }
 
-    fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
-        let is_kept = |known: &&mut Newest| {
+    fn file_rows(&self, newest: &mut Option<CachedRows>) -> Result<Dataset> {
+        let is_kept = |known: &&mut CachedRows| {
             let is_same = self.kind == Kind::Files || known.state == state_of(&self.path);
             is_same && known.rows.footprint().copied <= self.keeps && known.opened.elapsed() < REOPEN
         };
@@ -340,8 +340,8 @@ impl Table {
                 known
             }
             None => newest.insert(match self.kind {
-                Kind::File => Newest::map(&self.path)?,
-                kind => Newest::open(&self.path, kind)?,
+                Kind::File => CachedRows::map(&self.path)?,
+                kind => CachedRows::open(&self.path, kind)?,
             }),
         };
         match &known.mapping {
@@ -359,25 +359,25 @@ impl Table {
             return Ok(true);
         }
         match fs::symlink_metadata(&self.path) {
-            Ok(data) => Ok(Identity::of(&data) == self.identity),
+            Ok(data) => Ok(FileIdentity::from_metadata(&data) == self.identity),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(Error::io("looking for the table", &e).at(&self.path)),
         }
     }
 
     /// Refuses a request whose client gives another numbering. Blocks.
-    pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Refusal> {
+    pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Problem> {
         let Some(known) = known else { return Ok(()) };
         if self.kind != Kind::Table {
-            return Err(Refusal::bad_request(
+            return Err(Problem::bad_request(
                 "numbering: a file has none; its rows have numbers as long as it is the same",
             ));
         }
-        if known == self.identity.numbering() && self.is_same().map_err(|e| Refusal::of_table(&e))? {
+        if known == self.identity.numbering() && self.is_same().map_err(|e| Problem::from_table_error(&e))? {
             return Ok(());
         }
         let detail = "the table was replaced, or its rows put in order, since: rows may have other numbers now";
-        Err(Refusal::conflict("file_changed", detail))
+        Err(Problem::conflict("file_changed", detail))
     }
 
     /// The progress of the table. Blocks.
@@ -444,7 +444,7 @@ impl Table {
     }
 
     /// Whether rows have come, or were dropped, after at most `most`.
-    fn have_come(&self, coming: &mut Follow, most: Duration) -> Result<bool> {
+    fn have_come(&self, coming: &mut TableFollower, most: Duration) -> Result<bool> {
         match coming.poll(most) {
             // They were dropped faster than they were counted.
             Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
@@ -517,7 +517,7 @@ impl Table {
 }
 
 /// Follows rows from `start` on, or from now on if that row was dropped: only the progress matters here.
-fn followed(rows: &Dataset, start: Option<u64>) -> Result<Follow> {
+fn followed(rows: &Dataset, start: Option<u64>) -> Result<TableFollower> {
     match follow(rows, start, None) {
         Err(e) if e.kind() == ErrorKind::RowOutOfRange => follow(rows, None, None),
         found => found,
@@ -551,7 +551,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrow");
         write_rows(&path, 0..5000);
-        let identity = Identity::of(&fs::metadata(&path).unwrap());
+        let identity = FileIdentity::from_metadata(&fs::metadata(&path).unwrap());
         let table = Table::open("a.arrow", path.clone(), Kind::File, identity).unwrap();
         assert!(table.is_closed());
         let first = table.rows().unwrap();

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{Column, Dataset, Error, Operator, Value, col, cut};
+use arrowwood::{Column, Dataset, Error, Operator, Value, col, ellipsize};
 use serde_json::{Value as Json, json};
 
-use crate::bins::{Asked, SAMPLE, Span, by_threads, looked_at, to_json};
+use crate::bins::{BinRequest, SAMPLE, Span, by_threads, looked_at, to_json};
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition;
-use crate::numbers::{Ends, each_number, each_time, is_time, time_of};
+use crate::numbers::{M4Summary, each_number, each_time, is_time, time_of};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::same::name_of;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -30,18 +30,18 @@ const ROWS: u64 = 1_024;
 
 /// Bins of time: `start`, and the ends of each. A bin has the times before its end, and the last of all times, behind which
 /// there is none.
-struct Times {
+struct TimeBins {
     start: i64,
     ends: Vec<i64>,
 }
 
-impl Times {
+impl TimeBins {
     /// At most `count` bins from `start` to before `stop`.
-    fn of(start: i64, stop: i64, count: u64) -> Times {
+    fn new(start: i64, stop: i64, count: u64) -> TimeBins {
         let long = (i128::from(stop) - i128::from(start)).max(0);
         let count = i128::from(count).min(long);
         let end = |bin: i128| (i128::from(start) + long * (bin + 1) / count) as i64;
-        Times { start, ends: (0..count).map(end).collect() }
+        TimeBins { start, ends: (0..count).map(end).collect() }
     }
 
     /// The bin that a time is in.
@@ -69,47 +69,47 @@ fn is_before(time: i64, end: i64) -> bool {
 
 /// What is known of the rows of a bin: its ends, and the times of the first and the last value.
 #[derive(Clone, Copy)]
-struct Timed {
-    ends: Ends,
+struct TimedBin {
+    ends: M4Summary,
     first: i64,
     last: i64,
 }
 
-impl Timed {
+impl TimedBin {
     /// Of these rows, and of others behind them.
-    fn and(self, next: Timed) -> Timed {
+    fn and(self, next: TimedBin) -> TimedBin {
         let [first, last] = [next.first < self.first, next.last >= self.last];
         let mut ends = self.ends.and(next.ends);
         ends.first = if first { next.ends.first } else { self.ends.first };
         ends.last = if last { next.ends.last } else { self.ends.last };
-        Timed { ends, first: self.first.min(next.first), last: self.last.max(next.last) }
+        TimedBin { ends, first: self.first.min(next.first), last: self.last.max(next.last) }
     }
 }
 
 /// The bins of some rows, and how many of these have a time in them.
-struct Scatter {
-    bins: Vec<Option<Timed>>,
+struct PartialBins {
+    bins: Vec<Option<TimedBin>>,
     rows: u64,
 }
 
-impl Scatter {
-    fn add(&mut self, bin: usize, found: Timed) {
+impl PartialBins {
+    fn add(&mut self, bin: usize, found: TimedBin) {
         if let Some(own) = self.bins.get_mut(bin) {
             *own = Some(own.map_or(found, |own| own.and(found)));
         }
     }
 
-    fn and(mut self, next: Scatter) -> Scatter {
+    fn and(mut self, next: PartialBins) -> PartialBins {
         next.bins
             .into_iter()
             .enumerate()
             .for_each(|(bin, found)| found.into_iter().for_each(|found| self.add(bin, found)));
-        Scatter { rows: self.rows + next.rows, ..self }
+        PartialBins { rows: self.rows + next.rows, ..self }
     }
 
     /// Of the rows `span`, a piece at a time.
-    fn of(times: &Times, over: &Column, values: &Column, span: Span) -> arrowwood::Result<Scatter> {
-        let mut found = Scatter { bins: vec![None; times.ends.len()], rows: 0 };
+    fn build(times: &TimeBins, over: &Column, values: &Column, span: Span) -> arrowwood::Result<PartialBins> {
+        let mut found = PartialBins { bins: vec![None; times.ends.len()], rows: 0 };
         for start in (span.start..span.end).step_by(PIECE as usize) {
             let rows = PIECE.min(span.end - start);
             let points = listed(&over.slice(start, rows)?, |array, into| each_time(array, |time| into.push(time)))?;
@@ -118,8 +118,8 @@ impl Scatter {
                 let Some((time, bin)) = time.and_then(|time| Some((time, times.bin(time)?))) else { continue };
                 found.rows += 1;
                 if let Some(x) = x.filter(|x| x.is_finite()) {
-                    let ends = Ends { first: x, last: x, min: x, max: x };
-                    found.add(bin, Timed { ends, first: time, last: time });
+                    let ends = M4Summary { first: x, last: x, min: x, max: x };
+                    found.add(bin, TimedBin { ends, first: time, last: time });
                 }
             }
         }
@@ -164,7 +164,7 @@ fn first_at(over: &Column, span: &Span, time: i64) -> arrowwood::Result<u64> {
 }
 
 /// The places of the rows of each bin, in a sorted column; the first half before the others, so that few rows are touched.
-fn sorted_spans(over: &Column, rows: Span, times: &Times) -> arrowwood::Result<Vec<Span>> {
+fn sorted_spans(over: &Column, rows: Span, times: &TimeBins) -> arrowwood::Result<Vec<Span>> {
     let mut at = vec![None; times.ends.len()];
     let mut left = vec![(0, times.ends.len(), first_at(over, &rows, times.start)?..rows.end)];
     while let Some((low, high, inside)) = left.pop() {
@@ -185,7 +185,7 @@ fn sorted_spans(over: &Column, rows: Span, times: &Times) -> arrowwood::Result<V
 
 /// The rows, the column of times, and what is asked of them.
 struct Timeline {
-    asked: Asked,
+    asked: BinRequest,
     over: Column,
     /// The number of the column of times.
     number: usize,
@@ -195,8 +195,8 @@ struct Timeline {
 }
 
 /// Bins, as far as they are known.
-struct Found {
-    bins: Vec<Option<Ends>>,
+struct TimelineBins {
+    bins: Vec<Option<M4Summary>>,
     /// How many rows have a time in them, if all were looked at or they are sorted.
     rows: Option<u64>,
     /// The number of the first of the rows, if they are sorted.
@@ -205,18 +205,18 @@ struct Found {
 }
 
 impl Timeline {
-    fn of(snapshot: Snapshot, query: &Query) -> Result<Timeline> {
+    fn from_query(snapshot: Snapshot, query: &Query) -> Result<Timeline> {
         let kind = snapshot.table.kind;
-        let asked = Asked::of(snapshot, query)?;
-        let wrong = || Refusal::bad_request("over: the number of a column of times is expected");
+        let asked = BinRequest::from_query(snapshot, query)?;
+        let wrong = || Problem::bad_request("over: the number of a column of times is expected");
         let number =
             query.number::<usize>("over")?.filter(|over| *over < asked.rows.num_columns()).ok_or_else(wrong)?;
-        let over = asked.rows.column_at(number).map_err(|e| Refusal::of_table(&e))?;
+        let over = asked.rows.column_at(number).map_err(|e| Problem::from_table_error(&e))?;
         if !is_time(over.data_type()) {
             return Err(wrong());
         }
         // Several tables are each in an order of their own; days of a date64 are in order, its milliseconds need not be.
-        let is_one = kind == Kind::Table && asked.rows.tables().len() == 1 && *over.data_type() != DataType::Date64;
+        let is_one = kind == Kind::Table && asked.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;
         let is_sorted = is_one && asked.rows.sorted_by().is_some_and(|by| by.name() == over.name());
         let rows = asked.from - asked.first_row..asked.to - asked.first_row;
         Ok(Timeline { asked, over, number, rows, is_sorted })
@@ -243,37 +243,37 @@ impl Timeline {
         let mut at = start;
         while at < end {
             let rows = if self.is_sorted { 1 } else { BLOCK.min(end - at) };
-            let block = self.over.slice(at, rows).map_err(|e| Refusal::of_table(&e))?;
+            let block = self.over.slice(at, rows).map_err(|e| Problem::from_table_error(&e))?;
             let look = move |_: &mut Share| {
                 let extremes = |array: &ArrayData| {
                     let mut seen = None;
                     each_time(array, |time| seen = wider(seen, time.map(|time| (time, time))));
                     seen
                 };
-                block.map_reduce(extremes, wider).map(Option::flatten).map_err(|e| Refusal::of_table(&e))
+                block.map_reduce(extremes, wider).map(Option::flatten).map_err(|e| Problem::from_table_error(&e))
             };
-            found = wider(found, budget.work(budget.step(), look).await?);
+            found = wider(found, budget.run_blocking(budget.step(), look).await?);
             at = if self.is_sorted && at + 1 < end { end - 1 } else { at + rows };
         }
         Ok(found)
     }
 
     /// The bins of sorted rows.
-    async fn in_order(&self, budget: &mut Budget, times: Times) -> Result<Found> {
+    async fn in_order(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
         let over = self.over.clone();
         let rows = self.rows.clone();
-        let search = move |_: &mut Share| sorted_spans(&over, rows, &times).map_err(|e| Refusal::of_table(&e));
-        let spans = budget.work(budget.step(), search).await?;
+        let search = move |_: &mut Share| sorted_spans(&over, rows, &times).map_err(|e| Problem::from_table_error(&e));
+        let spans = budget.run_blocking(budget.step(), search).await?;
         let ends = spans.first().map(|first| first.start).zip(spans.last().map(|last| last.end));
         let is_sample = self.asked.is_sample;
         let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
         let bins = looked_at(budget, &self.asked.column, spans, is_sample).await?;
         let first_row = ends.map(|(start, _)| self.asked.first_row + start);
-        Ok(Found { bins, rows: ends.map(|(start, end)| end - start), first_row, is_exact })
+        Ok(TimelineBins { bins, rows: ends.map(|(start, end)| end - start), first_row, is_exact })
     }
 
     /// The rows that may have times of the bins, without blocks of rows that have none where the table knows them.
-    fn narrowed(&self, times: &Times) -> arrowwood::Result<Dataset> {
+    fn narrowed(&self, times: &TimeBins) -> arrowwood::Result<Dataset> {
         let rows = self.asked.rows.slice(self.rows.start, self.rows.end - self.rows.start)?;
         let name = self.over.name();
         let is_alone = rows.schema().fields().iter().filter(|field| field.name() == name).count() == 1;
@@ -282,12 +282,12 @@ impl Timeline {
         };
         let bound = |operator, time| col(name).compare(operator, time_of(self.over.data_type(), time));
         let before = if *stop == i64::MAX { Operator::Le } else { Operator::Lt };
-        rows.narrowed(&(bound(Operator::Ge, times.start) & bound(before, *stop)))
+        rows.prune(&(bound(Operator::Ge, times.start) & bound(before, *stop)))
     }
 
     /// The bins of rows in no order; of a sample, of some blocks of them.
-    async fn scattered(&self, budget: &mut Budget, times: Times) -> Result<Found> {
-        let of_table = |e: Error| Refusal::of_table(&e);
+    async fn scattered(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
+        let of_table = |e: Error| Problem::from_table_error(&e);
         let rows = self.narrowed(&times).map_err(of_table)?;
         let len = rows.len().map_err(of_table)?;
         let over = rows.column_at(self.number).map_err(of_table)?;
@@ -303,7 +303,7 @@ impl Timeline {
             start..len.min(start + size)
         };
         let times = Arc::new(times);
-        let mut all = Scatter { bins: vec![None; times.ends.len()], rows: 0 };
+        let mut all = PartialBins { bins: vec![None; times.ends.len()], rows: 0 };
         let at_once = if is_exact { 4 } else { BLOCKS };
         for block in (0..count).step_by(at_once as usize) {
             let [over, values] = [over.clone(), values.clone()];
@@ -314,18 +314,18 @@ impl Timeline {
                     let parts = spans.iter().flat_map(|span| [&over, &values].map(|of| of.slice(span.start, ROWS)));
                     parts.filter_map(Result::ok).for_each(|part| part.as_dataset().prefetch());
                 }
-                by_threads(&spans, |span| Scatter::of(&times, &over, &values, span.clone())).map_err(of_table)
+                by_threads(&spans, |span| PartialBins::build(&times, &over, &values, span.clone())).map_err(of_table)
             };
-            all = budget.work(budget.step(), work).await?.into_iter().fold(all, Scatter::and);
+            all = budget.run_blocking(budget.step(), work).await?.into_iter().fold(all, PartialBins::and);
         }
         let bins = all.bins.into_iter().map(|bin| bin.map(|bin| bin.ends)).collect();
-        Ok(Found { bins, rows: is_exact.then_some(all.rows), first_row: None, is_exact })
+        Ok(TimelineBins { bins, rows: is_exact.then_some(all.rows), first_row: None, is_exact })
     }
 }
 
 /// The bins over time that `query` asks for. Ends when the client goes.
 pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
-    let timeline = Timeline::of(snapshot, query)?;
+    let timeline = Timeline::from_query(snapshot, query)?;
     let mut budget = session.budget();
     let given = [query.number::<i64>("start")?, query.number::<i64>("stop")?];
     let (start, stop) = match given {
@@ -336,13 +336,13 @@ pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -
             (start, stop.unwrap_or(last.saturating_add(1)).max(start))
         }
     };
-    let times = Times::of(start, stop, timeline.asked.count);
+    let times = TimeBins::new(start, stop, timeline.asked.count);
     let found = if timeline.is_sorted {
         timeline.in_order(&mut budget, times).await?
     } else {
         timeline.scattered(&mut budget, times).await?
     };
-    let text = |time: i64| cut(time_of(timeline.over.data_type(), time), WIDTH);
+    let text = |time: i64| ellipsize(time_of(timeline.over.data_type(), time), WIDTH);
     let is_empty = start == stop;
     Ok(json!({
         "from": timeline.asked.from,
@@ -369,7 +369,7 @@ mod tests {
         #[test]
         fn a_time_is_in_the_bin_between_its_ends(start: i64, long in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
             let stop = start.saturating_add(long);
-            let times = Times::of(start, stop, count);
+            let times = TimeBins::new(start, stop, count);
             let inside = (start as i128 + ((stop as i128 - start as i128) as f64 * share) as i128).clamp(start.into(), stop.into());
             let time = inside as i64;
             let expected = times.ends.iter().position(|end| time < *end || *end == i64::MAX);

@@ -21,13 +21,13 @@ use crate::log;
 pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
-    current: Mutex<Current>,
+    current: Mutex<CertState>,
     /// Held while the files are read again: by a signal and by the clock, one after the other.
     renewing: Mutex<()>,
 }
 
-struct Current {
-    loaded: Loaded,
+struct CertState {
+    loaded: LoadedCert,
     /// Whether the log has said that it is expired.
     is_told: bool,
     /// Why newer files can't be used.
@@ -35,7 +35,7 @@ struct Current {
 }
 
 /// What was in both files.
-struct Loaded {
+struct LoadedCert {
     acceptor: TlsAcceptor,
     names: Vec<String>,
     /// Tells their content from another one, whatever the times of the files are.
@@ -49,14 +49,14 @@ impl Tls {
     /// `Io`; `InvalidData` for files that are no certificate and its key.
     pub fn open(cert: &Path, key: &Path) -> Result<Tls> {
         let (chain, secret) = read(cert, key)?;
-        let loaded = Loaded::of(cert, &chain, key, &secret)?;
-        let current = Mutex::new(Current { loaded, is_told: false, problem: None });
+        let loaded = LoadedCert::parse(cert, &chain, key, &secret)?;
+        let current = Mutex::new(CertState { loaded, is_told: false, problem: None });
         let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current, renewing: Mutex::default() };
         tls.tell_of_expiry();
         Ok(tls)
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
+    fn current(&self) -> MutexGuard<'_, CertState> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +79,7 @@ impl Tls {
         let _alone = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
             let is_same = self.current().loaded.content == content_of(&chain, &secret);
-            (!is_same).then(|| Loaded::of(&self.cert, &chain, &self.key, &secret)).transpose()
+            (!is_same).then(|| LoadedCert::parse(&self.cert, &chain, &self.key, &secret)).transpose()
         });
         let mut current = self.current();
         match renewed {
@@ -136,8 +136,8 @@ fn content_of(chain: &[u8], secret: &[u8]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-impl Loaded {
-    fn of(cert: &Path, chain: &[u8], key: &Path, secret: &[u8]) -> Result<Loaded> {
+impl LoadedCert {
+    fn parse(cert: &Path, chain: &[u8], key: &Path, secret: &[u8]) -> Result<LoadedCert> {
         let content = content_of(chain, secret);
         let invalid = |path: &Path, what: &str| Error::new(ErrorKind::InvalidData, what.to_owned()).at(path);
         let no_cert = |e| invalid(cert, &format!("a certificate in PEM is expected: {e}"));
@@ -154,7 +154,7 @@ impl Loaded {
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
         let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(config)), names, content, valid_until })
+        Ok(LoadedCert { acceptor: TlsAcceptor::from(Arc::new(config)), names, content, valid_until })
     }
 
     fn is_expired(&self, now: SystemTime) -> bool {

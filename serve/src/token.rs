@@ -113,7 +113,7 @@ impl TokenEntry {
         })
     }
 
-    fn of_json(json: &Json) -> Option<TokenEntry> {
+    fn from_json(json: &Json) -> Option<TokenEntry> {
         let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
         let list = |name: &str| {
             let items = json.get(name)?.as_array()?.iter();
@@ -214,7 +214,7 @@ fn read(file: File) -> Result<Vec<TokenEntry>> {
     let damaged = || Error::new(ErrorKind::InvalidData, "this is not a token file: a list of tokens is expected");
     let parsed: Json = serde_json::from_str(&text).map_err(|_| damaged())?;
     let entries = parsed.get("tokens").and_then(Json::as_array).ok_or_else(damaged)?;
-    entries.iter().map(|entry| TokenEntry::of_json(entry).ok_or_else(damaged)).collect()
+    entries.iter().map(|entry| TokenEntry::from_json(entry).ok_or_else(damaged)).collect()
 }
 
 /// The path with a suffix appended to its name.
@@ -256,15 +256,15 @@ fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) ->
 // ---- tokens in the server ----
 
 /// The time of the file's last change, its size and its number. Programs may set the time of the last write, but not this one.
-type Stamp = Option<((i64, i64), u64, u64)>;
+type FileStamp = Option<((i64, i64), u64, u64)>;
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileStamp {
     let data = fs::metadata(path).ok()?;
     Some(((data.ctime(), data.ctime_nsec()), data.len(), data.ino()))
 }
 
 /// Whether a later change of a file with this stamp has another one: times of files are those of the system's last tick.
-fn is_settled(stamp: Stamp) -> bool {
+fn is_settled(stamp: FileStamp) -> bool {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     stamp.is_some_and(|((changed, _), ..)| u64::try_from(changed).is_ok_and(|changed| changed + SETTLED < now))
 }
@@ -275,25 +275,25 @@ pub(crate) struct Tokens {
     /// `None`: only tokens of this process.
     path: Option<PathBuf>,
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileState>,
     /// The hash compared with unknown ids.
     nobody: TokenEntry,
 }
 
 /// What is known of the file.
 #[derive(Debug)]
-struct Seen {
+struct FileState {
     looked: Instant,
-    stamp: Stamp,
+    stamp: FileStamp,
     /// Whether it need not be read again as long as it has that stamp.
     is_final: bool,
     /// Why it can't be read.
     problem: Option<String>,
 }
 
-impl Seen {
-    fn now(stamp: Stamp, is_final: bool) -> Seen {
-        Seen { looked: Instant::now(), stamp, is_final, problem: None }
+impl FileState {
+    fn now(stamp: FileStamp, is_final: bool) -> FileState {
+        FileState { looked: Instant::now(), stamp, is_final, problem: None }
     }
 }
 
@@ -302,7 +302,7 @@ impl Tokens {
     /// As [`list_tokens`].
     pub fn open(path: &Path) -> Result<Tokens> {
         let stamp = stamp(path);
-        let seen = Mutex::new(Seen::now(stamp, is_settled(stamp)));
+        let seen = Mutex::new(FileState::now(stamp, is_settled(stamp)));
         let by_id = RwLock::new(by_id(list_tokens(path)?));
         let rights = Rights::default();
         let salt = random::<16>()?.to_vec();
@@ -321,7 +321,7 @@ impl Tokens {
         let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };
         let nobody = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
         let by_id = RwLock::new(by_id(vec![entry]));
-        let seen = Mutex::new(Seen::now(None, true));
+        let seen = Mutex::new(FileState::now(None, true));
         Ok((Tokens { path: None, by_id, seen, nobody }, format!("aw_{id}_{secret}")))
     }
 
@@ -368,7 +368,7 @@ impl Tokens {
     }
 
     /// Under the lock of `seen`: a thread that has read an older version does not write it over this one.
-    fn read_again(&self, path: &Path, seen: &mut Seen) {
+    fn read_again(&self, path: &Path, seen: &mut FileState) {
         let stamp = stamp(path);
         let (tokens, problem) = match list_tokens(path) {
             Ok(tokens) => (tokens, None),

@@ -1,4 +1,4 @@
-//! [`Untaken`]: the data of an answer that its client has not taken yet. [`CountedBytes`]: some of that data.
+//! [`SendStall`]: the data of an answer that its client has not taken yet. [`TrackedBytes`]: some of that data.
 //!
 //! A client of HTTP/2 says for each answer how much of it may be sent. So a connection that sends and receives may have
 //! answers of which nothing is sent.
@@ -11,25 +11,25 @@ use tokio::time::Instant;
 
 /// The data of an answer that was handed over to be sent, and was not sent.
 #[derive(Debug)]
-pub(crate) struct Untaken {
+pub(crate) struct SendStall {
     /// How long the client may take nothing of it.
     most: Duration,
-    state: Mutex<State>,
+    state: Mutex<SendQueue>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SendQueue {
     bytes: usize,
     /// The time of the last change, but for data added to other data.
     since: Instant,
 }
 
-impl Untaken {
-    pub fn new(most: Duration) -> Untaken {
-        Untaken { most, state: Mutex::new(State { bytes: 0, since: Instant::now() }) }
+impl SendStall {
+    pub fn new(most: Duration) -> SendStall {
+        SendStall { most, state: Mutex::new(SendQueue { bytes: 0, since: Instant::now() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SendQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,18 +55,18 @@ impl Untaken {
 }
 
 /// A piece of an answer's data, to be sent.
-pub(crate) struct CountedBytes {
+pub(crate) struct TrackedBytes {
     bytes: Bytes,
     /// The answer's data, of which this is a part, if that is counted.
-    untaken: Option<Arc<Untaken>>,
+    untaken: Option<Arc<SendStall>>,
 }
 
-impl CountedBytes {
-    pub fn new(bytes: Bytes, untaken: Option<&Arc<Untaken>>) -> CountedBytes {
+impl TrackedBytes {
+    pub fn new(bytes: Bytes, untaken: Option<&Arc<SendStall>>) -> TrackedBytes {
         if let Some(untaken) = untaken {
             untaken.add(bytes.len());
         }
-        CountedBytes { bytes, untaken: untaken.cloned() }
+        TrackedBytes { bytes, untaken: untaken.cloned() }
     }
 
     fn took(&self, bytes: usize) {
@@ -76,7 +76,7 @@ impl CountedBytes {
     }
 }
 
-impl Buf for CountedBytes {
+impl Buf for TrackedBytes {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -91,7 +91,7 @@ impl Buf for CountedBytes {
     }
 }
 
-impl Drop for CountedBytes {
+impl Drop for TrackedBytes {
     /// The rest of an answer that was given up is not waited for.
     fn drop(&mut self) {
         self.took(self.bytes.len());
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn only_what_is_taken_or_given_up_is_progress() {
-        let untaken = Arc::new(Untaken::new(Duration::ZERO));
+        let untaken = Arc::new(SendStall::new(Duration::ZERO));
         let since = || untaken.state().since;
         assert!(!untaken.is_over(), "there is nothing to be taken");
-        let mut first = CountedBytes::new(Bytes::from_static(b"first"), Some(&untaken));
+        let mut first = TrackedBytes::new(Bytes::from_static(b"first"), Some(&untaken));
         let begun = since();
-        let second = CountedBytes::new(Bytes::from_static(b"second"), Some(&untaken));
+        let second = TrackedBytes::new(Bytes::from_static(b"second"), Some(&untaken));
         tick();
         assert!(untaken.is_over());
         assert_eq!(since(), begun, "more of it is no progress");

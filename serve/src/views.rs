@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::StatusCode;
 
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::snapshot::Snapshot;
 
 /// The maximum number of views.
@@ -34,7 +34,7 @@ impl Views {
             views.1.iter().find(|view| view.id == id && view.table == of.table.name && view.snapshot == of.id).cloned();
         found.ok_or_else(|| {
             let detail = "the rows that were found are no longer kept; search again";
-            Refusal::new(StatusCode::NOT_FOUND, "no_view", detail)
+            Problem::new(StatusCode::NOT_FOUND, "no_view", detail)
         })
     }
 

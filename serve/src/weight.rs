@@ -44,51 +44,51 @@ fn sum(parts: impl Iterator<Item = u64>) -> u64 {
 
 /// The rows of a text, at most, and the bytes of their arrays beside those of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub(crate) struct SizeBound {
     pub rows: u64,
     pub bytes: u64,
 }
 
-impl Weight {
+impl SizeBound {
     /// That of `rows` null or empty rows.
-    pub fn of_rows(rows: u64, schema: &Schema) -> Weight {
+    pub fn for_rows(rows: u64, schema: &Schema) -> SizeBound {
         let row = sum(schema.fields().iter().map(|field| row_bytes(field.data_type())));
-        Weight { rows, bytes: rows.saturating_mul(row) }
+        SizeBound { rows, bytes: rows.saturating_mul(row) }
     }
 
     /// That of both.
-    pub fn and(self, other: Weight) -> Weight {
-        Weight { rows: self.rows.saturating_add(other.rows), bytes: self.bytes.saturating_add(other.bytes) }
+    pub fn and(self, other: SizeBound) -> SizeBound {
+        SizeBound { rows: self.rows.saturating_add(other.rows), bytes: self.bytes.saturating_add(other.bytes) }
     }
 
     /// That of lines of CSV.
-    pub fn of_csv(text: &[u8], schema: &Schema) -> Weight {
+    pub fn for_csv(text: &[u8], schema: &Schema) -> SizeBound {
         let is_end = |pair: &[u8]| pair[0] == b'\n' || pair[0] == b'\r' && pair[1] != b'\n';
         let rows = text.windows(2).filter(|pair| is_end(pair)).count() as u64 + 1;
-        Weight::of_rows(rows, schema)
+        SizeBound::for_rows(rows, schema)
     }
 
     /// That of objects of JSON, in lines or in an array.
-    pub fn of_json(text: &[u8], schema: &Schema) -> Weight {
+    pub fn for_json(text: &[u8], schema: &Schema) -> SizeBound {
         let items = sum(schema.fields().iter().map(|field| item_bytes(field.data_type())));
         // What the reader skips before it decides.
         let is_skipped = |byte: &u8| byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte);
         let is_array = text.iter().find(|byte| !is_skipped(byte)) == Some(&b'[');
         let (rows, inside) = if is_array || items > 0 {
             let has_maps = schema.fields().iter().any(|field| has_maps(field.data_type()));
-            let counted = if is_array { JsonCount::of(text) } else { JsonCount::of_lines(text) };
+            let counted = if is_array { JsonCounts::from_text(text) } else { JsonCounts::from_lines(text) };
             (counted.objects, counted.items + if has_maps { counted.members } else { 0 })
         } else {
             (text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, 0)
         };
-        let Weight { bytes, .. } = Weight::of_rows(rows, schema);
-        Weight { rows, bytes: bytes.saturating_add(inside.saturating_mul(items)) }
+        let SizeBound { bytes, .. } = SizeBound::for_rows(rows, schema);
+        SizeBound { rows, bytes: bytes.saturating_add(inside.saturating_mul(items)) }
     }
 }
 
 /// What there is in a text of JSON, at most.
 #[derive(Debug, Default)]
-struct JsonCount {
+struct JsonCounts {
     /// Objects in no other object.
     objects: u64,
     /// Items of arrays.
@@ -97,9 +97,9 @@ struct JsonCount {
     members: u64,
 }
 
-impl JsonCount {
-    fn of(text: &[u8]) -> JsonCount {
-        let mut counted = JsonCount::default();
+impl JsonCounts {
+    fn from_text(text: &[u8]) -> JsonCounts {
+        let mut counted = JsonCounts::default();
         // Whether each open bracket is that of an array, and how many are those of objects.
         let (mut open, mut objects) = (Vec::new(), 0u64);
         let mut bytes = text.iter();
@@ -126,8 +126,8 @@ impl JsonCount {
     }
 
     /// That of lines, each by itself: a faulty one hides nothing in others, which may be read before it is found.
-    fn of_lines(text: &[u8]) -> JsonCount {
-        text.split(|&byte| byte == b'\n').map(JsonCount::of).fold(JsonCount::default(), |all, line| JsonCount {
+    fn from_lines(text: &[u8]) -> JsonCounts {
+        text.split(|&byte| byte == b'\n').map(JsonCounts::from_text).fold(JsonCounts::default(), |all, line| JsonCounts {
             objects: all.objects + line.objects,
             items: all.items + line.items,
             members: all.members + line.members,
@@ -172,20 +172,20 @@ mod tests {
         assert_eq!(row_bytes(&DataType::FixedSizeBinary(1_000_000)), 1_000_001);
         let blobs = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::FixedSizeBinary(1000), true)), 1000);
         assert_eq!(row_bytes(&blobs), 1_001_001);
-        assert_eq!(Weight::of_rows(1, &schema(vec![DataType::Boolean, wide])).bytes, 9001 + 17);
+        assert_eq!(SizeBound::for_rows(1, &schema(vec![DataType::Boolean, wide])).bytes, 9001 + 17);
     }
 
     #[test]
     fn objects_are_counted_wherever_they_are() {
         let numbers = schema(vec![DataType::Int64]);
-        let rows = |text: &str| Weight::of_json(text.as_bytes(), &numbers).rows;
+        let rows = |text: &str| SizeBound::for_json(text.as_bytes(), &numbers).rows;
         assert_eq!(rows("{}\n{}\n"), 3);
         assert_eq!(rows("[{},{},{}]"), 3);
         assert_eq!(rows("\u{feff}[{},{},{}]"), 3);
         assert_eq!(rows("\n\u{feff} \u{feff}[{},{}]"), 2);
         assert_eq!(rows(" [{\"a\": \"}{ \\\" {\"}, {\"b\": {\"c\": [{}, {}]}}]"), 2);
-        assert_eq!(Weight::of_csv(b"a,b\r1,2\r3,4\r", &numbers).rows, 3);
-        assert_eq!(Weight::of_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
+        assert_eq!(SizeBound::for_csv(b"a,b\r1,2\r3,4\r", &numbers).rows, 3);
+        assert_eq!(SizeBound::for_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
     }
 
     /// Lines are read by several threads, so that those behind a faulty one may be read, too.
@@ -194,7 +194,7 @@ mod tests {
         let lists = schema(vec![list(DataType::Int64)]);
         for faulty in ["{\"0", "{\"0\":[{{{", "]]]}}"] {
             let text = format!("{faulty}\n{}", "{\"0\":[1,2]}\n".repeat(10));
-            let Weight { rows, bytes } = Weight::of_json(text.as_bytes(), &lists);
+            let SizeBound { rows, bytes } = SizeBound::for_json(text.as_bytes(), &lists);
             assert!(rows >= 10 && bytes >= 10 * 17 + 20 * 9, "{faulty}: {rows} rows, {bytes} bytes");
         }
     }
@@ -203,9 +203,9 @@ mod tests {
     fn items_of_lists_count_with_what_they_hold() {
         let wide = DataType::Struct((0..10).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
         let lists = schema(vec![list(wide)]);
-        let weight = Weight::of_json(b"{\"0\":[{},{},{}]}", &lists);
-        assert_eq!(weight, Weight { rows: 1, bytes: 17 + 3 * 91 });
-        assert_eq!(Weight::of_json(b"{\"0\":[\",,,\"]}", &schema(vec![list(DataType::Utf8)])).bytes, 17 + 17);
+        let weight = SizeBound::for_json(b"{\"0\":[{},{},{}]}", &lists);
+        assert_eq!(weight, SizeBound { rows: 1, bytes: 17 + 3 * 91 });
+        assert_eq!(SizeBound::for_json(b"{\"0\":[\",,,\"]}", &schema(vec![list(DataType::Utf8)])).bytes, 17 + 17);
         let map = DataType::Map(
             Arc::new(Field::new(
                 "entries",
@@ -216,6 +216,6 @@ mod tests {
             )),
             false,
         );
-        assert!(Weight::of_json(b"{\"0\":{\"a\":1,\"b\":2}}", &schema(vec![map])).bytes >= 17 + 2 * 27);
+        assert!(SizeBound::for_json(b"{\"0\":{\"a\":1,\"b\":2}}", &schema(vec![map])).bytes >= 17 + 2 * 27);
     }
 }

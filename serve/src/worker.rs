@@ -23,14 +23,14 @@ pub type WorkerFuture = Pin<Box<dyn Future<Output = Response<WorkerBody>> + Send
 /// Answers the calls of other servers, and of whoever asks them all.
 pub trait WorkerEngine: Send + Sync + 'static {
     /// Whether it answers calls of `service`, which is the first part of their path.
-    fn answers(&self, service: &str) -> bool;
+    fn handles(&self, service: &str) -> bool;
 
     /// Answers a call. `caller` has a valid token, where there are tokens, and may read nothing but what that has rights for.
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture;
 }
 
 /// Who calls, as the server knows it.
-pub(crate) trait Calling: Send + Sync {
+pub(crate) trait CallerContext: Send + Sync {
     fn key(&self) -> String;
     fn is_valid(&self) -> bool;
     fn query_timeout(&self) -> Duration;
@@ -40,7 +40,7 @@ pub(crate) trait Calling: Send + Sync {
 
 /// Who calls, and what that may read.
 #[derive(Clone)]
-pub struct WorkerCaller(Arc<dyn Calling>);
+pub struct WorkerCaller(Arc<dyn CallerContext>);
 
 impl fmt::Debug for WorkerCaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,7 +49,7 @@ impl fmt::Debug for WorkerCaller {
 }
 
 impl WorkerCaller {
-    pub(crate) fn new(caller: impl Calling + 'static) -> WorkerCaller {
+    pub(crate) fn new(caller: impl CallerContext + 'static) -> WorkerCaller {
         WorkerCaller(Arc::new(caller))
     }
 

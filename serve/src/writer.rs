@@ -11,16 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use arrowwood::simulate::Medium;
+use arrowwood::simulate::FileSystem;
 use arrowwood::{Dataset, Error, ErrorKind, REPLICA, Writer, WriterOptions};
 use hyper::StatusCode;
 
 use crate::log;
 use crate::metrics::Metrics;
-use crate::producers::{Ahead, Numbered, Position, RowSpan, Verdict, judge};
-use crate::queue::{Ack, Answers, Batches, Committer, Receipt};
+use crate::producers::{PendingProducers, BatchId, ProducerState, RowSpan, Verdict, judge};
+use crate::queue::{Ack, AppendResults, AppendRequest, Committer, Receipt};
 use crate::readiness::Readiness;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::table::Table;
 
 /// The maximum number of requests whose batches are in one commit.
@@ -32,7 +32,7 @@ const QUICK: Duration = Duration::from_millis(1);
 
 /// The state shared by the threads.
 #[derive(Clone)]
-pub(crate) struct Writing {
+pub(crate) struct WriterPool {
     pub metrics: Arc<Metrics>,
     /// The time after which an idle table is closed.
     pub idle: Duration,
@@ -43,27 +43,27 @@ pub(crate) struct Writing {
     /// Locked by the thread of the server that commits rows itself.
     pub here: Arc<Mutex<()>>,
     /// The disk of the tables.
-    pub medium: Medium,
+    pub medium: FileSystem,
     pub readiness: Arc<Readiness>,
 }
 
 /// A place among the tables that are open for writing.
-pub(crate) struct OpenPlace(Arc<AtomicUsize>);
+pub(crate) struct WriterSlot(Arc<AtomicUsize>);
 
-impl Drop for OpenPlace {
+impl Drop for WriterSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Writing {
+impl WriterPool {
     /// A place for another table.
     ///
     /// # Errors
     /// 503 if as many are open as may be.
-    fn place(&self) -> Result<OpenPlace> {
+    fn place(&self) -> Result<WriterSlot> {
         let open = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = OpenPlace(self.open.clone());
+        let place = WriterSlot(self.open.clone());
         if open < self.most {
             return Ok(place);
         }
@@ -72,7 +72,7 @@ impl Writing {
              to fewer tables at once, or let the server open more files (LimitNOFILE)",
             self.most
         );
-        Err(Refusal::unavailable(detail))
+        Err(Problem::unavailable(detail))
     }
 
     /// The time after which an idle table is closed now.
@@ -86,7 +86,7 @@ impl Table {
     /// Commits few rows on this thread and answers them, if no others wait or are being committed: waking another thread, and
     /// being woken by it, takes as long as a quick sync. Otherwise passes them to the table's thread. Blocks a thread of the
     /// server, one at most, for a commit that is expected to take less than [`QUICK`].
-    pub fn append_here(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
+    pub fn append_here(self: &Arc<Self>, batches: AppendRequest, writing: &WriterPool) -> Result<()> {
         // A thread that only tries to lock would go ahead of the table's, which waits for the lock, again and again.
         let is_alone = self.queue.waiting.load(Ordering::Relaxed) == 0;
         if is_alone
@@ -105,21 +105,21 @@ impl Table {
     ///
     /// # Errors
     /// 503 if there is none.
-    pub fn place(&self, writing: &Writing) -> Result<Option<OpenPlace>> {
+    pub fn place(&self, writing: &WriterPool) -> Result<Option<WriterSlot>> {
         let state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.sender.is_some() { Ok(None) } else { writing.place().map(Some) }
     }
 
     /// Passes batches to the table's thread, starting it if necessary.
-    pub fn append(self: &Arc<Self>, batches: Batches, writing: &Writing) -> Result<()> {
+    pub fn append(self: &Arc<Self>, batches: AppendRequest, writing: &WriterPool) -> Result<()> {
         self.append_in(None, batches, writing)
     }
 
     /// As [`Table::append`], in that [place](Table::place) if the table has none.
-    pub fn append_in(self: &Arc<Self>, place: Option<OpenPlace>, batches: Batches, writing: &Writing) -> Result<()> {
+    pub fn append_in(self: &Arc<Self>, place: Option<WriterSlot>, batches: AppendRequest, writing: &WriterPool) -> Result<()> {
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
-            return Err(Refusal::unavailable("the server is stopping"));
+            return Err(Problem::unavailable("the server is stopping"));
         }
         let mut batches = batches;
         if let Some(sender) = &state.sender {
@@ -133,13 +133,13 @@ impl Table {
         let (sender, coming) = channel();
         let before = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
-        let run = Run { table, writing, coming, before, _place: place };
+        let run = WriterThread { table, writing, coming, before, _place: place };
         let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
-        let failed = |e: std::io::Error| Refusal::of_table(&Error::io("starting a thread", &e));
+        let failed = |e: std::io::Error| Problem::from_table_error(&Error::io("starting a thread", &e));
         state.thread = Some(spawned.map_err(failed)?);
         // Those that were sent to a thread that has stopped are lost.
         self.queue.waiting.store(1, Ordering::Relaxed);
-        let sent = sender.send(batches).map_err(|_| Refusal::internal("the table's writer has stopped"));
+        let sent = sender.send(batches).map_err(|_| Problem::internal("the table's writer has stopped"));
         state.sender = Some(sender);
         sent
     }
@@ -169,26 +169,26 @@ impl Table {
 }
 
 /// The thread of a table.
-struct Run {
+struct WriterThread {
     table: Arc<Table>,
-    writing: Writing,
-    coming: Receiver<Batches>,
+    writing: WriterPool,
+    coming: Receiver<AppendRequest>,
     /// The previous thread, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
-    _place: OpenPlace,
+    _place: WriterSlot,
 }
 
 /// Appended batches to be acknowledged.
-struct Appended {
-    batches: Batches,
+struct PendingAck {
+    batches: AppendRequest,
     receipts: Vec<Receipt>,
     /// The reason why the last batches were not appended.
-    refusal: Option<Refusal>,
+    refusal: Option<Problem>,
     /// The row that must become durable, with all before it.
     end: u64,
 }
 
-impl Run {
+impl WriterThread {
     fn run(mut self) {
         if let Some(before) = self.before.take() {
             // In any case, the table's lock is free now.
@@ -223,7 +223,7 @@ impl Run {
     }
 
     /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
-    fn first_or_end(&self) -> Option<Batches> {
+    fn first_or_end(&self) -> Option<AppendRequest> {
         let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Batches are sent under the lock.
         let first = self.coming.try_recv().ok();
@@ -235,7 +235,7 @@ impl Run {
 }
 
 impl Committer {
-    fn commit(&mut self, table: &Table, writing: &Writing, group: Vec<Batches>) {
+    fn commit(&mut self, table: &Table, writing: &WriterPool, group: Vec<AppendRequest>) {
         let begun = Instant::now();
         self.commit_all(table, writing, group);
         self.used = Some(Instant::now());
@@ -258,13 +258,13 @@ impl Committer {
         }
     }
 
-    fn close(&mut self, table: &Table, writing: &Writing) {
+    fn close(&mut self, table: &Table, writing: &WriterPool) {
         if let Some(writer) = self.writer.take() {
             let end = writer.rows();
             match writer.close() {
                 Ok(()) => table.made_durable(end),
                 Err(e) => {
-                    writing.readiness.failed(&e);
+                    writing.readiness.on_failure(&e);
                     log::message(format_args!("closing a table: {e}"));
                 }
             }
@@ -272,22 +272,22 @@ impl Committer {
         }
     }
 
-    fn commit_all(&mut self, table: &Table, writing: &Writing, group: Vec<Batches>) {
+    fn commit_all(&mut self, table: &Table, writing: &WriterPool, group: Vec<AppendRequest>) {
         let mut writer = match self.open(table, writing) {
             Ok(writer) => writer,
             Err(e) => {
-                writing.readiness.failed(&e);
+                writing.readiness.on_failure(&e);
                 group.into_iter().for_each(|batches| batches.refuse(not_appended(table, &e)));
                 return;
             }
         };
-        let mut ahead = Ahead::of(&table.producers, writer.positions().len());
+        let mut ahead = PendingProducers::new(&table.producers, writer.positions().len());
         let mut appended = append_all(&mut writer, &mut ahead, group, &writing.readiness);
         let positions = ahead.positions();
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
-            writing.readiness.failed(&e);
+            writing.readiness.on_failure(&e);
             // The writer is dropped: the next batch reopens the table, and gets the error.
             appended.into_iter().for_each(|it| it.batches.refuse(not_appended(table, &e)));
             return;
@@ -307,18 +307,18 @@ impl Committer {
                 self.writer = Some(writer);
             }
             Err(e) => {
-                writing.readiness.failed(&e);
+                writing.readiness.on_failure(&e);
                 appended.into_iter().for_each(|it| {
                     let detail =
                         "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
-                    let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
-                    it.batches.refuse(refusal.logged(&e));
+                    let refusal = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
+                    it.batches.refuse(refusal.with_error(&e));
                 });
             }
         }
     }
 
-    fn open(&mut self, table: &Table, writing: &Writing) -> arrowwood::Result<Writer> {
+    fn open(&mut self, table: &Table, writing: &WriterPool) -> arrowwood::Result<Writer> {
         let open = self.writer.take();
         if !table.is_same()? {
             let message = "the table was removed or replaced while rows were received";
@@ -328,7 +328,7 @@ impl Committer {
             // After a failed background sync this writer refuses to write; a new one is opened, or says why it can't be.
             match writer.commit() {
                 Ok(_) => return Ok(writer),
-                Err(e) => writing.readiness.failed(&e),
+                Err(e) => writing.readiness.on_failure(&e),
             }
         }
         let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
@@ -340,7 +340,7 @@ impl Committer {
     }
 
     /// Syncs rows that clients wait for.
-    fn sync(&mut self, writing: &Writing, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
+    fn sync(&mut self, writing: &WriterPool, writer: &mut Writer, waiting: &[PendingAck]) -> arrowwood::Result<()> {
         let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
         if writer.durable_rows() >= end && !self.has_unsynced_positions {
             return Ok(());
@@ -354,22 +354,22 @@ impl Committer {
 }
 
 /// For an error before any rows were committed.
-fn not_appended(table: &Table, e: &Error) -> Refusal {
+fn not_appended(table: &Table, e: &Error) -> Problem {
     if e.kind() == ErrorKind::FileChanged && table.is_same().is_ok_and(|is_same| !is_same) {
         let detail =
             "the table was removed or replaced since the request began, and nothing was appended; make another request";
-        return Refusal::conflict("file_changed", detail).logged(e);
+        return Problem::conflict("file_changed", detail).with_error(e);
     }
-    Refusal::of_table(e)
+    Problem::from_table_error(e)
 }
 
 /// Appends the valid batches, and refuses the others.
-fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batches>, readiness: &Readiness) -> Vec<Appended> {
+fn append_all(writer: &mut Writer, ahead: &mut PendingProducers<'_>, group: Vec<AppendRequest>, readiness: &Readiness) -> Vec<PendingAck> {
     let mut appended = Vec::with_capacity(group.len());
     for batches in group {
-        let mut it = Appended { receipts: Vec::with_capacity(batches.ends.len()), batches, refusal: None, end: 0 };
+        let mut it = PendingAck { receipts: Vec::with_capacity(batches.ends.len()), batches, refusal: None, end: 0 };
         it.refusal = it.append(writer, ahead).err();
-        it.refusal.iter().filter_map(Refusal::error).for_each(|e| readiness.failed(e));
+        it.refusal.iter().filter_map(Problem::error).for_each(|e| readiness.on_failure(e));
         match it.refusal {
             Some(refusal) if it.receipts.is_empty() => it.batches.refuse(refusal),
             Some(_) => {
@@ -384,13 +384,13 @@ fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batches>, r
 
 /// The number of batches that are in the table already, of `count` whose first one is `numbered`, and their producer's
 /// position.
-fn duplicates(ahead: &mut Ahead<'_>, numbered: &Numbered, count: usize) -> Result<Option<(usize, Position)>> {
+fn duplicates(ahead: &mut PendingProducers<'_>, numbered: &BatchId, count: usize) -> Result<Option<(usize, ProducerState)>> {
     let verdict = judge(ahead.get(&numbered.producer), numbered);
     // A repeat by a producer that has replaced another one is recorded, too.
     if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
         let detail = "the table keeps the positions of 256 producers and has no room for another one; \
                       use a name again, or a table for each group of producers";
-        return Err(Refusal::conflict("too_many_producers", detail));
+        return Err(Problem::conflict("too_many_producers", detail));
     }
     match verdict {
         Verdict::Next => Ok(None),
@@ -404,7 +404,7 @@ fn duplicates(ahead: &mut Ahead<'_>, numbered: &Numbered, count: usize) -> Resul
 }
 
 /// The answer to a batch already in the table, as far as its producer's position tells.
-fn duplicate(writer: &Writer, sequence: u64, position: Position) -> (Receipt, u64) {
+fn duplicate(writer: &Writer, sequence: u64, position: ProducerState) -> (Receipt, u64) {
     let last = position.rows.filter(|_| sequence == position.sequence);
     let first_row = last.map(|rows| rows.first_row);
     let rows = last.map_or(0, |rows| rows.end - rows.first_row);
@@ -413,15 +413,15 @@ fn duplicate(writer: &Writer, sequence: u64, position: Position) -> (Receipt, u6
     (Receipt { first_row, rows, committed: 0, durable: 0, is_duplicate: true }, end)
 }
 
-impl Appended {
+impl PendingAck {
     /// Appends the batches that are not in the table already, up to the first invalid one.
-    fn append(&mut self, writer: &mut Writer, ahead: &mut Ahead<'_>) -> Result<()> {
-        let Batches { ends, numbered, is_over, .. } = &self.batches;
+    fn append(&mut self, writer: &mut Writer, ahead: &mut PendingProducers<'_>) -> Result<()> {
+        let AppendRequest { ends, numbered, is_over, .. } = &self.batches;
         if is_over.load(Ordering::Relaxed) {
-            return Err(Refusal::bad_request("an earlier batch of the call was refused"));
+            return Err(Problem::bad_request("an earlier batch of the call was refused"));
         }
         if numbered.is_some() && writer.is_replica() {
-            return Err(Refusal::conflict("replica", REPLICA));
+            return Err(Problem::conflict("replica", REPLICA));
         }
         let mut first = 0;
         if let Some(numbered) = numbered
@@ -441,13 +441,13 @@ impl Appended {
         let (end, failed) = append_from(&self.batches, first, writer);
         self.record(ahead, first..end, first_row);
         match failed {
-            Some(e) => Err(Refusal::of_input(&e)),
+            Some(e) => Err(Problem::from_input_error(&e)),
             None => Ok(()),
         }
     }
 
     /// Records that batches were appended, the first of them at row `first_row`.
-    fn record(&mut self, ahead: &mut Ahead<'_>, appended: Range<usize>, mut first_row: u64) {
+    fn record(&mut self, ahead: &mut PendingProducers<'_>, appended: Range<usize>, mut first_row: u64) {
         let last = appended.end;
         for number in appended {
             let rows = self.batches.span(number);
@@ -471,12 +471,12 @@ impl Appended {
     fn acknowledge(self, writer: &Writer) {
         let (committed, durable) = (writer.committed_rows(), writer.durable_rows());
         let receipts = self.receipts.into_iter().map(|receipt| Receipt { committed, durable, ..receipt }).collect();
-        self.batches.answer(Answers { receipts, refusal: self.refusal });
+        self.batches.answer(AppendResults { receipts, refusal: self.refusal });
     }
 }
 
 /// Appends batches from number `first` on. Returns the number of the first one that was not appended, and why.
-fn append_from(batches: &Batches, first: usize, writer: &mut Writer) -> (usize, Option<Error>) {
+fn append_from(batches: &AppendRequest, first: usize, writer: &mut Writer) -> (usize, Option<Error>) {
     let count = batches.ends.len();
     let mut append = |range| batches.rows_of(range).and_then(|rows| writer.append_dataset(&rows)).err();
     // Together, which takes less time.
@@ -490,7 +490,7 @@ fn append_from(batches: &Batches, first: usize, writer: &mut Writer) -> (usize, 
     }
 }
 
-impl Batches {
+impl AppendRequest {
     /// The rows of batch `number`, by their numbers in `rows`.
     fn span(&self, number: usize) -> Range<u64> {
         let end = |number: usize| self.ends.get(number).copied().unwrap_or(0);
@@ -506,13 +506,13 @@ impl Batches {
     }
 
     /// Refuses all of them, and later ones of the same request.
-    fn refuse(self, refusal: Refusal) {
+    fn refuse(self, refusal: Problem) {
         self.is_over.store(true, Ordering::Relaxed);
         self.answer(refusal.into());
     }
 
-    fn answer(self, answers: Answers) {
-        let Batches { rows, _share: share, reply, .. } = self;
+    fn answer(self, answers: AppendResults) {
+        let AppendRequest { rows, _share: share, reply, .. } = self;
         // Their memory is free once they are answered: the client may need it for the next ones.
         drop((rows, share));
         // A disconnected client gets no answer; it will send the batches again.
@@ -520,17 +520,17 @@ impl Batches {
     }
 }
 
-fn refusal_of(verdict: Verdict) -> Refusal {
+fn refusal_of(verdict: Verdict) -> Problem {
     match verdict {
         Verdict::Old { epoch } => {
             let detail = format!("the producer was replaced: its epoch is {epoch} now");
-            Refusal::conflict("old_epoch", detail).fact("epoch", epoch)
+            Problem::conflict("old_epoch", detail).with_member("epoch", epoch)
         }
         Verdict::Gap { expected } => {
             let detail = format!("batches are missing: sequence {expected} is the next");
-            Refusal::conflict("sequence_gap", detail).fact("expected", expected)
+            Problem::conflict("sequence_gap", detail).with_member("expected", expected)
         }
         // Those are no reason to refuse anything.
-        Verdict::Next | Verdict::Duplicate(_) => Refusal::internal("a batch was refused without a reason"),
+        Verdict::Next | Verdict::Duplicate(_) => Problem::internal("a batch was refused without a reason"),
     }
 }

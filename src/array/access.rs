@@ -8,12 +8,12 @@ use arrow_schema::DataType;
 #[cfg(feature = "compute")]
 use multiversion::multiversion;
 
-use super::{Unchecked, is_trivial, key};
+use super::{UncheckedArray, is_trivial, key};
 use crate::error::{Error, Result};
-use crate::types::{fixed_size_or_none, layout};
+use crate::types::{fixed_size_or_zero, layout};
 
 /// The values of `N` bytes from the array's first row on, including nulls; as many as the bytes contain.
-pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<Unchecked> + ?Sized)) -> &[[u8; N]] {
+pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<UncheckedArray> + ?Sized)) -> &[[u8; N]] {
     let array = array.as_ref();
     let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
     let all = bytes.as_chunks().0;
@@ -28,7 +28,7 @@ pub(crate) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Bits<'a> {
+    pub(crate) fn new<A: AsRef<UncheckedArray> + ?Sized>(array: &'a A) -> Bits<'a> {
         let array = array.as_ref();
         Bits { bytes: array.buffers().first().map_or(&[][..], |b| b.as_slice()), offset: array.offset() }
     }
@@ -43,7 +43,7 @@ impl<'a> Bits<'a> {
 /// Text or bytes of any layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts<'a> {
-    array: &'a Unchecked,
+    array: &'a UncheckedArray,
     layout: CellLayout<'a>,
 }
 
@@ -58,7 +58,7 @@ enum CellLayout<'a> {
 impl<'a> Texts<'a> {
     /// # Errors
     /// `Unsupported` for arrays of neither text nor bytes.
-    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Result<Texts<'a>> {
+    pub(crate) fn try_new<A: AsRef<UncheckedArray> + ?Sized>(array: &'a A) -> Result<Texts<'a>> {
         use DataType::*;
         let array = array.as_ref();
         let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
@@ -70,7 +70,7 @@ impl<'a> Texts<'a> {
                 Some(width) => CellLayout::Fixed(from(buffer(0), array.offset() * width), width),
                 None => match other {
                     FixedSizeBinary(width) => {
-                        let width = fixed_size_or_none(*width);
+                        let width = fixed_size_or_zero(*width);
                         CellLayout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
                     }
                     _ => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),
@@ -102,7 +102,7 @@ impl<'a> Texts<'a> {
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_short(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
-        self.each_head(rows, |len, head| work(len, if len < 16 { head & below(len) } else { 0 }))
+        self.each_head(rows, |len, head| work(len, if len < 16 { head & byte_mask(len) } else { 0 }))
     }
 
     /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. Behind a shorter one
@@ -139,7 +139,7 @@ impl<'a> Texts<'a> {
     /// for invalid offsets.
     #[cfg(feature = "compute")]
     #[inline(always)]
-    pub(crate) fn of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
+    pub(crate) fn rows_of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
         let len = u32::try_from(len).ok()?;
         self.by_length(rows, |offsets, found| each_length(offsets, found, |own| u8::from(own == len)))
     }
@@ -147,8 +147,8 @@ impl<'a> Texts<'a> {
     /// The same for one of some lengths: [`length_bit`] tells the bit of each.
     #[cfg(feature = "compute")]
     #[inline(always)]
-    pub(crate) fn of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
-        self.by_length(rows, |offsets, found| of_lengths(offsets, found, lengths))
+    pub(crate) fn rows_of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
+        self.by_length(rows, |offsets, found| mark_lengths(offsets, found, lengths))
     }
 
     /// What `fill` writes for the offsets of the rows. It returns the last offset.
@@ -216,7 +216,7 @@ fn from<T>(all: &[T], start: usize) -> &[T] {
 /// Ones for the first `len` bytes of a number, which are fewer than 16.
 #[cfg(feature = "compute")]
 #[inline(always)]
-pub(crate) fn below(len: usize) -> u128 {
+pub(crate) fn byte_mask(len: usize) -> u128 {
     (1 << (8 * len)) - 1
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn length_bit(len: usize) -> u32 {
 /// Writes 1 for each text of one of some lengths, else 0; returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
-fn of_lengths(offsets: &[[u8; 4]], found: &mut [u8; 64], lengths: u32) -> Option<u32> {
+fn mark_lengths(offsets: &[[u8; 4]], found: &mut [u8; 64], lengths: u32) -> Option<u32> {
     each_length(offsets, found, |len| (lengths >> len.min(31) & 1) as u8)
 }
 
@@ -312,7 +312,7 @@ pub(crate) enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Keys<'a> {
+    pub(crate) fn new<A: AsRef<UncheckedArray> + ?Sized>(array: &'a A) -> Keys<'a> {
         let array = array.as_ref();
         let index = match array.data_type() {
             DataType::Dictionary(index, _) => index.primitive_width(),
@@ -344,8 +344,8 @@ impl<'a> Keys<'a> {
 /// # Errors
 /// As [`key`].
 #[inline]
-pub(crate) fn entry_of(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
-    let keys = Keys::of(array);
+pub(crate) fn entry_lookup(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
+    let keys = Keys::new(array);
     let len = array.child_data().first().map_or(0, ArrayData::len);
     move |row| match keys.get(row).filter(|&key| key < len) {
         Some(key) => Ok(key),

@@ -18,9 +18,9 @@ use arrow_schema::{DataType, Fields, UnionMode};
 use super::fetch::{Fetch, ensure};
 use crate::error::{Error, Result};
 use crate::map::{
-    GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, has_memory, is_memory_short, mappings_are_scarce,
+    GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, can_allocate, is_memory_short, mappings_are_scarce,
 };
-use crate::types::{fixed_size, fixed_size_or_none, type_name};
+use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 use crate::waits;
 
 /// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
@@ -42,9 +42,9 @@ impl Bytes {
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping: checked bytes must not change.
-    pub fn of_mapping(mapping: Mapping) -> Result<Bytes> {
+    pub fn from_mapping(mapping: Mapping) -> Result<Bytes> {
         if mapping.mode().is_writable() {
-            return Err(Error::argument(
+            return Err(Error::invalid_argument(
                 "a writable mapping can't be opened as Arrow data; map the file with mode 'r'",
             ));
         }
@@ -55,22 +55,22 @@ impl Bytes {
         // of arrays is the contract of `open`, and the promise of the table format, except for bits after the last row
         // of a bitmap, which are never read. In a breach this crate yields wrong values and makes no access outside the
         // range: it bounds every length and offset as it loads it, and lets kernels of arrow-rs, which load them again,
-        // have copies (`Steady`). That does not go for arrays that were handed out (`to_record_batches`, `chunks`, the C
+        // have copies (`StableCopies`). That does not go for arrays that were handed out (`to_record_batches`, `chunks`, the C
         // data interface): whoever reads them trusts what was checked, and depends on the contract.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping), fetch: None, address: None, unmapped: None })
     }
 
-    /// As [`Bytes::of_mapping`]; a copy where the process is near its limit of mappings.
+    /// As [`Bytes::from_mapping`]; a copy where the process is near its limit of mappings.
     ///
     /// # Errors
-    /// Those of [`Bytes::of_mapping`] and [`Bytes::copied_from`].
-    pub(crate) fn of_mapping_or_copy(mapping: Mapping) -> Result<Bytes> {
-        if mappings_are_scarce() { Bytes::copied_from(&mapping) } else { Bytes::of_mapping(mapping) }
+    /// Those of [`Bytes::from_mapping`] and [`Bytes::copy_of_mapping`].
+    pub(crate) fn from_mapping_or_copy(mapping: Mapping) -> Result<Bytes> {
+        if mappings_are_scarce() { Bytes::copy_of_mapping(&mapping) } else { Bytes::from_mapping(mapping) }
     }
 
     /// The bytes of a file that is not mapped: [`Bytes::read_at`] reads them, and nothing else finds any.
-    pub(crate) fn unmapped(file: UnmappedFile) -> Bytes {
+    pub(crate) fn from_unmapped_file(file: UnmappedFile) -> Bytes {
         Bytes { unmapped: Some(Arc::new(file)), ..Bytes::from(Vec::new()) }
     }
 
@@ -78,7 +78,7 @@ impl Bytes {
     ///
     /// # Panics
     /// If there are not as many.
-    pub(crate) fn first(&self, len: usize) -> Bytes {
+    pub(crate) fn prefix(&self, len: usize) -> Bytes {
         Bytes { data: self.data.slice_with_length(0, len), ..self.clone() }
     }
 
@@ -87,16 +87,16 @@ impl Bytes {
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
-    pub fn fetched(mapping: Mapping, fetch: Arc<dyn Fetch>, address: &Path) -> Result<Bytes> {
-        waits::allow();
-        Ok(Bytes { fetch: Some(fetch), address: Some(address.into()), ..Bytes::of_mapping(mapping)? })
+    pub fn from_fetch(mapping: Mapping, fetch: Arc<dyn Fetch>, address: &Path) -> Result<Bytes> {
+        waits::enable_waits();
+        Ok(Bytes { fetch: Some(fetch), address: Some(address.into()), ..Bytes::from_mapping(mapping)? })
     }
 
     /// A copy of the bytes of `mapping` in memory.
     ///
     /// # Errors
     /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
-    pub fn copied_from(mapping: &Mapping) -> Result<Bytes> {
+    pub fn copy_of_mapping(mapping: &Mapping) -> Result<Bytes> {
         let mut copy = zeroed(mapping.len())?;
         mapping.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
@@ -119,7 +119,7 @@ impl Bytes {
 
     /// `len` bytes, all of which `fill` must write, or fail; large buffers use memory touched before, or cheaper to
     /// touch. `no_memory` is the error where there is none.
-    pub(crate) fn filled<E>(
+    pub(crate) fn build_buffer<E>(
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
         no_memory: impl FnOnce(io::Error) -> E,
@@ -127,12 +127,12 @@ impl Bytes {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
             let mut buffer =
-                GrowableBuffer::exact(len).map_err(|e| no_memory(io::Error::new(io::ErrorKind::OutOfMemory, e)))?;
+                GrowableBuffer::with_len(len).map_err(|e| no_memory(io::Error::new(io::ErrorKind::OutOfMemory, e)))?;
             return match fill(buffer.as_mut_slice()) {
                 Ok(()) => Ok(Bytes::from(buffer).data),
                 Err(e) => {
                     // A length that data only claims takes no memory.
-                    buffer.abandon();
+                    buffer.discard();
                     Err(e)
                 }
             };
@@ -194,7 +194,7 @@ impl Bytes {
     }
 
     /// As [`Bytes::slice`], of bytes in a store once they are here.
-    pub(crate) fn bring(&self, offset: usize, len: usize) -> Result<Option<Buffer>> {
+    pub(crate) fn fetch_slice(&self, offset: usize, len: usize) -> Result<Option<Buffer>> {
         if !self.has(offset, len) {
             return Ok(None);
         }
@@ -245,7 +245,7 @@ impl Bytes {
 /// # Errors
 /// `Io` if the system has refused memory, and refuses it still.
 pub(crate) fn check_memory() -> Result<()> {
-    if is_memory_short() { Err(Error::no_memory("no memory is left")) } else { Ok(()) }
+    if is_memory_short() { Err(Error::out_of_memory("no memory is left")) } else { Ok(()) }
 }
 
 /// Whether memory has room for as many bytes, as far as the system tells.
@@ -255,7 +255,7 @@ pub(crate) fn has_room(bytes: u64) -> bool {
     /// Bytes for which it is not worth to read files of the system.
     const LITTLE: u64 = 64 << 20;
     if bytes <= LITTLE {
-        bytes <= FEW || has_memory(bytes as usize)
+        bytes <= FEW || can_allocate(bytes as usize)
     } else {
         free_memory().is_none_or(|free| bytes <= free)
     }
@@ -268,7 +268,7 @@ pub(crate) fn has_room(bytes: u64) -> bool {
 pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
     check_memory()?;
     let bytes = len.saturating_mul(size_of::<T>() as u64);
-    let no_room = || Error::no_memory(format!("{len} {of} have no room in memory"));
+    let no_room = || Error::out_of_memory(format!("{len} {of} have no room in memory"));
     if !has_room(bytes) {
         return Err(no_room());
     }
@@ -300,7 +300,7 @@ pub(crate) fn nulls(data_type: &DataType, rows: usize) -> Result<ArrayData> {
         return Err(Error::unsupported(format!("{} take more than {MOST_NULLS} bytes", what())));
     }
     if !has_room(bytes) {
-        return Err(Error::no_memory(format!("{} have no room in memory", what())));
+        return Err(Error::out_of_memory(format!("{} have no room in memory", what())));
     }
     Ok(ArrayData::new_null(data_type, rows))
 }
@@ -324,7 +324,7 @@ fn null_width(data_type: &DataType) -> u64 {
 /// Memory for a copy.
 fn zeroed(len: usize) -> Result<Vec<u8>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(len).map_err(|_| Error::no_memory(format!("no memory for a copy of {len} bytes")))?;
+    copy.try_reserve_exact(len).map_err(|_| Error::out_of_memory(format!("no memory for a copy of {len} bytes")))?;
     copy.resize(len, 0);
     Ok(copy)
 }
@@ -365,7 +365,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     let from = array.offset() + start;
     let (buffers, factor, from) = match array.data_type() {
         DataType::Struct(_) => (Vec::new(), 1, start),
-        DataType::FixedSizeList(_, size) => (Vec::new(), fixed_size_or_none(*size), from),
+        DataType::FixedSizeList(_, size) => (Vec::new(), fixed_size_or_zero(*size), from),
         DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
         // arrow-rs treats the buffers of an array without rows as empty, and then misses the bytes before the offset.
         _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
@@ -385,12 +385,12 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
 ///
 /// # Errors
 /// `InvalidArgument` if a child has fewer rows than its parent.
-pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
+pub(crate) fn normalize_offsets(array: &ArrayData) -> Result<ArrayData> {
     if array.is_empty() && array.child_data().is_empty() {
         // Buffers of no rows may be missing, whatever the offset is.
         return Ok(ArrayData::new_empty(array.data_type()));
     }
-    let children = array.child_data().iter().map(settled).collect::<Result<Vec<_>>>()?;
+    let children = array.child_data().iter().map(normalize_offsets).collect::<Result<Vec<_>>>()?;
     let offset = array.offset();
     let len = array.len();
     let builder = ArrayDataBuilder::new(array.data_type().clone()).len(len).nulls(array.nulls().cloned());
@@ -403,7 +403,7 @@ pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
             return Ok(unsafe { builder.build_unchecked() });
         }
     };
-    let short = || Error::argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
+    let short = || Error::invalid_argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
     let start = offset.checked_mul(per_row).ok_or_else(short)?;
     let rows = len.checked_mul(per_row).ok_or_else(short)?;
     let end = start.checked_add(rows).ok_or_else(short)?;
@@ -445,7 +445,7 @@ pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
 
 /// Whether the offsets and run ends of the type can count all items and rows of the arrays; arrow-rs takes that for granted,
 /// and that there is memory for a bit of each row, and for a run end of each if they are `inside` of others.
-pub(crate) fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
+pub(crate) fn fits_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
     let Some(first) = arrays.first() else { return Ok(true) };
     let children = |number: usize| arrays.iter().filter_map(move |array| array.child_data().get(number));
     let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0, usize::saturating_add);
@@ -468,13 +468,13 @@ pub(crate) fn fit_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool>
     };
     let mut fit = is_counted;
     for number in 0..first.child_data().len() {
-        fit = fit && fit_one_array(&children(number).collect::<Vec<_>>(), true)?;
+        fit = fit && fits_one_array(&children(number).collect::<Vec<_>>(), true)?;
     }
     Ok(fit)
 }
 
 /// Reads a byte of each page of the buffers of `array` and its children.
-pub(crate) fn touch(array: &ArrayData) {
+pub(crate) fn touch_pages(array: &ArrayData) {
     /// The minimum page size.
     const PAGE: usize = 4096;
     let bitmap = array.nulls().map(NullBuffer::buffer);
@@ -483,7 +483,7 @@ pub(crate) fn touch(array: &ArrayData) {
             std::hint::black_box(*byte);
         }
     }
-    array.child_data().iter().for_each(touch);
+    array.child_data().iter().for_each(touch_pages);
 }
 
 /// `array` with its buffers, and those of its children, aligned for arrow-rs; unaligned ones are copied.
@@ -498,6 +498,6 @@ pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
 }
 
 /// `len` bytes, all of which `fill` writes, or fails: bytes it leaves out may have any earlier content.
-pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
-    Bytes::filled(len, fill, |e| Error::io("making room for rows", &e))
+pub(crate) fn build_buffer(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
+    Bytes::build_buffer(len, fill, |e| Error::io("making room for rows", &e))
 }

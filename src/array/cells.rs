@@ -18,7 +18,7 @@ pub(crate) fn is_signed_word(data_type: &DataType) -> bool {
 
 /// The bytes of a fixed-width value, from the first on, and their number.
 #[inline]
-pub(crate) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
+pub(crate) fn encode_fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
     let number = match value {
         Value::Float64(x) => return float(data_type, *x),
@@ -32,15 +32,15 @@ pub(crate) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WID
             _ => return None,
         },
         Value::Time(n, unit) => match data_type {
-            Time32(own) | Time64(own) => scaled(*n, *unit, *own)?,
+            Time32(own) | Time64(own) => rescale(*n, *unit, *own)?,
             _ => return None,
         },
         Value::Timestamp(n, unit, zone) => match data_type {
-            Timestamp(own, column) if zones_agree(column.as_deref(), *zone) => scaled(*n, *unit, *own)?,
+            Timestamp(own, column) if zones_agree(column.as_deref(), *zone) => rescale(*n, *unit, *own)?,
             _ => return None,
         },
         Value::Duration(n, unit) => match data_type {
-            Duration(own) => scaled(*n, *unit, *own)?,
+            Duration(own) => rescale(*n, *unit, *own)?,
             _ => return None,
         },
         Value::Decimal { digits, scale } => return decimal(data_type, *digits, *scale),
@@ -147,7 +147,7 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
 }
 
 /// `n` of `unit` in `own` units, if that is a whole number.
-pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
+pub(crate) fn rescale(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
     let per_second = |unit| i128::from(per_second(unit));
     if unit == own {
         return Some(n.into());
@@ -158,7 +158,7 @@ pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
 
 /// The view of a text; a long text is at offset `at` of buffer 0.
 #[inline]
-pub(crate) fn view(text: &[u8], at: u64) -> [u8; 16] {
+pub(crate) fn encode_view(text: &[u8], at: u64) -> [u8; 16] {
     let mut view = [0; 16];
     view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
     match text.len() {

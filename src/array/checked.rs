@@ -7,7 +7,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::prefetch::prefetch;
-use super::unchecked::Unchecked;
+use super::unchecked::UncheckedArray;
 use super::validate;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
@@ -16,7 +16,7 @@ use crate::types::{fixed_size, layout};
 /// The most bytes of a buffer that are asked for before they are checked.
 const ASKED: usize = 8 << 20;
 
-impl Unchecked {
+impl UncheckedArray {
     /// Checks everything about the array: the number and lengths of buffers and children, and values. `known`
     /// dictionaries, which are the same rows of the same memory as a checked one, are not checked again.
     ///
@@ -42,13 +42,13 @@ impl Unchecked {
         Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
     }
 
-    /// Makes the checks of [`Unchecked::checked`].
+    /// Makes the checks of [`UncheckedArray::checked`].
     pub(crate) fn check(&self, known: &[&ArrayData]) -> Result<()> {
         check_all(self, known)
     }
 }
 
-fn check_all(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
+fn check_all(array: &UncheckedArray, known: &[&ArrayData]) -> Result<()> {
     check_structure(array)?;
     ask_for(array);
     validate::check(array)?;
@@ -57,24 +57,24 @@ fn check_all(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
 
 /// Asks for the pages that a check is about to read: those of a dictionary, or of its keys, are often fewer than what the
 /// device reads ahead.
-fn ask_for(array: &Unchecked) {
+fn ask_for(array: &UncheckedArray) {
     if !array.data_type().is_nested() && !validate::is_trivial(array.data_type()) {
         prefetch(array, 0..array.len(), ASKED);
     }
 }
 
 /// Checks the dictionaries in an array that are not known.
-fn check_dictionaries(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
+fn check_dictionaries(array: &UncheckedArray, known: &[&ArrayData]) -> Result<()> {
     let DataType::Dictionary(..) = array.data_type() else {
         return array.child_data().iter().try_for_each(|child| check_dictionaries(child, known));
     };
-    let is_known = |values: &Unchecked| known.iter().any(|known| values.is_same(Unchecked::of(known)));
+    let is_known = |values: &UncheckedArray| known.iter().any(|known| values.is_same(UncheckedArray::from_ref(known)));
     let mut unknown = array.child_data().iter().filter(|values| !is_known(values));
     unknown.try_for_each(|values| check_all(values, known).map_err(|e| e.context("its dictionary")))
 }
 
 /// Checks the structure of the dictionaries in an array.
-fn check_structure_of_dictionaries(array: &Unchecked) -> Result<()> {
+fn check_structure_of_dictionaries(array: &UncheckedArray) -> Result<()> {
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
     array.child_data().iter().try_for_each(|child| {
         if is_coded {
@@ -85,7 +85,7 @@ fn check_structure_of_dictionaries(array: &Unchecked) -> Result<()> {
 }
 
 /// Checks that an array has the buffers and children of its type, each long enough for its rows, without reading them.
-fn check_structure(array: &Unchecked) -> Result<()> {
+fn check_structure(array: &UncheckedArray) -> Result<()> {
     let end = array.offset().checked_add(array.len()).ok_or_else(|| wrong(array, "more rows than can be counted"))?;
     let layout = layout(array.data_type());
     let roles = layout.value_roles();
@@ -114,7 +114,7 @@ fn check_structure(array: &Unchecked) -> Result<()> {
 
 /// Checks the types of the children, and their lengths as far as they follow from `end`, the row after the array's
 /// last.
-fn check_children(array: &Unchecked, end: usize) -> Result<()> {
+fn check_children(array: &UncheckedArray, end: usize) -> Result<()> {
     let own = array.child_data();
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
     if own.is_empty() && !is_coded && !array.data_type().is_nested() {
@@ -133,7 +133,7 @@ fn check_children(array: &Unchecked, end: usize) -> Result<()> {
     let least = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(end),
         DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| end.checked_mul(size)),
-        DataType::RunEndEncoded(..) => own.iter().map(Unchecked::len).max(),
+        DataType::RunEndEncoded(..) => own.iter().map(UncheckedArray::len).max(),
         _ => Some(0),
     };
     if least.is_some_and(|least| own.iter().all(|child| child.len() >= least)) {
@@ -143,7 +143,7 @@ fn check_children(array: &Unchecked, end: usize) -> Result<()> {
     }
 }
 
-fn wrong(array: &Unchecked, what: impl std::fmt::Display) -> Error {
+fn wrong(array: &UncheckedArray, what: impl std::fmt::Display) -> Error {
     Error::invalid(format!("{} of {} rows: {what}", array.data_type(), array.len()))
 }
 
@@ -151,12 +151,12 @@ fn wrong(array: &Unchecked, what: impl std::fmt::Display) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument` if they are not of the fields' types, or not of `len` rows.
-pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) -> Result<ArrayData> {
+pub(crate) fn struct_from_columns(fields: &Fields, len: usize, columns: Vec<ArrayData>) -> Result<ArrayData> {
     let fits = |(field, column): (&arrow_schema::FieldRef, &ArrayData)| {
         field.data_type() == column.data_type() && column.len() == len
     };
     if columns.len() != fields.len() || !fields.iter().zip(&columns).all(fits) {
-        return Err(Error::argument(format!("columns that don't match the fields or {len} rows")));
+        return Err(Error::invalid_argument(format!("columns that don't match the fields or {len} rows")));
     }
     let builder = ArrayDataBuilder::new(DataType::Struct(fields.clone())).len(len).child_data(columns);
     // SAFETY: a struct without nulls has nothing but its children, of the right types and length as seen above.
@@ -165,21 +165,21 @@ pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) ->
 
 /// An array that is checked once, when first needed as a trusted one.
 #[derive(Debug)]
-pub(crate) struct CheckedOnce {
-    array: Unchecked,
+pub(crate) struct LazyCheckedArray {
+    array: UncheckedArray,
     is_checked: OnceLock<()>,
 }
 
-impl CheckedOnce {
+impl LazyCheckedArray {
     /// Drops bitmaps of arrays with a null count of 0.
-    pub(crate) fn new(array: Unchecked) -> CheckedOnce {
+    pub(crate) fn new(array: UncheckedArray) -> LazyCheckedArray {
         let array = array.without_idle_bitmaps();
-        CheckedOnce { array, is_checked: OnceLock::new() }
+        LazyCheckedArray { array, is_checked: OnceLock::new() }
     }
 
     /// The array, with unchecked values.
     #[inline]
-    pub(crate) fn unchecked(&self) -> &Unchecked {
+    pub(crate) fn unchecked(&self) -> &UncheckedArray {
         &self.array
     }
 
@@ -197,26 +197,26 @@ impl CheckedOnce {
 }
 
 /// Trusted arrays are checked already.
-impl From<ArrayData> for CheckedOnce {
-    fn from(array: ArrayData) -> CheckedOnce {
-        CheckedOnce { array: array.into(), is_checked: OnceLock::from(()) }
+impl From<ArrayData> for LazyCheckedArray {
+    fn from(array: ArrayData) -> LazyCheckedArray {
+        LazyCheckedArray { array: array.into(), is_checked: OnceLock::from(()) }
     }
 }
 
-impl From<Unchecked> for CheckedOnce {
-    fn from(array: Unchecked) -> CheckedOnce {
-        CheckedOnce::new(array)
+impl From<UncheckedArray> for LazyCheckedArray {
+    fn from(array: UncheckedArray) -> LazyCheckedArray {
+        LazyCheckedArray::new(array)
     }
 }
 
 /// The number of checked rows of a growing column: its arrays share their bytes, and each extends the previous one, so
 /// that only new rows are checked.
 #[derive(Debug, Default)]
-pub(crate) struct CheckedUpTo(Mutex<Done>);
+pub(crate) struct IncrementalCheck(Mutex<CheckedPart>);
 
 /// The checked parts.
 #[derive(Debug, Default)]
-struct Done {
+struct CheckedPart {
     rows: usize,
     /// The addresses and lengths of the parts of the array checked last.
     extents: Vec<CheckedExtent>,
@@ -231,11 +231,11 @@ struct CheckedExtent {
     len: usize,
 }
 
-impl CheckedUpTo {
+impl IncrementalCheck {
     /// The array, with checked values; checks all of it if it does not extend the previous one.
     ///
     /// The contract of [`open`](crate::open()) guarantees that checked rows are unchanged: committed rows never change.
-    pub(crate) fn checked(&self, array: Unchecked, known: &[&ArrayData]) -> Result<ArrayData> {
+    pub(crate) fn checked(&self, array: UncheckedArray, known: &[&ArrayData]) -> Result<ArrayData> {
         check_structure(&array)?;
         let mut extents = Vec::new();
         add_extents(&array, &mut extents);
@@ -243,7 +243,7 @@ impl CheckedUpTo {
         let goes_on = |(old, new): (&CheckedExtent, &CheckedExtent)| old.start == new.start && old.len <= new.len;
         let is_longer = done.extents.len() == extents.len() && done.extents.iter().zip(&extents).all(goes_on);
         if !is_longer {
-            *done = Done::default();
+            *done = CheckedPart::default();
         }
         let from = done.rows;
         let to = array.len();
@@ -256,7 +256,7 @@ impl CheckedUpTo {
         if from < to || !is_longer {
             validate::check(&array.slice(from, to - from))?;
         }
-        *done = Done { rows: to, extents, nulls };
+        *done = CheckedPart { rows: to, extents, nulls };
         drop(done);
         check_dictionaries(&array, known)?;
         // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on; those
@@ -266,7 +266,7 @@ impl CheckedUpTo {
     }
 }
 
-fn add_extents(array: &Unchecked, into: &mut Vec<CheckedExtent>) {
+fn add_extents(array: &UncheckedArray, into: &mut Vec<CheckedExtent>) {
     into.push(CheckedExtent { start: array.offset(), len: array.len() });
     // A bitmap is as long as its array; another one is another array.
     into.push(CheckedExtent {
@@ -282,7 +282,7 @@ fn add_extents(array: &Unchecked, into: &mut Vec<CheckedExtent>) {
 /// Counts the nulls from row `from` on, and adds the known ones of earlier rows, for the array and the children whose
 /// rows match its own. The other children are checked as a whole.
 fn count_nulls(
-    array: &Unchecked,
+    array: &UncheckedArray,
     from: usize,
     known: &mut impl Iterator<Item = usize>,
     into: &mut Vec<usize>,
@@ -311,40 +311,40 @@ mod tests {
     use arrow_array::{Array, StringArray, StringViewArray};
     use arrow_buffer::Buffer;
 
-    use super::super::unchecked::Parts;
+    use super::super::unchecked::ArrayParts;
     use super::*;
 
-    fn int64(len: usize, bytes: usize, validity: Option<(&[u8], usize)>) -> Unchecked {
+    fn int64(len: usize, bytes: usize, validity: Option<(&[u8], usize)>) -> UncheckedArray {
         let validity = validity.map(|(bits, nulls)| (Buffer::from_slice_ref(bits), nulls));
         let buffers = vec![Buffer::from_vec(vec![0u8; bytes])];
-        Parts { data_type: DataType::Int64, len, validity, buffers, children: Vec::new() }.assemble()
+        ArrayParts { data_type: DataType::Int64, len, validity, buffers, children: Vec::new() }.assemble()
     }
 
     #[test]
     fn arrays_of_too_little_are_not_trusted() {
         assert!(int64(3, 24, None).checked(&[]).is_ok());
         assert!(int64(3, 23, None).checked(&[]).is_err());
-        let no_buffers = Parts { buffers: Vec::new(), ..parts_of(int64(3, 24, None)) };
+        let no_buffers = ArrayParts { buffers: Vec::new(), ..parts_of(int64(3, 24, None)) };
         assert!(no_buffers.assemble().checked(&[]).is_err());
         let item = std::sync::Arc::new(arrow_schema::Field::new("item", DataType::Int64, true));
-        let lists = |children: Vec<Unchecked>, size: i32| {
+        let lists = |children: Vec<UncheckedArray>, size: i32| {
             let data_type = DataType::FixedSizeList(item.clone(), size);
-            Parts { data_type, len: 2, validity: None, buffers: Vec::new(), children }.assemble().checked(&[])
+            ArrayParts { data_type, len: 2, validity: None, buffers: Vec::new(), children }.assemble().checked(&[])
         };
         assert!(lists(vec![int64(6, 48, None)], 3).is_ok());
         assert!(lists(vec![int64(5, 48, None)], 3).is_err());
         assert!(lists(vec![int64(6, 40, None)], 3).is_err());
-        assert!(lists(vec![Unchecked::from(StringArray::from(vec!["a"; 6]).to_data())], 3).is_err());
+        assert!(lists(vec![UncheckedArray::from(StringArray::from(vec!["a"; 6]).to_data())], 3).is_err());
         assert!(lists(Vec::new(), 0).is_err());
         let data_type = DataType::Dictionary(Box::new(DataType::Int64), Box::new(DataType::Utf8));
-        let without_values = Parts { data_type, ..parts_of(int64(3, 24, None)) };
+        let without_values = ArrayParts { data_type, ..parts_of(int64(3, 24, None)) };
         assert!(without_values.assemble().checked(&[]).is_err());
     }
 
-    fn parts_of(array: Unchecked) -> Parts {
+    fn parts_of(array: UncheckedArray) -> ArrayParts {
         let data_type = array.data_type().clone();
         let len = array.len();
-        Parts { data_type, len, validity: None, buffers: array.buffers().to_vec(), children: Vec::new() }
+        ArrayParts { data_type, len, validity: None, buffers: array.buffers().to_vec(), children: Vec::new() }
     }
 
     #[test]
@@ -354,9 +354,9 @@ mod tests {
         // No nulls are declared, but the bitmap has one; or it has none, and is left out.
         let hidden = int64(3, 24, Some((&[0b101], 0)));
         assert!(hidden.is_null(1) && hidden.clone().checked(&[]).is_err());
-        assert!(CheckedUpTo::default().checked(hidden, &[]).is_err());
+        assert!(IncrementalCheck::default().checked(hidden, &[]).is_err());
         assert!(int64(3, 24, Some((&[0b111], 0))).checked(&[]).unwrap().nulls().is_none());
-        let up_to = CheckedUpTo::default();
+        let up_to = IncrementalCheck::default();
         assert!(up_to.checked(int64(3, 24, Some((&[0b111], 0))), &[]).unwrap().nulls().is_none());
     }
 
@@ -364,12 +364,12 @@ mod tests {
     fn known_dictionaries_are_those_that_were_checked() {
         let good = StringArray::from(vec!["a", "b"]).to_data();
         let twin = StringArray::from(vec!["a", "b"]).to_data();
-        let bad = Unchecked::from(good.clone());
-        let bad = Parts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
-        let keys = |values: Unchecked| {
+        let bad = UncheckedArray::from(good.clone());
+        let bad = ArrayParts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
+        let keys = |values: UncheckedArray| {
             let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
             let buffers = vec![Buffer::from_slice_ref([1u8, 0])];
-            Parts { data_type, len: 2, validity: None, buffers, children: vec![values] }.assemble()
+            ArrayParts { data_type, len: 2, validity: None, buffers, children: vec![values] }.assemble()
         };
         assert!(keys(good.clone().into()).checked(&[&good]).is_ok());
         assert!(keys(twin.into()).checked(&[&good]).is_ok());
@@ -377,9 +377,9 @@ mod tests {
     }
 
     /// The first rows of an array over memory that grows.
-    fn first(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> Unchecked {
+    fn first(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> UncheckedArray {
         let buffers = vec![views.slice_with_length(0, 16 * rows), data.slice_with_length(0, bytes)];
-        Parts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }.assemble()
+        ArrayParts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }.assemble()
     }
 
     #[test]
@@ -389,12 +389,12 @@ mod tests {
         let views = &whole.buffers()[0];
         let data = &whole.buffers()[1];
         let ends: Vec<usize> = texts.iter().scan(0, |end, text| (*end += text.len(), Some(*end)).1).collect();
-        let up_to = CheckedUpTo::default();
+        let up_to = IncrementalCheck::default();
         for rows in [1, 2, 2, 1, 3] {
             assert_eq!(up_to.checked(first(views, data, rows, ends[rows - 1]), &[]).unwrap().len(), rows);
         }
         // One row more or less, and fewer bytes than the earlier rows point to.
-        let up_to = CheckedUpTo::default();
+        let up_to = IncrementalCheck::default();
         up_to.checked(first(views, data, 2, ends[1]), &[]).unwrap();
         assert!(up_to.checked(first(views, data, 3, ends[0]), &[]).is_err());
         assert!(up_to.checked(first(views, data, 1, ends[0] - 1), &[]).is_err());

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::waits::{check_allowed, must_not_wait};
+use crate::waits::{check_may_block, is_nonblocking};
 
-/// Brings bytes of an object in a store into a sparse file that is mapped: see [`Bytes::fetched`](crate::Bytes::fetched).
+/// Brings bytes of an object in a store into a sparse file that is mapped: see [`Bytes::from_fetch`](crate::Bytes::fetched).
 ///
 /// Bytes of the mapping that were never brought read as zeros, so all access is by calls that ask for them first.
 pub trait Fetch: Debug + Send + Sync {
@@ -25,7 +25,7 @@ pub trait Fetch: Debug + Send + Sync {
     ///
     /// # Errors
     /// `FileChanged`.
-    fn look(&self) -> Result<()>;
+    fn check_unchanged(&self) -> Result<()>;
 }
 
 /// Returns when all bytes of `ranges` are there, as [`Fetch::ensure`], unless this thread must not wait.
@@ -33,10 +33,10 @@ pub trait Fetch: Debug + Send + Sync {
 /// # Errors
 /// Those of [`Fetch::ensure`]; `Busy` if it would have to wait, and must not.
 pub(crate) fn ensure(fetch: &Arc<dyn Fetch>, ranges: &[Range<usize>]) -> Result<()> {
-    if must_not_wait() && !fetch.has(ranges) {
+    if is_nonblocking() && !fetch.has(ranges) {
         let later = fetch.clone();
         let ranges = ranges.to_vec();
-        check_allowed(move || later.ensure(&ranges))?;
+        check_may_block(move || later.ensure(&ranges))?;
     }
     fetch.ensure(ranges)
 }

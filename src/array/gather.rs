@@ -10,10 +10,10 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::access::{Bits, Texts, fixed_values, fixed_width};
-use super::value::{run_of, value};
-use super::{Parts, Unchecked, Value, cells, filled, merge, room_for};
+use super::value::{find_run, value};
+use super::{ArrayParts, UncheckedArray, Value, cells, build_buffer, merge, room_for};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{Role, fixed_size, has_bits, is_ordered, layout};
+use crate::types::{BufferRole, fixed_size, has_bits, is_ordered, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
@@ -25,13 +25,13 @@ type ItemRange = (u32, Range<usize>);
 const FEW_ITEMS: usize = 1 << 24;
 
 /// Buffers and children of an array.
-type Inside = (Vec<Buffer>, Vec<Unchecked>);
+type BuffersAndChildren = (Vec<Buffer>, Vec<UncheckedArray>);
 
 /// The rows `picks` of the arrays `from`, all of type `data_type`.
 ///
 /// # Errors
 /// `Unsupported` if they are too many for the offsets or keys of the type; fewer rows never raise it.
-pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+pub(crate) fn gather(data_type: &DataType, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     gather_as(data_type, false, from, picks)
 }
 
@@ -39,20 +39,20 @@ pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) 
 ///
 /// # Errors
 /// As those of `gather`; `InvalidArgument` if ordered dictionaries contradict each other.
-pub(crate) fn gather_column(field: &Field, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+pub(crate) fn gather_column(field: &Field, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     gather_as(field.data_type(), is_ordered(field), from, picks)
 }
 
 /// As [`gather_column`], of what is inside of other values. Nothing is compared by its order there, so that rows are gathered whose
 /// categories contradict each other.
-fn gather_inside(field: &Field, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+fn gather_nested(field: &Field, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     match gather_column(field, from, picks) {
         Err(e) if e.kind() == ErrorKind::InvalidArgument => gather(field.data_type(), from, picks),
         gathered => gathered,
     }
 }
 
-fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
+fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
@@ -75,10 +75,10 @@ fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&Unchecked], picks:
         RunEndEncoded(ends, values) => (Vec::new(), runs(ends, values, from, picks)?),
         _ => (vec![fixed(data_type, from, picks)?], Vec::new()),
     };
-    Ok(Parts { data_type: data_type.clone(), len: picks.len(), validity, buffers, children }.assemble())
+    Ok(ArrayParts { data_type: data_type.clone(), len: picks.len(), validity, buffers, children }.assemble())
 }
 
-fn validity(from: &[&Unchecked], picks: &[Pick]) -> Option<(Buffer, usize)> {
+fn validity(from: &[&UncheckedArray], picks: &[Pick]) -> Option<(Buffer, usize)> {
     // Regardless of the declared count, which is not checked either.
     let nulls: Vec<_> = from.iter().map(|array| array.nulls()).collect();
     if nulls.iter().all(Option::is_none) {
@@ -93,42 +93,42 @@ fn validity(from: &[&Unchecked], picks: &[Pick]) -> Option<(Buffer, usize)> {
     (nulls > 0).then(|| (bits.into_inner(), nulls))
 }
 
-fn bits(from: &[&Unchecked], picks: &[Pick]) -> Buffer {
-    let sources: Vec<_> = from.iter().map(Bits::of).collect();
+fn bits(from: &[&UncheckedArray], picks: &[Pick]) -> Buffer {
+    let sources: Vec<_> = from.iter().map(Bits::new).collect();
     let bit = |i: usize| sources[picks[i].0 as usize].get(picks[i].1);
     BooleanBuffer::collect_bool(picks.len(), bit).into_inner()
 }
 
-fn fixed(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
+fn fixed(data_type: &DataType, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
     let width = layout(data_type).value_roles().find_map(|role| match role {
-        Role::Values { width, .. } => Some(width),
+        BufferRole::Values { width, .. } => Some(width),
         _ => None,
     });
     // Values of a width of 0 have no bytes, and neither have types without values of their own.
     match width.unwrap_or(0) {
         0 => Ok(Buffer::default()),
-        1 => fixed_of::<1>(from, picks),
-        2 => fixed_of::<2>(from, picks),
-        4 => fixed_of::<4>(from, picks),
-        8 => fixed_of::<8>(from, picks),
-        16 => fixed_of::<16>(from, picks),
-        32 => fixed_of::<32>(from, picks),
+        1 => gather_fixed::<1>(from, picks),
+        2 => gather_fixed::<2>(from, picks),
+        4 => gather_fixed::<4>(from, picks),
+        8 => gather_fixed::<8>(from, picks),
+        16 => gather_fixed::<16>(from, picks),
+        32 => gather_fixed::<32>(from, picks),
         width => fixed_of_any(width, from, picks),
     }
 }
 
 /// Values of `N` bytes.
-pub(crate) fn fixed_of<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
+pub(crate) fn gather_fixed<const N: usize>(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
     picked::<N>(&from.iter().map(fixed_values).collect::<Vec<_>>(), picks)
 }
 
 /// Values of `width` bytes, from bytes that begin at the first row.
-pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
-    filled(picks.len().saturating_mul(width), |out| fixed_into(width, from, picks, out))
+pub(crate) fn gather_fixed_bytes(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+    build_buffer(picks.len().saturating_mul(width), |out| gather_fixed_into(width, from, picks, out))
 }
 
 /// Copies values of `width` bytes, from bytes that begin at the first row, to `out`, which has room for them.
-pub(crate) fn fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
+pub(crate) fn gather_fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
     match width {
         1 => picked_into::<1, _>(from, picks, out, |bytes| bytes.as_chunks().0),
         2 => picked_into::<2, _>(from, picks, out, |bytes| bytes.as_chunks().0),
@@ -149,7 +149,7 @@ pub(crate) fn fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut
 }
 
 fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
-    filled(picks.len() * N, |out| picked_into(sources, picks, out, |values| values))
+    build_buffer(picks.len() * N, |out| picked_into(sources, picks, out, |values| values))
 }
 
 /// Copies rows of `sources`, in each of which `values` are those from its first row on.
@@ -196,8 +196,8 @@ fn no_row() -> Error {
     Error::invalid("fewer values than rows")
 }
 
-fn fixed_of_any(width: usize, from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
-    filled(picks.len().saturating_mul(width), |out| {
+fn fixed_of_any(width: usize, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
+    build_buffer(picks.len().saturating_mul(width), |out| {
         for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
             let array = from[array as usize];
             let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
@@ -209,10 +209,10 @@ fn fixed_of_any(width: usize, from: &[&Unchecked], picks: &[Pick]) -> Result<Buf
 }
 
 /// Offsets and text.
-fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
-    let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
+fn texts<const N: usize>(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(Texts::try_new).collect::<Result<Vec<_>>>()?;
     let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
-    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len())?;
+    let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
     let mut end = 0;
     for pick in picks {
         end += text(pick)?.len();
@@ -220,7 +220,7 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
     }
     // If the bytes changed meanwhile, their length may differ.
     let changed = || Error::new(ErrorKind::FileChanged, "the text changed while it was read");
-    let data = filled(end, |mut out| {
+    let data = build_buffer(end, |mut out| {
         for pick in picks {
             let bytes = text(pick)?;
             let (into, rest) = std::mem::take(&mut out).split_at_mut_checked(bytes.len()).ok_or_else(changed)?;
@@ -233,17 +233,17 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
 }
 
 /// Views over one buffer; they can't point further than 2 GiB.
-fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
-    let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
+fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(Texts::try_new).collect::<Result<Vec<_>>>()?;
     let mut views = room_for::<[u8; 16]>(picks.len() as u64, "views of values")?;
     let mut data = Vec::new();
     for &(array, row) in picks {
         let bytes = sources[array as usize].get_valid(row)?;
-        views.push(cells::view(bytes, data.len() as u64));
+        views.push(cells::encode_view(bytes, data.len() as u64));
         if bytes.len() > 12 {
-            data.try_reserve(bytes.len()).map_err(|_| Error::no_memory("no memory for the bytes of values"))?;
+            data.try_reserve(bytes.len()).map_err(|_| Error::out_of_memory("no memory for the bytes of values"))?;
             data.extend_from_slice(bytes);
-            i32::try_from(data.len()).map_err(|_| too_many())?;
+            i32::try_from(data.len()).map_err(|_| too_many_values())?;
         }
     }
     let views = Buffer::from_vec(views.into_flattened());
@@ -251,7 +251,7 @@ fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
 }
 
 /// Lists with offsets, and list views, of which those that overlap go on sharing their items.
-fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
+fn lists<const N: usize>(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick], is_view: bool) -> Result<BuffersAndChildren> {
     let mut spans: Vec<ItemRange> = room_for(picks.len() as u64, "lists")?;
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
@@ -267,14 +267,14 @@ fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], 
         let held = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
         let (spans, starts) =
             if total(&spans).is_ok_and(|items| items <= held) { in_turn(spans) } else { shared(&spans) };
-        let mut offsets = GrowingOffsets::<N> { bytes: Vec::with_capacity(picks.len() * N) };
+        let mut offsets = OffsetsBuilder::<N> { bytes: Vec::with_capacity(picks.len() * N) };
         starts.into_iter().try_for_each(|start| offsets.push(start))?;
         return Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]));
     }
-    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len())?;
+    let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
     let mut end = 0usize;
     for (_, items) in &spans {
-        end = end.checked_add(items.len()).ok_or_else(too_many)?;
+        end = end.checked_add(items.len()).ok_or_else(too_many_values)?;
         offsets.push(end)?;
     }
     Ok((vec![offsets.finish()], vec![items(field, &values, &spans)?]))
@@ -317,26 +317,26 @@ fn shared(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
     (merged, starts)
 }
 
-fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32) -> Result<Unchecked> {
+fn fixed_lists(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick], size: i32) -> Result<UncheckedArray> {
     let size = fixed_size(size)?;
     if let Some(rows) = whole_rows(field.data_type(), from, picks, size)? {
         return Ok(rows);
     }
     let span = |&(array, row): &Pick| -> Result<ItemRange> {
-        let start = (from[array as usize].offset() + row).checked_mul(size).ok_or_else(too_many)?;
-        Ok((array, start..start.checked_add(size).ok_or_else(too_many)?))
+        let start = (from[array as usize].offset() + row).checked_mul(size).ok_or_else(too_many_values)?;
+        Ok((array, start..start.checked_add(size).ok_or_else(too_many_values)?))
     };
     let spans = picks.iter().map(span).collect::<Result<Vec<_>>>()?;
     items(field, &children_of(field, from, 0)?, &spans)
 }
 
 fn total(spans: &[ItemRange]) -> Result<usize> {
-    spans.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many)
+    spans.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many_values)
 }
 
 /// The items `spans` of the arrays `values`. A few bytes can claim any number of items: those without bytes are only
 /// counted, and others are refused before they are listed if there are more of them than the bytes behind them justify.
-fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result<Unchecked> {
+fn items(field: &FieldRef, values: &[&UncheckedArray], spans: &[ItemRange]) -> Result<UncheckedArray> {
     let len = total(spans)?;
     let outside = |(array, items): &ItemRange| {
         !items.is_empty() && values.get(*array as usize).is_none_or(|values| items.end > values.len())
@@ -356,20 +356,20 @@ fn items(field: &FieldRef, values: &[&Unchecked], spans: &[ItemRange]) -> Result
     }
     let mut picks = room_for::<Pick>(len as u64, "items of lists")?;
     spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
-    gather_inside(field, values, &picks)
+    gather_nested(field, values, &picks)
 }
 
-fn has_nulls(array: &Unchecked) -> bool {
+fn has_nulls(array: &UncheckedArray) -> bool {
     array.nulls().is_some() || array.child_data().iter().any(has_nulls)
 }
 
 /// `len` values of a type [without bits](has_bits), none of them null.
-fn hollow(data_type: &DataType, len: usize) -> Result<Unchecked> {
+fn hollow(data_type: &DataType, len: usize) -> Result<UncheckedArray> {
     let (buffers, children) = match data_type {
         DataType::FixedSizeBinary(_) => (vec![Buffer::default()], Vec::new()),
-        DataType::FixedSizeList(item, 0) => (Vec::new(), vec![Unchecked::empty(item.data_type())]),
+        DataType::FixedSizeList(item, 0) => (Vec::new(), vec![UncheckedArray::empty(item.data_type())]),
         DataType::FixedSizeList(item, size) => {
-            let items = len.checked_mul(fixed_size(*size)?).ok_or_else(too_many)?;
+            let items = len.checked_mul(fixed_size(*size)?).ok_or_else(too_many_values)?;
             (Vec::new(), vec![hollow(item.data_type(), items)?])
         }
         DataType::Struct(fields) => {
@@ -377,11 +377,11 @@ fn hollow(data_type: &DataType, len: usize) -> Result<Unchecked> {
         }
         _ => (Vec::new(), Vec::new()),
     };
-    Ok(Parts { data_type: data_type.clone(), len, validity: None, buffers, children }.assemble())
+    Ok(ArrayParts { data_type: data_type.clone(), len, validity: None, buffers, children }.assemble())
 }
 
 /// The bits of an array's buffers, and of those of its children: a value that is no run of others has one at least.
-fn bits_behind(array: &Unchecked) -> usize {
+fn bits_behind(array: &UncheckedArray) -> usize {
     let own = array.buffers().iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len().saturating_mul(8)));
     let nulls = array.nulls().map_or(0, |nulls| nulls.len());
     let inside = array.child_data().iter().map(bits_behind);
@@ -390,7 +390,7 @@ fn bits_behind(array: &Unchecked) -> usize {
 
 /// The items of lists of `size` values of fixed width, copied list by list; `None` if there are nulls among the items, or
 /// other types.
-fn whole_rows(item: &DataType, from: &[&Unchecked], picks: &[Pick], size: usize) -> Result<Option<Unchecked>> {
+fn whole_rows(item: &DataType, from: &[&UncheckedArray], picks: &[Pick], size: usize) -> Result<Option<UncheckedArray>> {
     let Some(width) = fixed_width(item) else { return Ok(None) };
     let items: Vec<_> = from.iter().filter_map(|array| array.child_data().first()).collect();
     if size == 0 || items.len() < from.len() || items.iter().any(|items| items.nulls().is_some()) {
@@ -405,17 +405,17 @@ fn whole_rows(item: &DataType, from: &[&Unchecked], picks: &[Pick], size: usize)
         bytes.push(whole);
     }
     let Some(row) = width.checked_mul(size) else { return Ok(None) };
-    let len = picks.len().checked_mul(size).ok_or_else(too_many)?;
-    let buffers = vec![fixed_from(row, &bytes, picks)?];
-    Ok(Some(Parts { data_type: item.clone(), len, validity: None, buffers, children: Vec::new() }.assemble()))
+    let len = picks.len().checked_mul(size).ok_or_else(too_many_values)?;
+    let buffers = vec![gather_fixed_bytes(row, &bytes, picks)?];
+    Ok(Some(ArrayParts { data_type: item.clone(), len, validity: None, buffers, children: Vec::new() }.assemble()))
 }
 
-fn structs(fields: &[FieldRef], from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {
+fn structs(fields: &[FieldRef], from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<UncheckedArray>> {
     fields.iter().enumerate().map(|(number, field)| child(field, from, number, picks)).collect()
 }
 
-fn union(fields: &UnionFields, from: &[&Unchecked], picks: &[Pick], mode: UnionMode) -> Result<Inside> {
-    let ids = fixed_of::<1>(from, picks)?;
+fn union(fields: &UnionFields, from: &[&UncheckedArray], picks: &[Pick], mode: UnionMode) -> Result<BuffersAndChildren> {
+    let ids = gather_fixed::<1>(from, picks)?;
     let fields: Vec<_> = fields.iter().collect();
     if mode == UnionMode::Sparse {
         let rows: Vec<Pick> = picks.iter().map(|&(array, row)| (array, from[array as usize].offset() + row)).collect();
@@ -437,14 +437,14 @@ fn union(fields: &UnionFields, from: &[&Unchecked], picks: &[Pick], mode: UnionM
     Ok((vec![ids, Buffer::from_vec(offsets.into_flattened())], children))
 }
 
-fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {
+fn runs(ends: &Field, values: &FieldRef, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<UncheckedArray>> {
     let width = ends.data_type().primitive_width().unwrap_or(8);
     let mut runs = Vec::<Pick>::new();
     let mut run_ends = Vec::new();
     for (row, &(array, picked)) in picks.iter().enumerate() {
         let whole = from[array as usize];
         let run_ends_of = whole.child_data().first().ok_or_else(|| Error::invalid("runs without ends"))?;
-        let run = (array, run_of(run_ends_of, whole.offset() + picked)?);
+        let run = (array, find_run(run_ends_of, whole.offset() + picked)?);
         if runs.last() == Some(&run) {
             run_ends.pop();
         } else {
@@ -454,28 +454,28 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) ->
     }
     let largest = i64::MAX as u64 >> (64 - 8 * width);
     if run_ends.last().is_some_and(|&end| end as u64 > largest) {
-        return Err(too_many());
+        return Err(too_many_values());
     }
     let bytes: Vec<u8> = run_ends.iter().flat_map(|end| end.to_le_bytes().into_iter().take(width)).collect();
     let data_type = ends.data_type().clone();
     let len = runs.len();
     let buffers = vec![Buffer::from_vec(bytes)];
-    let run_ends = Parts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
+    let run_ends = ArrayParts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
     Ok(vec![run_ends, child(values, from, 1, &runs)?])
 }
 
 /// Rows of child number `number` of the arrays.
-fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -> Result<Unchecked> {
+fn child(field: &FieldRef, from: &[&UncheckedArray], number: usize, picks: &[Pick]) -> Result<UncheckedArray> {
     let children = children_of(field, from, number)?;
     let outside = |&(array, row): &Pick| children.get(array as usize).is_none_or(|child| row >= child.len());
     if picks.iter().any(outside) {
         return Err(no_rows_of(field));
     }
-    gather_inside(field, &children, picks)
+    gather_nested(field, &children, picks)
 }
 
 /// Child number `number` of each of the arrays.
-fn children_of<'a>(field: &FieldRef, from: &[&'a Unchecked], number: usize) -> Result<Vec<&'a Unchecked>> {
+fn children_of<'a>(field: &FieldRef, from: &[&'a UncheckedArray], number: usize) -> Result<Vec<&'a UncheckedArray>> {
     from.iter().map(|array| array.child_data().get(number).ok_or_else(|| no_rows_of(field))).collect()
 }
 
@@ -484,21 +484,21 @@ fn no_rows_of(field: &FieldRef) -> Error {
 }
 
 /// Offsets of `N` bytes as they grow.
-struct GrowingOffsets<const N: usize> {
+struct OffsetsBuilder<const N: usize> {
     bytes: Vec<u8>,
 }
 
-impl<const N: usize> GrowingOffsets<N> {
-    fn with_rows(rows: usize) -> Result<GrowingOffsets<N>> {
+impl<const N: usize> OffsetsBuilder<N> {
+    fn with_rows(rows: usize) -> Result<OffsetsBuilder<N>> {
         let mut bytes = room_for(((rows + 1) * N) as u64, "bytes of offsets")?;
         bytes.resize(N, 0);
-        Ok(GrowingOffsets { bytes })
+        Ok(OffsetsBuilder { bytes })
     }
 
     #[inline]
     fn push(&mut self, end: usize) -> Result<()> {
         if N == 4 && i32::try_from(end).is_err() || i64::try_from(end).is_err() {
-            return Err(too_many());
+            return Err(too_many_values());
         }
         self.bytes.extend_from_slice(&end.to_le_bytes()[..N]);
         Ok(())
@@ -510,6 +510,6 @@ impl<const N: usize> GrowingOffsets<N> {
 }
 
 /// The error of more rows than offsets or keys can tell apart.
-pub(crate) fn too_many() -> Error {
+pub(crate) fn too_many_values() -> Error {
     Error::unsupported("more values than the offsets or keys of the type can count")
 }

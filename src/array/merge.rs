@@ -10,8 +10,8 @@ use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::access::{Keys, Texts};
-use super::gather::{Pick, fixed_of, gather, too_many};
-use super::{Unchecked, room_for};
+use super::gather::{Pick, gather_fixed, gather, too_many_values};
+use super::{UncheckedArray, room_for};
 use crate::error::{Error, Result};
 use crate::types::has_bits;
 
@@ -20,24 +20,24 @@ use crate::types::has_bits;
 pub(crate) fn keys(
     (index, values): (&DataType, &DataType),
     is_ordered: bool,
-    from: &[&Unchecked],
+    from: &[&UncheckedArray],
     picks: &[Pick],
-) -> Result<(Buffer, Unchecked)> {
+) -> Result<(Buffer, UncheckedArray)> {
     let width = index.primitive_width().unwrap_or(8);
     let dictionaries = from.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
     match dictionaries.first() {
-        None => Ok((Buffer::default(), Unchecked::empty(values))),
+        None => Ok((Buffer::default(), UncheckedArray::empty(values))),
         Some(first) if dictionaries.iter().all(|other| first.is_same(other)) => {
             let keys = match width {
-                1 => fixed_of::<1>(from, picks),
-                2 => fixed_of::<2>(from, picks),
-                4 => fixed_of::<4>(from, picks),
-                _ => fixed_of::<8>(from, picks),
+                1 => gather_fixed::<1>(from, picks),
+                2 => gather_fixed::<2>(from, picks),
+                4 => gather_fixed::<4>(from, picks),
+                _ => gather_fixed::<8>(from, picks),
             };
             Ok((keys?, (*first).clone()))
         }
         Some(_) => {
-            let mut merger = Merger::new(&dictionaries);
+            let mut merger = DictionaryMerger::new(&dictionaries);
             if is_ordered {
                 merger.place_in_order()?;
             }
@@ -47,26 +47,26 @@ pub(crate) fn keys(
 }
 
 /// The dictionary of `array`.
-pub(crate) fn dictionary_of(array: &Unchecked) -> Result<&Unchecked> {
+pub(crate) fn dictionary_of(array: &UncheckedArray) -> Result<&UncheckedArray> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }
 
 fn merged(
     (index, values): (&DataType, &DataType),
-    from: &[&Unchecked],
-    mut merger: Merger<'_>,
+    from: &[&UncheckedArray],
+    mut merger: DictionaryMerger<'_>,
     picks: &[Pick],
-) -> Result<(Buffer, Unchecked)> {
+) -> Result<(Buffer, UncheckedArray)> {
     let width = index.primitive_width().unwrap_or(8);
     let most = most_keys(index);
-    let sources: Vec<_> = from.iter().map(Keys::of).collect();
+    let sources: Vec<_> = from.iter().map(Keys::new).collect();
     let dictionaries = merger.dictionaries;
     let mut keys = room_for((picks.len() * width) as u64, "bytes of keys")?;
     for &(array, row) in picks {
         let whole = from[array as usize];
         let place = if whole.is_null(row) { 0 } else { merger.place(array, sources[array as usize].get(row))? };
         if place >= most {
-            return Err(too_many());
+            return Err(too_many_values());
         }
         keys.extend_from_slice(&place.to_le_bytes()[..width]);
     }
@@ -77,29 +77,29 @@ fn merged(
             dictionaries
                 .iter()
                 .find(|d| !d.is_empty())
-                .map_or_else(|| Unchecked::empty(values), |dictionary| (*dictionary).clone()),
+                .map_or_else(|| UncheckedArray::empty(values), |dictionary| (*dictionary).clone()),
         ));
     }
     Ok((Buffer::from_vec(keys), gather(values, dictionaries, &merger.origins)?))
 }
 
 /// The dictionaries in an array and its children.
-pub(crate) fn add_dictionaries<'a>(array: &'a ArrayData, into: &mut Vec<&'a ArrayData>) {
+pub(crate) fn collect_dictionaries<'a>(array: &'a ArrayData, into: &mut Vec<&'a ArrayData>) {
     match array.data_type() {
         DataType::Dictionary(..) => into.extend(array.child_data().first()),
-        _ => array.child_data().iter().for_each(|child| add_dictionaries(child, into)),
+        _ => array.child_data().iter().for_each(|child| collect_dictionaries(child, into)),
     }
 }
 
 /// The number of keys of the narrowest dictionary in a type.
-pub(crate) fn narrowest(data_type: &DataType) -> usize {
+pub(crate) fn min_key_capacity(data_type: &DataType) -> usize {
     use DataType::*;
     match data_type {
-        Dictionary(index, values) => most_keys(index).min(narrowest(values)),
-        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => narrowest(field.data_type()),
-        FixedSizeList(field, _) | Map(field, _) | RunEndEncoded(_, field) => narrowest(field.data_type()),
-        Struct(fields) => fields.iter().map(|field| narrowest(field.data_type())).min().unwrap_or(usize::MAX),
-        Union(fields, _) => fields.iter().map(|(_, field)| narrowest(field.data_type())).min().unwrap_or(usize::MAX),
+        Dictionary(index, values) => most_keys(index).min(min_key_capacity(values)),
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => min_key_capacity(field.data_type()),
+        FixedSizeList(field, _) | Map(field, _) | RunEndEncoded(_, field) => min_key_capacity(field.data_type()),
+        Struct(fields) => fields.iter().map(|field| min_key_capacity(field.data_type())).min().unwrap_or(usize::MAX),
+        Union(fields, _) => fields.iter().map(|(_, field)| min_key_capacity(field.data_type())).min().unwrap_or(usize::MAX),
         _ => usize::MAX,
     }
 }
@@ -110,8 +110,8 @@ fn most_keys(index: &DataType) -> usize {
 }
 
 /// Whether dictionaries have at most `most` distinct values together.
-pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bool> {
-    let mut merger = Merger::new(dictionaries);
+pub(crate) fn has_at_most_distinct(dictionaries: &[&UncheckedArray], most: usize) -> Result<bool> {
+    let mut merger = DictionaryMerger::new(dictionaries);
     for (number, dictionary) in dictionaries.iter().enumerate() {
         if merger.same_as[number] as usize != number {
             continue;
@@ -131,7 +131,7 @@ pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bo
 }
 
 /// Whether the values take no bytes: a file of any size may have any number of them.
-fn is_hollow(dictionary: &Unchecked) -> bool {
+fn is_hollow(dictionary: &UncheckedArray) -> bool {
     !has_bits(dictionary.data_type())
 }
 
@@ -149,8 +149,8 @@ pub(crate) struct CategoryRanks {
 impl CategoryRanks {
     /// # Errors
     /// `InvalidArgument` if the dictionaries contradict each other.
-    pub(crate) fn of(dictionaries: &[&Unchecked]) -> Result<CategoryRanks> {
-        let mut merger = Merger::new(dictionaries);
+    pub(crate) fn build(dictionaries: &[&UncheckedArray]) -> Result<CategoryRanks> {
+        let mut merger = DictionaryMerger::new(dictionaries);
         merger.place_in_order()?;
         let same_as = std::mem::take(&mut merger.same_as);
         let ranks = same_as.iter().map(|&number| merger.places[number as usize].clone()).collect();
@@ -173,8 +173,8 @@ impl CategoryOrder {
 }
 
 /// The distinct values of several dictionaries.
-struct Merger<'a> {
-    dictionaries: &'a [&'a Unchecked],
+struct DictionaryMerger<'a> {
+    dictionaries: &'a [&'a UncheckedArray],
     texts: Vec<Option<Texts<'a>>>,
     /// For each dictionary, the first identical one.
     same_as: Vec<u32>,
@@ -188,20 +188,20 @@ struct Merger<'a> {
     hasher: DefaultHashBuilder,
 }
 
-impl<'a> Merger<'a> {
-    fn new(dictionaries: &'a [&'a Unchecked]) -> Merger<'a> {
+impl<'a> DictionaryMerger<'a> {
+    fn new(dictionaries: &'a [&'a UncheckedArray]) -> DictionaryMerger<'a> {
         let mut first = HashMap::new();
-        let address = |array: &Unchecked| {
+        let address = |array: &UncheckedArray| {
             let start = array.buffers().last().map_or(0, |buffer| buffer.as_ptr() as usize);
             (start, array.offset(), array.len())
         };
-        let same = |(number, array): (usize, &&Unchecked)| {
+        let same = |(number, array): (usize, &&UncheckedArray)| {
             let known = *first.entry(address(array)).or_insert(number as u32);
             if dictionaries[known as usize].is_same(array) { known } else { number as u32 }
         };
-        Merger {
+        DictionaryMerger {
             same_as: dictionaries.iter().enumerate().map(same).collect(),
-            texts: dictionaries.iter().map(|array| Texts::of(array).ok()).collect(),
+            texts: dictionaries.iter().map(|array| Texts::try_new(array).ok()).collect(),
             dictionaries,
             places: vec![Vec::new(); dictionaries.len()],
             hollow: HashMap::new(),
@@ -224,7 +224,7 @@ impl<'a> Merger<'a> {
                 let place = self.place(number as u32, Some(key))?;
                 let is_null = self.texts[number].is_some_and(|texts| texts.is_null(key));
                 if !is_null && !order.accepts(place as u64) {
-                    return Err(Error::argument(
+                    return Err(Error::invalid_argument(
                         "the ordered categories of its batches are in different orders; give all of them the same",
                     ));
                 }

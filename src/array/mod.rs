@@ -30,23 +30,23 @@ pub(crate) use buffer::check_memory;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
 pub(crate) use buffer::{
-    aligned, filled, fit_one_array, has_room, keys_suffice, nulls, room_for, settled, slice, to_array, touch,
+    aligned, build_buffer, fits_one_array, has_room, keys_suffice, nulls, room_for, normalize_offsets, slice, to_array, touch_pages,
 };
-pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
+pub(crate) use checked::{LazyCheckedArray, IncrementalCheck, struct_from_columns};
 #[doc(hidden)]
 pub use decimal::decimal_to_f64;
 #[cfg(feature = "compute")]
 pub(crate) use decimal::{decimal_quotient, decimal_to_f32};
 pub use fetch::Fetch;
 pub(crate) use fetch::ensure;
-pub(crate) use prefetch::{load_soon, load_text_soon, prefetch};
-pub(crate) use steady::Steady;
-pub(crate) use unchecked::{Parts, Unchecked, bytes_of, span};
+pub(crate) use prefetch::{prefetch_value, prefetch_text, prefetch};
+pub(crate) use steady::StableCopies;
+pub(crate) use unchecked::{ArrayParts, UncheckedArray, byte_size, offset_range};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[cfg(feature = "collect")]
-pub(crate) use value::run_of;
+pub(crate) use value::find_run;
 #[doc(hidden)]
-pub use value::zone_advice;
+pub use value::time_zone_hint;
 pub use value::{Items, Members, Value};
 pub(crate) use value::{field_value, key, stored_value, value};
 #[cfg(feature = "table")]

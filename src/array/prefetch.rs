@@ -5,14 +5,14 @@ use std::ops::Range;
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, UnionMode};
 
-use super::unchecked::{Unchecked, span};
+use super::unchecked::{UncheckedArray, offset_range};
 use crate::map;
-use crate::types::{Role, fixed_size_or_none, layout};
+use crate::types::{BufferRole, fixed_size_or_zero, layout};
 
 /// Asks the system to load the pages of rows `rows`, as far as they are known by the numbers of the rows: not those of
 /// dictionaries, nor what views and list views point to. Of each buffer at most `most` bytes: one value may be as long as its
 /// file.
-pub(crate) fn prefetch(array: &Unchecked, rows: Range<usize>, most: usize) {
+pub(crate) fn prefetch(array: &UncheckedArray, rows: Range<usize>, most: usize) {
     each_range(array, rows, &mut |buffer, bytes| {
         let end = bytes.end.min(bytes.start.saturating_add(most));
         buffer.get(bytes.start..end).into_iter().for_each(map::prefetch);
@@ -21,31 +21,31 @@ pub(crate) fn prefetch(array: &Unchecked, rows: Range<usize>, most: usize) {
 
 /// Asks the processor for the value of row `row`, or for where it is, without waiting for it.
 #[inline]
-pub(crate) fn load_soon(array: &Unchecked, row: usize) {
+pub(crate) fn prefetch_value(array: &UncheckedArray, row: usize) {
     let at = array.offset() + row;
     let place = match array.data_type().primitive_width() {
         Some(width) => at.checked_mul(width),
         None => layout(array.data_type()).value_roles().next().and_then(|role| match role {
-            Role::Bits => Some(at / 8),
-            Role::Offsets { width } => at.checked_mul(width),
+            BufferRole::Bits => Some(at / 8),
+            BufferRole::Offsets { width } => at.checked_mul(width),
             other => other.bytes_for(at),
         }),
     };
     let value = array.buffers().first().zip(place).and_then(|(buffer, place)| buffer.as_slice().get(place..));
-    value.into_iter().for_each(map::load_soon);
+    value.into_iter().for_each(map::prefetch_line);
 }
 
 /// The same of a text or of bytes, of which the offsets are read.
 #[inline]
-pub(crate) fn load_text_soon(array: &Unchecked, row: usize) {
+pub(crate) fn prefetch_text(array: &UncheckedArray, row: usize) {
     if let DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary = array.data_type() {
         let text = array.buffers().get(1).and_then(|data| data.as_slice().get(inside(array, &(row..row + 1))));
-        text.into_iter().for_each(map::load_soon);
+        text.into_iter().for_each(map::prefetch_line);
     }
 }
 
 /// Calls `each` with the bytes of rows `rows` in each buffer. Offsets are read after `each` was called with theirs.
-fn each_range(array: &Unchecked, rows: Range<usize>, each: &mut dyn FnMut(&Buffer, Range<usize>)) {
+fn each_range(array: &UncheckedArray, rows: Range<usize>, each: &mut dyn FnMut(&Buffer, Range<usize>)) {
     let rows = rows.start.min(array.len())..rows.end.min(array.len());
     if rows.is_empty() {
         return;
@@ -59,9 +59,9 @@ fn each_range(array: &Unchecked, rows: Range<usize>, each: &mut dyn FnMut(&Buffe
     let end = array.offset() + rows.end;
     for (role, buffer) in layout(array.data_type()).value_roles().zip(array.buffers()) {
         let start = match role {
-            Role::Bits => Some(first / 8),
-            Role::Offsets { width } => first.checked_mul(width),
-            Role::Data => continue,
+            BufferRole::Bits => Some(first / 8),
+            BufferRole::Offsets { width } => first.checked_mul(width),
+            BufferRole::Data => continue,
             other => other.bytes_for(first),
         };
         if let Some((start, end)) = start.zip(role.bytes_for(end)) {
@@ -78,14 +78,14 @@ fn each_range(array: &Unchecked, rows: Range<usize>, each: &mut dyn FnMut(&Buffe
 }
 
 /// What rows `rows` have of the data or of each child; nothing where that is not a range.
-fn inside(array: &Unchecked, rows: &Range<usize>) -> Range<usize> {
+fn inside(array: &UncheckedArray, rows: &Range<usize>) -> Range<usize> {
     match array.data_type() {
         DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => {
-            span::<4>(array, rows.start, rows.end)
+            offset_range::<4>(array, rows.start, rows.end)
         }
-        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => span::<8>(array, rows.start, rows.end),
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => offset_range::<8>(array, rows.start, rows.end),
         DataType::FixedSizeList(_, size) => {
-            let at = |row: usize| array.offset().saturating_add(row).saturating_mul(fixed_size_or_none(*size));
+            let at = |row: usize| array.offset().saturating_add(row).saturating_mul(fixed_size_or_zero(*size));
             at(rows.start)..at(rows.end)
         }
         DataType::Struct(_) => rows.clone(),
@@ -113,7 +113,7 @@ mod tests {
     /// Where the bytes of `rows` begin and end, in order.
     fn ranges_of(array: &ArrayData, rows: Range<usize>) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
-        each_range(Unchecked::of(array), rows, &mut |buffer, bytes| {
+        each_range(UncheckedArray::from_ref(array), rows, &mut |buffer, bytes| {
             assert!(bytes.start <= bytes.end && bytes.end <= buffer.len(), "{bytes:?} of {}", buffer.len());
             found.push((bytes.start, bytes.end));
         });

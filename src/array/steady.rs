@@ -9,27 +9,27 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::buffer::filled;
-use super::unchecked::Unchecked;
+use super::buffer::build_buffer;
+use super::unchecked::UncheckedArray;
 use crate::error::Result;
-use crate::types::{Role, layout};
+use crate::types::{BufferRole, layout};
 
 /// Makes arrays for kernels of arrow-rs: copies of what leads to other bytes (offsets, sizes, views, keys, type ids, run
 /// ends, bitmaps), checked once they are copied. Numbers and text stay in place, as they lead nowhere.
 #[derive(Debug, Default)]
-pub(crate) struct Steady {
+pub(crate) struct StableCopies {
     /// Dictionaries, each with its copy: arrays that share one go on sharing it.
-    dictionaries: Vec<(Unchecked, ArrayData)>,
+    dictionaries: Vec<(UncheckedArray, ArrayData)>,
     /// The last array and its copy, for the next part of the same batch.
-    last: Option<(Unchecked, ArrayData)>,
+    last: Option<(UncheckedArray, ArrayData)>,
 }
 
-impl Steady {
+impl StableCopies {
     /// The values of `array`, checked or not, as an array for kernels.
     ///
     /// # Errors
-    /// `InvalidData` as for [`Unchecked::checked`]; `Io` if there is no memory.
-    pub(crate) fn of(&mut self, array: &Unchecked) -> Result<ArrayData> {
+    /// `InvalidData` as for [`UncheckedArray::checked`]; `Io` if there is no memory.
+    pub(crate) fn stable_copy(&mut self, array: &UncheckedArray) -> Result<ArrayData> {
         if let Some((_, copy)) = self.last.as_ref().filter(|(original, _)| original.is_same(array)) {
             return Ok(copy.clone());
         }
@@ -39,12 +39,12 @@ impl Steady {
         Ok(copy)
     }
 
-    fn checked(&self, copy: Unchecked) -> Result<ArrayData> {
+    fn checked(&self, copy: UncheckedArray) -> Result<ArrayData> {
         copy.checked(&self.dictionaries.iter().map(|(_, copy)| copy).collect::<Vec<_>>())
     }
 
     /// A copy of what leads to other bytes in `array`; `is_leading` says whether its values do, as run ends do.
-    fn copied(&mut self, array: &Unchecked, is_leading: bool) -> Result<Unchecked> {
+    fn copied(&mut self, array: &UncheckedArray, is_leading: bool) -> Result<UncheckedArray> {
         let data_type = array.data_type();
         let is_coded = matches!(data_type, DataType::Dictionary(..));
         let has_runs = matches!(data_type, DataType::RunEndEncoded(..));
@@ -52,7 +52,7 @@ impl Steady {
         let layout = layout(data_type);
         let mut roles = layout.value_roles();
         let buffer = |buffer: &Buffer| match roles.next() {
-            Some(role) if is_leading || is_coded || !matches!(role, Role::Values { .. } | Role::Bits | Role::Data) => {
+            Some(role) if is_leading || is_coded || !matches!(role, BufferRole::Values { .. } | BufferRole::Bits | BufferRole::Data) => {
                 // One that is too short for its rows is told of by the check.
                 let len = role.bytes_for(end).map_or(buffer.len(), |len| len.min(buffer.len()));
                 copy_of(&buffer[..len])
@@ -65,22 +65,22 @@ impl Steady {
             let is_leading = has_runs && number == 0;
             children.push(if is_coded { self.dictionary(child)? } else { self.copied(child, is_leading)? });
         }
-        array.with(buffers, children, copy_of)
+        array.with_buffers(buffers, children, copy_of)
     }
 
-    fn dictionary(&mut self, values: &Unchecked) -> Result<Unchecked> {
+    fn dictionary(&mut self, values: &UncheckedArray) -> Result<UncheckedArray> {
         if let Some((_, copy)) = self.dictionaries.iter().rev().find(|(original, _)| original.is_same(values)) {
-            return Ok(Unchecked::from(copy.clone()));
+            return Ok(UncheckedArray::from(copy.clone()));
         }
         let copy = self.copied(values, false)?;
         let copy = self.checked(copy)?;
         self.dictionaries.push((values.clone(), copy.clone()));
-        Ok(Unchecked::from(copy))
+        Ok(UncheckedArray::from(copy))
     }
 }
 
 fn copy_of(bytes: &[u8]) -> Result<Buffer> {
-    filled(bytes.len(), |copy| {
+    build_buffer(bytes.len(), |copy| {
         copy.copy_from_slice(bytes);
         Ok(())
     })
@@ -118,7 +118,7 @@ mod tests {
         for (array, expected) in cases {
             let array = array.to_data();
             for array in [array.clone(), slice(&array, 1, array.len() - 1)] {
-                let copy = Steady::default().of(Unchecked::of(&array)).unwrap();
+                let copy = StableCopies::default().stable_copy(UncheckedArray::from_ref(&array)).unwrap();
                 let is_copied = places(&array).into_iter().zip(places(&copy)).map(|(a, b)| a != b).collect::<Vec<_>>();
                 assert_eq!(is_copied, expected, "{}", array.data_type());
                 assert_eq!(copy.len(), array.len());
@@ -133,8 +133,8 @@ mod tests {
     fn arrays_go_on_sharing_their_dictionary() {
         let coded: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash", "elm"].into_iter().collect();
         let whole = coded.to_data();
-        let mut steady = Steady::default();
-        let parts = [0, 2].map(|start| steady.of(Unchecked::of(&slice(&whole, start, 2))).unwrap());
+        let mut steady = StableCopies::default();
+        let parts = [0, 2].map(|start| steady.stable_copy(UncheckedArray::from_ref(&slice(&whole, start, 2))).unwrap());
         assert!(parts[0].child_data()[0].ptr_eq(&parts[1].child_data()[0]));
     }
 }

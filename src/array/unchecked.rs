@@ -1,4 +1,4 @@
-//! [`Unchecked`]: an array with unvalidated values.
+//! [`UncheckedArray`]: an array with unvalidated values.
 //!
 //! An array from a file exists as soon as its buffers are found. Their content (offsets, keys, text, null counts) is
 //! foreign, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
@@ -14,12 +14,12 @@ use arrow_schema::{DataType, UnionMode};
 
 use super::buffer;
 use crate::error::Result;
-use crate::types::{fixed_size_or_none, layout};
+use crate::types::{fixed_size_or_zero, layout};
 
 /// An array with unvalidated values.
 #[derive(Clone, Debug)]
 #[repr(transparent)]
-pub(crate) struct Unchecked(ArrayData);
+pub(crate) struct UncheckedArray(ArrayData);
 
 /// The null rows of an array, by its bitmap.
 #[derive(Clone, Copy, Debug)]
@@ -29,23 +29,23 @@ pub(crate) struct Validity<'a>(&'a NullBuffer);
 /// Trusted arrays never have it.
 const IDLE: usize = usize::MAX;
 
-impl Unchecked {
+impl UncheckedArray {
     /// A checked array as an unchecked one.
     #[inline]
-    pub(crate) fn of(array: &ArrayData) -> &Unchecked {
+    pub(crate) fn from_ref(array: &ArrayData) -> &UncheckedArray {
         // SAFETY: the type is transparent, so both references are to the same value, borrowed for the same lifetime.
-        unsafe { &*std::ptr::from_ref(array).cast::<Unchecked>() }
+        unsafe { &*std::ptr::from_ref(array).cast::<UncheckedArray>() }
     }
 
-    fn of_all(arrays: &[ArrayData]) -> &[Unchecked] {
-        let start = arrays.as_ptr().cast::<Unchecked>();
+    fn from_slice(arrays: &[ArrayData]) -> &[UncheckedArray] {
+        let start = arrays.as_ptr().cast::<UncheckedArray>();
         // SAFETY: the type is transparent, so both slices have the same elements, borrowed for the same lifetime.
         unsafe { std::slice::from_raw_parts(start, arrays.len()) }
     }
 
     /// No rows.
-    pub(crate) fn empty(data_type: &DataType) -> Unchecked {
-        Unchecked(ArrayData::new_empty(data_type))
+    pub(crate) fn empty(data_type: &DataType) -> UncheckedArray {
+        UncheckedArray(ArrayData::new_empty(data_type))
     }
 
     #[inline]
@@ -73,8 +73,8 @@ impl Unchecked {
     }
 
     #[inline]
-    pub(crate) fn child_data(&self) -> &[Unchecked] {
-        Unchecked::of_all(self.0.child_data())
+    pub(crate) fn child_data(&self) -> &[UncheckedArray] {
+        UncheckedArray::from_slice(self.0.child_data())
     }
 
     #[inline]
@@ -89,17 +89,17 @@ impl Unchecked {
     }
 
     /// Rows `start .. start + len`, which must be in bounds, sharing the buffers; see [`slice`](buffer::slice).
-    pub(crate) fn slice(&self, start: usize, len: usize) -> Unchecked {
-        Unchecked(buffer::slice(&self.0, start, len))
+    pub(crate) fn slice(&self, start: usize, len: usize) -> UncheckedArray {
+        UncheckedArray(buffer::slice(&self.0, start, len))
     }
 
     /// Whether the array or a child has a bitmap although its null count is 0.
     pub(super) fn has_idle_bitmaps(&self) -> bool {
-        self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(Unchecked::has_idle_bitmaps)
+        self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(UncheckedArray::has_idle_bitmaps)
     }
 
     /// The array without bitmaps whose null count is 0.
-    pub(super) fn without_idle_bitmaps(self) -> Unchecked {
+    pub(super) fn without_idle_bitmaps(self) -> UncheckedArray {
         if !self.has_idle_bitmaps() {
             return self;
         }
@@ -107,17 +107,17 @@ impl Unchecked {
         let children = self.child_data().iter().cloned().map(|child| child.without_idle_bitmaps().0).collect();
         let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
         let builder = builder.buffers(self.buffers().to_vec()).nulls(nulls).child_data(children);
-        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
-        Unchecked(unsafe { builder.build_unchecked() })
+        // SAFETY: the builder leaves values unchecked, as an `UncheckedArray` permits.
+        UncheckedArray(unsafe { builder.build_unchecked() })
     }
 
     /// The array with other buffers and children, and a copy of its bitmap.
-    pub(crate) fn with(
+    pub(crate) fn with_buffers(
         &self,
         buffers: Vec<Buffer>,
-        children: Vec<Unchecked>,
+        children: Vec<UncheckedArray>,
         copy: impl Fn(&[u8]) -> Result<Buffer>,
-    ) -> Result<Unchecked> {
+    ) -> Result<UncheckedArray> {
         let nulls = self.0.nulls().filter(|nulls| !Validity(nulls).is_idle());
         let copied = |nulls: &NullBuffer| -> Result<NullBuffer> {
             let first = nulls.offset() / 8;
@@ -129,13 +129,13 @@ impl Unchecked {
         let nulls = nulls.map(copied).transpose()?;
         let children = children.into_iter().map(|child| child.0).collect();
         let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
-        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
-        Ok(Unchecked(unsafe { builder.nulls(nulls).buffers(buffers).child_data(children).build_unchecked() }))
+        // SAFETY: the builder leaves values unchecked, as an `UncheckedArray` permits.
+        Ok(UncheckedArray(unsafe { builder.nulls(nulls).buffers(buffers).child_data(children).build_unchecked() }))
     }
 
     /// Whether the other array has the same type and the same rows of the same memory.
-    pub(crate) fn is_same(&self, other: &Unchecked) -> bool {
-        let nulls = |array: &Unchecked| array.0.nulls().map(|n| (n.buffer().as_ptr(), n.offset(), n.null_count()));
+    pub(crate) fn is_same(&self, other: &UncheckedArray) -> bool {
+        let nulls = |array: &UncheckedArray| array.0.nulls().map(|n| (n.buffer().as_ptr(), n.offset(), n.null_count()));
         let is_same_buffer = |(a, b): (&Buffer, &Buffer)| a.as_ptr() == b.as_ptr() && a.len() == b.len();
         std::ptr::eq(self, other)
             || self.len() == other.len()
@@ -158,7 +158,7 @@ impl Unchecked {
         self.0
     }
 
-    /// As [`Unchecked::assume_checked`].
+    /// As [`UncheckedArray::assume_checked`].
     ///
     /// # Safety
     /// The same.
@@ -168,23 +168,23 @@ impl Unchecked {
     }
 }
 
-impl From<ArrayData> for Unchecked {
-    fn from(array: ArrayData) -> Unchecked {
-        Unchecked(array)
+impl From<ArrayData> for UncheckedArray {
+    fn from(array: ArrayData) -> UncheckedArray {
+        UncheckedArray(array)
     }
 }
 
-impl AsRef<Unchecked> for Unchecked {
+impl AsRef<UncheckedArray> for UncheckedArray {
     #[inline]
-    fn as_ref(&self) -> &Unchecked {
+    fn as_ref(&self) -> &UncheckedArray {
         self
     }
 }
 
-impl AsRef<Unchecked> for ArrayData {
+impl AsRef<UncheckedArray> for ArrayData {
     #[inline]
-    fn as_ref(&self) -> &Unchecked {
-        Unchecked::of(self)
+    fn as_ref(&self) -> &UncheckedArray {
+        UncheckedArray::from_ref(self)
     }
 }
 
@@ -223,18 +223,18 @@ impl<'a> Validity<'a> {
 
 /// The parts from which an array is built.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct ArrayParts {
     pub data_type: DataType,
     pub len: usize,
     /// Validity bitmap, with a bit per row, and null count; a bitmap with a count of 0 is used nevertheless.
     pub validity: Option<(Buffer, usize)>,
     pub buffers: Vec<Buffer>,
-    pub children: Vec<Unchecked>,
+    pub children: Vec<UncheckedArray>,
 }
 
-impl Parts {
+impl ArrayParts {
     /// Builds the array. Checks only the length of the bitmap.
-    pub(crate) fn assemble(self) -> Unchecked {
+    pub(crate) fn assemble(self) -> UncheckedArray {
         let nulls = self.validity.map(|(bits, count)| {
             let bits = BooleanBuffer::new(bits, 0, self.len);
             let count = if count == 0 { IDLE } else { count };
@@ -243,13 +243,13 @@ impl Parts {
         });
         let children = self.children.into_iter().map(|child| child.0).collect();
         let builder = ArrayDataBuilder::new(self.data_type).len(self.len).nulls(nulls).buffers(self.buffers);
-        // SAFETY: the builder leaves values unchecked, as an `Unchecked` permits.
-        Unchecked(unsafe { builder.child_data(children).build_unchecked() })
+        // SAFETY: the builder leaves values unchecked, as an `UncheckedArray` permits.
+        UncheckedArray(unsafe { builder.child_data(children).build_unchecked() })
     }
 }
 
 /// The bytes of rows `rows` of `array` in its buffers and its children's, without dictionaries.
-pub(crate) fn bytes_of(array: &Unchecked, rows: Range<usize>) -> u64 {
+pub(crate) fn byte_size(array: &UncheckedArray, rows: Range<usize>) -> u64 {
     let count = rows.len();
     let validity = if array.nulls().is_some_and(|nulls| nulls.declared() > 0) { count.div_ceil(8) } else { 0 };
     let roles = layout(array.data_type());
@@ -257,23 +257,23 @@ pub(crate) fn bytes_of(array: &Unchecked, rows: Range<usize>) -> u64 {
     (validity + own) as u64 + nested_bytes(array, rows)
 }
 
-fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
+fn nested_bytes(array: &UncheckedArray, rows: Range<usize>) -> u64 {
     let at = |row: usize| array.offset() + row;
     let child = |number: usize, rows: Range<usize>| {
-        array.child_data().get(number).map_or(0, |c| bytes_of(c, rows.start.min(c.len())..rows.end.min(c.len())))
+        array.child_data().get(number).map_or(0, |c| byte_size(c, rows.start.min(c.len())..rows.end.min(c.len())))
     };
     let all = |shift: usize| {
         (0..array.child_data().len()).map(|n| child(n, rows.start + shift..rows.end + shift)).sum::<u64>()
     };
-    let whole = || array.child_data().iter().map(|child| bytes_of(child, 0..child.len())).sum::<u64>();
+    let whole = || array.child_data().iter().map(|child| byte_size(child, 0..child.len())).sum::<u64>();
     match array.data_type() {
-        DataType::Utf8 | DataType::Binary => span::<4>(array, rows.start, rows.end).len() as u64,
-        DataType::LargeUtf8 | DataType::LargeBinary => span::<8>(array, rows.start, rows.end).len() as u64,
+        DataType::Utf8 | DataType::Binary => offset_range::<4>(array, rows.start, rows.end).len() as u64,
+        DataType::LargeUtf8 | DataType::LargeBinary => offset_range::<8>(array, rows.start, rows.end).len() as u64,
         DataType::Utf8View | DataType::BinaryView => array.buffers().iter().skip(1).map(|b| b.len() as u64).sum(),
-        DataType::List(_) | DataType::Map(..) => child(0, span::<4>(array, rows.start, rows.end)),
-        DataType::LargeList(_) => child(0, span::<8>(array, rows.start, rows.end)),
+        DataType::List(_) | DataType::Map(..) => child(0, offset_range::<4>(array, rows.start, rows.end)),
+        DataType::LargeList(_) => child(0, offset_range::<8>(array, rows.start, rows.end)),
         DataType::FixedSizeList(_, size) => {
-            let size = fixed_size_or_none(*size);
+            let size = fixed_size_or_zero(*size);
             child(0, at(rows.start).saturating_mul(size)..at(rows.end).saturating_mul(size))
         }
         DataType::Struct(_) => all(0),
@@ -284,14 +284,14 @@ fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
 }
 
 /// The range between offsets number `start` and `end` of `array`; empty if they are invalid.
-pub(crate) fn span<const N: usize>(array: &Unchecked, start: usize, end: usize) -> Range<usize> {
+pub(crate) fn offset_range<const N: usize>(array: &UncheckedArray, start: usize, end: usize) -> Range<usize> {
     let offset = |row: usize| {
         let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
         let mut wide = [0; 8];
         wide[..N].copy_from_slice(bytes);
         usize::try_from(u64::from_le_bytes(wide)).ok()
     };
-    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), Unchecked::len);
+    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), UncheckedArray::len);
     match (offset(start), offset(end)) {
         (Some(from), Some(to)) if from <= to && to <= most => from..to,
         _ => 0..0,

@@ -6,12 +6,12 @@
 
 use arrow_schema::{DataType, UnionMode};
 
-use super::unchecked::{Unchecked, Validity};
+use super::unchecked::{UncheckedArray, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
 
 /// Checks all values of `array` except those of its dictionaries, which their cache checks.
-pub(crate) fn check(array: &Unchecked) -> Result<()> {
+pub(crate) fn check(array: &UncheckedArray) -> Result<()> {
     use DataType::*;
     check_null_count(array)?;
     match array.data_type() {
@@ -36,12 +36,12 @@ pub(crate) fn is_trivial(data_type: &DataType) -> bool {
 }
 
 /// Checks the null counts of an array and its children.
-pub(crate) fn check_null_counts(array: &Unchecked) -> Result<()> {
+pub(crate) fn check_null_counts(array: &UncheckedArray) -> Result<()> {
     check_null_count(array)?;
     array.child_data().iter().try_for_each(check_null_counts)
 }
 
-fn check_null_count(array: &Unchecked) -> Result<()> {
+fn check_null_count(array: &UncheckedArray) -> Result<()> {
     let Some(nulls) = array.nulls() else { return Ok(()) };
     check_declared(nulls, nulls.len() - nulls.bits().count_set_bits())
 }
@@ -63,15 +63,15 @@ struct ArrayOffsets<'a> {
     count: usize,
 }
 
-fn offsets32(array: &Unchecked) -> Result<ArrayOffsets<'_>> {
+fn offsets32(array: &UncheckedArray) -> Result<ArrayOffsets<'_>> {
     offsets(array, 4)
 }
 
-fn offsets64(array: &Unchecked) -> Result<ArrayOffsets<'_>> {
+fn offsets64(array: &UncheckedArray) -> Result<ArrayOffsets<'_>> {
     offsets(array, 8)
 }
 
-fn offsets(array: &Unchecked, width: usize) -> Result<ArrayOffsets<'_>> {
+fn offsets(array: &UncheckedArray, width: usize) -> Result<ArrayOffsets<'_>> {
     let count = if array.is_empty() { 0 } else { array.len() + 1 };
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let start = array.offset() * width;
@@ -124,7 +124,7 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
 }
 
 /// Checks all text at once, then that no string begins inside a character.
-fn check_strings(array: &Unchecked, offsets: &ArrayOffsets<'_>) -> Result<()> {
+fn check_strings(array: &UncheckedArray, offsets: &ArrayOffsets<'_>) -> Result<()> {
     let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
     check_offsets(offsets, data.len())?;
     if offsets.count == 0 {
@@ -147,12 +147,12 @@ fn check_strings(array: &Unchecked, offsets: &ArrayOffsets<'_>) -> Result<()> {
 }
 
 /// Reads and thereby checks every slot, even of null rows: code that trusts an array may read those.
-fn check_each(array: &Unchecked) -> Result<()> {
+fn check_each(array: &UncheckedArray) -> Result<()> {
     (0..array.len()).try_for_each(|row| slot(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
 }
 
 /// Reads every value, and compares it with its view's prefix: kernels compare views before values.
-fn check_views(array: &Unchecked) -> Result<()> {
+fn check_views(array: &UncheckedArray) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
     let is_text = matches!(array.data_type(), DataType::Utf8View);
     for row in 0..array.len() {
@@ -184,7 +184,7 @@ fn is_padded(view: &[u8; 16]) -> bool {
     len <= 12 && word.checked_shr(32 + 8 * len).is_none_or(|rest| rest == 0)
 }
 
-fn check_keys(array: &Unchecked) -> Result<()> {
+fn check_keys(array: &UncheckedArray) -> Result<()> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Ok(()) };
     let width = index.primitive_width().unwrap_or(8);
     let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
@@ -214,7 +214,7 @@ fn check_keys(array: &Unchecked) -> Result<()> {
     bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
 }
 
-fn check_run_ends(array: &Unchecked) -> Result<()> {
+fn check_run_ends(array: &UncheckedArray) -> Result<()> {
     let Some(run_ends) = array.child_data().first() else { return Ok(()) };
     // For no rows arrow-rs writes one run that ends at 0, which is never read.
     if array.offset() + array.len() == 0 {
@@ -234,10 +234,10 @@ fn check_run_ends(array: &Unchecked) -> Result<()> {
     Err(Error::invalid(format!("the runs cover {before} rows of {rows}")))
 }
 
-fn data_len(array: &Unchecked) -> usize {
+fn data_len(array: &UncheckedArray) -> usize {
     array.buffers().get(1).map_or(0, |b| b.len())
 }
 
-fn child_len(array: &Unchecked) -> usize {
-    array.child_data().first().map_or(0, Unchecked::len)
+fn child_len(array: &UncheckedArray) -> usize {
+    array.child_data().first().map_or(0, UncheckedArray::len)
 }

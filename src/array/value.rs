@@ -5,7 +5,7 @@
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
-use super::unchecked::Unchecked;
+use super::unchecked::UncheckedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
 use crate::types::fixed_size;
@@ -85,7 +85,7 @@ impl Value<'_> {
 /// The advice for a time with a time zone in a column without one, or the reverse; empty if that is not the problem
 /// with `value`.
 #[doc(hidden)]
-pub fn zone_advice(data_type: &DataType, value: &Value<'_>) -> &'static str {
+pub fn time_zone_hint(data_type: &DataType, value: &Value<'_>) -> &'static str {
     let DataType::Timestamp(_, column) = data_type else { return "" };
     match (column.as_deref(), value) {
         (Some(_), Value::Timestamp(_, _, None)) => {
@@ -110,13 +110,13 @@ pub fn zone_advice(data_type: &DataType, value: &Value<'_>) -> &'static str {
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     field: &'a Field,
-    values: &'a Unchecked,
+    values: &'a UncheckedArray,
     start: usize,
     len: usize,
 }
 
 impl<'a> Items<'a> {
-    fn new(field: &'a Field, values: &'a Unchecked, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
+    fn new(field: &'a Field, values: &'a UncheckedArray, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
         match (start, len) {
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= values.len()) => {
                 Ok(Items { field, values, start, len })
@@ -166,7 +166,7 @@ impl<'a> Items<'a> {
 /// The members of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
-    array: &'a Unchecked,
+    array: &'a UncheckedArray,
     row: usize,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Members<'a> {
 }
 
 /// The value of row `row` of a field, with extension types decoded.
-pub(crate) fn field_value<'a>(field: &Field, array: &'a Unchecked, row: usize) -> Result<Value<'a>> {
+pub(crate) fn field_value<'a>(field: &Field, array: &'a UncheckedArray, row: usize) -> Result<Value<'a>> {
     Ok(meant(field, cell(array, row)?))
 }
 
@@ -234,12 +234,12 @@ fn meant<'a>(field: &Field, stored: Value<'a>) -> Value<'a> {
 
 /// The value of row `row` of an array, checked or not.
 #[inline]
-pub(crate) fn value<A: AsRef<Unchecked> + ?Sized>(array: &A, row: usize) -> Result<Value<'_>> {
+pub(crate) fn value<A: AsRef<UncheckedArray> + ?Sized>(array: &A, row: usize) -> Result<Value<'_>> {
     cell(array.as_ref(), row)
 }
 
 #[inline]
-fn cell(array: &Unchecked, row: usize) -> Result<Value<'_>> {
+fn cell(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
     }
@@ -250,7 +250,7 @@ fn cell(array: &Unchecked, row: usize) -> Result<Value<'_>> {
 }
 
 /// The value at row `row`, null or not.
-pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
+pub(crate) fn slot(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     use DataType::*;
     let at = array.offset() + row;
     if let Some(value) = fixed(array.data_type(), first_buffer(array), at)? {
@@ -265,7 +265,7 @@ pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
         Struct(_) => Value::Struct(Members { array, row }),
         Union(fields, mode) => union(array, fields, *mode, at)?,
         Dictionary(..) => cell(child(array, 0)?, bounded_key(array, at)?)?,
-        RunEndEncoded(..) => cell(child(array, 1)?, run_of(child(array, 0)?, at)?)?,
+        RunEndEncoded(..) => cell(child(array, 1)?, find_run(child(array, 0)?, at)?)?,
         Null => Value::Null,
         other => return Err(Error::internal(format!("a value of type {other}"))),
     })
@@ -303,13 +303,13 @@ fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], at: usize) -> Result<Opt
     }))
 }
 
-fn first_buffer(array: &Unchecked) -> &[u8] {
+fn first_buffer(array: &UncheckedArray) -> &[u8] {
     array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice())
 }
 
 /// Element `at` of buffer `buffer`, whatever its alignment.
 #[inline]
-fn load<const N: usize>(array: &Unchecked, buffer: usize, at: usize) -> Result<[u8; N]> {
+fn load<const N: usize>(array: &UncheckedArray, buffer: usize, at: usize) -> Result<[u8; N]> {
     element(array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice()), at)
 }
 
@@ -323,12 +323,12 @@ fn element<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
         .ok_or_else(|| Error::invalid(format!("element {at} of a buffer of {} bytes", bytes.len())))
 }
 
-fn bit(array: &Unchecked, buffer: usize, at: usize) -> Result<bool> {
+fn bit(array: &UncheckedArray, buffer: usize, at: usize) -> Result<bool> {
     let [byte] = load(array, buffer, at / 8)?;
     Ok(byte >> (at % 8) & 1 == 1)
 }
 
-fn child(array: &Unchecked, number: usize) -> Result<&Unchecked> {
+fn child(array: &UncheckedArray, number: usize) -> Result<&UncheckedArray> {
     array
         .child_data()
         .get(number)
@@ -371,7 +371,7 @@ fn fixed_bytes(values: &[u8], at: usize, width: i32) -> Result<&[u8]> {
 }
 
 /// The bytes of a string or binary value.
-fn bytes(array: &Unchecked, at: usize) -> Result<&[u8]> {
+fn bytes(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
     if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
         return view(array, at);
     }
@@ -384,7 +384,7 @@ fn bytes(array: &Unchecked, at: usize) -> Result<&[u8]> {
 }
 
 /// Offsets `at` and `at + 1`; `None` for a negative one.
-fn offsets(array: &Unchecked, at: usize) -> Result<(Option<usize>, Option<usize>)> {
+fn offsets(array: &UncheckedArray, at: usize) -> Result<(Option<usize>, Option<usize>)> {
     use DataType::*;
     match array.data_type() {
         LargeUtf8 | LargeBinary | LargeList(_) => Ok((start64(array, 0, at)?, start64(array, 0, at + 1)?)),
@@ -392,16 +392,16 @@ fn offsets(array: &Unchecked, at: usize) -> Result<(Option<usize>, Option<usize>
     }
 }
 
-fn start32(array: &Unchecked, buffer: usize, at: usize) -> Result<Option<usize>> {
+fn start32(array: &UncheckedArray, buffer: usize, at: usize) -> Result<Option<usize>> {
     Ok(usize::try_from(i32::from_le_bytes(load(array, buffer, at)?)).ok())
 }
 
-fn start64(array: &Unchecked, buffer: usize, at: usize) -> Result<Option<usize>> {
+fn start64(array: &UncheckedArray, buffer: usize, at: usize) -> Result<Option<usize>> {
     Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, at)?)).ok())
 }
 
 /// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
-fn view(array: &Unchecked, at: usize) -> Result<&[u8]> {
+fn view(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let view: &[u8; 16] = views.get(at.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
     let word = |i: usize| u32::from_le_bytes([view[4 * i], view[4 * i + 1], view[4 * i + 2], view[4 * i + 3]]) as usize;
@@ -419,7 +419,7 @@ fn bad_view() -> Error {
     Error::invalid("a view points outside of its buffers")
 }
 
-fn items(array: &Unchecked, at: usize) -> Result<Items<'_>> {
+fn items(array: &UncheckedArray, at: usize) -> Result<Items<'_>> {
     let values = child(array, 0)?;
     let (start, len) = match array.data_type() {
         DataType::ListView(_) => (start32(array, 0, at)?, start32(array, 1, at)?),
@@ -446,7 +446,7 @@ fn item_field(data_type: &DataType) -> Result<&Field> {
 }
 
 fn union<'a>(
-    array: &'a Unchecked,
+    array: &'a UncheckedArray,
     fields: &'a arrow_schema::UnionFields,
     mode: UnionMode,
     at: usize,
@@ -464,12 +464,12 @@ fn union<'a>(
 
 /// The key of a dictionary-encoded row of an array, checked or not.
 #[inline]
-pub(crate) fn key<A: AsRef<Unchecked> + ?Sized>(array: &A, at: usize) -> Result<usize> {
+pub(crate) fn key<A: AsRef<UncheckedArray> + ?Sized>(array: &A, at: usize) -> Result<usize> {
     bounded_key(array.as_ref(), at)
 }
 
 #[inline]
-fn bounded_key(array: &Unchecked, at: usize) -> Result<usize> {
+fn bounded_key(array: &UncheckedArray, at: usize) -> Result<usize> {
     let DataType::Dictionary(index, _) = array.data_type() else {
         return Err(Error::invalid("not a dictionary"));
     };
@@ -489,7 +489,7 @@ fn bounded_key(array: &Unchecked, at: usize) -> Result<usize> {
 }
 
 /// The run that contains row `at`: the first whose end is greater.
-pub(crate) fn run_of(run_ends: &Unchecked, at: usize) -> Result<usize> {
+pub(crate) fn find_run(run_ends: &UncheckedArray, at: usize) -> Result<usize> {
     let end = |run: usize| match cell(run_ends, run) {
         Ok(Value::Int(end)) => usize::try_from(end).ok(),
         _ => None,

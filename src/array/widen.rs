@@ -70,7 +70,7 @@ fn copied<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{Unchecked, slice, value};
+    use crate::array::{UncheckedArray, slice, value};
     use arrow_array::{Float32Array, Int8Array, UInt32Array};
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
             Arc::new(Float32Array::from(vec![Some(0.1), None, Some(f32::MAX), Some(f32::MIN_POSITIVE), Some(-0.0)])),
         ];
         let number = |array: &ArrayData, row: usize| {
-            value(Unchecked::of(array), row).unwrap().to_string().parse::<f64>().ok().map(f64::to_bits)
+            value(UncheckedArray::from_ref(array), row).unwrap().to_string().parse::<f64>().ok().map(f64::to_bits)
         };
         for array in arrays {
             // Also part of an array, whose first value is not the first of its buffer.

@@ -19,10 +19,10 @@ use arrow_schema::{
 };
 use arrow_schema::{DataType, Field};
 
-use crate::array::{Unchecked, settled};
+use crate::array::{UncheckedArray, normalize_offsets};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
-use crate::types::{Role, layout, type_name};
+use crate::types::{BufferRole, layout, type_name};
 
 /// How deep types may be nested, as in a file.
 const MAX_DEPTH: usize = 64;
@@ -65,7 +65,7 @@ const _: () = assert!(size_of::<RawSchema>() == size_of::<FFI_ArrowSchema>());
 const _: () = assert!(size_of::<RawArray>() == size_of::<FFI_ArrowArray>());
 
 fn wrong(what: &str, why: impl std::fmt::Display) -> Error {
-    Error::argument(format!("importing an Arrow C {what}: {why}"))
+    Error::invalid_argument(format!("importing an Arrow C {what}: {why}"))
 }
 
 fn wrong_schema(why: impl std::fmt::Display) -> Error {
@@ -164,7 +164,7 @@ fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
     if start.is_null() {
         return Ok(Vec::new());
     }
-    let mut metadata = Metadata(start.cast());
+    let mut metadata = MetadataReader(start.cast());
     let count = metadata.number(MAX_COUNT as i32)?;
     let mut all = Vec::new();
     for _ in 0..count {
@@ -175,9 +175,9 @@ fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
 }
 
 /// The rest of a schema's metadata: a number of pairs, and each key and value behind its length (*ArrowSchema.metadata*).
-struct Metadata(*const u8);
+struct MetadataReader(*const u8);
 
-impl Metadata {
+impl MetadataReader {
     fn number(&mut self, most: i32) -> Result<usize> {
         // SAFETY: called where the metadata has a number, as its counts say, which need not be aligned.
         let number = i32::from_ne_bytes(unsafe { self.0.cast::<[u8; 4]>().read_unaligned() });
@@ -239,12 +239,12 @@ fn wrong_array(why: impl std::fmt::Display) -> Error {
 /// # Safety
 /// The pointers of the array, and of its children, must be those of the C data interface for this type: each leads to what
 /// the array says is there, and does so until it is released.
-pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Result<Unchecked> {
+pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Result<UncheckedArray> {
     let owner = Arc::new(array);
     let raw = Arc::as_ptr(&owner).cast::<RawArray>();
     // SAFETY: the struct of the interface, which the owner keeps.
     let found = read_array(unsafe { &*raw }, data_type, &owner)?;
-    settled(&found).map(Unchecked::from).map_err(|e| e.context("importing an Arrow C array"))
+    normalize_offsets(&found).map(UncheckedArray::from).map_err(|e| e.context("importing an Arrow C array"))
 }
 
 fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>) -> Result<ArrayData> {
@@ -269,7 +269,7 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     }
     let (nulls, buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
     let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len).offset(rows.offset).nulls(nulls);
-    // SAFETY: the values are left unchecked, as an `Unchecked` permits: the caller makes one of it.
+    // SAFETY: the values are left unchecked, as an `UncheckedArray` permits: the caller makes one of it.
     Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
 }
 
@@ -319,7 +319,7 @@ impl Buffers<'_> {
             return Ok((None, Vec::new()));
         }
         let layout = layout(data_type);
-        let roles: Vec<Role> = layout.roles().collect();
+        let roles: Vec<BufferRole> = layout.roles().collect();
         let places = self.places()?;
         // The lengths of variadic buffers are in another one behind them.
         let fixed = roles.len() + usize::from(layout.variadic);
@@ -330,13 +330,13 @@ impl Buffers<'_> {
         let mut buffers: Vec<Buffer> = Vec::with_capacity(places.len());
         for (&role, &place) in roles.iter().zip(places) {
             let len = match role {
-                Role::Data => buffers.last().map_or(Ok(0), |offsets| self.last_offset(offsets))?,
+                BufferRole::Data => buffers.last().map_or(Ok(0), |offsets| self.last_offset(offsets))?,
                 role => role.bytes_for(self.rows.end()).ok_or_else(|| wrong_array("more bytes than can be counted"))?,
             };
-            if let (Role::Offsets { width }, 0) = (role, self.rows.end()) {
+            if let (BufferRole::Offsets { width }, 0) = (role, self.rows.end()) {
                 // Without rows it may be missing, and others read the first one all the same.
                 buffers.push(Buffer::from_vec(vec![0_i64]).slice_with_length(0, width));
-            } else if role != Role::Validity {
+            } else if role != BufferRole::Validity {
                 buffers.push(self.buffer(place, len, role.name())?);
             } else if self.rows.nulls != Some(0) && !(place.is_null() && self.rows.nulls.is_none()) {
                 nulls = Some(self.nulls(self.buffer(place, len, role.name())?));

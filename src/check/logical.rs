@@ -19,9 +19,9 @@ impl Dataset {
     ///
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
-    pub fn validate_meaning(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    pub fn validate_logical(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.validate(&mut progress)?;
-        self.watched(ChangeCheck::Now, || self.check_meaning())
+        self.with_change_check(ChangeCheck::Now, || self.check_meaning())
     }
 
     fn check_meaning(&self) -> Result<()> {
@@ -95,7 +95,7 @@ mod tests {
         let dataset =
             Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap()]).unwrap();
         dataset.validate(|_, _| ()).unwrap();
-        dataset.validate_meaning(|_, _| ()).map_err(|e| e.to_string())
+        dataset.validate_logical(|_, _| ()).map_err(|e| e.to_string())
     }
 
     #[test]

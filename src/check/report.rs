@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::array::Bytes;
 use crate::dataset::{Batches, Dataset};
 use crate::directory::{exists, is_directory};
-use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
-use crate::files::{arrow_files, expand, is_glob};
-use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions, begins_as_arrow};
-use crate::map::{Mapping, Medium, Mode, guard};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt};
+use crate::files::{arrow_files, expand_glob, is_glob};
+use crate::ipc::{Format, IpcSource, ReadOptions, CheckSummary, WriteOptions, has_arrow_signature};
+use crate::map::{Mapping, FileSystem, Mode, guard};
 use crate::partitions::partition_directories;
 use crate::table;
-use crate::table::Repaired;
+use crate::table::RepairReport;
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Report {
     /// Damage and notes.
     pub findings: Vec<Finding>,
     /// What [`repair`] has done; `None` if nothing was needed.
-    pub repaired: Option<Repaired>,
+    pub repaired: Option<RepairReport>,
 }
 
 impl Report {
@@ -113,7 +113,7 @@ fn each(
 ) -> Result<Report> {
     let files = match std::fs::metadata(path) {
         Ok(data) if data.is_dir() && !is_table(path)? => files_of(path)?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand(path)?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand_glob(path)?,
         _ => return work(path, progress),
     };
     let mut report = Report::default();
@@ -179,37 +179,37 @@ fn check_one(path: &Path, progress: OnProgress) -> Result<Report> {
     if is_directory(path)?
         && let Some(checked) = table::check_table(path, progress)?
     {
-        return Ok(of_table(checked));
+        return Ok(table_report(checked));
     }
     match table::check_segment(path)? {
         Some((rows, findings)) => Ok(Report { rows, batches: 1, segments: 1, findings, repaired: None }),
-        None => check_ipc(Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?, path, progress),
+        None => check_ipc(Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?, path, progress),
     }
 }
 
-fn of_table(checked: table::TableCheck) -> Report {
+fn table_report(checked: table::TableCheck) -> Report {
     let rows = checked.rows();
     let segments = checked.num_segments();
     Report { rows, batches: segments, segments, findings: checked.into_findings(), repaired: None }
 }
 
 fn check_ipc(bytes: Bytes, path: &Path, progress: OnProgress) -> Result<Report> {
-    let mut found = Findings::of(path);
-    let (_, sound) = look(bytes, path, &mut found, progress)?;
+    let mut found = Findings::new(path);
+    let (_, sound) = open_and_check(bytes, path, &mut found, progress)?;
     Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() })
 }
 
 /// Opens and checks; `None` if it can't be opened.
-fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: OnProgress) -> Result<(Option<Ipc>, Sound)> {
+fn open_and_check(bytes: Bytes, path: &Path, found: &mut Findings, progress: OnProgress) -> Result<(Option<IpcSource>, CheckSummary)> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
-    match Ipc::open(bytes, Some(path), options) {
+    match IpcSource::open(bytes, Some(path), options) {
         Ok(ipc) => {
             let sound = ipc.check_all(found, progress);
             Ok((Some(ipc), sound))
         }
-        Err(e) if e.is_about_bytes() => {
+        Err(e) if e.is_corruption() => {
             found.error(None, &e);
-            Ok((None, Sound::default()))
+            Ok((None, CheckSummary::default()))
         }
         Err(e) => Err(e),
     }
@@ -228,7 +228,7 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     let path = &own_path(path)?;
     let had_positions = has_positions(path)?;
     let before = if is_directory(path)? {
-        table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired))
+        table::repair_table(path, progress)?.map(|(checked, repaired)| (table_report(checked), repaired))
     } else {
         None
     };
@@ -271,11 +271,11 @@ fn has_positions(path: &Path) -> Result<bool> {
 }
 
 /// Repairs an IPC file or stream.
-fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repaired>)> {
-    let mut found = Findings::of(path);
-    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
+fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<RepairReport>)> {
+    let mut found = Findings::new(path);
+    let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
     let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");
-    let (ipc, sound) = look(bytes.clone(), path, &mut found, progress)?;
+    let (ipc, sound) = open_and_check(bytes.clone(), path, &mut found, progress)?;
     let has_damage = found.has_damage();
     let report =
         Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() };
@@ -285,19 +285,19 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     let rows_before = ipc.as_ref().map(|_| sound.rows);
     let kept = good_rows(ipc, sound, bytes.clone(), path)?;
     let format = if is_file { Format::File } else { Format::Stream };
-    let aside = table::beside(path, |name| Ok(!exists(name)?))?;
+    let aside = table::damaged_path(path, |name| Ok(!exists(name)?))?;
     let mut rows = 0;
     match kept {
         Some(dataset) => {
             rows = dataset.len()?;
             let options = WriteOptions { format, ..WriteOptions::default() };
-            let part = table::write_part(&Medium::default(), &dataset, (path, path), &options)?;
-            table::keep_aside(path, &aside)?;
+            let part = table::write_part(&FileSystem::default(), &dataset, (path, path), &options)?;
+            table::link_aside(path, &aside)?;
             // Before the damaged file loses the name that it had.
             path.parent().map_or(Ok(()), table::sync_folder)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }
-        None if !begins_as_arrow(&bytes)? => {
+        None if !has_arrow_signature(&bytes)? => {
             let why = report.damage().next().map_or_else(String::new, |finding| format!(" ({})", finding.message));
             let message = format!(
                 "the file does not begin as an Arrow file or stream, so it was left as it is{why}; give files of Arrow \
@@ -309,7 +309,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     }
     path.parent().map_or(Ok(()), table::sync_folder)?;
     let given_up = rows_before.map(|before| before.saturating_sub(rows));
-    Ok((report, Some(Repaired { kept: rows, given_up, moved: vec![aside] })))
+    Ok((report, Some(RepairReport { kept: rows, given_up, moved: vec![aside] })))
 }
 
 /// The rows of all batches before the first bad one; a file without its footer is read from the beginning. `None` if
@@ -317,13 +317,13 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
 ///
 /// # Errors
 /// Those of reading the file, which may be sound.
-fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Result<Option<Dataset>> {
+fn good_rows(ipc: Option<IpcSource>, sound: CheckSummary, bytes: Bytes, path: &Path) -> Result<Option<Dataset>> {
     let (ipc, sound) = match ipc {
         Some(ipc) => (ipc, sound),
         None => {
             let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
-            let Some(ipc) = if_sound(Ipc::open(bytes, Some(path), options))? else { return Ok(None) };
-            let mut found = Findings::of(path);
+            let Some(ipc) = none_if_corrupt(IpcSource::open(bytes, Some(path), options))? else { return Ok(None) };
+            let mut found = Findings::new(path);
             let sound = ipc.check_all(&mut found, &mut |_, _| ());
             found.into_list()?;
             (ipc, sound)
@@ -333,11 +333,11 @@ fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Resul
         return Ok(None);
     }
     let rows = match sound.good.checked_sub(1) {
-        Some(last) => match if_sound(ipc.span(last))?.flatten() {
+        Some(last) => match none_if_corrupt(ipc.span(last))?.flatten() {
             Some(span) => span.end,
             None => return Ok(None),
         },
         None => 0,
     };
-    if_sound(Dataset::of_source(Arc::new(ipc)).slice(0, rows))
+    none_if_corrupt(Dataset::from_source(Arc::new(ipc)).slice(0, rows))
 }

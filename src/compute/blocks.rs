@@ -9,7 +9,7 @@ use arrow_data::ArrayData;
 
 use super::frame::{AT_ONCE, BLOCK, Frame};
 use crate::array::access::fixed_width;
-use crate::dataset::{Column, Plain};
+use crate::dataset::{Column, FixedWidthValues};
 use crate::error::Result;
 use crate::parallel;
 
@@ -20,14 +20,14 @@ const MANY: usize = 64;
 #[derive(Debug)]
 pub(super) struct Blocks<'a, C = &'a ArrayData> {
     /// One per batch with rows.
-    chunks: Vec<CheckedRows<'a, C>>,
+    chunks: Vec<ColumnChunk<'a, C>>,
     rows: u64,
     bytes_per_row: usize,
 }
 
 /// Rows of one array, with checked values.
 #[derive(Clone, Debug)]
-pub(super) struct CheckedRows<'a, C = &'a ArrayData> {
+pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
     pub array: C,
     pub rows: Range<usize>,
     /// The first one's row in the column.
@@ -37,13 +37,13 @@ pub(super) struct CheckedRows<'a, C = &'a ArrayData> {
 }
 
 /// Fixed-width values, and which of them are null.
-pub(super) trait Cells<'a>: Copy + Send + Sync {
+pub(super) trait FixedWidthBytes<'a>: Copy + Send + Sync {
     /// The bytes from the first row on.
     fn bytes(self, width: usize) -> &'a [u8];
     fn nulls(self) -> Option<&'a NullBuffer>;
 }
 
-impl<'a> Cells<'a> for &'a ArrayData {
+impl<'a> FixedWidthBytes<'a> for &'a ArrayData {
     fn bytes(self, width: usize) -> &'a [u8] {
         let start = self.offset().saturating_mul(width);
         self.buffers().first().and_then(|buffer| buffer.get(start..)).unwrap_or_default()
@@ -55,7 +55,7 @@ impl<'a> Cells<'a> for &'a ArrayData {
 }
 
 /// Bytes of the batch in place, without nulls.
-impl<'a> Cells<'a> for &'a [u8] {
+impl<'a> FixedWidthBytes<'a> for &'a [u8] {
     fn bytes(self, _width: usize) -> &'a [u8] {
         self
     }
@@ -68,33 +68,33 @@ impl<'a> Cells<'a> for &'a [u8] {
 impl<'a> Blocks<'a, &'a [u8]> {
     /// For a column of numbers in many batches, without making arrays; `None` if arrays do as well, or a batch has more
     /// than its values.
-    pub(super) fn plain(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
+    pub(super) fn fixed_width(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
         let Some(width) = fixed_width(column.data_type()) else { return Ok(None) };
-        let frame = Frame::of(column.as_dataset())?;
+        let frame = Frame::try_new(column.as_dataset())?;
         if frame.num_parts() < MANY {
             return Ok(None);
         }
-        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(width);
+        let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(width);
         let found = parallel::map(frame.num_parts().div_ceil(AT_ONCE), bytes, |job| {
             let mut found = Vec::with_capacity(AT_ONCE);
             let mut parts = job * AT_ONCE..frame.num_parts().min((job + 1) * AT_ONCE);
-            parts.try_for_each(|part| frame.plain(part, std::iter::once((0, width)), &mut found))?;
+            parts.try_for_each(|part| frame.fixed_width_columns(part, std::iter::once((0, width)), &mut found))?;
             Ok(found)
         });
         let found = found.into_iter().collect::<Result<Vec<_>>>()?;
-        let chunk = |(part, plain): (usize, Option<Plain<'a>>)| {
+        let chunk = |(part, plain): (usize, Option<FixedWidthValues<'a>>)| {
             let array = plain.filter(|plain| !plain.has_nulls)?.values;
-            Some(CheckedRows { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
+            Some(ColumnChunk { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
         };
         let chunks = found.into_iter().flatten().enumerate().map(chunk).collect::<Option<Vec<_>>>();
-        Ok(chunks.map(|chunks| Blocks { chunks, rows: frame.rows(), bytes_per_row: width }))
+        Ok(chunks.map(|chunks| Blocks { chunks, rows: frame.num_rows(), bytes_per_row: width }))
     }
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn of(column: &'a Column) -> Result<Blocks<'a>> {
+    pub(super) fn build(column: &'a Column) -> Result<Blocks<'a>> {
         let mut chunks =
-            column.each_chunk(|array, rows| Ok(CheckedRows { array, rows, first: 0, life: PhantomData }))?;
+            column.map_chunks(|array, rows| Ok(ColumnChunk { array, rows, first: 0, life: PhantomData }))?;
         chunks.retain(|chunk| !chunk.rows.is_empty());
         let mut rows = 0u64;
         for chunk in &mut chunks {
@@ -105,24 +105,24 @@ impl<'a> Blocks<'a> {
     }
 
     /// The column's rows batch by batch.
-    pub(super) fn chunks(&self) -> &[CheckedRows<'a>] {
+    pub(super) fn chunks(&self) -> &[ColumnChunk<'a>] {
         &self.chunks
     }
 
     /// The same chunks, with other arrays for the same rows.
     pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
-        let swap = |(chunk, array): (&CheckedRows<'a>, &'b ArrayData)| {
+        let swap = |(chunk, array): (&ColumnChunk<'a>, &'b ArrayData)| {
             let rows = chunk.rows.clone();
             let first = chunk.first;
-            CheckedRows { array, rows, first, life: PhantomData }
+            ColumnChunk { array, rows, first, life: PhantomData }
         };
         Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
     }
 }
 
-impl<'a, C: Cells<'a>> Blocks<'a, C> {
+impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
     /// The number of blocks.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn num_blocks(&self) -> usize {
         usize::try_from(self.rows.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
     }
 
@@ -132,7 +132,7 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     }
 
     /// Block `block`, in pieces of one batch each.
-    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = CheckedRows<'a, C>> + use<'a, '_, C> {
+    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = ColumnChunk<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
         let chunk = self.chunks.partition_point(|chunk| chunk.first <= start).saturating_sub(1);
@@ -140,33 +140,33 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     }
 
     /// Runs `work` on each block in parallel; results in order.
-    pub(super) fn each<T: Send>(
+    pub(super) fn par_map<T: Send>(
         &self,
-        work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync,
+        work: impl Fn(&mut dyn Iterator<Item = ColumnChunk<'a, C>>) -> T + Sync,
     ) -> Vec<T> {
-        self.each_of(0..self.count(), work)
+        self.par_map_range(0..self.num_blocks(), work)
     }
 
     /// Runs `work` on each of some blocks in parallel; results in order.
-    pub(super) fn each_of<T: Send>(
+    pub(super) fn par_map_range<T: Send>(
         &self,
         blocks: Range<usize>,
-        work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync,
+        work: impl Fn(&mut dyn Iterator<Item = ColumnChunk<'a, C>>) -> T + Sync,
     ) -> Vec<T> {
         let bytes = (blocks.len() * BLOCK).saturating_mul(self.bytes_per_row);
         parallel::map(blocks.len(), bytes, |job| work(&mut self.pieces(blocks.start + job)))
     }
 }
 
-impl<'a, C: Cells<'a>> CheckedRows<'a, C> {
+impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
     /// The piece's rows among rows `rows` of the column.
-    fn cut(&self, rows: Range<u64>) -> CheckedRows<'a, C> {
+    fn cut(&self, rows: Range<u64>) -> ColumnChunk<'a, C> {
         let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
         let from = inside(rows.start);
         let to = inside(rows.end);
         let first = self.first + from as u64;
         let rows = self.rows.start + from..self.rows.start + to;
-        CheckedRows { array: self.array, rows, first, life: PhantomData }
+        ColumnChunk { array: self.array, rows, first, life: PhantomData }
     }
 
     /// The values, nulls included, whatever their alignment; as many as there are bytes for.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow_data::ArrayData;
 
-use crate::array::Unchecked;
-use crate::dataset::{Dataset, Index, Part, Piece, Plain};
+use crate::array::UncheckedArray;
+use crate::dataset::{Dataset, BatchIndex, BatchSlice, SourceSlice, FixedWidthValues};
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
@@ -23,8 +23,8 @@ pub(super) const ANYWHERE: usize = 64;
 /// A dataset's batches, with their row counts, in blocks.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
-    pieces: &'a [Piece],
-    index: &'a Index,
+    pieces: &'a [SourceSlice],
+    index: &'a BatchIndex,
     /// The rows of a block.
     block: usize,
     /// The dataset of which this is a part, as a condition leaves it over.
@@ -38,7 +38,7 @@ pub(super) struct Frame<'a> {
 /// The order of a column's values, where it is not that of their bytes.
 pub(super) trait ValueOrder: Debug + Send + Sync {
     /// Bytes that have the order of the value of row `row` of `array`; `None` for null.
-    fn bytes(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>>;
+    fn sort_key(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>>;
 }
 
 /// A set of rows that tells how many of them there are before another.
@@ -47,21 +47,21 @@ pub(super) trait RowRanks: Debug + Send + Sync {
 }
 
 /// Rows of one batch: its number, and the rows inside it.
-pub(super) type FrameRows = (usize, Range<usize>);
+pub(super) type BatchSpan = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
-    pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
+    pub(super) fn try_new(dataset: &'a Dataset) -> Result<Frame<'a>> {
         let index = dataset.index()?;
         Ok(Frame { pieces: dataset.pieces(), index, block: BLOCK, whole: None, ranks: None, orders: &[] })
     }
 
     /// The frame of some rows of `whole`, for errors that name one of them.
-    pub(super) fn of_part(dataset: &'a Dataset, whole: &'a Dataset) -> Result<Frame<'a>> {
-        Ok(Frame { whole: Some(whole), ..Frame::of(dataset)? })
+    pub(super) fn for_part(dataset: &'a Dataset, whole: &'a Dataset) -> Result<Frame<'a>> {
+        Ok(Frame { whole: Some(whole), ..Frame::try_new(dataset)? })
     }
 
     /// The same, whose rows errors number as rows of a set of them.
-    pub(super) fn numbered_in(self, ranks: Option<&'a dyn RowRanks>) -> Frame<'a> {
+    pub(super) fn with_ranks(self, ranks: Option<&'a dyn RowRanks>) -> Frame<'a> {
         Frame { ranks, ..self }
     }
 
@@ -71,16 +71,16 @@ impl<'a> Frame<'a> {
     }
 
     /// The order of the values of column number `column`, where it is not that of their bytes.
-    pub(super) fn order_of(&self, column: usize) -> Option<&'a dyn ValueOrder> {
+    pub(super) fn value_order(&self, column: usize) -> Option<&'a dyn ValueOrder> {
         self.orders.iter().find(|(known, _)| *known == column).map(|(_, order)| order.as_ref())
     }
 
     /// The same in blocks of `block` rows.
-    pub(super) fn in_blocks_of(self, block: usize) -> Frame<'a> {
+    pub(super) fn with_block_rows(self, block: usize) -> Frame<'a> {
         Frame { block, ..self }
     }
 
-    pub(super) fn rows(&self) -> u64 {
+    pub(super) fn num_rows(&self) -> u64 {
         self.index.rows()
     }
 
@@ -115,21 +115,21 @@ impl<'a> Frame<'a> {
 
     /// The number of row `row` of batch `number` in the dataset, or in the one of which this is a part, or among the rows of
     /// which those asked about are.
-    pub(super) fn row_in_whole(&self, number: usize, row: usize) -> Result<u64> {
+    pub(super) fn original_row(&self, number: usize, row: usize) -> Result<u64> {
         let row = self.row_of_part(number, row)?;
         Ok(self.ranks.map_or(row, |ranks| ranks.rank(row)))
     }
 
     /// The number of row `row` of batch `number` in the dataset.
-    pub(super) fn row_here(&self, number: usize, row: usize) -> u64 {
+    pub(super) fn row_number(&self, number: usize, row: usize) -> u64 {
         self.start(number) + row.saturating_sub(self.rows_of(number).start) as u64
     }
 
     fn row_of_part(&self, number: usize, row: usize) -> Result<u64> {
         let Some(whole) = self.whole else {
-            return Ok(self.row_here(number, row));
+            return Ok(self.row_number(number, row));
         };
-        let Part { piece, batch, .. } = self.part(number);
+        let BatchSlice { piece, batch, .. } = self.part(number);
         let lost = || Error::internal("a part of a dataset has a row that the dataset has not");
         let row = piece.source.span(batch)?.ok_or_else(lost)?.start + row as u64;
         let mut before = 0;
@@ -145,8 +145,8 @@ impl<'a> Frame<'a> {
     }
 
     /// The number of blocks.
-    pub(super) fn blocks(&self) -> usize {
-        usize::try_from(self.rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
+    pub(super) fn num_blocks(&self) -> usize {
+        usize::try_from(self.num_rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
     }
 
     /// The rows of a block.
@@ -160,7 +160,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Block `block`, batch by batch.
-    pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = FrameRows> {
+    pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = BatchSpan> {
         let start = self.block_start(block);
         let end = start.saturating_add(self.block as u64);
         let first = self.index.locate(start, 0).unwrap_or(self.num_parts());
@@ -174,7 +174,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    fn part(&self, number: usize) -> Part<'a> {
+    fn part(&self, number: usize) -> BatchSlice<'a> {
         self.index.part(self.pieces, number)
     }
 
@@ -206,15 +206,15 @@ impl<'a> Frame<'a> {
 
     /// Fixed-width columns, given with their widths, as bytes from the first row of batch `number` on; keys are not
     /// checked.
-    pub(super) fn plain(
+    pub(super) fn fixed_width_columns(
         &self,
         number: usize,
         columns: impl Iterator<Item = (usize, usize)>,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
-        let Part { piece, batch, rows } = self.part(number);
+        let BatchSlice { piece, batch, rows } = self.part(number);
         let mut own = columns.map(|(column, width)| (piece.columns[column], width));
-        piece.source.plain(batch, rows.end, &mut own, true, into)
+        piece.source.fixed_width_values(batch, rows.end, &mut own, true, into)
     }
 
     /// The checked dictionary of column number `column`, if all batches are known to share it.
@@ -229,7 +229,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Column number `column` of the dataset in batch `number`, with unchecked values.
-    pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a Unchecked> {
+    pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a UncheckedArray> {
         let part = self.part(number);
         part.piece.source.column(part.batch, part.piece.columns[column])
     }

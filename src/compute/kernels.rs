@@ -26,7 +26,7 @@ pub(super) struct FloatSum {
     lanes: [f64; LANES],
     /// Values in the current leaf.
     filled: usize,
-    leaves: Pairs,
+    leaves: PairwiseSum,
 }
 
 /// Adds f64 without nulls.
@@ -150,11 +150,11 @@ fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
 
 /// Adds numbers in pairs, pairs of pairs, and so on, as they arrive: a binary counter whose digits are partial sums.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pairs {
+pub(super) struct PairwiseSum {
     levels: Vec<Option<f64>>,
 }
 
-impl Pairs {
+impl PairwiseSum {
     #[inline]
     pub(super) fn add(&mut self, number: f64) {
         let mut carry = number;
@@ -245,13 +245,13 @@ numbers! {
 
 /// The smallest of `so_far` and the values; NaN is skipped, as comparisons with it are false.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn least<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+pub(super) fn min<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b < a { b } else { a })
 }
 
 /// The largest, likewise.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn most<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+pub(super) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b > a { b } else { a })
 }
 

@@ -14,7 +14,7 @@ mod select;
 mod sort;
 mod statistics;
 
-pub use group::{Aggregation, AggregationProgress, Function, IncrementalAggregation};
+pub use group::{Aggregation, AggregationProgress, AggregateFunction, IncrementalAggregation};
 pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
 
 #[cfg(test)]
@@ -30,8 +30,8 @@ mod tests {
 
     use super::blocks::Blocks;
     use super::frame::BLOCK;
-    use super::reduce::extreme::{of_cells, of_numbers};
-    use crate::{Bytes, Column, Dataset, ErrorKind, Format, Open, Value, WriteOptions, write_to};
+    use super::reduce::extreme::{find_extreme_value, find_extreme_row};
+    use crate::{Bytes, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, write_to};
 
     fn column(chunks: impl IntoIterator<Item = ArrayRef>) -> Column {
         let batch = |chunk| RecordBatch::try_from_iter_with_nullable([("c", chunk, true)]).unwrap();
@@ -122,10 +122,10 @@ mod tests {
         ) {
             for data_type in fixed_width() {
                 let column = cut(&numbers(&data_type, &seeds), &cuts).slice(start, 200).unwrap();
-                let blocks = Blocks::of(&column).unwrap();
+                let blocks = Blocks::build(&column).unwrap();
                 for wanted in [Ordering::Less, Ordering::Greater] {
-                    let cells = format!("{:?}", of_cells(&blocks, wanted).unwrap());
-                    if let Some(row) = of_numbers(&blocks, &data_type, wanted) {
+                    let cells = format!("{:?}", find_extreme_value(&blocks, wanted).unwrap());
+                    if let Some(row) = find_extreme_row(&blocks, &data_type, wanted) {
                         prop_assert_eq!(format!("{:?}", column.get(row).unwrap()), cells);
                     } else {
                         prop_assert!(cells == "Null" || cells.contains("NaN"), "{} {}", data_type, cells);
@@ -233,7 +233,7 @@ mod tests {
         let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
         write_to(cut(&array, &[70_000, 70_001]).as_dataset(), &mut bytes, &options).unwrap();
         let bytes = Bytes::from(Buffer::from_vec(bytes).slice(1));
-        let column = Open::new().bytes(bytes).unwrap().column("c").unwrap();
+        let column = OpenOptions::new().bytes(bytes).unwrap().column("c").unwrap();
         let values = |chunk: &ArrayData| {
             assert!(chunk.len() <= BLOCK);
             Int64Array::from(chunk.clone()).values().to_vec()

@@ -6,9 +6,9 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::frame::Frame;
-use super::group::{Cell, cell, is_integer, is_key};
-use super::reduce::{Rows, each_decimal, each_float, each_integer, is_number, number_rows};
-use super::select::{Categories, Order, numbers_of, view};
+use super::group::{KeyPart, key_part, is_stored_as_integer, is_key_type};
+use super::reduce::{GroupedRows, for_each_decimal, for_each_float, for_each_integer, is_number, with_decoded_rows};
+use super::select::{Categories, RowOrder, try_collect, reordered_view};
 use crate::array::room_for;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ impl Dataset {
     /// `ColumnNotFound`; `InvalidArgument` without columns; `Unsupported` for columns of nested types.
     pub fn sort<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Dataset> {
         match self.sorted_rows(by)? {
-            Some(order) => view(self, order),
+            Some(order) => reordered_view(self, order),
             None => Ok(self.clone()),
         }
     }
@@ -38,29 +38,29 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::sort`].
     #[doc(hidden)]
-    pub fn row_order<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
+    pub fn sort_indices<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
         match self.sorted_rows(by)? {
-            Some(order) => order.into_numbers(),
-            None => numbers_of(0..self.len()?),
+            Some(order) => order.into_row_numbers(),
+            None => try_collect(0..self.len()?),
         }
     }
 
     /// The order of the rows; `None` where it is the one they have, as of columns of nulls.
-    fn sorted_rows<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Option<Order>> {
+    fn sorted_rows<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Option<RowOrder>> {
         if by.is_empty() {
-            return Err(Error::argument("sort needs the name of a column"));
+            return Err(Error::invalid_argument("sort needs the name of a column"));
         }
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        self.watched(ChangeCheck::Now, || {
-            let frame = Frame::of(self)?;
+        self.with_change_check(ChangeCheck::Now, || {
+            let frame = Frame::try_new(self)?;
             let mut keys = Vec::with_capacity(columns.len());
             for (&column, (_, descends)) in columns.iter().zip(by) {
                 // There may be more of them than memory for their numbers.
                 if !are_alike(&frame, column, self.schema().field(column).data_type())? {
-                    keys.push(SortKey::of(self, &frame, column, *descends)?);
+                    keys.push(SortKey::load(self, &frame, column, *descends)?);
                 }
             }
-            if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.rows()).map(Some) }
+            if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.num_rows()).map(Some) }
         })
     }
 }
@@ -96,38 +96,38 @@ enum SortValues<'a> {
 }
 
 impl<'a> SortKey<'a> {
-    fn of(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
+    fn load(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
         let field = dataset.schema().field(column);
         let data_type = match field.data_type() {
             DataType::Dictionary(_, values) => values.as_ref(),
             own => own,
         };
-        if let Some(categories) = Categories::of(dataset, column)? {
-            return SortKey::of_categories(&categories, frame, column, descends);
+        if let Some(categories) = Categories::load(dataset, column)? {
+            return SortKey::from_categories(&categories, frame, column, descends);
         }
         let wide = matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..));
         let is_no_order = matches!(data_type, DataType::Interval(_));
-        let mut is_null = room_for(frame.rows(), "rows to sort")?;
-        let values = if is_no_order || !is_key(field.data_type()) {
+        let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
+        let values = if is_no_order || !is_key_type(field.data_type()) {
             let shown = type_name(field.data_type());
             return Err(Error::unsupported(format!(
                 "sorting by column '{}' of type {shown} is not supported",
                 field.name()
             )));
         } else if wide {
-            let mut found = room_for(frame.rows(), "values to sort by")?;
-            let add = |rows: &Rows<'_>| each_decimal(rows, |_, digits| found.push(digits));
+            let mut found = room_for(frame.num_rows(), "values to sort by")?;
+            let add = |rows: &GroupedRows<'_>| for_each_decimal(rows, |_, digits| found.push(digits));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Wide(found)
         } else if data_type.is_floating() {
-            let mut found = room_for(frame.rows(), "values to sort by")?;
-            let add = |rows: &Rows<'_>| each_float(rows, |_, _, number| found.push(float_word(number, descends)));
+            let mut found = room_for(frame.num_rows(), "values to sort by")?;
+            let add = |rows: &GroupedRows<'_>| for_each_float(rows, |_, _, number| found.push(float_word(number, descends)));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Words(found)
-        } else if is_integer(data_type) || is_number(data_type) {
-            let mut found = room_for(frame.rows(), "values to sort by")?;
+        } else if is_stored_as_integer(data_type) || is_number(data_type) {
+            let mut found = room_for(frame.num_rows(), "values to sort by")?;
             let least = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
-            let add = |rows: &Rows<'_>| each_integer(rows, |_, _, number| found.push((number - least) as u64));
+            let add = |rows: &GroupedRows<'_>| for_each_integer(rows, |_, _, number| found.push((number - least) as u64));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Words(found)
         } else {
@@ -136,9 +136,9 @@ impl<'a> SortKey<'a> {
         Ok(SortKey { values, is_null, descends })
     }
 
-    fn of_categories(categories: &Categories, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
-        let mut words = room_for(frame.rows(), "values to sort by")?;
-        let mut is_null = room_for(frame.rows(), "rows to sort")?;
+    fn from_categories(categories: &Categories, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
+        let mut words = room_for(frame.num_rows(), "values to sort by")?;
+        let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
         for part in 0..frame.num_parts() {
             let ranks = categories.ranks_of(frame.checked(part, column)?)?;
             for row in frame.rows_of(part) {
@@ -169,31 +169,31 @@ fn numbers(
     frame: &Frame<'_>,
     column: usize,
     is_null: &mut Vec<bool>,
-    mut add: impl FnMut(&Rows<'_>) -> Result<()>,
+    mut add: impl FnMut(&GroupedRows<'_>) -> Result<()>,
 ) -> Result<()> {
     for part in 0..frame.num_parts() {
         let array = frame.checked(part, column)?;
         let rows = frame.rows_of(part);
-        number_rows(array, rows, |array, rows| {
+        with_decoded_rows(array, rows, |array, rows| {
             let nulls = array.nulls();
             is_null.extend(rows.clone().map(|row| nulls.is_some_and(|nulls| nulls.is_null(row))));
             let mut ids = room_for(rows.len() as u64, "rows to sort")?;
             ids.resize(rows.len(), 1);
-            add(&Rows { array, rows, ids: &ids, lane: 0, is_sparse: false })
+            add(&GroupedRows { array, rows, ids: &ids, lane: 0, is_sparse: false })
         })?;
     }
     Ok(())
 }
 
 fn texts<'a>(frame: &Frame<'a>, column: usize, is_null: &mut Vec<bool>) -> Result<Vec<&'a [u8]>> {
-    let mut found = room_for(frame.rows(), "values to sort by")?;
+    let mut found = room_for(frame.num_rows(), "values to sort by")?;
     for part in 0..frame.num_parts() {
         let array = frame.checked(part, column)?;
         for row in frame.rows_of(part) {
-            let text = match cell(array, row)? {
-                Cell::Bytes(bytes) => Some(bytes),
-                Cell::Null => None,
-                Cell::Word(_) => return Err(Error::internal("text that is a number")),
+            let text = match key_part(array, row)? {
+                KeyPart::Bytes(bytes) => Some(bytes),
+                KeyPart::Null => None,
+                KeyPart::Word(_) => return Err(Error::internal("text that is a number")),
             };
             is_null.push(text.is_none());
             found.push(text.unwrap_or_default());
@@ -213,29 +213,29 @@ fn float_word(number: f64, descends: bool) -> u64 {
 }
 
 /// The numbers of the rows in the order of the keys.
-fn sorted(keys: &[SortKey<'_>], rows: u64) -> Result<Order> {
+fn sorted(keys: &[SortKey<'_>], rows: u64) -> Result<RowOrder> {
     let rows = usize::try_from(rows).map_err(|_| Error::unsupported("sorting more rows than there is memory for"))?;
     debug_assert!(keys.iter().all(|key| key.is_null.len() == rows));
     if let [SortKey { values: SortValues::Words(words), is_null, descends }] = keys
         && !is_null.contains(&true)
     {
         let word = |row: usize| if *descends { !words[row] } else { words[row] };
-        let mut pairs: Vec<(u64, u64)> = numbers_of((0..rows).map(|row| (word(row), row as u64)))?;
+        let mut pairs: Vec<(u64, u64)> = try_collect((0..rows).map(|row| (word(row), row as u64)))?;
         pairs.sort_unstable();
-        return Order::of(rows as u64, pairs.into_iter().map(|(_, row)| row));
+        return RowOrder::try_from_rows(rows as u64, pairs.into_iter().map(|(_, row)| row));
     }
     let compare = |a: usize, b: usize| {
         let unequal = keys.iter().map(|key| key.compare(a, b)).find(|order| order.is_ne());
         unequal.unwrap_or_else(|| a.cmp(&b))
     };
     if u32::try_from(rows).is_ok() {
-        let mut order: Vec<u32> = numbers_of(0..rows as u32)?;
+        let mut order: Vec<u32> = try_collect(0..rows as u32)?;
         order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
-        return Ok(Order::Short(order));
+        return Ok(RowOrder::Short(order));
     }
-    let mut order: Vec<u64> = numbers_of(0..rows as u64)?;
+    let mut order: Vec<u64> = try_collect(0..rows as u64)?;
     order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
-    Ok(Order::Long(order))
+    Ok(RowOrder::Long(order))
 }
 
 #[cfg(test)]
@@ -247,10 +247,10 @@ mod tests {
 
     use super::*;
 
-    type Given = (Option<i8>, Option<f64>, Option<String>, Option<u8>);
+    type TestRow = (Option<i8>, Option<f64>, Option<String>, Option<u8>);
 
-    fn dataset(rows: &[Given], cut: usize) -> Dataset {
-        let batch = |rows: &[Given]| {
+    fn dataset(rows: &[TestRow], cut: usize) -> Dataset {
+        let batch = |rows: &[TestRow]| {
             let words = ["b", "a", "", "aa"].map(Some);
             let keys: Int8Array = rows.iter().map(|row| row.3.map(|key| (key % 4) as i8)).collect();
             let names = DictionaryArray::new(keys, Arc::new(StringArray::from(words.to_vec())));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     /// The order of two values as text says it, nulls behind NaN behind all else.
-    fn naive(column: &str, descends: bool, a: &Given, b: &Given) -> Ordering {
+    fn naive(column: &str, descends: bool, a: &TestRow, b: &TestRow) -> Ordering {
         fn last<T>(a: Option<T>, b: Option<T>, descends: bool, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
             match (a, b) {
                 (None, None) => Ordering::Equal,
@@ -280,15 +280,15 @@ mod tests {
                 (Some(a), Some(b)) => order(&a, &b),
             }
         }
-        let word = |row: &Given| row.3.map(|key| ["b", "a", "", "aa"][usize::from(key % 4)]);
+        let word = |row: &TestRow| row.3.map(|key| ["b", "a", "", "aa"][usize::from(key % 4)]);
         match column {
             "int" | "decimal" => last(a.0, b.0, descends, i8::cmp),
             "byte" => last(a.3, b.3, descends, u8::cmp),
             "text" => last(a.2.clone(), b.2.clone(), descends, String::cmp),
             "name" => last(word(a), word(b), descends, |a, b| a.cmp(b)),
             _ => {
-                let rank = |row: &Given| row.1.map_or(2, |number| u8::from(number.is_nan()));
-                let number = |row: &Given| row.1.filter(|number| !number.is_nan());
+                let rank = |row: &TestRow| row.1.map_or(2, |number| u8::from(number.is_nan()));
+                let number = |row: &TestRow| row.1.filter(|number| !number.is_nan());
                 let order = |a: &f64, b: &f64| a.partial_cmp(b).unwrap();
                 rank(a).cmp(&rank(b)).then(last(number(a), number(b), descends, order))
             }

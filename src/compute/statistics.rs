@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
-use super::group::Function;
+use super::group::AggregateFunction;
 use super::reduce::is_number;
 use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
@@ -35,7 +35,7 @@ impl Column {
         match (self.data_type(), self.sum()) {
             (DataType::Boolean, Ok(Value::Int128(count))) => Ok(count),
             (DataType::Boolean, Err(e)) => Err(e),
-            _ => Err(self.not_possible(what)),
+            _ => Err(self.unsupported_operation(what)),
         }
     }
 
@@ -45,7 +45,7 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types that are no numbers.
     pub fn var(&self) -> Result<Option<f64>> {
-        let found = self.as_dataset().aggregate::<&str>(&[]).column(self.name(), Function::Var).finish()?;
+        let found = self.as_dataset().aggregate::<&str>(&[]).column(self.name(), AggregateFunction::Var).finish()?;
         Ok(number(&found.row(0)?.get(0)?))
     }
 
@@ -71,7 +71,7 @@ impl Column {
     /// # Errors
     /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.
     pub fn value_counts(&self) -> Result<Dataset> {
-        let found = self.as_dataset().aggregate(&[self.name()]).rows("count").finish()?;
+        let found = self.as_dataset().aggregate(&[self.name()]).count_rows("count").finish()?;
         let counts = found.column_at(1)?;
         let count = |value: Result<Value<'_>>| Ok(if let Value::Int(count) = value? { count } else { 0 });
         let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::array::{Value, decimal_to_f64};
-    use crate::compute::Function;
+    use crate::compute::AggregateFunction;
     use crate::compute::tests::cut;
 
     /// A sample tells where they lie, but for columns of few values, or where most are none.
@@ -211,7 +211,7 @@ mod tests {
             let values: ArrayRef = Arc::new(Float64Array::from(pair.to_vec()));
             let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("v", values)]).unwrap()]).unwrap();
             let median = dataset.column("v").unwrap().quantile(0.5).unwrap().unwrap();
-            let group = dataset.aggregate::<&str>(&[]).column("v", Function::Median).finish().unwrap();
+            let group = dataset.aggregate::<&str>(&[]).column("v", AggregateFunction::Median).finish().unwrap();
             let found = group.row(0).unwrap().get(0).unwrap();
             assert!(matches!(found, Value::Float64(of_group) if of_group == median), "{pair:?}: {median}, {found}");
             assert_eq!(median, pair[0].midpoint(pair[1]), "{pair:?}");
@@ -368,7 +368,7 @@ mod tests {
                 let ends: Vec<usize> = [0].iter().chain(cuts).chain(&[rows as usize]).copied().collect();
                 let batches: Vec<_> = ends.windows(2).map(|ends| batch(ends[0], ends[1])).collect();
                 let dataset = Dataset::try_from(batches).unwrap();
-                let groups = dataset.aggregate(&["key"]).column("x", Function::Std).finish().unwrap();
+                let groups = dataset.aggregate(&["key"]).column("x", AggregateFunction::Std).finish().unwrap();
                 [0, 1, 2].map(|row| number(&groups.row(row).unwrap().get(1).unwrap()).unwrap())
             });
             for (found, expected) in found[0].iter().zip(expected) {

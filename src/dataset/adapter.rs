@@ -7,10 +7,10 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
-use super::source::{Batches, Facts, Footprint, Plain, Source, ViewSource, Widths};
+use super::source::{Batches, Facts, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
-use crate::array::Unchecked;
+use crate::array::UncheckedArray;
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
@@ -47,8 +47,8 @@ impl<A: Adapter> Batches for A {
         Adapter::schema(self)
     }
 
-    fn walk(&self, until: u64) -> Result<u64> {
-        self.stored().walk(until)
+    fn count_until(&self, until: u64) -> Result<u64> {
+        self.stored().count_until(until)
     }
 
     fn num_batches(&self) -> Result<usize> {
@@ -67,16 +67,16 @@ impl<A: Adapter> Batches for A {
         self.stored().locate_from_end(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         match self.stored_column(column) {
             Some(number) => self.stored().column(batch, number),
-            None => self.made(batch, column).map(Unchecked::of),
+            None => self.made(batch, column).map(UncheckedArray::from_ref),
         }
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         match self.stored_column(column) {
-            Some(number) => self.stored().checked(batch, number),
+            Some(number) => self.stored().checked_column(batch, number),
             None => self.made(batch, column),
         }
     }
@@ -86,20 +86,20 @@ impl<A: Adapter> Batches for A {
         self.stored().prepare(&stored)
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
         match self.stored_column(column) {
-            Some(number) => self.stored().check(batch, number),
+            Some(number) => self.stored().validate_column(batch, number),
             None => self.made(batch, column).map(drop),
         }
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         batch: usize,
         rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         let columns: Vec<(Option<usize>, usize)> =
             columns.map(|(column, width)| (self.stored_column(column), width)).collect();
@@ -107,7 +107,7 @@ impl<A: Adapter> Batches for A {
         for run in columns.chunk_by(|a, b| a.0.is_some() == b.0.is_some()) {
             let mut stored = run.iter().filter_map(|&(column, width)| Some((column?, width)));
             if run.first().is_some_and(|first| first.0.is_some()) {
-                self.stored().plain(batch, rows, &mut stored, keep, into)?;
+                self.stored().fixed_width_values(batch, rows, &mut stored, keep, into)?;
             } else {
                 into.extend(run.iter().map(|_| None));
             }
@@ -115,8 +115,8 @@ impl<A: Adapter> Batches for A {
         Ok(())
     }
 
-    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
-        self.stored().stored_value(batch, row, self.stored_column(column)?, width)
+    fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        self.stored().value_bytes(batch, row, self.stored_column(column)?, width)
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
@@ -186,9 +186,9 @@ mod tests {
     use super::*;
     use crate::array::field_value;
     use crate::dataset::{Dataset, Files, PushedRows};
-    use crate::ipc::{Ipc, KnownSchema, ReadOptions, Shard};
-    use crate::table::{Late, Writer, WriterOptions, compact};
-    use crate::{Bytes, Format, Open, Value, WriteOptions, col, open, parse_schema, write, write_pushed, write_to};
+    use crate::ipc::{IpcSource, SchemaCache, ReadOptions, Shard};
+    use crate::table::{LatePolicy, Writer, WriterOptions, compact};
+    use crate::{Bytes, Format, OpenOptions, Value, WriteOptions, col, open, parse_schema, write, write_pushed, write_to};
 
     const ROWS: usize = 50;
 
@@ -230,7 +230,7 @@ mod tests {
     fn cut_short() -> Dataset {
         let mut bytes = bytes(Format::Stream);
         bytes.truncate(bytes.len() - 100);
-        Open::new().partial(true).bytes(Bytes::from(bytes)).unwrap()
+        OpenOptions::new().partial(true).bytes(Bytes::from(bytes)).unwrap()
     }
 
     /// Makes a text wrong, so that there are errors to pass on.
@@ -239,28 +239,28 @@ mod tests {
         let text = b"name of row 20";
         let at = bytes.windows(text.len()).position(|found| found == text).unwrap();
         bytes[at] = 0xff;
-        Open::new().bytes(Bytes::from(bytes)).unwrap()
+        OpenOptions::new().bytes(Bytes::from(bytes)).unwrap()
     }
 
     fn pushed() -> Dataset {
         let mut bytes = Vec::new();
         let from = PushedRows { first_row: 7, table: "a table".into() };
         write_pushed(&arrays(), &mut bytes, 16, &from).unwrap();
-        Open::new().named_bytes(Bytes::from(bytes), "s3://bucket/object").unwrap()
+        OpenOptions::new().named_bytes(Bytes::from(bytes), "s3://bucket/object").unwrap()
     }
 
     fn shards(folder: &Path) -> Dataset {
         let shard = |format| {
             let path = folder.join(format!("shard {format:?}"));
             write(&arrays(), &path, &options(format)).unwrap();
-            let shard = Shard::open(&path, None, ReadOptions::default(), &KnownSchema::default()).unwrap().unwrap();
-            Dataset::of_source(Arc::new(shard))
+            let shard = Shard::open(&path, None, ReadOptions::default(), &SchemaCache::default()).unwrap().unwrap();
+            Dataset::from_source(Arc::new(shard))
         };
         Dataset::concat(&[Format::File, Format::Stream].map(shard)).unwrap()
     }
 
     /// Writes the rows to several segments, of which the last one can grow.
-    fn table(path: &Path, rows: &Dataset, late: Late) -> Dataset {
+    fn table(path: &Path, rows: &Dataset, late: LatePolicy) -> Dataset {
         let options = WriterOptions {
             segment_rows: Some(16),
             sorted_by: Some("at".into()),
@@ -277,7 +277,7 @@ mod tests {
 
     /// Opens a table whose files are merged then, so that they have successors.
     fn merged(path: &Path) -> Dataset {
-        table(path, &arrays(), Late::Refuse);
+        table(path, &arrays(), LatePolicy::Refuse);
         compact(path, |_, _| ()).unwrap();
         let opened = open(path).unwrap();
         let options = WriterOptions { segment_rows: Some(1 << 20), ..WriterOptions::default() };
@@ -288,13 +288,13 @@ mod tests {
     }
 
     fn kinds(folder: &Path) -> Vec<(&'static str, Dataset)> {
-        let late = table(&folder.join("late"), &arrays().shuffle(1).unwrap(), Late::Accept);
-        let sorted = table(&folder.join("sorted"), &arrays(), Late::Refuse);
+        let late = table(&folder.join("late"), &arrays().shuffle(1).unwrap(), LatePolicy::Accept);
+        let sorted = table(&folder.join("sorted"), &arrays(), LatePolicy::Refuse);
         vec![
             ("arrays", arrays()),
             ("file", file(folder, "file", Format::File)),
             ("stream", file(folder, "stream", Format::Stream)),
-            ("bytes", Open::new().bytes(Bytes::from(bytes(Format::File))).unwrap()),
+            ("bytes", OpenOptions::new().bytes(Bytes::from(bytes(Format::File))).unwrap()),
             ("damaged", damaged()),
             ("cut short", cut_short()),
             ("pushed", pushed()),
@@ -391,9 +391,9 @@ mod tests {
 
     fn same_batches(bare: &dyn Source, shown: &dyn Source) {
         for until in [1, u64::MAX] {
-            assert_eq!(told(shown.walk(until)), told(bare.walk(until)));
+            assert_eq!(told(shown.count_until(until)), told(bare.count_until(until)));
         }
-        let rows = bare.walk(u64::MAX).unwrap();
+        let rows = bare.count_until(u64::MAX).unwrap();
         let batches = bare.num_batches().unwrap();
         assert_eq!(told(shown.num_batches()), Ok(batches));
         for batch in 0..batches + 2 {
@@ -427,15 +427,15 @@ mod tests {
     /// Compares a column that is passed on, which is the same array and not a copy.
     fn same_column(bare: &dyn Source, shown: &dyn Source, batch: usize, (column, number): (usize, usize)) {
         assert_eq!(told(shown.column(batch, column).map(place)), told(bare.column(batch, number).map(place)));
-        assert_eq!(told(shown.checked(batch, column).map(place)), told(bare.checked(batch, number).map(place)));
-        assert_eq!(told(shown.check(batch, column)), told(bare.check(batch, number)));
+        assert_eq!(told(shown.checked_column(batch, column).map(place)), told(bare.checked_column(batch, number).map(place)));
+        assert_eq!(told(shown.validate_column(batch, column)), told(bare.validate_column(batch, number)));
         let zones = |zones: Option<Zones>| zones.map(|Zones { rows, skipped, list }| (rows, skipped, list));
         assert_eq!(told(shown.zones(batch, column).map(zones)), told(bare.zones(batch, number).map(zones)));
         let Some(width) = bare.schema().field(number).data_type().primitive_width() else { return };
         let rows = bare.span(batch).unwrap().unwrap();
         for row in 0..(rows.end - rows.start) as usize {
-            let found = shown.stored_value(batch, row, column, width).map(place);
-            assert_eq!(found, bare.stored_value(batch, row, number, width).map(place));
+            let found = shown.value_bytes(batch, row, column, width).map(place);
+            assert_eq!(found, bare.value_bytes(batch, row, number, width).map(place));
         }
     }
 
@@ -454,9 +454,9 @@ mod tests {
         let rows = source.span(batch).unwrap().unwrap();
         let mut found = Vec::new();
         let rows = (rows.end - rows.start) as usize;
-        source.plain(batch, rows, &mut columns.iter().copied(), true, &mut found).unwrap();
+        source.fixed_width_values(batch, rows, &mut columns.iter().copied(), true, &mut found).unwrap();
         assert_eq!(found.len(), columns.len());
-        let found = found.into_iter().map(|plain| plain.map(|Plain { values, has_nulls }| (place(values), has_nulls)));
+        let found = found.into_iter().map(|plain| plain.map(|FixedWidthValues { values, has_nulls }| (place(values), has_nulls)));
         columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(found).collect()
     }
 
@@ -473,7 +473,7 @@ mod tests {
     }
 
     fn texts(source: &dyn Source, batch: usize, column: usize) -> std::result::Result<Vec<String>, String> {
-        let array = told(source.checked(batch, column).map(Unchecked::of))?;
+        let array = told(source.checked_column(batch, column).map(UncheckedArray::from_ref))?;
         let field = source.schema().field(column);
         (0..array.len()).map(|row| told(field_value(field, array, row).map(|value| value.to_string()))).collect()
     }
@@ -483,7 +483,7 @@ mod tests {
         for (column, number) in pairs(bare.schema(), shown.schema()) {
             for batch in 0..bare.num_batches().unwrap() {
                 assert_eq!(texts(shown, batch, column), texts(bare, batch, number));
-                assert_eq!(told(shown.check(batch, column)), told(bare.check(batch, number)));
+                assert_eq!(told(shown.validate_column(batch, column)), told(bare.validate_column(batch, number)));
             }
         }
     }
@@ -521,7 +521,7 @@ mod tests {
         same_plain(bare, shown);
         same_values(bare, shown);
         same_facts(bare, shown);
-        assert_eq!(shown.find::<Ipc>().map(place), bare.find::<Ipc>().map(place));
+        assert_eq!(shown.find::<IpcSource>().map(place), bare.find::<IpcSource>().map(place));
         assert_eq!(shown.find::<Shard>().map(place), bare.find::<Shard>().map(place));
         assert!(shown.view().is_none(), "rows behind a view lack the made columns");
     }
@@ -544,8 +544,8 @@ mod tests {
         assert_eq!(shown.path(), bare.path());
         assert_eq!(shown.versions(), bare.versions());
         assert_eq!(shown.pushed_rows(), bare.pushed_rows());
-        assert_eq!(shown.holds_others(), bare.holds_others());
-        assert_eq!(told(shown.left()), told(bare.left()));
+        assert_eq!(shown.retains_other_rows(), bare.retains_other_rows());
+        assert_eq!(told(shown.skipped_tails()), told(bare.skipped_tails()));
         assert_eq!(format!("{:?}", told(shown.messages())), format!("{:?}", told(bare.messages())));
         let between = |dataset: &Dataset| {
             let found = dataset.between(&Value::Int(20), &Value::Int(90));
@@ -587,7 +587,7 @@ mod tests {
         let sources: Vec<&dyn Source> =
             kinds.iter().flat_map(|(_, rows)| rows.pieces()).map(|piece| piece.source.as_ref()).collect();
         let names: BTreeSet<String> = sources.iter().map(|source| struct_name(*source)).collect();
-        let expected = ["Arrays", "FilteredRows", "History", "Ipc", "Live", "ReorderedView", "Shard"];
+        let expected = ["MemorySource", "FilteredRows", "SealedSource", "IpcSource", "LiveSource", "ReorderedView", "Shard"];
         assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
         let knows = |fact: fn(&Facts<'_>) -> bool| assert!(sources.iter().any(|source| fact(&source.facts())));
         knows(|facts| facts.address.is_some() && facts.absolute_path.is_some());
@@ -603,9 +603,9 @@ mod tests {
         assert!(sources.iter().any(|source| source.facts().files.is_some_and(has_successor)));
         assert!(sources.iter().any(|source| source.zones(0, 1).unwrap().is_some()));
         assert!(sources.iter().any(|source| source.dictionary(3).unwrap().is_some()));
-        assert!(sources.iter().any(|source| source.stored_value(0, 0, 1, 4).is_some()));
-        assert!(sources.iter().any(|source| source.check(2, 2).is_err()));
-        assert!(kinds.iter().any(|(_, rows)| !rows.left().unwrap().is_empty()));
+        assert!(sources.iter().any(|source| source.value_bytes(0, 0, 1, 4).is_some()));
+        assert!(sources.iter().any(|source| source.validate_column(2, 2).is_err()));
+        assert!(kinds.iter().any(|(_, rows)| !rows.skipped_tails().unwrap().is_empty()));
     }
 
     #[test]

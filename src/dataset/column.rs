@@ -6,7 +6,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::dataset::Dataset;
-use super::source::{Footprint, Part};
+use super::source::{Footprint, BatchSlice};
 use crate::array::{Value, is_trivial, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -24,7 +24,7 @@ impl Column {
     pub(crate) fn new(dataset: Dataset) -> Result<Column> {
         match &dataset.schema().fields()[..] {
             [field] => Ok(Column { field: field.clone(), dataset }),
-            fields => Err(Error::argument(format!("a column is a dataset of one column, not {}", fields.len()))),
+            fields => Err(Error::invalid_argument(format!("a column is a dataset of one column, not {}", fields.len()))),
         }
     }
 
@@ -102,8 +102,8 @@ impl Column {
     /// # Errors
     /// `InvalidData` for a damaged value.
     pub fn null_count(&self) -> Result<u64> {
-        let counts = || self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64));
-        let counts = self.watched(counts)?;
+        let counts = || self.map_chunks(|array, rows| Ok(nulls_among(array, rows)? as u64));
+        let counts = self.with_change_check(counts)?;
         Ok(counts.into_iter().fold(0, u64::saturating_add))
     }
 
@@ -115,16 +115,16 @@ impl Column {
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
     pub fn chunks(&self) -> Result<Vec<ArrayData>> {
-        self.watched(|| self.each_chunk(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
+        self.with_change_check(|| self.map_chunks(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
     }
 
     /// Runs `work` on the column, then checks that its files have not changed.
-    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.dataset.watched(ChangeCheck::Now, work)
+    pub(crate) fn with_change_check<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.dataset.with_change_check(ChangeCheck::Now, work)
     }
 
     /// Runs `work` on the rows of each batch in parallel, with checked values; results in order.
-    pub(crate) fn each_chunk<'a, T: Send>(
+    pub(crate) fn map_chunks<'a, T: Send>(
         &'a self,
         work: impl Fn(&'a ArrayData, Range<usize>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
@@ -132,14 +132,14 @@ impl Column {
     }
 
     /// Runs `work` on each batch in parallel; results in order.
-    pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(Part<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
         // Numbers in place are not read; whether they are in place is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
         // Counting rows would take a walk, which is better done while batches are decoded.
         let Footprint { mapped, copied } = self.dataset.footprint();
         let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
         let width = self.bytes_per_row();
-        let weight = |part: &Part<'a>| part.rows.len().saturating_mul(width) / seldom;
+        let weight = |part: &BatchSlice<'a>| part.rows.len().saturating_mul(width) / seldom;
         parallel::try_map(self.dataset.parts(), bytes, weight, work, || ())
     }
 
@@ -151,7 +151,7 @@ impl Column {
     }
 
     /// The error for an operation that this type does not support.
-    pub(crate) fn not_possible(&self, what: &str) -> Error {
+    pub(crate) fn unsupported_operation(&self, what: &str) -> Error {
         let name = self.name();
         let data_type = type_name(self.data_type());
         Error::new(ErrorKind::Unsupported, format!("{what} of column '{name}' of type {data_type} is not supported"))

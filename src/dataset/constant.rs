@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
-use crate::array::{Parts, Unchecked, Value, cells, has_room, room_for, slice, value};
+use crate::array::{ArrayParts, UncheckedArray, Value, cells, has_room, room_for, slice, value};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::types::layout;
@@ -37,12 +37,12 @@ impl ConstantColumn {
     }
 
     pub(crate) fn value(&self) -> Result<Value<'_>> {
-        value(Unchecked::of(&self.one), 0)
+        value(UncheckedArray::from_ref(&self.one), 0)
     }
 
     /// The column as it is in one row, for those who look at values one by one: the number of rows is what a file says.
-    pub(crate) fn one(&self) -> &Unchecked {
-        Unchecked::of(&self.one)
+    pub(crate) fn one(&self) -> &UncheckedArray {
+        UncheckedArray::from_ref(&self.one)
     }
 
     /// The bytes of `rows` rows in the buffers of an array of them, without the dictionary. No array is made.
@@ -67,7 +67,7 @@ impl ConstantColumn {
     ///
     /// # Errors
     /// `Io` if there is no memory for them; `Unsupported` for too much text.
-    pub(super) fn of_len(&self, rows: usize) -> Result<ArrayData> {
+    pub(super) fn array_with_len(&self, rows: usize) -> Result<ArrayData> {
         let mut made = parallel::lock(&self.made);
         if made.len() < rows {
             let value = self.value()?;
@@ -87,13 +87,13 @@ impl ConstantColumn {
 /// `Unsupported` for more text than an array may have.
 fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<ArrayData> {
     let is_null = matches!(value, Value::Null);
-    let wrong = || Error::argument(format!("{value} is no value of a partition column of type {data_type}"));
+    let wrong = || Error::invalid_argument(format!("{value} is no value of a partition column of type {data_type}"));
     let mut children = Vec::new();
     let buffers = match (data_type, value) {
         (DataType::Dictionary(keys, values), _) => {
             let width = keys.primitive_width().ok_or_else(wrong)?;
             let text = if is_null { Value::Str("") } else { value.clone() };
-            children.push(Unchecked::of(&repeated(values, &text, 1)?).clone());
+            children.push(UncheckedArray::from_ref(&repeated(values, &text, 1)?).clone());
             vec![zeros(rows, width)?]
         }
         (DataType::Utf8 | DataType::LargeUtf8, Value::Str(_) | Value::Null) => {
@@ -105,12 +105,12 @@ fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<Arra
         (DataType::Boolean, Value::Bool(false) | Value::Null) => vec![zeros(rows.div_ceil(8), 1)?],
         (_, Value::Null) => vec![zeros(rows, data_type.primitive_width().ok_or_else(wrong)?)?],
         _ => {
-            let (raw, width) = cells::fixed(data_type, value).ok_or_else(wrong)?;
+            let (raw, width) = cells::encode_fixed(data_type, value).ok_or_else(wrong)?;
             vec![copies(&raw[..width], rows)?]
         }
     };
     let validity = if is_null { Some((zeros(rows.div_ceil(8), 1)?, rows)) } else { None };
-    let parts = Parts { data_type: data_type.clone(), len: rows, validity, buffers, children };
+    let parts = ArrayParts { data_type: data_type.clone(), len: rows, validity, buffers, children };
     parts.assemble().checked(&[])
 }
 
@@ -140,7 +140,7 @@ fn offsets(rows: usize, len: usize, width: usize) -> Result<Buffer> {
 const ROWS: &str = "bytes of a partition column's rows";
 
 fn no_room(rows: usize, width: usize) -> Error {
-    Error::no_memory(format!("{rows} rows of a partition column, of {width} bytes each, have no room in memory"))
+    Error::out_of_memory(format!("{rows} rows of a partition column, of {width} bytes each, have no room in memory"))
 }
 
 /// The bytes `raw`, `rows` times.

@@ -17,12 +17,12 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::column::Column;
 use super::constant::ConstantColumn;
-use super::index::Index;
+use super::index::BatchIndex;
 use super::row::Row;
-use super::source::{Footprint, Location, Origin, Part, Piece, Source};
-use crate::array::{prefetch, touch};
+use super::source::{Footprint, RowLocation, Origin, BatchSlice, SourceSlice, Source};
+use crate::array::{prefetch, touch_pages};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, guard, watched};
+use crate::map::{ChangeCheck, guard, with_change_check};
 use crate::parallel;
 use crate::types::type_name;
 
@@ -33,7 +33,7 @@ const ASKED: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Dataset {
     schema: SchemaRef,
-    pieces: Arc<[Piece]>,
+    pieces: Arc<[SourceSlice]>,
     counted: Arc<RowCounts>,
     /// For a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
@@ -45,52 +45,52 @@ struct RowCounts {
     /// The row after each piece's last, for the pieces counted so far.
     ends: Mutex<Vec<u64>>,
     len: OnceLock<u64>,
-    index: OnceLock<Index>,
+    index: OnceLock<BatchIndex>,
 }
 
 impl Dataset {
-    pub(crate) fn of_source(source: Arc<dyn Source>) -> Dataset {
+    pub(crate) fn from_source(source: Arc<dyn Source>) -> Dataset {
         let schema = source.schema().clone();
         let columns = (0..schema.fields().len()).collect();
-        let pieces = Arc::new([Piece { source, columns, start: 0, rows: None }]);
+        let pieces = Arc::new([SourceSlice { source, columns, start: 0, rows: None }]);
         Dataset { schema, pieces, counted: Arc::default(), origin: None }
     }
 
-    pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
+    pub(crate) fn from_slices(schema: SchemaRef, pieces: Vec<SourceSlice>) -> Dataset {
         Dataset { schema, pieces: pieces.into(), counted: Arc::default(), origin: None }
     }
 
     /// A dataset of all partitions of `origin`.
-    pub(crate) fn of_origin(schema: SchemaRef, pieces: Vec<Piece>, origin: Arc<dyn Origin>) -> Dataset {
-        Dataset { origin: Some(origin), ..Dataset::of_pieces(schema, pieces) }
+    pub(crate) fn from_origin(schema: SchemaRef, pieces: Vec<SourceSlice>, origin: Arc<dyn Origin>) -> Dataset {
+        Dataset { origin: Some(origin), ..Dataset::from_slices(schema, pieces) }
     }
 
     pub(crate) fn origin(&self) -> Option<&Arc<dyn Origin>> {
         self.origin.as_ref()
     }
 
-    pub(crate) fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[SourceSlice] {
         &self.pieces
     }
 
     /// Whether it holds other rows beside its own, such as those that it was filtered from.
-    pub(crate) fn holds_others(&self) -> bool {
+    pub(crate) fn retains_other_rows(&self) -> bool {
         self.pieces.iter().any(|piece| piece.source.facts().holds_others)
     }
 
     /// The index of batches by row; the first call counts all rows.
-    pub(crate) fn index(&self) -> Result<&Index> {
+    pub(crate) fn index(&self) -> Result<&BatchIndex> {
         match self.counted.index.get() {
             Some(index) => Ok(index),
-            None => Index::of(&self.pieces).map(|index| self.counted.index.get_or_init(|| index)),
+            None => BatchIndex::build(&self.pieces).map(|index| self.counted.index.get_or_init(|| index)),
         }
     }
 
     /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
-    pub(crate) fn watched<T>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn with_change_check<T>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let check = |when| self.pieces.iter().try_for_each(|piece| piece.check_unchanged(when));
-        watched(when, check, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
+        with_change_check(when, check, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
     }
 
     /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is bad.
@@ -101,7 +101,7 @@ impl Dataset {
             self.parts().try_for_each(|part| {
                 let part = part?;
                 let mut columns = part.piece.columns.iter();
-                columns.try_for_each(|&column| part.checked(column).map(touch))
+                columns.try_for_each(|&column| part.checked(column).map(touch_pages))
             })
         });
         touched.err().filter(|e| e.kind() == ErrorKind::FileChanged)
@@ -112,7 +112,7 @@ impl Dataset {
     /// # Errors
     /// `SchemaMismatch` with the first difference if their schemas differ, `InvalidArgument` if `datasets` is empty.
     pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
-        let first = datasets.first().ok_or_else(|| Error::argument("there is nothing to concatenate"))?;
+        let first = datasets.first().ok_or_else(|| Error::invalid_argument("there is nothing to concatenate"))?;
         for other in &datasets[1..] {
             if let Some(difference) = schema_difference(&first.schema, &other.schema) {
                 let a = first.name();
@@ -124,7 +124,7 @@ impl Dataset {
             }
         }
         let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
-        Ok(Dataset::of_pieces(nullable_where_any(datasets), pieces))
+        Ok(Dataset::from_slices(nullable_where_any(datasets), pieces))
     }
 
     /// Names, types and metadata of the columns.
@@ -151,7 +151,7 @@ impl Dataset {
             })
         };
         // Counting makes a change check of its own; a commit record has a checksum.
-        let len = self.watched(ChangeCheck::Seldom, sum)?;
+        let len = self.with_change_check(ChangeCheck::Seldom, sum)?;
         Ok(*self.counted.len.get_or_init(|| len))
     }
 
@@ -160,7 +160,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`].
     pub fn is_empty(&self) -> Result<bool> {
-        self.watched(ChangeCheck::Seldom, || Ok(self.rows_until(1)? == 0))
+        self.with_change_check(ChangeCheck::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
     /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 if
@@ -189,7 +189,7 @@ impl Dataset {
             (0, None) => piece.source.num_batches(),
             _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
         });
-        self.watched(ChangeCheck::Seldom, || counts.sum())
+        self.with_change_check(ChangeCheck::Seldom, || counts.sum())
     }
 
     /// The bytes of the dataset's rows in its buffers, including bitmaps and offsets, without dictionaries.
@@ -207,7 +207,7 @@ impl Dataset {
     }
 
     fn bytes(&self, of_constant: impl Fn(&ConstantColumn, usize) -> u64) -> Result<u64> {
-        self.watched(ChangeCheck::Now, || {
+        self.with_change_check(ChangeCheck::Now, || {
             let mut sum = 0u64;
             for part in self.parts() {
                 let part = part?;
@@ -215,7 +215,7 @@ impl Dataset {
                 for &column in part.piece.columns.iter() {
                     let bytes = match source.constant(column) {
                         Some(constant) => of_constant(constant, part.rows.len()),
-                        None => crate::array::bytes_of(source.column(part.batch, column)?, part.rows.clone()),
+                        None => crate::array::byte_size(source.column(part.batch, column)?, part.rows.clone()),
                     };
                     sum = sum.saturating_add(bytes);
                 }
@@ -242,7 +242,7 @@ impl Dataset {
     /// as much around it as the device reads ahead, which may be megabytes. A hint; what is wrong with rows is told when
     /// they are read. Does nothing for rows seen through a view, such as those that a condition has found.
     pub fn prefetch(&self) {
-        let ask = |part: Part<'_>| -> Result<()> {
+        let ask = |part: BatchSlice<'_>| -> Result<()> {
             let source = &part.piece.source;
             let columns = part.piece.columns.iter().filter(|&&column| source.constant(column).is_none());
             let columns = columns.map(|&column| source.column(part.batch, column));
@@ -291,7 +291,7 @@ impl Dataset {
         match (found.next(), found.next()) {
             (Some(index), None) => Ok(index),
             (Some(a), Some(b)) => {
-                Err(Error::argument(format!("columns {a} and {b} are both called '{name}'; take them by number")))
+                Err(Error::invalid_argument(format!("columns {a} and {b} are both called '{name}'; take them by number")))
             }
             (None, _) => Err(self.no_column(&format!("'{name}'"))),
         }
@@ -311,12 +311,12 @@ impl Dataset {
         if let Some(missing) = columns.iter().find(|&&column| column >= self.num_columns()) {
             return Err(self.no_column(&format!("number {missing}")));
         }
-        let schema = self.schema.project(columns).map_err(|e| Error::argument(e.to_string()))?;
-        let narrow = |piece: &Piece| Piece {
+        let schema = self.schema.project(columns).map_err(|e| Error::invalid_argument(e.to_string()))?;
+        let narrow = |piece: &SourceSlice| SourceSlice {
             columns: columns.iter().map(|&column| piece.columns[column]).collect(),
             ..piece.clone()
         };
-        let pieces: Arc<[Piece]> = self.pieces.iter().map(narrow).collect();
+        let pieces: Arc<[SourceSlice]> = self.pieces.iter().map(narrow).collect();
         Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
@@ -327,12 +327,12 @@ impl Dataset {
     pub fn with_names<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
         if names.len() != self.num_columns() {
             let message = format!("{} names for {} columns", names.len(), self.num_columns());
-            return Err(Error::argument(message));
+            return Err(Error::invalid_argument(message));
         }
         let mut seen: HashSet<&str> = HashSet::new();
         for name in names {
             if !seen.insert(name.as_ref()) {
-                return Err(Error::argument(format!("two columns would be called '{}'", name.as_ref())));
+                return Err(Error::invalid_argument(format!("two columns would be called '{}'", name.as_ref())));
             }
         }
         let renamed = |(field, name): (&FieldRef, &N)| Arc::new(field.as_ref().clone().with_name(name.as_ref()));
@@ -344,7 +344,7 @@ impl Dataset {
     /// Whether columns have other names than in their files.
     #[doc(hidden)]
     pub fn is_renamed(&self) -> bool {
-        let own = |piece: &Piece| {
+        let own = |piece: &SourceSlice| {
             let fields = piece.source.schema().fields();
             let mut pairs = piece.columns.iter().zip(self.schema.fields());
             pairs.all(|(&column, field)| fields.get(column).is_some_and(|known| known.name() == field.name()))
@@ -359,18 +359,18 @@ impl Dataset {
         if !self.has_rows_of(column.as_dataset())? {
             return Ok(None);
         }
-        let columns = |piece: &Piece| piece.columns.clone();
+        let columns = |piece: &SourceSlice| piece.columns.clone();
         let others = column.as_dataset().pieces.iter().map(columns);
         if let Ok(number) = self.index_of(column.name()) {
             let own = self.select_at(&[number])?;
             return Ok(own.pieces.iter().map(columns).eq(others).then(|| self.clone()));
         }
         let fields = self.schema.fields().iter().chain([column.field()]).cloned().collect::<Fields>();
-        let widened = self.pieces.iter().zip(others).map(|(piece, other)| Piece {
+        let widened = self.pieces.iter().zip(others).map(|(piece, other)| SourceSlice {
             columns: piece.columns.iter().chain(other.iter()).copied().collect(),
             ..piece.clone()
         });
-        let pieces: Arc<[Piece]> = widened.collect();
+        let pieces: Arc<[SourceSlice]> = widened.collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
         Ok(Some(Dataset { schema, pieces, ..self.clone() }))
     }
@@ -394,7 +394,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`].
     pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
-        self.watched(ChangeCheck::Seldom, || self.cut(start, len))
+        self.with_change_check(ChangeCheck::Seldom, || self.cut(start, len))
     }
 
     fn cut(&self, start: u64, len: u64) -> Result<Dataset> {
@@ -413,7 +413,7 @@ impl Dataset {
             }
             before = before.saturating_add(rows);
         }
-        Ok(Dataset::of_pieces(self.schema.clone(), pieces))
+        Ok(Dataset::from_slices(self.schema.clone(), pieces))
     }
 
     /// The first `n` rows.
@@ -456,29 +456,29 @@ impl Dataset {
         match guard(|| self.find_row(row)) {
             Ok(row) => Ok(row),
             // The row may be missing because bytes were overwritten.
-            Err(e) => self.watched(ChangeCheck::Now, || Err(e)),
+            Err(e) => self.with_change_check(ChangeCheck::Now, || Err(e)),
         }
     }
 
     fn find_row(&self, row: u64) -> Result<Row<'_>> {
         let (piece, within) = self.piece_of(row)?;
         if let Some(location) = behind(piece, within)? {
-            return Ok(Row::of_view(&self.schema, location, &piece.columns));
+            return Ok(Row::from_view(&self.schema, location, &piece.columns));
         }
-        let location = piece.locate(within)?.ok_or_else(|| self.no_row(row))?;
+        let location = piece.locate(within)?.ok_or_else(|| self.row_out_of_range(row))?;
         Ok(Row::new(&self.schema, location))
     }
 
     /// The location of row `row`; `None` if it is seen through a view.
-    pub(crate) fn location(&self, row: u64) -> Result<Option<Location<'_>>> {
+    pub(crate) fn location(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
         let find = || {
             let (piece, within) = self.piece_of(row)?;
             match behind(piece, within)? {
                 Some(_) => Ok(None),
-                None => piece.locate(within)?.map(Some).ok_or_else(|| self.no_row(row)),
+                None => piece.locate(within)?.map(Some).ok_or_else(|| self.row_out_of_range(row)),
             }
         };
-        guard(find).or_else(|e| self.watched(ChangeCheck::Now, || Err(e)))
+        guard(find).or_else(|e| self.with_change_check(ChangeCheck::Now, || Err(e)))
     }
 
     /// The row `back` rows before the end; 1 is the last. Reads only the last batches of an IPC file, while
@@ -487,18 +487,18 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::row`].
     pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
-        self.watched(ChangeCheck::Seldom, || self.find_from_end(back))
+        self.with_change_check(ChangeCheck::Seldom, || self.find_from_end(back))
     }
 
     fn find_from_end(&self, back: u64) -> Result<Row<'_>> {
         let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
         let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
         if let Some((piece, Some((batch, index)))) = found {
-            return Ok(Row::new(&self.schema, Location { piece, batch, index }));
+            return Ok(Row::new(&self.schema, RowLocation { piece, batch, index }));
         }
         match self.len()?.checked_sub(back).filter(|_| back > 0) {
             Some(row) => self.find_row(row),
-            None => Err(self.no_row(back)),
+            None => Err(self.row_out_of_range(back)),
         }
     }
 
@@ -513,8 +513,8 @@ impl Dataset {
                 Ok(part) => (Some(part), None),
                 Err(e) => (None, Some(Err(e))),
             };
-            let rows = part.into_iter().flat_map(move |Part { piece, batch, rows }| {
-                rows.map(move |index| Ok(Row::new(schema, Location { piece, batch, index })))
+            let rows = part.into_iter().flat_map(move |BatchSlice { piece, batch, rows }| {
+                rows.map(move |index| Ok(Row::new(schema, RowLocation { piece, batch, index })))
             });
             error.into_iter().chain(rows)
         })
@@ -525,7 +525,7 @@ impl Dataset {
     /// # Errors
     /// Per batch: as [`Dataset::len`]; the iterator ends after an error.
     pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
-        self.parts().map(|part| self.of_part(&part?))
+        self.parts().map(|part| self.batch_dataset(&part?))
     }
 
     /// Batch number `number`, counted from 0: one of [`Dataset::batches`], in constant time if the dataset is not
@@ -534,12 +534,12 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange` past the last.
     pub fn batch(&self, number: usize) -> Result<Dataset> {
-        self.watched(ChangeCheck::Seldom, || {
+        self.with_change_check(ChangeCheck::Seldom, || {
             let mut before = 0;
             for piece in self.pieces.iter() {
                 let (found, count) = piece.nth_part(number - before)?;
                 if let Some(part) = found {
-                    return self.of_part(&part);
+                    return self.batch_dataset(&part);
                 }
                 before += count;
             }
@@ -547,11 +547,11 @@ impl Dataset {
         })
     }
 
-    fn of_part(&self, part: &Part<'_>) -> Result<Dataset> {
+    fn batch_dataset(&self, part: &BatchSlice<'_>) -> Result<Dataset> {
         let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
         let rows = Some(part.rows.len() as u64);
-        let piece = Piece { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
-        Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
+        let piece = SourceSlice { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
+        Ok(Dataset::from_slices(self.schema.clone(), vec![piece]))
     }
 
     /// The batches as record batches of arrow-rs, with checked values; buffers are shared unless arrow-rs needs them
@@ -563,7 +563,7 @@ impl Dataset {
         self.parts().map(|part| {
             let part = part?;
             let columns = || Ok(part.columns()?.into_iter().map(crate::array::to_array).collect());
-            let columns = part.watched(columns)?;
+            let columns = part.with_change_check(columns)?;
             let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(part.rows.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
                 .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
@@ -576,7 +576,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` for the first bad value, naming path, batch, column, row and what was expected.
     pub fn validate(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
-        self.watched(ChangeCheck::Now, || self.check_all(progress))
+        self.with_change_check(ChangeCheck::Now, || self.check_all(progress))
     }
 
     fn check_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
@@ -590,7 +590,7 @@ impl Dataset {
             part.piece
                 .columns
                 .get(job % columns)
-                .map_or(Ok(()), |&column| part.piece.source.check(part.batch, column))?;
+                .map_or(Ok(()), |&column| part.piece.source.validate_column(part.batch, column))?;
             done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
             Ok(())
         };
@@ -603,8 +603,8 @@ impl Dataset {
         Ok(())
     }
 
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
-        self.pieces.iter().flat_map(Piece::parts)
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<BatchSlice<'_>>> {
+        self.pieces.iter().flat_map(SourceSlice::parts)
     }
 
     fn rows_until(&self, until: u64) -> Result<u64> {
@@ -620,7 +620,7 @@ impl Dataset {
 
     /// The piece of row `row`, and the row's number in it.
     #[inline]
-    fn piece_of(&self, row: u64) -> Result<(&Piece, u64)> {
+    fn piece_of(&self, row: u64) -> Result<(&SourceSlice, u64)> {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
         }
@@ -637,7 +637,7 @@ impl Dataset {
         }
     }
 
-    pub(crate) fn no_row(&self, row: u64) -> Error {
+    pub(crate) fn row_out_of_range(&self, row: u64) -> Error {
         match self.len() {
             Ok(len) => Error::new(ErrorKind::RowOutOfRange, format!("row {row} of a dataset of {len} rows")),
             Err(e) => e,
@@ -651,11 +651,11 @@ impl Dataset {
 }
 
 /// The location behind row `within` of the piece, if the piece belongs to a view.
-fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
+fn behind(piece: &SourceSlice, within: u64) -> Result<Option<RowLocation<'_>>> {
     if piece.rows.is_some_and(|rows| within >= rows) {
         return Ok(None);
     }
-    piece.source.view().map_or(Ok(None), |view| view.behind(piece.start.saturating_add(within)))
+    piece.source.view().map_or(Ok(None), |view| view.resolve_row(piece.start.saturating_add(within)))
 }
 
 /// The first dataset's schema, with columns nullable if they are in any dataset.
@@ -694,7 +694,7 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Format, Open, WriteOptions, write_to};
+    use crate::{Bytes, Format, OpenOptions, WriteOptions, write_to};
     use arrow_array::{ArrayRef, Int64Array};
 
     fn numbers(rows: std::ops::Range<i64>) -> RecordBatch {
@@ -707,7 +707,7 @@ mod tests {
         let memory = Dataset::try_from(vec![numbers(0..5), numbers(5..5), numbers(5..12), numbers(12..20)]).unwrap();
         let mut bytes = Vec::new();
         write_to(&memory, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
-        let stream = || Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+        let stream = || OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
         let sliced = stream().slice(3, 11).unwrap();
         let joined = Dataset::concat(&[stream(), sliced.clone(), memory.clone(), memory.slice(7, 2).unwrap()]).unwrap();
         for dataset in [memory.clone(), stream(), sliced, joined, memory.slice(20, 5).unwrap()] {
@@ -729,7 +729,7 @@ mod tests {
             for (whole, rows) in [(0..12, 12), (2..9, 7)] {
                 for back in 1..=rows {
                     // Reopened each time, so that nothing has been walked yet.
-                    let opened = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+                    let opened = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
                     let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
                     let found = part.row_from_end(back).unwrap().get(0).unwrap();
                     assert_eq!(found.to_string(), (whole.end - back).to_string());

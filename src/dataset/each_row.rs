@@ -28,7 +28,7 @@ impl Dataset {
     ///
     /// # Errors
     /// For a row: as [`row`](Dataset::row).
-    pub fn each_row<I: IntoIterator<Item = u64>>(&self, rows: I) -> impl Iterator<Item = Result<Row<'_>>> + use<'_, I> {
+    pub fn iter_rows_at<I: IntoIterator<Item = u64>>(&self, rows: I) -> impl Iterator<Item = Result<Row<'_>>> + use<'_, I> {
         // It is asked again while rows that it gave are left.
         let mut rows = rows.into_iter().fuse();
         let mut ahead: VecDeque<Result<Row<'_>>> = VecDeque::with_capacity(AHEAD);
@@ -36,7 +36,7 @@ impl Dataset {
             while ahead.len() < AHEAD
                 && let Some(row) = rows.next()
             {
-                ahead.push_back(self.row(row).map(Row::of_many));
+                ahead.push_back(self.row(row).map(Row::for_random_access));
                 let of = |number: Option<usize>| number.and_then(|number| ahead.get(number)?.as_ref().ok());
                 let loaded = guard(|| {
                     of(ahead.len().checked_sub(1)).inspect(|row| row.load_soon());

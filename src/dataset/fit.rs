@@ -15,7 +15,7 @@ use crate::types::type_name;
 
 /// The origin of a column of the newer schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ColumnFit {
+enum ColumnConversion {
     /// The column of that number, unchanged.
     Same(usize),
     /// The column of that number, widened.
@@ -29,17 +29,17 @@ enum ColumnFit {
 
 /// The conversion of an older schema's columns to a newer schema.
 #[derive(Clone, Debug)]
-pub(crate) struct Fit {
+pub(crate) struct SchemaConversion {
     schema: SchemaRef,
-    columns: Box<[ColumnFit]>,
+    columns: Box<[ColumnConversion]>,
 }
 
-impl Fit {
+impl SchemaConversion {
     /// The conversion from `older` to `newer`; `None` if they are the same.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't be converted.
-    pub fn of(newer: &SchemaRef, older: &Schema) -> Result<Option<Fit>> {
+    pub fn try_new(newer: &SchemaRef, older: &Schema) -> Result<Option<SchemaConversion>> {
         let Some(difference) = schema_difference(newer, older) else { return Ok(None) };
         let mismatch = |message: String| Error::new(ErrorKind::SchemaMismatch, message);
         if let Some(field) = older.fields().iter().find(|field| newer.index_of(field.name()).is_err()) {
@@ -50,36 +50,36 @@ impl Fit {
             let field = newer.field(number);
             let name = field.name();
             match older.index_of(name) {
-                Ok(found) if older.field(found).data_type() == field.data_type() => Ok(ColumnFit::Same(found)),
-                Ok(found) if is_wider(older.field(found).data_type(), field.data_type()) => Ok(ColumnFit::Wider(found)),
+                Ok(found) if older.field(found).data_type() == field.data_type() => Ok(ColumnConversion::Same(found)),
+                Ok(found) if is_wider(older.field(found).data_type(), field.data_type()) => Ok(ColumnConversion::Wider(found)),
                 Ok(found) => {
                     let from = type_name(older.field(found).data_type());
                     let to = type_name(field.data_type());
                     Err(mismatch(format!("column '{name}' is {from}, which is not read as {to}")))
                 }
-                Err(_) if field.is_nullable() => Ok(ColumnFit::Null),
+                Err(_) if field.is_nullable() => Ok(ColumnConversion::Null),
                 Err(_) => Err(mismatch(format!("column '{name}' is missing, and has no nulls"))),
             }
         };
         let columns = (0..newer.fields().len()).map(column).collect::<Result<_>>()?;
-        Ok(Some(Fit { schema: newer.clone(), columns }))
+        Ok(Some(SchemaConversion { schema: newer.clone(), columns }))
     }
 }
 
 #[cfg(feature = "table")]
-impl Fit {
+impl SchemaConversion {
     /// The conversion to `older` from `newer`, with which its rows were rewritten.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't have been rewritten this way.
-    pub fn back(older: &SchemaRef, newer: &Schema) -> Result<Fit> {
+    pub fn try_reverse(older: &SchemaRef, newer: &Schema) -> Result<SchemaConversion> {
         let column = |field: &FieldRef| {
             let to = field.data_type();
             let found = newer.index_of(field.name()).ok().map(|number| (number, newer.field(number).data_type()));
             match found {
-                Some((number, from)) if from == to => Ok(ColumnFit::Same(number)),
-                Some((number, from)) if is_wider(from, to) => Ok(ColumnFit::Wider(number)),
-                Some((number, from)) if is_wider(to, from) => Ok(ColumnFit::Narrower(number)),
+                Some((number, from)) if from == to => Ok(ColumnConversion::Same(number)),
+                Some((number, from)) if is_wider(from, to) => Ok(ColumnConversion::Wider(number)),
+                Some((number, from)) if is_wider(to, from) => Ok(ColumnConversion::Narrower(number)),
                 _ => {
                     let message = format!("column '{}' is not there as {}", field.name(), type_name(to));
                     Err(Error::new(ErrorKind::SchemaMismatch, message))
@@ -87,23 +87,23 @@ impl Fit {
             }
         };
         let columns = older.fields().iter().map(column).collect::<Result<_>>()?;
-        Ok(Fit { schema: older.clone(), columns })
+        Ok(SchemaConversion { schema: older.clone(), columns })
     }
 }
 
-impl Fit {
+impl SchemaConversion {
     /// The number of the original column of column `column`, if it is unchanged.
-    pub fn as_it_is(&self, column: usize) -> Option<usize> {
+    pub fn unchanged_column(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
-            Some(ColumnFit::Same(number)) => Some(*number),
+            Some(ColumnConversion::Same(number)) => Some(*number),
             _ => None,
         }
     }
 
     /// The number of the original column of column `column`.
-    pub fn comes_from(&self, column: usize) -> Option<usize> {
+    pub fn source_column(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
-            Some(ColumnFit::Same(number) | ColumnFit::Wider(number)) => Some(*number),
+            Some(ColumnConversion::Same(number) | ColumnConversion::Wider(number)) => Some(*number),
             _ => None,
         }
     }
@@ -114,7 +114,7 @@ impl Fit {
 ///
 /// # Errors
 /// `SchemaMismatch` with the first column for which neither type is wider.
-pub(crate) fn union_of(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> {
+pub(crate) fn merge_schemas(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> {
     if first.fields() == second.fields() {
         return Ok(first.clone());
     }
@@ -145,7 +145,7 @@ pub(crate) fn union_of(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> 
 /// # Errors
 /// `SchemaMismatch` if a column is missing.
 #[cfg(feature = "table")]
-pub(crate) fn renewed(
+pub(crate) fn resolve_columns(
     dataset: &Schema,
     columns: &[usize],
     older: &Schema,
@@ -175,23 +175,23 @@ pub(crate) fn renewed(
 
 /// The columns of one batch in a newer schema, each made when it is first used.
 #[derive(Debug)]
-pub(crate) struct FittedColumns {
-    fit: Fit,
+pub(crate) struct ConvertedColumns {
+    fit: SchemaConversion,
     rows: usize,
     made: Box<[OnceLock<ArrayData>]>,
 }
 
-impl FittedColumns {
+impl ConvertedColumns {
     /// The columns of a batch of `rows` rows.
-    pub fn new(fit: Fit, rows: usize) -> FittedColumns {
+    pub fn new(fit: SchemaConversion, rows: usize) -> ConvertedColumns {
         let made = fit.columns.iter().map(|_| OnceLock::new()).collect();
-        FittedColumns { fit, rows, made }
+        ConvertedColumns { fit, rows, made }
     }
 
-    /// [`Fit::as_it_is`].
+    /// [`SchemaConversion::unchanged_column`].
     #[cfg(feature = "table")]
-    pub fn as_it_is(&self, column: usize) -> Option<usize> {
-        self.fit.as_it_is(column)
+    pub fn unchanged_column(&self, column: usize) -> Option<usize> {
+        self.fit.unchanged_column(column)
     }
 
     /// Returns column `column`; `checked` returns original columns by number.
@@ -203,9 +203,9 @@ impl FittedColumns {
         column: usize,
         checked: impl FnOnce(usize) -> Result<&'a ArrayData>,
     ) -> Result<&'a ArrayData> {
-        let missing = || Error::argument(format!("there is no column {column}"));
+        let missing = || Error::invalid_argument(format!("there is no column {column}"));
         let (fit, place) = self.fit.columns.get(column).zip(self.made.get(column)).ok_or_else(missing)?;
-        if let ColumnFit::Same(number) = fit {
+        if let ColumnConversion::Same(number) = fit {
             return checked(*number);
         }
         if let Some(array) = place.get() {
@@ -213,12 +213,12 @@ impl FittedColumns {
         }
         let data_type = self.fit.schema.field(column).data_type();
         let array = match fit {
-            ColumnFit::Wider(number) => {
+            ColumnConversion::Wider(number) => {
                 let internal = || Error::internal("a column that is not widened as its schema says");
                 widened(checked(*number)?, data_type).ok_or_else(internal)?
             }
             #[cfg(feature = "table")]
-            ColumnFit::Narrower(number) => {
+            ColumnConversion::Narrower(number) => {
                 let internal = || Error::internal("a column that is not narrowed as its schema says");
                 narrowed(checked(*number)?, data_type).ok_or_else(internal)?
             }

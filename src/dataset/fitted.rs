@@ -8,23 +8,23 @@ use arrow_schema::SchemaRef;
 use super::adapter::Adapter;
 use super::constant::ConstantColumn;
 use super::dataset::Dataset;
-use super::fit::{Fit, FittedColumns};
-use super::source::{Facts, Piece, Source};
+use super::fit::{SchemaConversion, ConvertedColumns};
+use super::source::{Facts, SourceSlice, Source};
 use crate::error::{Error, Result};
 
 /// The rows of a source in another schema.
 #[derive(Debug)]
-struct Fitted {
+struct ConvertedSource {
     stored: Arc<dyn Source>,
     schema: SchemaRef,
-    fit: Fit,
+    fit: SchemaConversion,
     /// The columns of each batch.
-    batches: OnceLock<Box<[OnceLock<FittedColumns>]>>,
+    batches: OnceLock<Box<[OnceLock<ConvertedColumns>]>>,
 }
 
-impl Fitted {
-    fn batch(&self, batch: usize) -> Result<&FittedColumns> {
-        let missing = || Error::argument(format!("there is no batch {batch}"));
+impl ConvertedSource {
+    fn batch(&self, batch: usize) -> Result<&ConvertedColumns> {
+        let missing = || Error::invalid_argument(format!("there is no batch {batch}"));
         let batches = match self.batches.get() {
             Some(batches) => batches,
             None => {
@@ -37,16 +37,16 @@ impl Fitted {
             return Ok(columns);
         }
         let span = self.stored.span(batch)?.ok_or_else(missing)?;
-        Ok(place.get_or_init(|| FittedColumns::new(self.fit.clone(), (span.end - span.start) as usize)))
+        Ok(place.get_or_init(|| ConvertedColumns::new(self.fit.clone(), (span.end - span.start) as usize)))
     }
 
     /// The column that column `own` of the source has become.
     fn column_from(&self, own: usize) -> Option<usize> {
-        (0..self.schema.fields().len()).find(|&column| self.fit.comes_from(column) == Some(own))
+        (0..self.schema.fields().len()).find(|&column| self.fit.source_column(column) == Some(own))
     }
 }
 
-impl Adapter for Fitted {
+impl Adapter for ConvertedSource {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -56,11 +56,11 @@ impl Adapter for Fitted {
     }
 
     fn stored_column(&self, column: usize) -> Option<usize> {
-        self.fit.as_it_is(column)
+        self.fit.unchanged_column(column)
     }
 
     fn made(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        self.batch(batch)?.checked(column, |number| self.stored.checked(batch, number))
+        self.batch(batch)?.checked(column, |number| self.stored.checked_column(batch, number))
     }
 
     /// None: dictionaries are converted batch by batch.
@@ -69,7 +69,7 @@ impl Adapter for Fitted {
     }
 
     fn made_bytes(&self) -> u64 {
-        self.batches.get().into_iter().flatten().filter_map(OnceLock::get).map(FittedColumns::copied).sum()
+        self.batches.get().into_iter().flatten().filter_map(OnceLock::get).map(ConvertedColumns::copied).sum()
     }
 
     /// None: `Dataset::with_constants` comes after `Dataset::fitted`.
@@ -93,13 +93,13 @@ impl Dataset {
     /// # Errors
     /// `SchemaMismatch` with the first column that can't be converted.
     pub(crate) fn fitted(&self, schema: &SchemaRef) -> Result<Dataset> {
-        let Some(fit) = Fit::of(schema, self.schema())? else { return Ok(self.clone()) };
+        let Some(fit) = SchemaConversion::try_new(schema, self.schema())? else { return Ok(self.clone()) };
         let columns: Arc<[usize]> = (0..schema.fields().len()).collect();
-        let fitted = |piece: &Piece| {
+        let fitted = |piece: &SourceSlice| {
             let (stored, fit) = (piece.source.clone(), fit.clone());
-            let source = Fitted { stored, schema: schema.clone(), fit, batches: OnceLock::new() };
-            Piece { source: Arc::new(source), columns: columns.clone(), ..piece.clone() }
+            let source = ConvertedSource { stored, schema: schema.clone(), fit, batches: OnceLock::new() };
+            SourceSlice { source: Arc::new(source), columns: columns.clone(), ..piece.clone() }
         };
-        Ok(Dataset::of_pieces(schema.clone(), self.pieces().iter().map(fitted).collect()))
+        Ok(Dataset::from_slices(schema.clone(), self.pieces().iter().map(fitted).collect()))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::source::{Part, Piece};
+use super::source::{BatchSlice, SourceSlice};
 use crate::error::{Error, Result};
 
 /// The batches of a dataset that have rows, with their row counts.
 #[derive(Debug)]
-pub(crate) struct Index {
-    batches: Vec<Held>,
+pub(crate) struct BatchIndex {
+    batches: Vec<IndexedBatch>,
     /// The row after each batch's last.
     ends: Vec<u64>,
     /// The batch of each 2^`shift`th row: any row's batch is a few steps from there.
@@ -18,15 +18,15 @@ pub(crate) struct Index {
 
 /// The dataset's part of one batch.
 #[derive(Debug)]
-struct Held {
+struct IndexedBatch {
     piece: u32,
     batch: u32,
     /// The first row inside the batch.
     first: usize,
 }
 
-impl Index {
-    pub(crate) fn of(pieces: &[Piece]) -> Result<Index> {
+impl BatchIndex {
+    pub(crate) fn build(pieces: &[SourceSlice]) -> Result<BatchIndex> {
         let mut batches = Vec::new();
         let mut ends = Vec::new();
         let mut end = 0u64;
@@ -40,12 +40,12 @@ impl Index {
                     return Err(Error::unsupported("more than 2^32 batches"));
                 };
                 end = end.saturating_add(part.rows.len() as u64);
-                batches.push(Held { piece, batch, first: part.rows.start });
+                batches.push(IndexedBatch { piece, batch, first: part.rows.start });
                 ends.push(end);
             }
         }
         let shift = (end.max(1).ilog2() + 1).saturating_sub(ends.len().max(1).ilog2());
-        let mut index = Index { batches, ends, buckets: Vec::new(), shift };
+        let mut index = BatchIndex { batches, ends, buckets: Vec::new(), shift };
         index.buckets = index.buckets();
         Ok(index)
     }
@@ -91,9 +91,9 @@ impl Index {
 
     /// The part of batch `number` in the dataset, whose pieces are `pieces`.
     #[inline]
-    pub(crate) fn part<'a>(&self, pieces: &'a [Piece], number: usize) -> Part<'a> {
-        let Held { piece, batch, .. } = self.batches[number];
-        Part { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
+    pub(crate) fn part<'a>(&self, pieces: &'a [SourceSlice], number: usize) -> BatchSlice<'a> {
+        let IndexedBatch { piece, batch, .. } = self.batches[number];
+        BatchSlice { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
     }
 
     /// The rows of batch `number` that are in the dataset.

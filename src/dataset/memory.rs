@@ -9,45 +9,45 @@ use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
 use super::dataset::{Dataset, schema_difference};
-use super::source::{Batches, Facts, Footprint, Plain, Source, ViewSource, Widths};
+use super::source::{Batches, Facts, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
-use crate::array::{CheckedOnce, Unchecked};
+use crate::array::{LazyCheckedArray, UncheckedArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
 /// Arrays in memory as a source.
 #[derive(Debug)]
-struct Arrays {
+struct MemorySource {
     schema: SchemaRef,
-    batches: Vec<Vec<CheckedOnce>>,
+    batches: Vec<Vec<LazyCheckedArray>>,
     /// The row after each batch's last.
     ends: Vec<u64>,
 }
 
-impl Arrays {
-    fn new<A: Into<CheckedOnce>>(schema: SchemaRef, batches: Vec<(usize, Vec<A>)>) -> Arrays {
+impl MemorySource {
+    fn new<A: Into<LazyCheckedArray>>(schema: SchemaRef, batches: Vec<(usize, Vec<A>)>) -> MemorySource {
         let ends = batches.iter().scan(0, |end, (rows, _)| {
             *end += *rows as u64;
             Some(*end)
         });
         let ends = ends.collect();
         let columns = |(_, columns): (usize, Vec<A>)| columns.into_iter().map(Into::into).collect();
-        Arrays { schema, batches: batches.into_iter().map(columns).collect(), ends }
+        MemorySource { schema, batches: batches.into_iter().map(columns).collect(), ends }
     }
 
-    fn array(&self, batch: usize, column: usize) -> Result<&CheckedOnce> {
+    fn array(&self, batch: usize, column: usize) -> Result<&LazyCheckedArray> {
         let found = self.batches.get(batch).and_then(|columns| columns.get(column));
-        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+        found.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
     }
 }
 
-impl Batches for Arrays {
+impl Batches for MemorySource {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    fn walk(&self, _until: u64) -> Result<u64> {
+    fn count_until(&self, _until: u64) -> Result<u64> {
         Ok(self.ends.last().copied().unwrap_or(0))
     }
 
@@ -70,14 +70,14 @@ impl Batches for Arrays {
         self.locate_by_len(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         Ok(self.array(batch, column)?.unchecked())
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         // Those of our own are right; others were given.
         let given =
-            |e: Error| Error::argument(format!("column '{}': {}", self.schema.field(column).name(), e.message()));
+            |e: Error| Error::invalid_argument(format!("column '{}': {}", self.schema.field(column).name(), e.message()));
         self.array(batch, column)?.checked(|| Ok(Vec::new())).map_err(given)
     }
 
@@ -86,23 +86,23 @@ impl Batches for Arrays {
     }
 
     /// An explicit check is made whoever vouches for the arrays.
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
         _rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         _keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
     }
 
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
 
@@ -123,7 +123,7 @@ impl Batches for Arrays {
     }
 }
 
-impl Source for Arrays {
+impl Source for MemorySource {
     fn facts(&self) -> Facts<'_> {
         Facts::default()
     }
@@ -157,13 +157,13 @@ impl Source for Arrays {
 
 impl Dataset {
     /// Batches of `schema` as a dataset: each with its number of rows and columns, whose values are checked.
-    pub(crate) fn of_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
-        Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
+    pub(crate) fn from_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
+        Dataset::from_source(Arc::new(MemorySource::new(schema, batches)))
     }
 
     /// As `of_arrays`, with values that are checked when they are first used.
-    pub(crate) fn of_unchecked(schema: SchemaRef, batches: Vec<(usize, Vec<Unchecked>)>) -> Dataset {
-        Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
+    pub(crate) fn from_unchecked(schema: SchemaRef, batches: Vec<(usize, Vec<UncheckedArray>)>) -> Dataset {
+        Dataset::from_source(Arc::new(MemorySource::new(schema, batches)))
     }
 }
 
@@ -173,7 +173,7 @@ impl TryFrom<Vec<RecordBatch>> for Dataset {
     /// The batches as a dataset, without copying. There must be at least one, all with the same schema.
     fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
         let schema = batches.first().map(RecordBatch::schema);
-        let schema = schema.ok_or_else(|| Error::argument("no record batch, so no schema"))?;
+        let schema = schema.ok_or_else(|| Error::invalid_argument("no record batch, so no schema"))?;
         Dataset::from_batches(schema, batches)
     }
 }
@@ -193,6 +193,6 @@ impl Dataset {
             let columns = batch.columns().iter().map(|column| column.to_data()).collect();
             parts.push((batch.num_rows(), columns));
         }
-        Ok(Dataset::of_arrays(schema, parts))
+        Ok(Dataset::from_arrays(schema, parts))
     }
 }

@@ -34,19 +34,19 @@ pub(crate) use constant::ConstantColumn;
 pub use dataset::Dataset;
 #[cfg(any(feature = "table", feature = "write"))]
 pub(crate) use dataset::schema_difference;
-pub(crate) use fit::union_of;
+pub(crate) use fit::merge_schemas;
 #[cfg(feature = "table")]
-pub(crate) use fit::{Fit, FittedColumns, renewed};
-pub(crate) use index::Index;
-pub(crate) use key::Key;
-pub(crate) use partition::with_fields;
+pub(crate) use fit::{SchemaConversion, ConvertedColumns, resolve_columns};
+pub(crate) use index::BatchIndex;
+pub(crate) use key::ComparableValue;
+pub(crate) use partition::append_fields;
 pub use pushed::PushedRows;
 pub use row::Row;
-pub use same::{COMPARED_ROWS, same_end, same_rows};
+pub use same::{COMPARED_ROWS, tails_equal, rows_equal};
 pub use source::Footprint;
-pub(crate) use source::{Batches, Facts, Files, Location, Origin, Part, Piece, Plain, Source, ViewSource, Widths};
-pub(crate) use version::version_of_stream;
+pub(crate) use source::{Batches, Facts, Files, RowLocation, Origin, BatchSlice, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths};
+pub(crate) use version::stream_version;
 #[cfg(feature = "compute")]
 pub(crate) use zone::Zones;
 #[cfg(any(feature = "table", feature = "compute"))]
-pub(crate) use zone::{Bound, Zone};
+pub(crate) use zone::{ZoneBound, Zone};

@@ -7,14 +7,14 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use super::dataset::Dataset;
-use super::key::Key;
-use super::source::Piece;
+use super::key::ComparableValue;
+use super::source::SourceSlice;
 use crate::array::{Value, cells, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::zones_agree;
 
 /// Whether columns of the type can be sorted.
-pub(crate) fn has_order(data_type: &DataType) -> bool {
+pub(crate) fn is_sortable(data_type: &DataType) -> bool {
     use DataType::*;
     let is_text = matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
     is_text || data_type.is_integer() || data_type.is_floating() || data_type.is_decimal() || {
@@ -23,20 +23,20 @@ pub(crate) fn has_order(data_type: &DataType) -> bool {
 }
 
 /// The key of the last row, if no row of `array` is less than the previous one or than `last`.
-pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Result<Option<Key>> {
+pub(crate) fn check_ascending(name: &str, array: &ArrayData, last: Option<&ComparableValue>) -> Result<Option<ComparableValue>> {
     if array.is_empty() {
         return Ok(last.cloned());
     }
     if let Some((first, end)) = ascending_words(array) {
-        let first = Key::Int(first.into());
+        let first = ComparableValue::Int(first.into());
         if last.is_none_or(|last| *last <= first) {
-            return Ok(Some(Key::Int(end.into())));
+            return Ok(Some(ComparableValue::Int(end.into())));
         }
     }
     let mut before = last.cloned();
     for row in 0..array.len() {
         let found = value(array, row)?;
-        let key = Key::of(&found).ok_or_else(|| {
+        let key = ComparableValue::from_value(&found).ok_or_else(|| {
             let message = format!("column '{name}', row {row}: {found} in the column that the table is sorted by");
             Error::new(ErrorKind::InvalidArgument, message)
         })?;
@@ -106,9 +106,9 @@ impl Dataset {
 
     /// The rows of each path, if there are several, one after the other.
     #[doc(hidden)]
-    pub fn tables(&self) -> Vec<Dataset> {
+    pub fn split_by_path(&self) -> Vec<Dataset> {
         let runs = self.pieces().chunk_by(|a, b| a.source.facts().path == b.source.facts().path);
-        runs.map(|pieces| Dataset::of_pieces(self.schema().clone(), pieces.to_vec())).collect()
+        runs.map(|pieces| Dataset::from_slices(self.schema().clone(), pieces.to_vec())).collect()
     }
 
     /// Whether no part of the rows begins before the previous one ends, each being in the order of
@@ -126,15 +126,15 @@ impl Dataset {
         }
         let mut ends = Vec::with_capacity(self.pieces().len());
         for piece in self.pieces() {
-            let part = Dataset::of_pieces(self.schema().clone(), vec![piece.clone()]);
+            let part = Dataset::from_slices(self.schema().clone(), vec![piece.clone()]);
             let Some(end) = part.len()?.checked_sub(1) else { continue };
             ends.push([part.slice(0, 1)?, part.slice(end, 1)?]);
         }
         // All at once, and nothing around them: each is a page of its own.
         ends.iter().flatten().for_each(Dataset::prefetch);
-        let mut last: Option<Key> = None;
+        let mut last: Option<ComparableValue> = None;
         for ends in &ends {
-            let [first, end] = ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| Key::of(&value)));
+            let [first, end] = ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| ComparableValue::from_value(&value)));
             let first = first?;
             if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
                 return Ok(false);
@@ -149,7 +149,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidArgument` if there is none.
     pub(crate) fn sorted_column(&self) -> Result<Dataset> {
-        let unsorted = || Error::argument("between needs a table created with sorted_by, or a part of one");
+        let unsorted = || Error::invalid_argument("between needs a table created with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
         let table = first.source.facts();
         let number = table.sorted_by.ok_or_else(unsorted)?;
@@ -160,17 +160,17 @@ impl Dataset {
             if facts.path != table.path || facts.sorted_by != Some(number) || here != next {
                 return Err(unsorted());
             }
-            next = here + piece.rows.map_or_else(|| piece.source.walk(u64::MAX), Ok)?;
+            next = here + piece.rows.map_or_else(|| piece.source.count_until(u64::MAX), Ok)?;
         }
         let field = first.source.schema().fields()[number].clone();
-        let narrow = |piece: &Piece| Piece { columns: Arc::from([number]), ..piece.clone() };
+        let narrow = |piece: &SourceSlice| SourceSlice { columns: Arc::from([number]), ..piece.clone() };
         let schema = Arc::new(Schema::new(vec![field]));
-        Ok(Dataset::of_pieces(schema, self.pieces().iter().map(narrow).collect()))
+        Ok(Dataset::from_slices(schema, self.pieces().iter().map(narrow).collect()))
     }
 }
 
 /// The key of a value for comparison with a column of the type.
-pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+pub(crate) fn comparable_value(data_type: &DataType, value: &Value<'_>) -> Option<ComparableValue> {
     use DataType::*;
     let number = matches!(value, Value::Int(_) | Value::UInt(_));
     match (data_type, value) {
@@ -180,38 +180,38 @@ pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key>
         (Duration(own), Value::Duration(n, unit)) | (Time32(own) | Time64(own), Value::Time(n, unit)) => {
             scaled_down(*n, *unit, *own)
         }
-        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => Key::of(value),
-        (Date32, Value::Date(_)) => Key::of(value),
-        (Date64, Value::Date(days)) => Some(Key::Int(i128::from(*days))),
-        (Date64, Value::Int(millis)) => Some(Key::Int(millis.div_euclid(86_400_000).into())),
-        (Date32, _) if number => Key::of(value),
+        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => ComparableValue::from_value(value),
+        (Date32, Value::Date(_)) => ComparableValue::from_value(value),
+        (Date64, Value::Date(days)) => Some(ComparableValue::Int(i128::from(*days))),
+        (Date64, Value::Int(millis)) => Some(ComparableValue::Int(millis.div_euclid(86_400_000).into())),
+        (Date32, _) if number => ComparableValue::from_value(value),
         (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
-        (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
-        (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
-        (own, _) if own.is_decimal() => cells::fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
-        (own, _) if own.is_integer() && number => Key::of(value),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => ComparableValue::from_value(value),
+        (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => ComparableValue::from_value(value),
+        (own, _) if own.is_decimal() => cells::encode_fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
+        (own, _) if own.is_integer() && number => ComparableValue::from_value(value),
         _ => None,
     }
 }
 
-fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<Key> {
-    cells::scaled(n, unit, own).map(Key::Int)
+fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<ComparableValue> {
+    cells::rescale(n, unit, own).map(ComparableValue::Int)
 }
 
 /// The float as the column stores it.
-fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
-    let (raw, _) = cells::fixed(data_type, value)?;
+fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<ComparableValue> {
+    let (raw, _) = cells::encode_fixed(data_type, value)?;
     let x = match data_type {
         DataType::Float16 => half::f16::from_le_bytes([raw[0], raw[1]]).to_f64(),
         DataType::Float32 => f32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]).into(),
         _ => f64::from_le_bytes(*raw.first_chunk()?),
     };
-    (!x.is_nan()).then_some(Key::Float(x))
+    (!x.is_nan()).then_some(ComparableValue::Float(x))
 }
 
 /// The digits of a decimal of `width` bytes.
-fn stored_decimal(mut raw: [u8; 32], width: usize) -> Key {
+fn stored_decimal(mut raw: [u8; 32], width: usize) -> ComparableValue {
     let sign = if raw[width.clamp(1, 32) - 1] >= 0x80 { 0xff } else { 0 };
     raw[width.min(32)..].fill(sign);
-    Key::Decimal(i256::from_le_bytes(raw))
+    ComparableValue::Decimal(i256::from_le_bytes(raw))
 }

@@ -8,12 +8,12 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use super::adapter::Adapter;
 use super::constant::ConstantColumn;
 use super::dataset::Dataset;
-use super::source::{Facts, Piece, Source};
+use super::source::{Facts, SourceSlice, Source};
 use crate::error::{Error, Result};
 
 /// The rows of a source, followed by columns that have one value each.
 #[derive(Debug)]
-struct WithConstants {
+struct PartitionSource {
     stored: Arc<dyn Source>,
     schema: SchemaRef,
     constants: Arc<[ConstantColumn]>,
@@ -21,13 +21,13 @@ struct WithConstants {
     made: OnceLock<Box<[OnceLock<ArrayData>]>>,
 }
 
-impl WithConstants {
+impl PartitionSource {
     fn stored_columns(&self) -> usize {
         self.stored.schema().fields().len()
     }
 }
 
-impl Adapter for WithConstants {
+impl Adapter for PartitionSource {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -42,7 +42,7 @@ impl Adapter for WithConstants {
 
     /// The constant column number `column`, counted from the first column of the source.
     fn made(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let missing = || Error::argument(format!("batch {batch}, column {column}"));
+        let missing = || Error::invalid_argument(format!("batch {batch}, column {column}"));
         let number = column - self.stored_columns();
         let constant = self.constants.get(number).ok_or_else(missing)?;
         let made = match self.made.get() {
@@ -57,7 +57,7 @@ impl Adapter for WithConstants {
             return Ok(array);
         }
         let span = self.stored.span(batch)?.ok_or_else(missing)?;
-        let array = constant.of_len((span.end - span.start) as usize)?;
+        let array = constant.array_with_len((span.end - span.start) as usize)?;
         Ok(place.get_or_init(|| array))
     }
 
@@ -82,26 +82,26 @@ impl Adapter for WithConstants {
 impl Dataset {
     /// The dataset with `constants` after its columns, which must be all columns of its sources, in order.
     pub(crate) fn with_constants(&self, constants: &Arc<[ConstantColumn]>) -> Dataset {
-        let schema = with_fields(self.schema(), constants.iter().map(ConstantColumn::field));
+        let schema = append_fields(self.schema(), constants.iter().map(ConstantColumn::field));
         let stored = self.num_columns();
-        let widen = |piece: &Piece| {
+        let widen = |piece: &SourceSlice| {
             debug_assert_eq!(piece.source.schema().fields().len(), stored, "a dataset of some columns of its sources");
             let constants = constants.clone();
-            let source = WithConstants {
+            let source = PartitionSource {
                 stored: piece.source.clone(),
                 schema: schema.clone(),
                 constants,
                 made: OnceLock::new(),
             };
             let columns = (0..schema.fields().len()).collect();
-            Piece { source: Arc::new(source), columns, ..piece.clone() }
+            SourceSlice { source: Arc::new(source), columns, ..piece.clone() }
         };
-        Dataset::of_pieces(schema.clone(), self.pieces().iter().map(widen).collect())
+        Dataset::from_slices(schema.clone(), self.pieces().iter().map(widen).collect())
     }
 }
 
 /// `schema` with more fields after its own.
-pub(crate) fn with_fields<'a>(schema: &'a Schema, more: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
+pub(crate) fn append_fields<'a>(schema: &'a Schema, more: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
     let fields: Fields = schema.fields().iter().chain(more).cloned().collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

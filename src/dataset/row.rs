@@ -2,17 +2,17 @@
 
 use arrow_schema::Schema;
 
-use super::source::Location;
-use crate::array::{Unchecked, Value, field_value, load_soon, load_text_soon, stored_value};
+use super::source::RowLocation;
+use crate::array::{UncheckedArray, Value, field_value, prefetch_value, prefetch_text, stored_value};
 use crate::error::{Error, Result};
-use crate::map::{self, ChangeCheck, watched};
+use crate::map::{self, ChangeCheck, with_change_check};
 use crate::types::is_text_or_binary;
 
 /// One row of a dataset.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     schema: &'a Schema,
-    at: Location<'a>,
+    at: RowLocation<'a>,
     /// The selected columns of the location, if the row is seen through a view.
     seen: Option<&'a [usize]>,
     /// Whether it is one of many rows: values are read from where they are stored, as far as that is known, without an array for
@@ -21,17 +21,17 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(schema: &'a Schema, at: Location<'a>) -> Row<'a> {
+    pub(crate) fn new(schema: &'a Schema, at: RowLocation<'a>) -> Row<'a> {
         Row { schema, at, seen: None, is_one_of_many: false }
     }
 
     /// A row of a view: columns `columns` of the location `at`.
-    pub(super) fn of_view(schema: &'a Schema, at: Location<'a>, columns: &'a [usize]) -> Row<'a> {
+    pub(super) fn from_view(schema: &'a Schema, at: RowLocation<'a>, columns: &'a [usize]) -> Row<'a> {
         Row { schema, at, seen: Some(columns), is_one_of_many: false }
     }
 
     /// The same row, as one of many that lie anywhere.
-    pub(super) fn of_many(self) -> Row<'a> {
+    pub(super) fn for_random_access(self) -> Row<'a> {
         Row { is_one_of_many: true, ..self }
     }
 
@@ -52,13 +52,13 @@ impl<'a> Row<'a> {
     /// was overwritten. Text and nested values are in place: see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let check = |when| self.at.piece.source.check_unchanged(self.at.batch..self.at.batch + 1, when);
-        watched(ChangeCheck::Seldom, check, || self.read(column))
+        with_change_check(ChangeCheck::Seldom, check, || self.read(column))
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {
-        let Location { piece, batch, index } = self.at;
+        let RowLocation { piece, batch, index } = self.at;
         let number =
-            self.number(column).ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
+            self.number(column).ok_or_else(|| Error::invalid_argument(format!("column {column} of {}", self.len())))?;
         let field = self.schema.field(column);
         if let Some(constant) = piece.source.constant(number) {
             return field_value(field, constant.one(), 0);
@@ -84,18 +84,18 @@ impl<'a> Row<'a> {
     /// The bytes of column number `column`, which has the number `number` in the source, if they are known without an array.
     #[inline]
     fn stored_bytes(&self, column: usize, number: usize) -> Option<&'a [u8]> {
-        let Location { piece, batch, index } = self.at;
+        let RowLocation { piece, batch, index } = self.at;
         let width =
             if self.is_one_of_many { self.schema.field(column).data_type().primitive_width()? } else { return None };
-        piece.source.stored_value(batch, index, number, width)
+        piece.source.value_bytes(batch, index, number, width)
     }
 
     /// Asks the processor for the values, without waiting for them; for texts only where they are.
     pub(super) fn load_soon(&self) {
         for column in 0..self.len() {
             match self.number(column).and_then(|number| self.stored_bytes(column, number)) {
-                Some(bytes) => map::load_soon(bytes),
-                None => self.stored(column).into_iter().for_each(|(array, row)| load_soon(array, row)),
+                Some(bytes) => map::prefetch_line(bytes),
+                None => self.stored(column).into_iter().for_each(|(array, row)| prefetch_value(array, row)),
             }
         }
     }
@@ -104,13 +104,13 @@ impl<'a> Row<'a> {
     pub(super) fn load_texts_soon(&self) {
         let is_text = |&column: &usize| is_text_or_binary(self.schema.field(column).data_type());
         let texts = (0..self.len()).filter(is_text).filter_map(|column| self.stored(column));
-        texts.for_each(|(array, row)| load_text_soon(array, row));
+        texts.for_each(|(array, row)| prefetch_text(array, row));
     }
 
     /// The array of a column, and the row in it. An error is that of the read.
     #[inline]
-    fn stored(&self, column: usize) -> Option<(&'a Unchecked, usize)> {
-        let Location { piece, batch, index } = self.at;
+    fn stored(&self, column: usize) -> Option<(&'a UncheckedArray, usize)> {
+        let RowLocation { piece, batch, index } = self.at;
         let number = self.number(column).filter(|&number| piece.source.constant(number).is_none())?;
         Some((piece.source.column(batch, number).ok()?, index))
     }

@@ -26,13 +26,13 @@ pub const COMPARED_ROWS: u64 = 100;
 ///
 /// # Errors
 /// Those of reading the rows.
-pub fn same_end(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Result<(Range<u64>, bool)> {
+pub fn tails_equal(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Result<(Range<u64>, bool)> {
     let start = here.1.max(there.1).max(end.saturating_sub(COMPARED_ROWS)).min(end);
     if start == end {
         return Ok((start..end, true));
     }
     let last = |(rows, first): (&Dataset, u64)| rows.slice(start - first, end - start);
-    Ok((start..end, same_rows(&last(here)?, &last(there)?)?))
+    Ok((start..end, rows_equal(&last(here)?, &last(there)?)?))
 }
 
 /// Whether the rows are the same, where `there` may have a newer schema: more columns, which must be null, and wider numbers.
@@ -40,7 +40,7 @@ pub fn same_end(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Resu
 ///
 /// # Errors
 /// Those of reading the rows.
-pub fn same_rows(here: &Dataset, there: &Dataset) -> Result<bool> {
+pub fn rows_equal(here: &Dataset, there: &Dataset) -> Result<bool> {
     if here.len()? != there.len()? || here.schema().fields().iter().any(|own| there.column(own.name()).is_err()) {
         return Ok(false);
     }
@@ -146,11 +146,11 @@ mod tests {
             dataset(vec![("n", wide.clone()), ("list", list), ("struct", of_struct), ("new", new)])
         };
         let others = || items().map(|item| if item == 2.0 { 2.5 } else { item });
-        assert!(same_rows(&here, &there(lists(items()), structs(items()))).unwrap());
-        assert!(!same_rows(&here, &there(lists(others()), structs(items()))).unwrap());
-        assert!(!same_rows(&here, &there(lists(items()), structs(others()))).unwrap());
+        assert!(rows_equal(&here, &there(lists(items()), structs(items()))).unwrap());
+        assert!(!rows_equal(&here, &there(lists(others()), structs(items()))).unwrap());
+        assert!(!rows_equal(&here, &there(lists(items()), structs(others()))).unwrap());
         // The same columns, divided elsewhere.
         let halves = Dataset::concat(&[here.slice(0, 2).unwrap(), here.slice(2, 3).unwrap()]).unwrap();
-        assert!(same_rows(&here, &halves).unwrap());
+        assert!(rows_equal(&here, &halves).unwrap());
     }
 }

@@ -16,16 +16,16 @@ use super::constant::ConstantColumn;
 use super::pushed::PushedRows;
 #[cfg(feature = "compute")]
 use super::zone::Zones;
-use crate::array::{Unchecked, slice};
+use crate::array::{UncheckedArray, slice};
 use crate::error::Result;
-use crate::map::{ChangeCheck, guard, watched};
+use crate::map::{ChangeCheck, guard, with_change_check};
 
 /// Record batches of one schema, found and decoded on demand.
 pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;
 
     /// Finds batches until one holds row `until` or there are no more; returns the number of known rows.
-    fn walk(&self, until: u64) -> Result<u64>;
+    fn count_until(&self, until: u64) -> Result<u64>;
 
     fn num_batches(&self) -> Result<usize>;
 
@@ -39,32 +39,32 @@ pub(crate) trait Batches {
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>>;
 
     /// A column of a batch, with unchecked values.
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked>;
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray>;
 
     /// A column of a batch with checked values; good values are checked once.
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
     /// Tells that all values of these columns are about to be used.
     fn prepare(&self, columns: &[usize]) -> Result<()>;
 
     /// Checks the values of a column of a batch.
-    fn check(&self, batch: usize, column: usize) -> Result<()>;
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()>;
 
     /// Finds the first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
     /// not checked. Nothing is decoded; `keep` caches their offsets. Pushes `None` if a column's values are not in place: use
     /// `checked`.
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         batch: usize,
         rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()>;
 
     /// `locate_from_end` for batches that know where rows are from the start: counts all rows first.
     fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
+        let Some(row) = self.count_until(u64::MAX)?.checked_sub(back) else { return Ok(None) };
         let Some(batch) = self.locate(row)? else { return Ok(None) };
         let start = self.span(batch)?.map_or(row, |span| span.start);
         Ok(Some((batch, (row - start) as usize)))
@@ -72,7 +72,7 @@ pub(crate) trait Batches {
 
     /// The bytes of row `row` of a column of a primitive type, in which no value is null: found as by `plain`, without
     /// making arrays. `None` if they are not known so: use `column`.
-    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]>;
+    fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]>;
 
     /// The dictionary of a column's keys, checked as by `checked`, if all batches are known to share it.
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>>;
@@ -189,15 +189,15 @@ pub(crate) trait Files: Debug {
 /// A source that shows rows of another dataset.
 pub(crate) trait ViewSource {
     /// The location of row `row` in the other dataset.
-    fn behind(&self, row: u64) -> Result<Option<Location<'_>>>;
+    fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>>;
 
     /// The rows `rows` as a source, if the view would otherwise gather more rows than these.
-    fn cut(&self, rows: Range<u64>) -> Option<Arc<dyn Source>>;
+    fn slice(&self, rows: Range<u64>) -> Option<Arc<dyn Source>>;
 
     /// The pieces of the other dataset, and the numbers of the rows `rows`, which must exist, there. `None` if the view
     /// doesn't gather rows.
     #[cfg(feature = "compute")]
-    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)>;
+    fn resolve_rows(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)>;
 }
 
 /// The origin of a dataset of several partitions, to which more may be added.
@@ -206,7 +206,7 @@ pub(crate) trait Origin: Any + Debug + Send + Sync {
     fn is_newest(&self) -> bool;
 
     /// The current pieces, with all columns, and the origin for the next refresh.
-    fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)>;
+    fn refresh(&self) -> Result<(Vec<SourceSlice>, Arc<dyn Origin>)>;
 
     /// The schema of all columns.
     fn schema(&self) -> &SchemaRef;
@@ -214,18 +214,18 @@ pub(crate) trait Origin: Any + Debug + Send + Sync {
 
 /// The location of a row: the batch in a piece's source, and the row's number in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Location<'a> {
-    pub piece: &'a Piece,
+pub(crate) struct RowLocation<'a> {
+    pub piece: &'a SourceSlice,
     pub batch: usize,
     pub index: usize,
 }
 
 /// Numbers of columns, and their widths in bytes.
-pub(crate) type Widths<'a> = &'a mut dyn Iterator<Item = (usize, usize)>;
+pub(crate) type ColumnWidths<'a> = &'a mut dyn Iterator<Item = (usize, usize)>;
 
 /// A column's values in one batch, contiguous, with arbitrary bytes for nulls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain<'a> {
+pub(crate) struct FixedWidthValues<'a> {
     pub values: &'a [u8],
     pub has_nulls: bool,
 }
@@ -247,7 +247,7 @@ impl std::iter::Sum for Footprint {
 
 /// Rows `start ..` of a source, `rows` of them or all that follow, and a selection of its columns.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct SourceSlice {
     pub source: Arc<dyn Source>,
     pub columns: Arc<[usize]>,
     pub start: u64,
@@ -256,18 +256,18 @@ pub(crate) struct Piece {
 
 /// Part of one batch, from which a chunk of a column is made.
 #[derive(Clone, Debug)]
-pub(crate) struct Part<'a> {
-    pub piece: &'a Piece,
+pub(crate) struct BatchSlice<'a> {
+    pub piece: &'a SourceSlice,
     pub batch: usize,
     /// Rows inside the batch.
     pub rows: Range<usize>,
 }
 
-impl Piece {
+impl SourceSlice {
     pub(crate) fn rows(&self) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
-            None => Ok(self.source.walk(u64::MAX)?.saturating_sub(self.start)),
+            None => Ok(self.source.count_until(u64::MAX)?.saturating_sub(self.start)),
         }
     }
 
@@ -275,23 +275,23 @@ impl Piece {
     pub(super) fn rows_until(&self, until: u64) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
-            None => Ok(self.source.walk(self.start.saturating_add(until))?.saturating_sub(self.start)),
+            None => Ok(self.source.count_until(self.start.saturating_add(until))?.saturating_sub(self.start)),
         }
     }
 
     /// The location of the piece's row `row`; `None` past the end.
-    pub(super) fn locate(&self, row: u64) -> Result<Option<Location<'_>>> {
+    pub(super) fn locate(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
         if self.rows.is_some_and(|rows| row >= rows) {
             return Ok(None);
         }
         let row = self.start.saturating_add(row);
         let Some(batch) = self.source.locate(row)? else { return Ok(None) };
         let span = self.source.span(batch)?.unwrap_or(row..row);
-        Ok(Some(Location { piece: self, batch, index: (row - span.start) as usize }))
+        Ok(Some(RowLocation { piece: self, batch, index: (row - span.start) as usize }))
     }
 
     /// The part of batch `batch` in the piece; `None` if the piece ends before.
-    fn part(&self, batch: usize) -> Result<Option<Part<'_>>> {
+    fn part(&self, batch: usize) -> Result<Option<BatchSlice<'_>>> {
         let Some(span) = self.source.span(batch)? else { return Ok(None) };
         let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
         if span.start >= end {
@@ -300,17 +300,17 @@ impl Piece {
         let from = span.start.max(self.start);
         let to = span.end.min(end);
         let rows = (from - span.start) as usize..(to.max(from) - span.start) as usize;
-        Ok(Some(Part { piece: self, batch, rows }))
+        Ok(Some(BatchSlice { piece: self, batch, rows }))
     }
 
     /// The piece's rows `rows`, which must exist.
-    pub(super) fn cut(&self, rows: Range<u64>) -> Piece {
+    pub(super) fn cut(&self, rows: Range<u64>) -> SourceSlice {
         debug_assert!(rows.start <= rows.end, "rows in order");
         let start = self.start + rows.start;
         let len = rows.end - rows.start;
-        match self.source.view().and_then(|view| view.cut(start..start + len)) {
-            Some(source) => Piece { source, columns: self.columns.clone(), start: 0, rows: None },
-            None => Piece { start, rows: Some(len), ..self.clone() },
+        match self.source.view().and_then(|view| view.slice(start..start + len)) {
+            Some(source) => SourceSlice { source, columns: self.columns.clone(), start: 0, rows: None },
+            None => SourceSlice { start, rows: Some(len), ..self.clone() },
         }
     }
 
@@ -324,7 +324,7 @@ impl Piece {
     }
 
     /// Part number `number`; if there is none, the number of parts.
-    pub(super) fn nth_part(&self, number: usize) -> Result<(Option<Part<'_>>, usize)> {
+    pub(super) fn nth_part(&self, number: usize) -> Result<(Option<BatchSlice<'_>>, usize)> {
         if self.start == 0 && self.rows.is_none() {
             let found = self.part(number)?;
             let count = if found.is_none() { self.source.num_batches()? } else { 0 };
@@ -352,7 +352,7 @@ impl Piece {
     }
 
     /// The parts of the piece in order. Includes batches without rows only if the piece is its whole source.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<BatchSlice<'_>>> {
         let mut next = guard(|| self.first_batch());
         let mut left = self.rows;
         std::iter::from_fn(move || {
@@ -379,10 +379,10 @@ impl Piece {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> BatchSlice<'a> {
     /// Runs `work` on the part, then checks that its file has not changed.
-    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        watched(ChangeCheck::Now, |when| self.piece.source.check_unchanged(self.batch..self.batch + 1, when), work)
+    pub(crate) fn with_change_check<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        with_change_check(ChangeCheck::Now, |when| self.piece.source.check_unchanged(self.batch..self.batch + 1, when), work)
     }
 
     /// The part's columns, with checked values.
@@ -398,6 +398,6 @@ impl<'a> Part<'a> {
 
     /// Column `column` of the source, with checked values and all rows of the batch.
     pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
-        self.piece.source.checked(self.batch, column)
+        self.piece.source.checked_column(self.batch, column)
     }
 }

@@ -39,7 +39,7 @@ impl Dataset {
 }
 
 /// The version of a stream of `size` bytes, to which others may be added.
-pub(crate) fn version_of_stream(size: u64) -> String {
+pub(crate) fn stream_version(size: u64) -> String {
     format!("{STREAM}{size}")
 }
 

@@ -1,7 +1,7 @@
 //! Zones: the smallest and the largest value of a block of rows. A condition that no value between them meets skips the
 //! block.
 
-use super::key::Key;
+use super::key::ComparableValue;
 use crate::array::Value;
 
 /// The zone of a column in a block of rows.
@@ -12,28 +12,28 @@ pub(crate) struct Zone {
     /// Whether one value is NaN.
     pub has_nan: bool,
     /// The smallest and the largest of the other values; `None` if there are none.
-    pub bounds: Option<(Bound, Bound)>,
+    pub bounds: Option<(ZoneBound, ZoneBound)>,
 }
 
 /// A value, or the beginning of a text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bound {
-    pub key: Key,
+pub(crate) struct ZoneBound {
+    pub key: ComparableValue,
     /// Whether the value is a longer text that begins with the key.
     pub is_cut: bool,
 }
 
-impl Bound {
+impl ZoneBound {
     /// The exact value.
-    pub fn exact(key: Key) -> Bound {
-        Bound { key, is_cut: false }
+    pub fn exact(key: ComparableValue) -> ZoneBound {
+        ZoneBound { key, is_cut: false }
     }
 }
 
 #[cfg(feature = "compute")]
 impl Zone {
     /// The zone of rows that all have `value`; `None` if it has no order.
-    pub fn of_value(value: &Value<'_>) -> Option<Zone> {
+    pub fn from_value(value: &Value<'_>) -> Option<Zone> {
         let is_nan = match value {
             Value::Float32(x) => x.is_nan(),
             Value::Float64(x) => x.is_nan(),
@@ -43,7 +43,7 @@ impl Zone {
             Value::Null => Some(Zone { nulls: 1, ..Zone::default() }),
             _ if is_nan => Some(Zone { has_nan: true, ..Zone::default() }),
             value => {
-                let bound = Bound::exact(Key::of(value)?);
+                let bound = ZoneBound::exact(ComparableValue::from_value(value)?);
                 Some(Zone { bounds: Some((bound.clone(), bound)), ..Zone::default() })
             }
         }

@@ -12,21 +12,21 @@ mod write;
 #[cfg(feature = "table")]
 pub(crate) use framing::ZONES;
 #[cfg(feature = "check")]
-pub(crate) use framing::begins_as_arrow;
+pub(crate) use framing::has_arrow_signature;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
-pub(crate) use framing::{BatchHeader, IpcSchema, KnownSchema, Node, SEGMENT, SegmentProbe, probe_segment};
+pub(crate) use framing::{BatchHeader, IpcSchema, SchemaCache, Node, SEGMENT, SegmentProbe, probe_segment};
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
-pub use framing::{Compression, Format, Kind};
+pub use framing::{Compression, Format, MessageKind};
 #[cfg(feature = "table")]
-pub(crate) use framing::{FOOTER_BATCH, footer_of_shared, footer_of_shared_len, shared_schema};
-pub(crate) use read::{Arrived, Ipc, ReadOptions, Shard, ValuePlaces, zeros};
-pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
+pub(crate) use framing::{FOOTER_BATCH, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema};
+pub(crate) use read::{ReceivedBatch, IpcSource, ReadOptions, Shard, ValueDestination, count_zero_bits};
+pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validation, read_stream};
 #[cfg(feature = "check")]
-pub(crate) use read::{Sound, read_batch, read_footer, read_schema, same_schema};
+pub(crate) use read::{CheckSummary, read_batch, read_footer, read_schema, same_schema};
 #[cfg(feature = "table")]
-pub(crate) use write::write_noted;
+pub(crate) use write::write_with_metadata;
 #[cfg(feature = "write")]
 pub use write::{
     EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_pushed, write_to,

@@ -6,7 +6,7 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::names::parse;
 use super::tree::partition_directories;
-use crate::dataset::union_of;
+use crate::dataset::merge_schemas;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::{alter as alter_table, altered_schema};
@@ -72,7 +72,7 @@ fn check_all(root: &Path, directories: &[PathBuf], altered: impl Fn(&Path) -> Re
     for directory in directories {
         let include = |schema: SchemaRef| match &all {
             None => Ok(schema),
-            Some(all) => union_of(all, &schema).map_err(|e| e.context("it would differ from other partitions")),
+            Some(all) => merge_schemas(all, &schema).map_err(|e| e.context("it would differ from other partitions")),
         };
         match altered(directory).and_then(|schema| schema.map(include).transpose()) {
             Ok(newer) => all = newer.or(all),

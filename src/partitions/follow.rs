@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::origin::{Leaf, Partitions, partitions_of};
-use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
+use super::origin::{LeafPartition, Partitions, partitions_of};
+use crate::dataset::{ConstantColumn, Dataset, Origin, SourceSlice, resolve_columns};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::WaitAny;
-use crate::table::{Follow, WakeUp, follow};
+use crate::map::WaitSet;
+use crate::table::{TableFollower, WakeEvent, follow};
 
 /// The shortest time between two polls of all partitions while rows arrive.
 const BLINK: Duration = Duration::from_micros(500);
@@ -28,7 +28,7 @@ pub enum FollowFrom {
     /// The first row of each partition.
     First,
     /// The next row of each partition, by its directory such as `host=a1/day=3`; other partitions are new, and begin
-    /// with their first row, as one that was renamed does. See [`FollowPartitions::next_rows`].
+    /// with their first row, as one that was renamed does. See [`PartitionsFollower::next_rows`].
     ///
     /// The numbers are those of the directory that has the name now: if its partition was sorted, or dropped and made
     /// again, since they were noted, they are numbers of other rows. Leave it out to begin with its first row.
@@ -42,17 +42,17 @@ pub enum FollowFrom {
 /// commit, or a created or removed partition, wakes it. If the system can't do that, or the files are not writable, it
 /// polls all partitions every 20 ms.
 #[derive(Debug)]
-pub struct FollowPartitions {
+pub struct PartitionsFollower {
     /// The whole dataset, which finds new partitions.
     partitions: Partitions,
     schema: arrow_schema::SchemaRef,
     columns: Arc<[usize]>,
-    followed: Vec<Followed>,
+    followed: Vec<FollowedPartition>,
     /// The partition to poll first.
     turn: usize,
     pause: Duration,
     /// The pending sleep and its start: as long as it is not woken, there are no new rows.
-    sleep: Option<(WaitAny, Instant)>,
+    sleep: Option<(WaitSet, Instant)>,
     /// Whether it can't be woken, so that it has to poll.
     has_to_look: bool,
     /// Whether partitions that were found could not be followed, and are tried again.
@@ -60,12 +60,12 @@ pub struct FollowPartitions {
 }
 
 #[derive(Debug)]
-struct Followed {
+struct FollowedPartition {
     name: String,
     identity: FileId,
     constants: Arc<[ConstantColumn]>,
     path: PathBuf,
-    follow: Follow,
+    follow: TableFollower,
     /// Whether its directory was removed, or replaced by another one of the same name.
     is_gone: bool,
     /// Whether it is gone, and all of its rows have been returned.
@@ -73,7 +73,7 @@ struct Followed {
 }
 
 /// The rows of another directory of the same name, beside those that were followed.
-enum Compared {
+enum DirectoryChange {
     /// They go on with the same rows.
     Same,
     /// They may be the same in another order, of which none was returned yet.
@@ -82,23 +82,23 @@ enum Compared {
     Other,
 }
 
-impl Followed {
+impl FollowedPartition {
     /// What the rows of `leaf`, of the same name, are.
     ///
     /// # Errors
     /// `FileChanged` if it may have rows that were returned before, under other numbers.
-    fn compared(&self, leaf: &Leaf) -> Result<Compared> {
+    fn compared(&self, leaf: &LeafPartition) -> Result<DirectoryChange> {
         if self.identity == leaf.identity {
-            return Ok(Compared::Same);
+            return Ok(DirectoryChange::Same);
         }
         // Another directory of the same name: the rows were sorted, or the partition was dropped and created again.
-        let Err(e) = self.follow.check_goes_on_in(&leaf.stored) else { return Ok(Compared::Same) };
+        let Err(e) = self.follow.check_continues_in(&leaf.stored) else { return Ok(DirectoryChange::Same) };
         let first = leaf.stored.first_row();
         let next = self.follow.next_row();
         match next {
-            _ if next <= first => Ok(Compared::Unread),
+            _ if next <= first => Ok(DirectoryChange::Unread),
             _ if next <= first + leaf.stored.len()? => Err(e),
-            _ => Ok(Compared::Other),
+            _ => Ok(DirectoryChange::Other),
         }
     }
 
@@ -123,16 +123,16 @@ impl Followed {
 /// # Errors
 /// `InvalidArgument` if it is not a whole partitioned dataset, or a partition contains files that don't grow;
 /// `RowOutOfRange` if requested rows were dropped.
-pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowPartitions> {
+pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<PartitionsFollower> {
     let whole = dataset.refresh()?;
-    let missing = || Error::argument("only a whole partitioned dataset can be followed so");
+    let missing = || Error::invalid_argument("only a whole partitioned dataset can be followed so");
     let partitions = partitions_of(&whole).ok_or_else(missing)?.clone();
     let columns = match whole.pieces().first() {
         Some(piece) => piece.columns.clone(),
         None => (0..whole.num_columns()).collect(),
     };
     let schema = whole.schema().clone();
-    let mut follower = FollowPartitions {
+    let mut follower = PartitionsFollower {
         partitions,
         schema,
         columns,
@@ -150,21 +150,21 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowP
 /// Follows `leaf` from `from` on, unless `known` does, which has followed a directory of this name.
 ///
 /// # Errors
-/// Those of [`Followed::compared`], which are told again and again instead of rows that may have been returned
+/// Those of [`FollowedPartition::compared`], which are told again and again instead of rows that may have been returned
 /// before; those of [`follow`].
-fn take(leaf: &Leaf, name: &str, known: Option<&mut Followed>, from: &FollowFrom) -> Result<Option<Followed>> {
+fn take(leaf: &LeafPartition, name: &str, known: Option<&mut FollowedPartition>, from: &FollowFrom) -> Result<Option<FollowedPartition>> {
     if let Some(known) = known {
         match known.compared(leaf)? {
-            Compared::Same => {
+            DirectoryChange::Same => {
                 known.identity = leaf.identity;
                 return Ok(None);
             }
-            Compared::Unread => {
+            DirectoryChange::Unread => {
                 // Not both: each would return the rows.
                 begin(leaf, name, Some(known.follow.next_row()))?.into_iter().for_each(|newer| *known = newer);
                 return Ok(None);
             }
-            Compared::Other => known.is_gone = true,
+            DirectoryChange::Other => known.is_gone = true,
         }
     }
     let first = leaf.stored.first_row();
@@ -177,13 +177,13 @@ fn take(leaf: &Leaf, name: &str, known: Option<&mut Followed>, from: &FollowFrom
 }
 
 /// Follows `leaf` from row `start` on; `None` if it was dropped since it was listed.
-fn begin(leaf: &Leaf, name: &str, start: Option<u64>) -> Result<Option<Followed>> {
+fn begin(leaf: &LeafPartition, name: &str, start: Option<u64>) -> Result<Option<FollowedPartition>> {
     let follow = match follow(&leaf.stored, start, None) {
         Ok(follow) => follow,
         Err(e) if e.kind() == ErrorKind::NotFound && !exists(&leaf.path)? => return Ok(None),
         Err(e) => return Err(e.at(&leaf.path)),
     };
-    Ok(Some(Followed {
+    Ok(Some(FollowedPartition {
         name: name.to_owned(),
         identity: leaf.identity,
         constants: leaf.constants.clone(),
@@ -194,12 +194,12 @@ fn begin(leaf: &Leaf, name: &str, start: Option<u64>) -> Result<Option<Followed>
     }))
 }
 
-impl FollowPartitions {
+impl PartitionsFollower {
     /// Returns the next rows, and the directory of their partition, such as `host=a1`; `None` if there are none within
     /// `timeout`.
     ///
     /// # Errors
-    /// Those of [`Follow::poll`], and of opening new partitions, which are told once no other partition has rows. What
+    /// Those of [`TableFollower::poll`], and of opening new partitions, which are told once no other partition has rows. What
     /// failed is tried again by the next call.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
@@ -238,7 +238,7 @@ impl FollowPartitions {
 
     /// Whether nothing has happened since the last poll of all partitions.
     fn is_asleep(&self) -> bool {
-        self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_happened() && since.elapsed() < SLEEP)
+        self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_changed() && since.elapsed() < SLEEP)
     }
 
     /// Starts to sleep until a partition has rows, is created or removed; returns false if it can't, or if there is
@@ -254,9 +254,9 @@ impl FollowPartitions {
         let mut directories: Vec<PathBuf> = self.partitions.directories().map(Path::to_path_buf).collect();
         let mut ended = Vec::new();
         for (number, followed) in self.followed.iter_mut().enumerate() {
-            match followed.follow.wake_up() {
-                Ok(Some(WakeUp::Word(word))) => words.push(word),
-                Ok(Some(WakeUp::Names(directory))) => {
+            match followed.follow.wake_event() {
+                Ok(Some(WakeEvent::Word(word))) => words.push(word),
+                Ok(Some(WakeEvent::Names(directory))) => {
                     directories.push(directory);
                     ended.push(number);
                 }
@@ -268,7 +268,7 @@ impl FollowPartitions {
                 Err(_) => return Ok(false),
             }
         }
-        let Ok(sleep) = WaitAny::new(words, &directories) else {
+        let Ok(sleep) = WaitSet::new(words, &directories) else {
             self.has_to_look = true;
             return Ok(false);
         };
@@ -313,13 +313,13 @@ impl FollowPartitions {
         let older = self.partitions.schema().clone();
         let newer = self.partitions.including(stored.schema(), &followed.path)?;
         let (schema, columns) = match &newer {
-            Some(newer) => renewed(&self.schema, &self.columns, &older, newer)?,
+            Some(newer) => resolve_columns(&self.schema, &self.columns, &older, newer)?,
             None => (self.schema.clone(), self.columns.clone()),
         };
         let own = self.partitions.stored_of(newer.as_ref().unwrap_or(&older));
         let whole = stored.fitted(&own)?.with_constants(&followed.constants);
-        let narrow = |piece: &Piece| Piece { columns: columns.clone(), ..piece.clone() };
-        let rows = Dataset::of_pieces(schema.clone(), whole.pieces().iter().map(narrow).collect());
+        let narrow = |piece: &SourceSlice| SourceSlice { columns: columns.clone(), ..piece.clone() };
+        let rows = Dataset::from_slices(schema.clone(), whole.pieces().iter().map(narrow).collect());
         // Nothing of this is kept where the rows don't fit.
         self.schema = schema;
         self.columns = columns;
@@ -341,7 +341,7 @@ impl FollowPartitions {
         let looked = self.partitions.looked()?;
         let older = self.partitions.schema();
         if older.fields() != looked.schema().fields() {
-            (self.schema, self.columns) = renewed(&self.schema, &self.columns, older, looked.schema())?;
+            (self.schema, self.columns) = resolve_columns(&self.schema, &self.columns, older, looked.schema())?;
         }
         self.partitions = looked;
         self.has_missed = true;
@@ -379,7 +379,7 @@ impl FollowPartitions {
     /// Returns the next row number of each partition by its directory, for resuming later. They don't tell a
     /// partition from another one that has its name then: see [`FollowFrom::Rows`].
     pub fn next_rows(&self) -> BTreeMap<String, u64> {
-        let next = |followed: &Followed| (followed.name.clone(), followed.follow.next_row());
+        let next = |followed: &FollowedPartition| (followed.name.clone(), followed.follow.next_row());
         self.followed.iter().map(next).collect()
     }
 }
@@ -390,7 +390,7 @@ impl FollowPartitions {
 /// # Errors
 /// As [`Dataset::refresh`].
 #[doc(hidden)]
-pub fn lag_of_partitions(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Result<u64> {
+pub fn partitions_lag(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Result<u64> {
     let now = dataset.refresh()?;
     let Some(partitions) = partitions_of(&now) else { return Ok(0) };
     let mut all = 0;
@@ -418,7 +418,7 @@ mod tests {
         writer.commit().unwrap();
         let mut follower = follow_partitions(&open(root.path()).unwrap(), &FollowFrom::Now).unwrap();
         // Nothing ends this sleep. On an older system there is none, and the follower looks each time.
-        follower.sleep = WaitAny::new(Vec::new(), &[]).ok().map(|sleep| (sleep, Instant::now()));
+        follower.sleep = WaitSet::new(Vec::new(), &[]).ok().map(|sleep| (sleep, Instant::now()));
         assert!(follower.poll(Duration::ZERO).unwrap().is_none());
         writer.append_row(&[Value::Int(1)]).unwrap();
         writer.commit().unwrap();

@@ -6,16 +6,16 @@ use super::tree::partition_directories;
 use crate::directory::is_directory;
 use crate::error::Result;
 use crate::parallel;
-use crate::table::{WriterOptions, is_on_disk, sync_left};
+use crate::table::{WriterOptions, is_durable, sync_leftovers};
 
 /// The partitions that earlier writers may have left without a sync.
 #[derive(Debug, Default)]
-pub(super) struct LeftPartitions {
+pub(super) struct UnsyncedPartitions {
     /// Their directories, once they were looked for.
     directories: Option<Vec<PathBuf>>,
 }
 
-impl LeftPartitions {
+impl UnsyncedPartitions {
     /// Brings to the disk what was committed to the partitions of `root` before the first call, but for those with a writer:
     /// they are looked at again by the next call.
     ///
@@ -29,7 +29,7 @@ impl LeftPartitions {
         let mut left = Vec::new();
         let mut all = Ok(());
         for directory in directories {
-            let synced = sync_left(&directory, options);
+            let synced = sync_leftovers(&directory, options);
             if !matches!(synced, Ok(true)) {
                 left.push(directory.clone());
             }
@@ -48,7 +48,7 @@ fn not_on_disk(root: &Path) -> Result<Vec<PathBuf>> {
     let directories = if is_directory(root)? { partition_directories(root)? } else { Vec::new() };
     let looked = parallel::map(directories.len(), directories.len() * WORK, |number| {
         // What can't be read is looked at again, which tells the reason.
-        is_on_disk(&directories[number]).unwrap_or(false)
+        is_durable(&directories[number]).unwrap_or(false)
     });
     let left = directories.into_iter().zip(looked).filter(|(_, is_on_disk)| !is_on_disk);
     Ok(left.map(|(directory, _)| directory).collect())

@@ -27,10 +27,10 @@ pub use self::alter::alter;
 #[cfg(feature = "table")]
 pub use self::drop::drop_partition;
 #[cfg(feature = "table")]
-pub use follow::{FollowFrom, FollowPartitions, follow_partitions, lag_of_partitions};
+pub use follow::{FollowFrom, PartitionsFollower, follow_partitions, partitions_lag};
 pub use names::{PartitionKey, partition_path};
 pub use origin::Partition;
-pub(crate) use origin::{OpenLeaf, in_partition, open_partitions, partition_of};
+pub(crate) use origin::{PartitionOpener, with_partition_columns, open_partitions, partition_values};
 #[cfg(feature = "table")]
 pub use siblings::partition_writer;
 #[cfg(feature = "check")]

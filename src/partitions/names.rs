@@ -24,12 +24,12 @@ pub type PartitionKey = (String, Option<String>);
 /// times, bytes, nested values), for days beyond the calendar, and for names of more than 255 bytes.
 pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<PathBuf> {
     if partition.is_empty() {
-        return Err(Error::argument("a partition needs a column and its value, such as host=a1"));
+        return Err(Error::invalid_argument("a partition needs a column and its value, such as host=a1"));
     }
     let mut path = table.as_ref().to_path_buf();
     for (number, (key, value)) in partition.iter().enumerate() {
         if key.is_empty() || partition[..number].iter().any(|(other, _)| other == key) {
-            return Err(Error::argument(format!("partition columns need different names, got '{key}'")));
+            return Err(Error::invalid_argument(format!("partition columns need different names, got '{key}'")));
         }
         path.push(directory_name(key, text_of(key, value)?.as_deref())?);
     }
@@ -46,7 +46,7 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
                 "partition column '{key}': expected a date of the calendar, got {days} days since 1970, which has no year; \
                  leave such rows out, or split them by another column"
             );
-            Err(Error::argument(message))
+            Err(Error::invalid_argument(message))
         }
         Value::Int(_) | Value::UInt(_) | Value::Bool(_) | Value::Date(_) => Ok(Some(value.to_string())),
         other => {
@@ -54,7 +54,7 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
                 "partition column '{key}': {other} can't be a directory's name; expected text, an integer, a date, a \
                  boolean or null"
             );
-            Err(Error::argument(message))
+            Err(Error::invalid_argument(message))
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
     if name.len() > LONGEST {
         let message =
             format!("the partition's directory would have a name of {} bytes, more than {LONGEST}", name.len());
-        return Err(Error::argument(message));
+        return Err(Error::invalid_argument(message));
     }
     Ok(name)
 }

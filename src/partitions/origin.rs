@@ -10,10 +10,10 @@ use std::sync::Arc;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
 use super::names::PartitionKey;
-use super::tree::{Listed, list};
+use super::tree::{DirectoryListing, list};
 use super::values;
 use crate::array::Value;
-use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, union_of, with_fields};
+use crate::dataset::{ConstantColumn, Dataset, ComparableValue, Origin, SourceSlice, merge_schemas, append_fields};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
@@ -21,14 +21,14 @@ use crate::parallel;
 use crate::table::close_files;
 
 /// Opens the rows of one partition.
-pub(crate) trait OpenLeaf: Debug + Send + Sync {
+pub(crate) trait PartitionOpener: Debug + Send + Sync {
     /// Returns the rows in `directory`; `None` if it contains neither a table nor Arrow files.
-    fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>>;
+    fn open_partition(&self, directory: &Path) -> Result<Option<Dataset>>;
 }
 
 /// A partition: a directory with rows.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf {
+pub(super) struct LeafPartition {
     pub path: PathBuf,
     pub identity: FileId,
     pub keys: Vec<PartitionKey>,
@@ -36,25 +36,25 @@ pub(super) struct Leaf {
     /// The rows with the columns of the files.
     pub stored: Dataset,
     /// The same with all columns.
-    pieces: Vec<Piece>,
+    pieces: Vec<SourceSlice>,
 }
 
 /// The partitions of a directory.
 #[derive(Clone, Debug)]
 pub(super) struct Partitions {
     root: PathBuf,
-    opener: Arc<dyn OpenLeaf>,
+    opener: Arc<dyn PartitionOpener>,
     fields: Arc<[FieldRef]>,
     schema: SchemaRef,
     /// The directories of partitions, and those without a file, whose writer may be about to create one.
-    listed: Vec<Listed>,
-    leaves: Vec<Leaf>,
+    listed: Vec<DirectoryListing>,
+    leaves: Vec<LeafPartition>,
     /// The first reason why new directories are not among them.
     failed: Option<Error>,
 }
 
 /// A new partition.
-struct NewLeaf {
+struct NewPartition {
     path: PathBuf,
     identity: FileId,
     keys: Vec<PartitionKey>,
@@ -63,10 +63,10 @@ struct NewLeaf {
 
 /// The result of listing the tree of directories.
 #[derive(Default)]
-struct Found {
-    listed: Vec<Listed>,
+struct PartitionScan {
+    listed: Vec<DirectoryListing>,
     /// The new ones.
-    new: Vec<NewLeaf>,
+    new: Vec<NewPartition>,
     /// The numbers of known ones.
     known: Vec<usize>,
     /// The first reason why others can't be opened.
@@ -80,7 +80,7 @@ struct Found {
 /// `NotFound` if no partition has a file; `InvalidData` for directories that contain both partitions and files;
 /// `SchemaMismatch` if partitions differ in their columns; `InvalidArgument` for an unsupported type of a partition
 /// column.
-pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenLeaf>) -> Result<Option<Dataset>> {
+pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn PartitionOpener>) -> Result<Option<Dataset>> {
     let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
     if list(&root)?.1.is_empty() {
         return Ok(None);
@@ -95,7 +95,7 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         let message = format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
     }
-    let schema = with_fields(first.stored.schema(), fields.iter());
+    let schema = append_fields(first.stored.schema(), fields.iter());
     let mut partitions = Partitions {
         root,
         opener,
@@ -110,12 +110,12 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
 }
 
 /// The partition columns of a piece with their values; empty if it is of no partition.
-pub(crate) fn partition_of(piece: &Piece) -> Result<Vec<(FieldRef, Value<'_>)>> {
+pub(crate) fn partition_values(piece: &SourceSlice) -> Result<Vec<(FieldRef, Value<'_>)>> {
     piece.source.constants().iter().map(|constant| Ok((constant.field().clone(), constant.value()?))).collect()
 }
 
 /// The rows of one partition with its columns, from their values as text.
-pub(crate) fn in_partition(stored: &Dataset, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
+pub(crate) fn with_partition_columns(stored: &Dataset, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
     if partition.is_empty() {
         return Ok(stored.clone());
     }
@@ -127,7 +127,7 @@ pub(crate) fn in_partition(stored: &Dataset, partition: &[(FieldRef, Option<Stri
 }
 
 /// The partition columns, with types that fit the values of all partitions.
-fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
+fn fields_of(found: &PartitionScan, keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
     let names: Vec<&String> = keys.iter().map(|(name, _)| name).collect();
     if let Some(unknown) = given.fields().iter().find(|field| !names.contains(&field.name())) {
         let message =
@@ -140,7 +140,7 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
             Some((_, field)) if values::is_supported(field.data_type()) => field.data_type().clone(),
             Some((_, field)) => {
                 let message = format!("partition column '{name}' can't be of type {}", field.data_type());
-                return Err(Error::argument(message));
+                return Err(Error::invalid_argument(message));
             }
             None => values::infer(texts),
         };
@@ -149,17 +149,17 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
     names.iter().enumerate().map(field).collect()
 }
 
-impl Found {
+impl PartitionScan {
     fn fail(&mut self, why: Error) {
         self.failed.get_or_insert(why);
     }
 }
 
 /// Finds all partitions below `root`, and opens those that `known` does not have.
-fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
+fn look(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPartition]) -> Result<PartitionScan> {
     let known: HashMap<&Path, (usize, FileId)> =
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
-    let mut found = Found::default();
+    let mut found = PartitionScan::default();
     let mut level: Vec<(PathBuf, Vec<PartitionKey>)> = vec![(root.to_path_buf(), Vec::new())];
     while !level.is_empty() {
         let mut candidates = Vec::new();
@@ -188,7 +188,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
         for ((child, keys), opened) in candidates.into_iter().zip(opened) {
             match opened {
                 Ok(DirectoryContents::Rows(identity, stored)) => {
-                    found.new.push(NewLeaf { path: child.path, identity, keys, stored })
+                    found.new.push(NewPartition { path: child.path, identity, keys, stored })
                 }
                 Ok(DirectoryContents::Partitions) => level.push((child.path, keys)),
                 Ok(DirectoryContents::Nothing(listed)) => found.listed.extend(listed),
@@ -208,10 +208,10 @@ enum DirectoryContents {
     Rows(FileId, Dataset),
     Partitions,
     /// No file; `None` for a directory that is gone.
-    Nothing(Option<Listed>),
+    Nothing(Option<DirectoryListing>),
 }
 
-fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
+fn open_child(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryContents> {
     let mut opened = open_once(opener, path);
     for _ in 0..TRIES {
         match &opened {
@@ -224,11 +224,11 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     opened
 }
 
-fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
-    let identity = FileId::at(path).map_err(|e| Error::io("looking at the directory", &e).at(path))?;
+fn open_once(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryContents> {
+    let identity = FileId::from_path(path).map_err(|e| Error::io("looking at the directory", &e).at(path))?;
     // A file created after this moment changes the noted time.
-    let listed = Listed::of(path)?;
-    match opener.open_leaf(path)? {
+    let listed = DirectoryListing::read(path)?;
+    match opener.open_partition(path)? {
         Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
         None if list(path)?.1.is_empty() => Ok(DirectoryContents::Nothing(Some(listed))),
         None => Ok(DirectoryContents::Partitions),
@@ -244,7 +244,7 @@ fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
-impl Leaf {
+impl LeafPartition {
     /// Makes the pieces with all columns from those with the columns of files.
     fn fit(&mut self, own: &SchemaRef) -> Result<()> {
         let fitted = self.stored.fitted(own).map_err(|e| e.at(&self.path))?;
@@ -282,7 +282,7 @@ impl Partitions {
     /// The columns of all partitions with those of a partition's rows, in `path`; `None` if these are among them.
     pub(super) fn including(&self, stored: &Schema, path: &Path) -> Result<Option<SchemaRef>> {
         let own = self.stored_schema();
-        let all = union_of(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
+        let all = merge_schemas(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
         if all.fields() == own.fields() {
             return Ok(None);
         }
@@ -291,12 +291,12 @@ impl Partitions {
                 format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(path));
         }
-        Ok(Some(with_fields(&all, self.fields.iter())))
+        Ok(Some(append_fields(&all, self.fields.iter())))
     }
 
     /// The error for a partition with columns incompatible with those of another one.
     fn differs(&self, why: &Error, stored: &Schema, path: &Path) -> Error {
-        let clashes = |leaf: &&Leaf| leaf.path != path && union_of(leaf.stored.schema(), stored).is_err();
+        let clashes = |leaf: &&LeafPartition| leaf.path != path && merge_schemas(leaf.stored.schema(), stored).is_err();
         let other = self.leaves.iter().find(clashes).map_or("others".into(), |leaf| leaf.path.display().to_string());
         let message = format!("the schemas of {other} and of this partition differ: {}", why.message());
         Error::new(ErrorKind::SchemaMismatch, message).at(path)
@@ -309,7 +309,7 @@ impl Partitions {
     }
 
     /// Continues with the listed partitions: the known ones that still exist, and the new ones that fit them.
-    fn take(&mut self, found: Found) -> Result<()> {
+    fn take(&mut self, found: PartitionScan) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         let older = std::mem::replace(&mut self.leaves, known);
         let before = self.schema.clone();
@@ -336,7 +336,7 @@ impl Partitions {
         let mut ordered = Vec::with_capacity(self.leaves.len());
         for leaf in self.leaves.drain(..) {
             let order =
-                leaf.constants.iter().map(|constant| Ok(Key::of(&constant.value()?))).collect::<Result<Vec<_>>>()?;
+                leaf.constants.iter().map(|constant| Ok(ComparableValue::from_value(&constant.value()?))).collect::<Result<Vec<_>>>()?;
             ordered.push((order, leaf));
         }
         ordered.sort_by(|(a, _), (b, _)| compare(a, b));
@@ -347,7 +347,7 @@ impl Partitions {
 
     /// A partition, without pieces yet, whose columns are among those of all now. `included` is the schema of the one
     /// before: most have the same.
-    fn included(&mut self, new: NewLeaf, included: &mut Option<SchemaRef>) -> Result<Leaf> {
+    fn included(&mut self, new: NewPartition, included: &mut Option<SchemaRef>) -> Result<LeafPartition> {
         let leaf = self.leaf(new)?;
         if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
             self.include(leaf.stored.schema(), &leaf.path)?;
@@ -357,8 +357,8 @@ impl Partitions {
     }
 
     /// A partition, without pieces yet.
-    fn leaf(&self, new: NewLeaf) -> Result<Leaf> {
-        let NewLeaf { path, identity, keys, stored } = new;
+    fn leaf(&self, new: NewPartition) -> Result<LeafPartition> {
+        let NewPartition { path, identity, keys, stored } = new;
         let fits =
             keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
         if !fits {
@@ -373,36 +373,36 @@ impl Partitions {
             ConstantColumn::new(field.clone(), &value)
         });
         let constants: Arc<[ConstantColumn]> = constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))?.into();
-        Ok(Leaf { path, identity, keys, constants, stored, pieces: Vec::new() })
+        Ok(LeafPartition { path, identity, keys, constants, stored, pieces: Vec::new() })
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    fn pieces(&self) -> Vec<SourceSlice> {
         self.leaves.iter().flat_map(|leaf| leaf.pieces.iter().cloned()).collect()
     }
 
     fn dataset(self) -> Dataset {
         let schema = self.schema.clone();
         let pieces = self.pieces();
-        Dataset::of_origin(schema, pieces, Arc::new(self))
+        Dataset::from_origin(schema, pieces, Arc::new(self))
     }
 
     /// The name of a partition's directory, from the root on.
-    pub(super) fn name_of(&self, leaf: &Leaf) -> String {
+    pub(super) fn name_of(&self, leaf: &LeafPartition) -> String {
         leaf.path.strip_prefix(&self.root).unwrap_or(&leaf.path).to_string_lossy().into_owned()
     }
 
-    pub(super) fn leaves(&self) -> &[Leaf] {
+    pub(super) fn leaves(&self) -> &[LeafPartition] {
         &self.leaves
     }
 
     /// The directories that contain partitions, or nothing yet.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.listed.iter().map(Listed::path)
+        self.listed.iter().map(DirectoryListing::path)
     }
 
     /// Whether the same directories exist, and each that is a partition was opened.
     pub(super) fn is_settled(&self) -> bool {
-        self.failed.is_none() && !self.listed.iter().any(Listed::may_have_changed)
+        self.failed.is_none() && !self.listed.iter().any(DirectoryListing::may_have_changed)
     }
 
     /// The current partitions; known ones keep their rows. Those that can't be opened, or don't fit the others, are left
@@ -456,8 +456,8 @@ impl Partitions {
 }
 
 /// The order of partitions: by their values, null last.
-fn compare(a: &[Option<Key>], b: &[Option<Key>]) -> Ordering {
-    let one = |(a, b): (&Option<Key>, &Option<Key>)| match (a, b) {
+fn compare(a: &[Option<ComparableValue>], b: &[Option<ComparableValue>]) -> Ordering {
+    let one = |(a, b): (&Option<ComparableValue>, &Option<ComparableValue>)| match (a, b) {
         (Some(a), Some(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
         _ => b.is_some().cmp(&a.is_some()),
     };
@@ -476,7 +476,7 @@ impl Origin for Partitions {
         are_newest && self.is_settled()
     }
 
-    fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)> {
+    fn refresh(&self) -> Result<(Vec<SourceSlice>, Arc<dyn Origin>)> {
         let mut found = self.refreshed();
         for _ in 0..TRIES {
             // A partition may have been dropped, or replaced by its sorted rows, between the two listings.
@@ -503,19 +503,19 @@ pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
 impl Dataset {
     /// The rows with the columns of a partition, from their values as text.
     #[doc(hidden)]
-    pub fn in_partition(&self, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
-        in_partition(self, partition)
+    pub fn with_partition_columns(&self, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
+        with_partition_columns(self, partition)
     }
 
     /// The partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
     /// all columns; empty for other datasets, and for parts of partitioned ones.
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(partitions) = partitions_of(self) else { return Vec::new() };
-        let partition = |leaf: &Leaf| Partition {
+        let partition = |leaf: &LeafPartition| Partition {
             name: partitions.name_of(leaf),
             path: leaf.path.clone(),
             keys: leaf.keys.clone(),
-            rows: Dataset::of_pieces(partitions.schema.clone(), leaf.pieces.clone()),
+            rows: Dataset::from_slices(partitions.schema.clone(), leaf.pieces.clone()),
         };
         partitions.leaves.iter().map(partition).collect()
     }
@@ -542,8 +542,8 @@ mod tests {
     #[derive(Debug)]
     struct Files;
 
-    impl OpenLeaf for Files {
-        fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+    impl PartitionOpener for Files {
+        fn open_partition(&self, directory: &Path) -> Result<Option<Dataset>> {
             let schema = Arc::new(Schema::new(vec![Field::new("n", arrow_schema::DataType::Int64, true)]));
             let rows = || Dataset::from_batches(schema, Vec::new());
             directory.join("rows").exists().then(rows).transpose()
@@ -595,8 +595,8 @@ mod tests {
         #[derive(Debug)]
         struct Replacing(PathBuf, Mutex<Option<(PathBuf, PathBuf)>>);
 
-        impl OpenLeaf for Replacing {
-            fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+        impl PartitionOpener for Replacing {
+            fn open_partition(&self, directory: &Path) -> Result<Option<Dataset>> {
                 if directory == self.0
                     && let Some((newer, there)) = self.1.lock().unwrap().take()
                 {

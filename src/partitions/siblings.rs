@@ -8,11 +8,11 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::names::partition_path;
 use super::tree::{list, partition_directories};
 use crate::array::Value;
-use crate::dataset::union_of;
+use crate::dataset::merge_schemas;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::table::{Writer, WriterOptions, holds_table, open_table};
+use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
 
 /// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
 /// partition to take the schema from. A partition is a table of its own, with one writer at a time. Partition columns
@@ -34,9 +34,9 @@ pub fn partition_writer(
     let mut options = options.clone();
     options.dictionary.retain(|name| !names.contains(&name.as_str()));
     let stored = schema.map(|schema| without_columns(&schema, &names)).transpose()?;
-    if holds_table(root)? {
+    if is_table_directory(root)? {
         let message = "the directory is a table without partitions, and can't have both; choose another";
-        return Err(Error::argument(message).at(root));
+        return Err(Error::invalid_argument(message).at(root));
     }
     let sibling = check_levels(root, &names, 0)?;
     let stored = match (stored, sibling) {
@@ -48,19 +48,19 @@ pub fn partition_writer(
             let given = fit(given, &found)?;
             // Others may have columns or types that the found one lacks.
             let is_known = given.fields().iter().all(|field| has_type_of(&found.1, field));
-            let others = if is_known || holds_table(&path)? { Vec::new() } else { siblings(root)? };
+            let others = if is_known || is_table_directory(&path)? { Vec::new() } else { siblings(root)? };
             Some(others.iter().try_fold(given, fit)?)
         }
         (Some(given), None) => Some(given),
         // It keeps its own columns, of which others may lack some, as where changing them failed half way.
-        (None, _) if holds_table(&path)? => None,
+        (None, _) if is_table_directory(&path)? => None,
         (None, sibling) => sibling.map(|(_, there)| there),
     };
-    if stored.is_some() && !holds_table(&path)? {
+    if stored.is_some() && !is_table_directory(&path)? {
         let parent = path.parent().unwrap_or(root);
         options
             .medium
-            .make_levels(root, parent)
+            .create_dir_levels(root, parent)
             .map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
     }
     Writer::open(path, stored, &options)
@@ -71,7 +71,7 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
     let stored: Vec<FieldRef> =
         schema.fields().iter().filter(|field| !names.contains(&field.name().as_str())).cloned().collect();
     if stored.is_empty() {
-        return Err(Error::argument("all columns are those of partitions; the table needs another one to store"));
+        return Err(Error::invalid_argument("all columns are those of partitions; the table needs another one to store"));
     }
     Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
 }
@@ -138,7 +138,7 @@ fn fitted(given: &SchemaRef, there: &Schema) -> Result<SchemaRef> {
     };
     let fields: Vec<FieldRef> = given.fields().iter().map(fit).collect();
     let fitted = Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()));
-    union_of(&Arc::new(there.clone()), &fitted)
+    merge_schemas(&Arc::new(there.clone()), &fitted)
         .map(|_| fitted)
         .map_err(|e| e.context("the schemas of another partition and of the new one differ"))
 }

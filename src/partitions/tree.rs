@@ -4,24 +4,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::names::{PartitionKey, parse};
-use crate::directory::{NamesTime, exists, is_directory};
+use crate::directory::{DirectoryMtime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A directory of partitions, at the moment it was listed.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct DirectoryListing {
     path: PathBuf,
-    names: NamesTime,
+    names: DirectoryMtime,
 }
 
 /// A directory named `key=value`.
 #[derive(Clone, Debug)]
-pub(super) struct Child {
+pub(super) struct PartitionDirectory {
     pub path: PathBuf,
     pub key: PartitionKey,
 }
 
-impl Child {
+impl PartitionDirectory {
     /// The keys of this directory, in one with `keys`.
     ///
     /// # Errors
@@ -40,15 +40,15 @@ impl Child {
     }
 }
 
-impl Listed {
+impl DirectoryListing {
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Notes the names in `directory`, before they are listed.
-    pub fn of(directory: &Path) -> Result<Listed> {
-        let names = NamesTime::of(directory).map_err(|e| Error::io("reading the directory", &e).at(directory))?;
-        Ok(Listed { path: directory.to_path_buf(), names })
+    pub fn read(directory: &Path) -> Result<DirectoryListing> {
+        let names = DirectoryMtime::read(directory).map_err(|e| Error::io("reading the directory", &e).at(directory))?;
+        Ok(DirectoryListing { path: directory.to_path_buf(), names })
     }
 
     /// Whether directories may have been added or removed since.
@@ -61,9 +61,9 @@ impl Listed {
 ///
 /// # Errors
 /// `InvalidData` if there are Arrow files or other directories beside them; those of reading the directory.
-pub(super) fn list(directory: &Path) -> Result<(Listed, Vec<Child>)> {
+pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionDirectory>)> {
     let failed = |e: std::io::Error| Error::io("reading the directory", &e).at(directory);
-    let listed = Listed::of(directory)?;
+    let listed = DirectoryListing::read(directory)?;
     let mut children = Vec::new();
     let mut foreign = None;
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -77,7 +77,7 @@ pub(super) fn list(directory: &Path) -> Result<(Listed, Vec<Child>)> {
         let kind = entry.file_type().map_err(failed)?;
         let is_directory = kind.is_dir() || kind.is_symlink() && is_directory(&path)?;
         match parse(&name).map_err(|e| e.at(directory))?.filter(|_| is_directory) {
-            Some(key) => children.push(Child { path, key }),
+            Some(key) => children.push(PartitionDirectory { path, key }),
             None if is_directory || name.as_encoded_bytes().ends_with(b".arrow") => foreign = Some(name),
             None => (),
         }

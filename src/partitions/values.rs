@@ -66,7 +66,7 @@ pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a
     };
     // For integers, those in the type's range.
     let is_of_type =
-        |value: &Value<'_>| !field.data_type().is_integer() || cells::fixed(field.data_type(), value).is_some();
+        |value: &Value<'_>| !field.data_type().is_integer() || cells::encode_fixed(field.data_type(), value).is_some();
     value.filter(is_of_type).ok_or_else(|| {
         let message = format!(
             "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types \

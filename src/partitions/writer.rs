@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
-use super::left::LeftPartitions;
+use super::left::UnsyncedPartitions;
 use super::names::text_of;
 use super::siblings::{partition_writer, without_columns};
 use crate::array::Value;
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
-use crate::table::{Sync, Writer, WriterOptions};
+use crate::table::{SyncPolicy, Writer, WriterOptions};
 use crate::types::{per_second, type_name};
 
 /// A key by which rows are split: a column, whose values are then in the directories' names and not stored, or a part
@@ -44,7 +44,7 @@ impl FromStr for PartitionBy {
             _ => {
                 let message =
                     format!("partition_by: got '{text}', expected a column, day(…), month(…) or year(…) of one");
-                Err(Error::argument(message))
+                Err(Error::invalid_argument(message))
             }
         }
     }
@@ -93,7 +93,7 @@ impl PartitionBy {
         };
         let name = self.column();
         let got = type_name(data_type);
-        Err(Error::argument(format!("partition_by: column '{name}' is {got}, expected {expected}")))
+        Err(Error::invalid_argument(format!("partition_by: column '{name}' is {got}, expected {expected}")))
     }
 
     /// The partition's value for a row: a number for a part of a time, else the value itself.
@@ -157,7 +157,7 @@ pub struct PartitionedWriter {
     /// The closed partitions with committed rows that may not be on the disk, with the reasons.
     unsynced: BTreeMap<PartitionValues, Error>,
     /// What earlier writers have left.
-    left: LeftPartitions,
+    left: UnsyncedPartitions,
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
@@ -179,7 +179,7 @@ impl PartitionedWriter {
         options: &WriterOptions,
     ) -> Result<PartitionedWriter> {
         if by.is_empty() {
-            return Err(Error::argument(
+            return Err(Error::invalid_argument(
                 "partition_by: expected a column, such as host, or a part of a time, such as day(ts)",
             ));
         }
@@ -189,7 +189,7 @@ impl PartitionedWriter {
             let is_stored_too = !matches!(level, PartitionBy::Column(_)) && schema.field_with_name(level.key()).is_ok();
             if keys[..number].contains(&level.key()) || is_stored_too {
                 let message = format!("partition_by: two columns would be called '{}'", level.key());
-                return Err(Error::argument(message));
+                return Err(Error::invalid_argument(message));
             }
         }
         without_columns(&schema, &keys)?;
@@ -212,14 +212,14 @@ impl PartitionedWriter {
             waiting,
             waiting_rows,
             unsynced: BTreeMap::new(),
-            left: LeftPartitions::default(),
+            left: UnsyncedPartitions::default(),
             appends: 0,
             broken: None,
         })
     }
 
     /// Sets the maximum number of open partitions; 64 by default. Rows of others wait in memory for the commit.
-    pub fn most_open(mut self, partitions: usize) -> PartitionedWriter {
+    pub fn max_open(mut self, partitions: usize) -> PartitionedWriter {
         self.most_open = partitions.max(1);
         self
     }
@@ -253,7 +253,7 @@ impl PartitionedWriter {
         let stored = rows.select_at(&self.stored)?;
         self.appends += 1;
         for (number, (keys, group)) in groups.into_iter().enumerate() {
-            let rows = group.of(&stored)?;
+            let rows = group.select_from(&stored)?;
             if let Err(e) = self.append_to(keys, rows) {
                 if number > 0 {
                     self.broken = Some(format!("appending failed midway ({})", e.message()));
@@ -328,7 +328,7 @@ impl PartitionedWriter {
         Err(e.clone().context(what))
     }
 
-    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`Sync::Commit`] all are on
+    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`] all are on
     /// the disk when this returns, as after [`sync`](PartitionedWriter::sync).
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl PartitionedWriter {
                 partition.has_rows = false;
             }
         }
-        if self.options.sync == Sync::Commit { self.sync_left() } else { Ok(()) }
+        if self.options.sync == SyncPolicy::Commit { self.sync_left() } else { Ok(()) }
     }
 
     fn sync_left(&mut self) -> Result<()> {
@@ -425,10 +425,10 @@ impl PartitionedWriter {
     }
 
     /// The rows of each partition, in the order of their first rows.
-    fn groups(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, RowsOfPartition)>> {
+    fn groups(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, PartitionRows)>> {
         let columns: Vec<Column> = self.by.iter().map(|by| rows.column(by.column())).collect::<Result<_>>()?;
         let mut values: Vec<_> = columns.iter().map(Column::values).collect();
-        let mut groups: Vec<(PartitionValues, RowsOfPartition)> = Vec::new();
+        let mut groups: Vec<(PartitionValues, PartitionRows)> = Vec::new();
         let mut numbers: HashMap<PartitionValues, usize> = HashMap::new();
         // Consecutive rows are mostly of one partition.
         let mut last: Option<(Vec<Value<'_>>, usize)> = None;
@@ -448,7 +448,7 @@ impl PartitionedWriter {
                 self.by.iter().zip(&found).map(|(by, value)| by.text(value)).collect::<Result<PartitionValues>>()?;
             let number = *numbers.entry(keys.clone()).or_insert(groups.len());
             if number == groups.len() {
-                groups.push((keys, RowsOfPartition::default()));
+                groups.push((keys, PartitionRows::default()));
             }
             groups[number].1.add(row);
             last = Some((found, number));
@@ -470,15 +470,15 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
 
 /// Rows of a dataset that belong to one partition, in order.
 #[derive(Debug, Default)]
-struct RowsOfPartition(Vec<i64>);
+struct PartitionRows(Vec<i64>);
 
-impl RowsOfPartition {
+impl PartitionRows {
     fn add(&mut self, row: u64) {
         self.0.push(row as i64);
     }
 
     /// The rows: a slice of the dataset if they are consecutive, else gathered.
-    fn of(&self, dataset: &Dataset) -> Result<Dataset> {
+    fn select_from(&self, dataset: &Dataset) -> Result<Dataset> {
         let (Some(&first), Some(&last)) = (self.0.first(), self.0.last()) else { return dataset.slice(0, 0) };
         if (last - first) as usize + 1 == self.0.len() {
             return dataset.slice(first as u64, self.0.len() as u64);

@@ -1,6 +1,6 @@
 //! Appends arrays to the buffers of a segment.
 //!
-//! [`IncomingRows::new`] checks the rows, [`IncomingRows::room`] counts those that fit, [`IncomingRows::write`] writes
+//! [`IncomingRows::new`] checks the rows, [`IncomingRows::rows_that_fit`] counts those that fit, [`IncomingRows::write`] writes
 //! them. A failed write (a full disk, for example) leaves bytes behind that no commit refers to.
 
 use std::ops::Range;
@@ -12,12 +12,12 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::children::{child_range, each_child, member_numbers, offset_at};
 use super::decoded::{decoded, decoded_type, text_kind};
-use super::entries::Entries;
+use super::entries::DictionaryEntries;
 use super::keys::{add_categories, keys_of, text_at};
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
 use super::straight::straight;
-use crate::array::cells::view;
+use crate::array::cells::encode_view;
 use crate::array::room_for;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, is_ordered, type_name};
@@ -47,7 +47,7 @@ impl IncomingRows {
         fields: &[FieldRef],
         arrays: &[ArrayData],
         rows: usize,
-        entries: &mut [Entries],
+        entries: &mut [DictionaryEntries],
     ) -> Result<IncomingRows> {
         let mut matched = Vec::with_capacity(plan.columns.len());
         for node in &plan.columns {
@@ -57,7 +57,7 @@ impl IncomingRows {
             let array = array.ok_or_else(|| mismatch(format!("column '{name}' of the table is missing")))?;
             if array.len() != rows {
                 let got = array.len();
-                return Err(Error::argument(format!("column '{name}' has {got} rows, expected {rows}")));
+                return Err(Error::invalid_argument(format!("column '{name}' has {got} rows, expected {rows}")));
             }
             let have = decoded_type(node.field.data_type(), array.data_type());
             check_type(node, &have, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
@@ -94,7 +94,7 @@ impl IncomingRows {
         node: &PlanNode,
         given: &[FieldRef],
         array: &ArrayData,
-        entries: &mut [Entries],
+        entries: &mut [DictionaryEntries],
     ) -> Result<()> {
         if let Storage::Keys { number, .. } = node.kind
             && is_ordered(&node.field)
@@ -112,7 +112,7 @@ impl IncomingRows {
         node: &PlanNode,
         array: &ArrayData,
         rows: Range<usize>,
-        entries: &mut [Entries],
+        entries: &mut [DictionaryEntries],
     ) -> Result<()> {
         if let Storage::Keys { number, .. } = node.kind {
             #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
@@ -130,18 +130,18 @@ impl IncomingRows {
     }
 
     /// Returns the number of rows, from row `from` on, that fit into a segment filled up to `counters`.
-    pub fn room(
+    pub fn rows_that_fit(
         &self,
         plan: &Plan,
         from: usize,
         counters: &[u64],
         limits: &[u64],
-        entries: &[Entries],
+        entries: &[DictionaryEntries],
     ) -> Result<usize> {
         debug_assert!(from <= self.rows && counters.len() == limits.len(), "rows to append, a limit for each counter");
         let most = (self.rows - from).min(limits[0].saturating_sub(counters[0]) as usize);
         let fits = |rows: usize| -> Result<bool> {
-            let needed = self.needs(plan, from..from + rows, counters, entries)?;
+            let needed = self.counters_after(plan, from..from + rows, counters, entries)?;
             Ok(needed.iter().zip(limits).all(|(needed, limit)| needed <= limit))
         };
         if fits(most)? {
@@ -157,8 +157,8 @@ impl IncomingRows {
     }
 
     /// Returns what `counters` would be after appending `rows`.
-    pub fn needs(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[Entries]) -> Result<Vec<u64>> {
-        let mut needed = Needs { plan, entries, counters: counters.to_vec() };
+    pub fn counters_after(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[DictionaryEntries]) -> Result<Vec<u64>> {
+        let mut needed = RequiredCounters { plan, entries, counters: counters.to_vec() };
         needed.counters[0] += rows.len() as u64;
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.add_needs(node, array, rows.clone(), &mut needed)?;
@@ -166,7 +166,7 @@ impl IncomingRows {
         Ok(needed.counters)
     }
 
-    fn add_needs(&self, node: &PlanNode, array: &ArrayData, rows: Range<usize>, needed: &mut Needs<'_>) -> Result<()> {
+    fn add_needs(&self, node: &PlanNode, array: &ArrayData, rows: Range<usize>, needed: &mut RequiredCounters<'_>) -> Result<()> {
         match node.kind {
             Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
             Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
@@ -197,9 +197,9 @@ impl IncomingRows {
     }
 
     /// Appends rows, which must fit.
-    pub fn write(&self, rows: Range<usize>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
+    pub fn write(&self, rows: Range<usize>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let plan = into.plan().clone();
-        let at = into.now().counters[0];
+        let at = into.fill_state().counters[0];
         debug_assert!(
             rows.end <= self.rows && plan.columns.len() == self.arrays.len(),
             "rows of an array for each column"
@@ -207,14 +207,14 @@ impl IncomingRows {
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
         }
-        into.now().counters[0] += rows.len() as u64;
+        into.fill_state().counters[0] += rows.len() as u64;
         Ok(())
     }
 
-    fn write_node(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
+    fn write_node(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let &NewRows { node, at, array, ref rows } = new;
         if let Some(counter) = node.nulls {
-            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
+            into.fill_state().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
         }
         match node.kind {
             Storage::Fixed { width } => put_values(into, new, width, node.region + 1)?,
@@ -235,7 +235,7 @@ impl IncomingRows {
                 put_numbers(into, node.region + 1, at, keys, width)?;
             }
             Storage::List { width, counter } => {
-                let base = into.now().counters[counter];
+                let base = into.fill_state().counters[counter];
                 put_offsets(into, new, width, base)?;
             }
             Storage::ListViews { width, counter } => put_list_views(into, new, width, counter)?,
@@ -250,20 +250,20 @@ impl IncomingRows {
     }
 
     /// Writes the rows of all children after the existing ones, and counts them.
-    fn write_children(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
+    fn write_children(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let parent = new.node;
         for (number, (node, array)) in parent.children.iter().zip(new.array.child_data()).enumerate() {
             let rows = child_range(new.array, number, &new.rows)?;
-            let at = parent.child_rows(number, new.at, &into.now().counters);
+            let at = parent.child_rows(number, new.at, &into.fill_state().counters);
             let at =
                 at.ok_or_else(|| Error::internal(format_args!("the items of {} lists can't be counted", new.at)))?;
             let count = rows.len() as u64;
             self.write_node(&NewRows { node, at, array, rows }, into, entries)?;
             match parent.kind {
                 Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
-                    into.now().counters[counter] += count
+                    into.fill_state().counters[counter] += count
                 }
-                Storage::DenseUnion { first } => into.now().counters[first + number] += count,
+                Storage::DenseUnion { first } => into.fill_state().counters[first + number] += count,
                 _ => (),
             }
         }
@@ -280,13 +280,13 @@ struct NewRows<'a> {
 }
 
 /// The counters that a segment would have.
-struct Needs<'a> {
+struct RequiredCounters<'a> {
     plan: &'a Plan,
-    entries: &'a [Entries],
+    entries: &'a [DictionaryEntries],
     counters: Vec<u64>,
 }
 
-impl Needs<'_> {
+impl RequiredCounters<'_> {
     /// Adds the entries of dictionary `number` up to the largest of `keys`, and the first `least`.
     fn add_entries(&mut self, number: usize, keys: &[u32], least: usize) {
         let most = keys.iter().max().map_or(0, |&key| key as usize + 1).max(least);
@@ -301,7 +301,7 @@ impl Needs<'_> {
 }
 
 /// Returns the columns of an arrow-rs record batch.
-pub(crate) fn arrays_of(batch: &RecordBatch) -> Vec<ArrayData> {
+pub(crate) fn batch_arrays(batch: &RecordBatch) -> Vec<ArrayData> {
     batch.columns().iter().map(|column| column.to_data()).collect()
 }
 
@@ -312,24 +312,24 @@ fn mismatch(message: impl Into<String>) -> Error {
 /// Checks that an array of type `have`, once decoded, can be stored in the node: the types are equal, or both are text,
 /// however encoded. Its type was `given`.
 fn check_type(node: &PlanNode, have: &DataType, given: &DataType) -> Result<()> {
-    if is_alike(node.field.data_type(), have) {
+    if is_appendable_type(node.field.data_type(), have) {
         return Ok(());
     }
     Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(given))))
 }
 
 /// Whether values of type `have` are appended to columns of type `want`.
-pub(crate) fn is_alike(want: &DataType, have: &DataType) -> bool {
+pub(crate) fn is_appendable_type(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
         (
             List(want) | LargeList(want) | ListView(want) | LargeListView(want),
             List(have) | LargeList(have) | ListView(have) | LargeListView(have),
-        ) => is_alike(want.data_type(), have.data_type()),
+        ) => is_appendable_type(want.data_type(), have.data_type()),
         // Libraries call the entries of a map, and their two members, differently.
         (Map(want, _), Map(have, _)) => match (want.data_type(), have.data_type()) {
             (Struct(want), Struct(have)) => {
-                want.len() == have.len() && want.iter().zip(have).all(|(w, h)| is_alike(w.data_type(), h.data_type()))
+                want.len() == have.len() && want.iter().zip(have).all(|(w, h)| is_appendable_type(w.data_type(), h.data_type()))
             }
             _ => false,
         },
@@ -339,12 +339,12 @@ pub(crate) fn is_alike(want: &DataType, have: &DataType) -> bool {
                 && want
                     .iter()
                     .zip(have.iter())
-                    .all(|((i, w), (j, h))| i == j && w.name() == h.name() && is_alike(w.data_type(), h.data_type()))
+                    .all(|((i, w), (j, h))| i == j && w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type()))
         }
-        (FixedSizeList(want, n), FixedSizeList(have, m)) => n == m && is_alike(want.data_type(), have.data_type()),
+        (FixedSizeList(want, n), FixedSizeList(have, m)) => n == m && is_appendable_type(want.data_type(), have.data_type()),
         (Struct(want), Struct(have)) => {
             want.len() == have.len()
-                && want.iter().zip(have).all(|(w, h)| w.name() == h.name() && is_alike(w.data_type(), h.data_type()))
+                && want.iter().zip(have).all(|(w, h)| w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type()))
         }
         (Timestamp(a, x), Timestamp(b, y)) => a == b && (x == y || is_utc(x) && is_utc(y)),
         _ if text_kind(want).is_some_and(|kind| text_kind(have) == Some(kind)) => true,
@@ -367,7 +367,7 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
         && let Some(row) = rows.clone().find(|&row| nulls.is_null(row))
     {
         let name = node.field.name();
-        return Err(Error::argument(format!("row {row}: null, and '{name}' is declared without nulls")));
+        return Err(Error::invalid_argument(format!("row {row}: null, and '{name}' is declared without nulls")));
     }
     // Values below a null are arbitrary.
     let has_child_nulls =
@@ -391,7 +391,7 @@ fn check_text(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<
     for row in if is_sound { 0..0 } else { rows.clone() } {
         text_at(array, row).map_err(|e| {
             let advice = "decode it as what it is, such as Latin-1, or make the column binary";
-            Error::argument(format!("row {row}: {}; {advice}", e.message()))
+            Error::invalid_argument(format!("row {row}: {}; {advice}", e.message()))
         })?;
     }
     each_child(node, array, &rows, check_text)
@@ -492,13 +492,13 @@ fn put_bits(
         }
     };
     // The tail may hold bits of rows that were rolled back.
-    scratch[0] |= into.now().tails[region] & !(0xff << shift);
+    scratch[0] |= into.fill_state().tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
     let last = scratch.len() - 1;
     if rest > 0 {
         scratch[last] &= !(0xff << rest);
     }
-    into.now().tails[region] = if rest > 0 { scratch[last] } else { 0 };
+    into.fill_state().tails[region] = if rest > 0 { scratch[last] } else { 0 };
     let done = into.put(region, at / 8, &scratch);
     *into.scratch() = scratch;
     done.map(|()| set)
@@ -599,7 +599,7 @@ fn put_numbers<T: Copy + Into<u64>>(
 fn put_list_views(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let source = offset_width(array.data_type());
-    let base = into.now().counters[counter];
+    let base = into.fill_state().counters[counter];
     let first = offset_at(array, rows.start, source)?;
     let mut starts = Vec::with_capacity(rows.len());
     let mut sizes = Vec::with_capacity(rows.len());
@@ -618,7 +618,7 @@ fn put_list_views(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, coun
 /// Appends the offsets of a dense union, whose members have as many rows as the counters from `first` on.
 fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
-    let mut next = into.now().counters[first..first + node.children.len()].to_vec();
+    let mut next = into.fill_state().counters[first..first + node.children.len()].to_vec();
     let numbers = member_numbers(array.data_type());
     let ids = array.buffers().first().and_then(|ids| ids.get(array.offset() + rows.start..array.offset() + rows.end));
     let ids = ids.ok_or_else(|| Error::invalid("fewer type ids than rows"))?;
@@ -634,7 +634,7 @@ fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Resu
 
 fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
-    let base = into.now().counters[counter];
+    let base = into.fill_state().counters[counter];
     let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
     let may_copy = || match array.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 if has_nulls => is_text(array, rows),
@@ -648,7 +648,7 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         let text = array.buffers().get(1).and_then(|text| text.get(range));
         let text = text.ok_or_else(|| Error::invalid("text ends past its buffer"))?;
         put_large(into, node.region + 2, base, text)?;
-        into.now().counters[counter] = base + text.len() as u64;
+        into.fill_state().counters[counter] = base + text.len() as u64;
         return Ok(());
     }
     let mut ends = Vec::with_capacity(rows.len());
@@ -660,24 +660,24 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
     }
     put_numbers(into, node.region + 1, at + 1, &ends, width)?;
     put_large(into, node.region + 2, base, &text)?;
-    into.now().counters[counter] = base + text.len() as u64;
+    into.fill_state().counters[counter] = base + text.len() as u64;
     Ok(())
 }
 
 fn put_views(into: &mut impl RowSink, new: &NewRows<'_>, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
-    let base = into.now().counters[counter];
+    let base = into.fill_state().counters[counter];
     let mut views = Vec::with_capacity(rows.len());
     let mut text = Vec::new();
     for row in rows.clone() {
         let value = text_at(array, row)?.unwrap_or(&[]);
-        views.push(view(value, base + text.len() as u64));
+        views.push(encode_view(value, base + text.len() as u64));
         if value.len() > 12 {
             text.extend_from_slice(value);
         }
     }
     put_words(into, node.region + 1, 16 * at, &views, |view: &[u8; 16]| *view)?;
     put_large(into, node.region + 2, base, &text)?;
-    into.now().counters[counter] = base + text.len() as u64;
+    into.fill_state().counters[counter] = base + text.len() as u64;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use arrow_buffer::Buffer;
 
 use super::plan::{Plan, PlanDictionary, PlanNode, Storage};
-use crate::array::{Parts, Unchecked};
+use crate::array::{ArrayParts, UncheckedArray};
 use crate::error::{Error, Result};
 
 /// Makes an array of the first `rows` rows of a node, whose buffers are filled up to `counters`. `part` returns the
@@ -16,7 +16,7 @@ pub(crate) fn column(
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
     keeps_bitmaps: bool,
-) -> Result<Unchecked> {
+) -> Result<UncheckedArray> {
     debug_assert_eq!(counters.len(), plan.counters, "a counter for each of the plan's");
     let past = || Error::invalid("a buffer ends past its region");
     let lengths = node.lengths(rows, counters).ok_or_else(past)?;
@@ -38,7 +38,7 @@ pub(crate) fn column(
         }
     };
     let data_type = node.field.data_type().clone();
-    Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
+    Ok(ArrayParts { data_type, len: rows as usize, validity, buffers, children }.assemble())
 }
 
 /// Makes an array of the values of a dictionary.
@@ -47,7 +47,7 @@ pub(crate) fn dictionary(
     dictionary: &PlanDictionary,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
-) -> Result<Unchecked> {
+) -> Result<UncheckedArray> {
     let values = column(plan, &dictionary.values, counters[dictionary.entries], counters, part, false);
     values.map_err(|e| e.context("a dictionary"))
 }

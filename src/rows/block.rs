@@ -4,7 +4,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
 use super::plan::{Plan, PlanNode, Storage};
-use crate::array::{Parts, Unchecked};
+use crate::array::{ArrayParts, UncheckedArray};
 use crate::error::{Error, Result};
 
 /// Fills its last argument with the bytes of a region from an offset on.
@@ -25,7 +25,7 @@ pub(crate) fn read_rows(
     // Bitmaps are cut at bytes.
     let from = start - start % 8;
     let rows = (end - from) as usize;
-    let mut block = Block { node, from, rows, read };
+    let mut block = BlockReader { node, from, rows, read };
     let validity = match node.nulls {
         Some(_) => Some(block.bytes(0, from / 8, rows.div_ceil(8))?),
         None => None,
@@ -45,19 +45,19 @@ pub(crate) fn read_rows(
         (Buffer::from_vec(bits), nulls)
     });
     let buffers = buffers.into_iter().map(Buffer::from_vec).collect();
-    let parts = Parts { data_type: node.field.data_type().clone(), len: rows, validity, buffers, children };
+    let parts = ArrayParts { data_type: node.field.data_type().clone(), len: rows, validity, buffers, children };
     let array = parts.assemble().checked(&[])?;
     Ok(array.slice((start - from) as usize, (end - start) as usize))
 }
 
-struct Block<'a, 'b> {
+struct BlockReader<'a, 'b> {
     node: &'a PlanNode,
     from: u64,
     rows: usize,
     read: ReadRegion<'b>,
 }
 
-impl Block<'_, '_> {
+impl BlockReader<'_, '_> {
     /// Bytes of the node's buffer number `buffer`.
     fn bytes(&mut self, buffer: usize, at: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
@@ -101,7 +101,7 @@ impl Block<'_, '_> {
     }
 
     /// Keys of `width` bytes, and the entries that occur, which are texts.
-    fn keys(&mut self, plan: &Plan, number: usize, width: usize) -> Result<(Vec<Vec<u8>>, Vec<Unchecked>)> {
+    fn keys(&mut self, plan: &Plan, number: usize, width: usize) -> Result<(Vec<Vec<u8>>, Vec<UncheckedArray>)> {
         let mut keys = self.bytes(1, self.from * width as u64, self.rows * width)?;
         let number_of = |key: &[u8]| key.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
         let mut used: Vec<u64> = keys.chunks_exact(width).map(number_of).collect();
@@ -128,7 +128,7 @@ impl Block<'_, '_> {
         let data_type = stored.field.data_type().clone();
         let len = offsets.len() / 4 - 1;
         let buffers = vec![Buffer::from_vec(offsets), Buffer::from_vec(text)];
-        let values = Parts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
+        let values = ArrayParts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
         Ok((vec![keys], vec![values]))
     }
 }

@@ -20,8 +20,8 @@ mod tests {
     use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, types::Int32Type};
     use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-    use super::super::builder::Gathered;
-    use super::super::{Builder, Entries, Plan, put_row};
+    use super::super::builder::BatchBuffers;
+    use super::super::{DatasetBuilder, DictionaryEntries, Plan, put_row};
     use super::FORGETS_KEYS;
     use crate::array::Value;
     use crate::dataset::Dataset;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_builder_goes_on_after_an_internal_error() {
-        let mut builder = Builder::new(schema()).unwrap();
+        let mut builder = DatasetBuilder::new(schema()).unwrap();
         builder.append_row(&row(1, "one")).unwrap();
         broken(|| builder.append_row(&row(-1, "lost")));
         broken(|| builder.append(&batch([-1, -2], ["one", "lost too"])));
@@ -124,11 +124,11 @@ mod tests {
                         | (DataType::Utf8 | DataType::Utf8View, Value::Bytes(_))
                 );
                 let column = Field::new("column", data_type.clone(), false);
-                let plan = Plan::of(&Schema::new(vec![column])).unwrap();
-                let mut into = Gathered::new(Arc::new(plan)).unwrap();
+                let plan = Plan::for_schema(&Schema::new(vec![column])).unwrap();
+                let mut into = BatchBuffers::new(Arc::new(plan)).unwrap();
                 let plan = into.plan.clone();
                 let before = into.now.counters.clone();
-                let put = put_row(&mut into, &plan, &[] as &[Entries], std::slice::from_ref(&value), &[]);
+                let put = put_row(&mut into, &plan, &[] as &[DictionaryEntries], std::slice::from_ref(&value), &[]);
                 let kind = put.as_ref().err().map(Error::kind);
                 assert_eq!(kind, (!is_right).then_some(ErrorKind::Internal), "{value:?} into {data_type}");
                 assert_eq!(into.now.counters == before, !is_right, "{value:?} into {data_type}");

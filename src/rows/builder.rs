@@ -8,12 +8,12 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::append::{IncomingRows, arrays_of};
+use super::append::{IncomingRows, batch_arrays};
 use super::arrays;
-use super::entries::Entries;
+use super::entries::DictionaryEntries;
 use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
-use super::row::{check_values, find_keys, has_room, put_row};
-use super::sink::{Mark, RowSink};
+use super::row::{check_values, intern_keys, has_room, put_row};
+use super::sink::{FillState, RowSink};
 use crate::array::{Bytes, Value, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -37,11 +37,11 @@ use crate::map::{ChangeCheck, GrowableBuffer, guard};
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Builder {
+pub struct DatasetBuilder {
     schema: SchemaRef,
-    live: Gathered,
+    live: BatchBuffers,
     limits: Vec<u64>,
-    entries: Vec<Entries>,
+    entries: Vec<DictionaryEntries>,
     /// Full batches.
     done: Vec<RecordBatch>,
     done_rows: u64,
@@ -50,17 +50,17 @@ pub struct Builder {
     broken: Option<Error>,
 }
 
-impl Builder {
+impl DatasetBuilder {
     /// Creates an empty builder.
     ///
     /// # Errors
     /// `Unsupported`, naming the column, for types that a table can't store.
-    pub fn new(schema: SchemaRef) -> Result<Builder> {
-        let plan = Arc::new(Plan::of(&schema)?);
+    pub fn new(schema: SchemaRef) -> Result<DatasetBuilder> {
+        let plan = Arc::new(Plan::for_schema(&schema)?);
         let limits = plan.limits_in_memory();
-        let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
-        let live = Gathered::new(plan)?;
-        Ok(Builder {
+        let entries = plan.dictionaries.iter().map(PlanDictionary::new_entries).collect();
+        let live = BatchBuffers::new(plan)?;
+        Ok(DatasetBuilder {
             schema,
             live,
             limits,
@@ -89,15 +89,15 @@ impl Builder {
     /// runs out.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
-        self.append_arrays(schema.fields(), &arrays_of(batch), batch.num_rows())
+        self.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows())
     }
 
     /// Appends all rows of a dataset, batch by batch.
     ///
     /// # Errors
-    /// Those of [`Builder::append`], and those of reading the dataset. Batches before the failed one stay appended.
+    /// Those of [`DatasetBuilder::append`], and those of reading the dataset. Batches before the failed one stay appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        dataset.watched(ChangeCheck::Now, || {
+        dataset.with_change_check(ChangeCheck::Now, || {
             for part in dataset.parts() {
                 let part = part?;
                 self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
@@ -117,7 +117,7 @@ impl Builder {
         let mut keys = std::mem::take(&mut self.row_keys);
         let put = guard(|| {
             check_values(&plan, row)?;
-            find_keys(&plan, &mut self.entries, row, &mut keys)?;
+            intern_keys(&plan, &mut self.entries, row, &mut keys)?;
             if !self.has_room(&plan, row, &keys) {
                 self.roll()?;
                 if !self.has_room(&plan, row, &keys) {
@@ -143,10 +143,10 @@ impl Builder {
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
         if self.rows().saturating_add(rows as u64) > MOST_IN_MEMORY {
-            return Err(Error::argument("more than 2^63 rows"));
+            return Err(Error::invalid_argument("more than 2^63 rows"));
         }
         let before = self.live.now.clone();
-        let known: Vec<usize> = self.entries.iter().map(Entries::len).collect();
+        let known: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
         let incoming = guard(|| IncomingRows::new(&self.live.plan, fields, arrays, rows, &mut self.entries));
         let incoming = incoming.inspect_err(|_| forget(&mut self.entries, &known))?;
         let batches = self.done.len();
@@ -167,7 +167,7 @@ impl Builder {
         let plan = self.live.plan.clone();
         let mut from = 0;
         while from < incoming.rows {
-            let room = incoming.room(&plan, from, &self.live.now.counters, &self.limits, &self.entries)?;
+            let room = incoming.rows_that_fit(&plan, from, &self.live.now.counters, &self.limits, &self.entries)?;
             if room == 0 {
                 self.roll()?;
                 continue;
@@ -183,7 +183,7 @@ impl Builder {
         if self.live.now.counters[0] == 0 {
             return Err(too_large());
         }
-        let next = Gathered::new(self.live.plan.clone())?;
+        let next = BatchBuffers::new(self.live.plan.clone())?;
         let full = std::mem::replace(&mut self.live, next);
         let rows = full.now.counters[0];
         let finished = full.finish(&self.schema);
@@ -211,28 +211,28 @@ impl Builder {
 }
 
 fn too_large() -> Error {
-    Error::argument("a single row is larger than its column's type can hold")
+    Error::invalid_argument("a single row is larger than its column's type can hold")
 }
 
 /// Leaves `known` values in each dictionary: those of rows that were refused would take the keys of others.
-fn forget(entries: &mut [Entries], known: &[usize]) {
+fn forget(entries: &mut [DictionaryEntries], known: &[usize]) {
     entries.iter_mut().zip(known).for_each(|(entries, &known)| entries.truncate(known));
 }
 
 /// The buffers of one batch.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct BatchBuffers {
     pub plan: Arc<Plan>,
-    pub now: Mark,
+    pub now: FillState,
     buffers: Vec<GrowableBuffer>,
     scratch: Vec<u8>,
 }
 
-impl Gathered {
-    pub fn new(plan: Arc<Plan>) -> Result<Gathered> {
-        let now = Mark { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
+impl BatchBuffers {
+    pub fn new(plan: Arc<Plan>) -> Result<BatchBuffers> {
+        let now = FillState { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
         let buffers = (0..plan.regions).map(|_| GrowableBuffer::new()).collect();
-        let mut gathered = Gathered { plan: plan.clone(), now, buffers, scratch: Vec::new() };
+        let mut gathered = BatchBuffers { plan: plan.clone(), now, buffers, scratch: Vec::new() };
         // Offsets begin with a 0, which belongs to no row.
         let mut starts = Vec::new();
         let mut visit = |node: &PlanNode| match node.kind {
@@ -247,7 +247,7 @@ impl Gathered {
 
     /// Returns the columns, in place and unchecked.
     pub fn arrays(self) -> Result<Vec<ArrayData>> {
-        let Gathered { plan, now, buffers, .. } = self;
+        let BatchBuffers { plan, now, buffers, .. } = self;
         let parts: Vec<Bytes> = buffers.into_iter().map(Bytes::from).collect();
         let part = |region: usize, len: u64| parts[region].slice(0, usize::try_from(len).ok()?);
         let column = |node| arrays::column(&plan, node, now.counters[0], &now.counters, &part, false);
@@ -267,13 +267,13 @@ impl Gathered {
     }
 }
 
-impl RowSink for Gathered {
+impl RowSink for BatchBuffers {
     fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
     #[inline]
-    fn now(&mut self) -> &mut Mark {
+    fn fill_state(&mut self) -> &mut FillState {
         &mut self.now
     }
 
@@ -301,9 +301,9 @@ mod tests {
 
     use super::*;
 
-    fn builder(data_type: &DataType) -> Builder {
+    fn builder(data_type: &DataType) -> DatasetBuilder {
         let field = |name| Field::new(name, data_type.clone(), true);
-        Builder::new(Arc::new(Schema::new(vec![field("a"), field("b")]))).unwrap()
+        DatasetBuilder::new(Arc::new(Schema::new(vec![field("a"), field("b")]))).unwrap()
     }
 
     /// Behind other rows it began a batch of its own, in which its offset did not fit.

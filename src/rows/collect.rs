@@ -14,16 +14,16 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema};
 
 use super::append::IncomingRows;
-use super::builder::{Gathered, batch};
+use super::builder::{BatchBuffers, batch};
 use super::plan::{Plan, PlanDictionary};
 use crate::array::gather::{Pick, gather_column};
 use crate::array::{
-    Bytes, Parts, Steady, Unchecked, fit_one_array, keys_suffice, room_for, room_for_bits, slice, to_array,
+    Bytes, ArrayParts, StableCopies, UncheckedArray, fits_one_array, keys_suffice, room_for, room_for_bits, slice, to_array,
 };
-use crate::dataset::{Dataset, Index, Part, Piece, Plain};
+use crate::dataset::{Dataset, BatchIndex, BatchSlice, SourceSlice, FixedWidthValues};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, ReadOptions, WriteOptions, write_to};
-use crate::map::{ChangeCheck, GrowableBuffer, copy_past_caches, settle};
+use crate::ipc::{IpcSource, ReadOptions, WriteOptions, write_to};
+use crate::map::{ChangeCheck, GrowableBuffer, copy_nontemporal, store_fence};
 use crate::parallel;
 use crate::types::layout;
 
@@ -41,7 +41,7 @@ impl Dataset {
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
     /// merged.
     pub fn collect(&self) -> Result<Dataset> {
-        self.watched(ChangeCheck::Now, || collect(self))
+        self.with_change_check(ChangeCheck::Now, || collect(self))
     }
 
     /// Copies columns of fixed width, column after column, into one buffer. `None` if a column has nulls or a width
@@ -49,14 +49,14 @@ impl Dataset {
     ///
     /// # Errors
     /// Those of [`Dataset::collect`].
-    pub fn block(&self, width: usize) -> Result<Option<GrowableBuffer>> {
-        self.watched(ChangeCheck::Now, || block(self, width))
+    pub fn to_column_major(&self, width: usize) -> Result<Option<GrowableBuffer>> {
+        self.with_change_check(ChangeCheck::Now, || block(self, width))
     }
 }
 
 fn collect(dataset: &Dataset) -> Result<Dataset> {
-    let rows = BatchRows::of(dataset)?;
-    if rows.index.len() < 2 && !dataset.holds_others() {
+    let rows = BatchRows::try_new(dataset)?;
+    if rows.index.len() < 2 && !dataset.retains_other_rows() {
         return Ok(dataset.clone());
     }
     if rows.count == 0 {
@@ -68,7 +68,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     let (fixed, rest): (Vec<usize>, Vec<usize>) = (0..fields.len()).partition(|&column| widths[column].is_some());
     let fixed: Vec<_> = fixed.into_iter().filter_map(|column| Some((column, widths[column]?))).collect();
     let mut buffers = fixed.iter().map(|&(_, width)| sized(rows.count, width)).collect::<Result<Vec<_>>>()?;
-    let copying = Copying::of(&fixed, fields.len());
+    let copying = ColumnCopy::new(&fixed, fields.len());
     rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
     let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
     for (&(column, width), buffer) in fixed.iter().zip(buffers) {
@@ -97,22 +97,22 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
 }
 
 fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
-    let rows = BatchRows::of(dataset)?;
+    let rows = BatchRows::try_new(dataset)?;
     let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
     if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
         return Ok(None);
     }
     let mut buffer = sized(rows.count, width * columns.len())?;
     let slices = buffer.as_mut_slice().chunks_mut(rows.count.saturating_mul(width).max(1)).collect();
-    let copying = Copying { until_nulls: true, ..Copying::of(&columns, columns.len()) };
+    let copying = ColumnCopy { until_nulls: true, ..ColumnCopy::new(&columns, columns.len()) };
     rows.copy(&copying, slices)?;
     Ok((!copying.is_over()).then_some(buffer))
 }
 
 /// Returns a buffer for `rows` values of `width` bytes, with arbitrary contents.
 fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
-    let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
-    Ok(GrowableBuffer::exact(len)?)
+    let len = rows.checked_mul(width).ok_or_else(|| Error::invalid_argument(format!("{rows} rows of {width} bytes")))?;
+    Ok(GrowableBuffer::with_len(len)?)
 }
 
 /// Returns the bytes per row of a type whose only buffer, apart from validity, holds fixed-width values.
@@ -122,20 +122,20 @@ pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
 }
 
 /// Returns the values of an array of fixed width.
-fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
+fn decoded(array: &ArrayData, width: usize) -> FixedWidthValues<'_> {
     let values = array.buffers().first().and_then(|values| values.get(array.offset() * width..));
-    Plain { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
+    FixedWidthValues { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
 }
 
 /// The rows of a dataset, batch by batch.
 struct BatchRows<'a> {
-    pieces: &'a [Piece],
-    index: &'a Index,
+    pieces: &'a [SourceSlice],
+    index: &'a BatchIndex,
     count: usize,
 }
 
 /// Columns to copy, with their widths.
-struct Copying<'a> {
+struct ColumnCopy<'a> {
     columns: &'a [(usize, usize)],
     /// For each column, whether a null was found.
     nulls: Vec<AtomicBool>,
@@ -143,9 +143,9 @@ struct Copying<'a> {
     until_nulls: bool,
 }
 
-impl Copying<'_> {
-    fn of(columns: &[(usize, usize)], all: usize) -> Copying<'_> {
-        Copying { columns, nulls: (0..all).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
+impl ColumnCopy<'_> {
+    fn new(columns: &[(usize, usize)], all: usize) -> ColumnCopy<'_> {
+        ColumnCopy { columns, nulls: (0..all).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
     }
 
     fn met_nulls(&self, column: usize) -> bool {
@@ -164,18 +164,18 @@ struct CopyBlock<'a> {
 }
 
 impl<'a> BatchRows<'a> {
-    fn of(dataset: &'a Dataset) -> Result<BatchRows<'a>> {
+    fn try_new(dataset: &'a Dataset) -> Result<BatchRows<'a>> {
         let index = dataset.index()?;
         let count =
             usize::try_from(index.rows()).map_err(|_| Error::unsupported("more rows than there are addresses"))?;
         Ok(BatchRows { pieces: dataset.pieces(), index, count })
     }
 
-    fn part(&self, number: usize) -> Part<'a> {
+    fn part(&self, number: usize) -> BatchSlice<'a> {
         self.index.part(self.pieces, number)
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+    fn parts(&self) -> impl Iterator<Item = BatchSlice<'a>> {
         (0..self.index.len()).map(|number| self.part(number))
     }
 
@@ -199,7 +199,7 @@ impl<'a> BatchRows<'a> {
     }
 
     /// Copies the values of columns into `into`, one slice for each column.
-    fn copy(&self, copying: &Copying<'_>, into: Vec<&mut [u8]>) -> Result<()> {
+    fn copy(&self, copying: &ColumnCopy<'_>, into: Vec<&mut [u8]>) -> Result<()> {
         let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
         // Values without bytes are only looked at batch by batch: they may be any number.
         let step = BLOCK.checked_div(per_row).unwrap_or(self.count).max(1);
@@ -215,12 +215,12 @@ impl<'a> BatchRows<'a> {
             Ok(CopyBlock { rows, into })
         });
         let weight = |block: &CopyBlock<'_>| block.rows.len() * per_row;
-        let copy = if self.count * per_row > BEYOND_CACHES { copy_past_caches } else { <[u8]>::copy_from_slice };
-        let work = |block| self.copy_block(copying, block, copy).map(|()| settle());
+        let copy = if self.count * per_row > BEYOND_CACHES { copy_nontemporal } else { <[u8]>::copy_from_slice };
+        let work = |block| self.copy_block(copying, block, copy).map(|()| store_fence());
         parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
     }
 
-    fn copy_block(&self, copying: &Copying<'_>, mut block: CopyBlock<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
+    fn copy_block(&self, copying: &ColumnCopy<'_>, mut block: CopyBlock<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
         let mut at = block.rows.start;
         let first = self.index.locate(at as u64, 0);
         let mut part = first.ok_or_else(|| Error::internal(format_args!("row {at} is in no batch")))?;
@@ -250,11 +250,11 @@ impl<'a> BatchRows<'a> {
     }
 
     /// Finds the values of columns in a part's batch.
-    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
-        let Part { piece, batch, rows } = self.part(part);
+    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<FixedWidthValues<'a>>>) -> Result<()> {
+        let BatchSlice { piece, batch, rows } = self.part(part);
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
-        piece.source.plain(batch, rows.end, &mut own, false, found)?;
+        piece.source.fixed_width_values(batch, rows.end, &mut own, false, found)?;
         if found.len() != columns.len() {
             let got = found.len();
             return Err(Error::internal(format_args!("values of {got} columns, asked for {}", columns.len())));
@@ -273,11 +273,11 @@ impl<'a> BatchRows<'a> {
             DataType::Dictionary(..) => self.array(0, column)?.child_data().iter().collect(),
             _ => Vec::new(),
         };
-        let children = known.iter().map(|&values| Unchecked::from(values.clone())).collect();
+        let children = known.iter().map(|&values| UncheckedArray::from(values.clone())).collect();
         let data_type = data_type.clone();
         let len = self.count;
         let validity = if met_nulls { self.validity(column)? } else { None };
-        let parts = Parts { data_type, len, validity, buffers: vec![values], children };
+        let parts = ArrayParts { data_type, len, validity, buffers: vec![values], children };
         parts.assemble().checked(&known).map(Some)
     }
 
@@ -312,15 +312,15 @@ impl<'a> BatchRows<'a> {
     }
 
     fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
-        let plan = Arc::new(Plan::of(&Schema::new(vec![field.clone()]))?);
+        let plan = Arc::new(Plan::for_schema(&Schema::new(vec![field.clone()]))?);
         let limits = plan.limits_in_memory();
-        let mut entries: Vec<_> = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
-        let mut gathered = Gathered::new(plan.clone())?;
+        let mut entries: Vec<_> = plan.dictionaries.iter().map(PlanDictionary::new_entries).collect();
+        let mut gathered = BatchBuffers::new(plan.clone())?;
         for part in self.parts() {
             let array = part.column(part.piece.columns[column])?;
             let fields = std::slice::from_ref(field);
             let incoming = IncomingRows::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
-            if incoming.room(&plan, 0, &gathered.now.counters, &limits, &entries)? < part.rows.len() {
+            if incoming.rows_that_fit(&plan, 0, &gathered.now.counters, &limits, &entries)? < part.rows.len() {
                 return Ok(None);
             }
             incoming.write(0..part.rows.len(), &mut gathered, &entries)?;
@@ -334,9 +334,9 @@ impl<'a> BatchRows<'a> {
     }
 
     fn arrays(&self, column: usize) -> Result<Vec<ArrayData>> {
-        let mut steady = Steady::default();
+        let mut steady = StableCopies::default();
         let arrays = self.parts().map(|part| {
-            let whole = steady.of(Unchecked::of(part.checked(part.piece.columns[column])?))?;
+            let whole = steady.stable_copy(UncheckedArray::from_ref(part.checked(part.piece.columns[column])?))?;
             Ok(slice(&whole, part.rows.start, part.rows.len()))
         });
         arrays.collect()
@@ -350,7 +350,7 @@ impl<'a> BatchRows<'a> {
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
             return in_turn(&arrays, field).map(Some);
         }
-        if !fit_one_array(&arrays.iter().collect::<Vec<_>>(), false)? {
+        if !fits_one_array(&arrays.iter().collect::<Vec<_>>(), false)? {
             return Ok(None);
         }
         let arrays: Vec<_> = arrays.into_iter().map(to_array).collect();
@@ -370,7 +370,7 @@ fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
     for (number, array) in (0..).zip(arrays) {
         picks.extend((0..array.len()).map(|row| (number, row)));
     }
-    let from: Vec<&Unchecked> = arrays.iter().map(Unchecked::of).collect();
+    let from: Vec<&UncheckedArray> = arrays.iter().map(UncheckedArray::from_ref).collect();
     gather_column(field, &from, &picks)?.checked(&[])
 }
 
@@ -379,8 +379,8 @@ fn with_one_dictionary(arrays: Vec<ArrayData>, field: &FieldRef) -> Result<Vec<A
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();
     let mut file = GrowableBuffer::new();
-    let written = write_to(&Dataset::of_arrays(schema, batches), &mut file, &WriteOptions::default());
+    let written = write_to(&Dataset::from_arrays(schema, batches), &mut file, &WriteOptions::default());
     written.map_err(|e| Error::unsupported(format!("the dictionaries of several batches can't be made one: {e}")))?;
-    let opened = Dataset::of_source(Arc::new(Ipc::open(Bytes::from(file), None, ReadOptions::default())?));
+    let opened = Dataset::from_source(Arc::new(IpcSource::open(Bytes::from(file), None, ReadOptions::default())?));
     opened.parts().map(|part| part?.column(0)).collect()
 }

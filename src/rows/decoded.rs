@@ -4,9 +4,9 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef};
 
-use crate::array::access::entry_of;
+use crate::array::access::entry_lookup;
 use crate::array::gather::{Pick, gather};
-use crate::array::{Unchecked, nulls, room_for, run_of};
+use crate::array::{UncheckedArray, nulls, room_for, find_run};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
@@ -105,7 +105,7 @@ fn run_numbers(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
     let (ends, values) = parts_of(array)?;
     let mut keys = room_for::<i64>(array.len() as u64, "keys of runs")?;
     for row in 0..array.len() {
-        keys.push(run_of(Unchecked::of(ends), array.offset() + row)? as i64);
+        keys.push(find_run(UncheckedArray::from_ref(ends), array.offset() + row)? as i64);
     }
     let built = ArrayData::builder(data_type.clone()).len(array.len()).add_buffer(Buffer::from_vec(keys));
     built.add_child_data(values.clone()).align_buffers(true).build().map_err(broken)
@@ -115,9 +115,9 @@ fn values_of_runs(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> 
     let (ends, values) = parts_of(array)?;
     let mut picks = room_for::<Pick>(array.len() as u64, "values of runs")?;
     for row in 0..array.len() {
-        picks.push((0, run_of(Unchecked::of(ends), array.offset() + row)?));
+        picks.push((0, find_run(UncheckedArray::from_ref(ends), array.offset() + row)?));
     }
-    gather(data_type, &[Unchecked::of(&decoded(values, data_type)?)], &picks)?.checked(&[])
+    gather(data_type, &[UncheckedArray::from_ref(&decoded(values, data_type)?)], &picks)?.checked(&[])
 }
 
 fn parts_of(array: &ArrayData) -> Result<(&ArrayData, &ArrayData)> {
@@ -131,12 +131,12 @@ fn values_of_keys(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> 
     let Some(values) = array.child_data().first() else { return Err(Error::invalid("keys without a dictionary")) };
     let values = decoded(values, data_type)?;
     let null = nulls(data_type, 1)?;
-    let entry_of = entry_of(array);
+    let entry_of = entry_lookup(array);
     let mut picks = room_for::<Pick>(array.len() as u64, "values of keys")?;
     for row in 0..array.len() {
         picks.push(if array.is_null(row) { (1, 0) } else { (0, entry_of(row)?) });
     }
-    gather(data_type, &[Unchecked::of(&values), Unchecked::of(&null)], &picks)?.checked(&[])
+    gather(data_type, &[UncheckedArray::from_ref(&values), UncheckedArray::from_ref(&null)], &picks)?.checked(&[])
 }
 
 fn broken(error: ArrowError) -> Error {
@@ -153,12 +153,12 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     use super::*;
-    use crate::Builder;
+    use crate::DatasetBuilder;
     use crate::error::ErrorKind;
 
     fn appended(want: &DataType, given: &ArrayRef) -> crate::Result<ArrayRef> {
         let schema = Arc::new(Schema::new(vec![Field::new("x", want.clone(), true)]));
-        let mut builder = Builder::new(schema)?;
+        let mut builder = DatasetBuilder::new(schema)?;
         builder.append(&RecordBatch::try_from_iter([("x", given.clone())]).unwrap())?;
         let rows = builder.finish()?.to_record_batches().collect::<crate::Result<Vec<_>>>()?;
         Ok(rows.first().map_or_else(|| new_null_array(want, 0), |batch| batch.column(0).clone()))

@@ -11,7 +11,7 @@ use crate::types::layout;
 
 /// Distinct texts, or values as bytes, numbered in the order of their arrival.
 #[derive(Debug)]
-pub(crate) struct Entries {
+pub(crate) struct DictionaryEntries {
     text: Vec<u8>,
     /// The end of each text.
     ends: Vec<u32>,
@@ -21,15 +21,15 @@ pub(crate) struct Entries {
     most: u64,
 }
 
-impl Entries {
+impl DictionaryEntries {
     /// An empty dictionary with at most `most` entries.
-    pub fn new(most: u64) -> Entries {
+    pub fn new(most: u64) -> DictionaryEntries {
         let keys = HashTable::default();
-        Entries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
+        DictionaryEntries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
     }
 
     /// The error for a value for which no key is left.
-    pub fn full(&self) -> Error {
+    pub fn full_error(&self) -> Error {
         Error::unsupported(format!(
             "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \
              type of keys, or without a dictionary",
@@ -84,7 +84,7 @@ impl Entries {
             other => other,
         };
         let width = layout(values).plain_width().unwrap_or(0);
-        self.key(&vec![0; width]).map(drop).ok_or_else(|| self.full())
+        self.key(&vec![0; width]).map(drop).ok_or_else(|| self.full_error())
     }
 
     /// Removes all texts but the first `len`.
@@ -119,11 +119,11 @@ fn at<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entries::Entries;
+    use super::super::entries::DictionaryEntries;
 
     #[test]
     fn keys_are_numbers_in_the_order_of_arrival() {
-        let mut entries = Entries::new(1 << 31);
+        let mut entries = DictionaryEntries::new(1 << 31);
         let text = |i: usize| format!("{}", i % 1000).into_bytes();
         let keys: Vec<_> = (0..5000).map(|i| entries.key(&text(i)).unwrap() as usize).collect();
         assert!(keys.iter().enumerate().all(|(i, &key)| key == i % 1000));
@@ -134,7 +134,7 @@ mod tests {
         );
         assert_eq!(entries.part(9..11), Some((&b"977"[..], &[10, 12][..])));
         assert_eq!(entries.part(9..12), None);
-        let mut few = Entries::new(2);
+        let mut few = DictionaryEntries::new(2);
         assert_eq!([few.key(b"a"), few.key(b"b"), few.key(b"c"), few.key(b"a")], [Some(0), Some(1), None, Some(0)]);
     }
 }

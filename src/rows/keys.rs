@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::entries::Entries;
-use crate::array::access::entry_of;
+use super::entries::DictionaryEntries;
+use crate::array::access::entry_lookup;
 use crate::array::merge::CategoryOrder;
 use crate::array::{Value, value};
 use crate::error::{Error, ErrorKind, Result};
@@ -37,7 +37,7 @@ fn bytes_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
 ///
 /// # Errors
 /// `SchemaMismatch` if the values that there are have another order.
-pub(super) fn add_categories(array: &ArrayData, entries: &mut Entries) -> Result<()> {
+pub(super) fn add_categories(array: &ArrayData, entries: &mut DictionaryEntries) -> Result<()> {
     let values = match array.child_data().first() {
         // Values without bytes are all equal, and may be any number.
         Some(values) if matches!(array.data_type(), DataType::Dictionary(..)) && has_bits(values.data_type()) => values,
@@ -46,7 +46,7 @@ pub(super) fn add_categories(array: &ArrayData, entries: &mut Entries) -> Result
     let mut order = CategoryOrder::default();
     for row in 0..values.len() {
         let Some(value) = bytes_at(values, row)? else { continue };
-        let key = entries.key(value).ok_or_else(|| entries.full())?;
+        let key = entries.key(value).ok_or_else(|| entries.full_error())?;
         if !order.accepts(key.into()) {
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
@@ -59,10 +59,10 @@ pub(super) fn add_categories(array: &ArrayData, entries: &mut Entries) -> Result
 }
 
 /// Returns the dictionary keys of values in any encoding; 0 for nulls.
-pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Result<Vec<u32>> {
+pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut DictionaryEntries) -> Result<Vec<u32>> {
     let mut key_of = |value: &[u8]| match entries.key(value) {
         Some(key) => Ok(key),
-        None => Err(entries.full()),
+        None => Err(entries.full_error()),
     };
     let DataType::Dictionary(..) = array.data_type() else {
         let key = |row| bytes_at(array, row)?.map_or(Ok(0), &mut key_of);
@@ -72,7 +72,7 @@ pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entri
     // Not of many values for a few rows: values without bytes may be any number.
     let is_worth_it = values.len() / 64 <= rows.len();
     let mut known: Vec<Option<u32>> = vec![None; if is_worth_it { values.len() } else { 0 }];
-    let (entry_of, nulls) = (entry_of(array), array.nulls());
+    let (entry_of, nulls) = (entry_lookup(array), array.nulls());
     let mut keys = Vec::with_capacity(rows.len());
     for row in rows {
         if nulls.is_some_and(|nulls| nulls.is_null(row)) {

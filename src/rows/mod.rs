@@ -21,14 +21,14 @@ mod row;
 mod sink;
 mod straight;
 
-pub(crate) use append::{IncomingRows, arrays_of, is_alike};
+pub(crate) use append::{IncomingRows, batch_arrays, is_appendable_type};
 pub(crate) use block::read_rows;
-pub use builder::Builder;
+pub use builder::DatasetBuilder;
 pub(crate) use children::member_numbers;
-pub(crate) use entries::Entries;
+pub(crate) use entries::DictionaryEntries;
 pub(crate) use plan::{
     ALIGNMENT, BufferGrowth, Extent, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE,
-    ZoneMap, has_zones,
+    ZoneMap, supports_zones,
 };
-pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
-pub(crate) use sink::{Mark, RowSink};
+pub(crate) use row::{check_values, intern_keys, has_room, put_row, row_counters};
+pub(crate) use sink::{FillState, RowSink};

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
 
-use super::entries::Entries;
-use crate::dataset::order::has_order;
+use super::entries::DictionaryEntries;
+use crate::dataset::order::is_sortable;
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
-use crate::types::{Role, field_type_name, fixed_size};
+use crate::types::{BufferRole, field_type_name, fixed_size};
 
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
@@ -136,8 +136,8 @@ fn word(bytes: &[u8]) -> Option<u64> {
 
 impl PlanDictionary {
     /// Its entries in memory; none yet.
-    pub fn no_entries(&self) -> Entries {
-        Entries::new(self.most)
+    pub fn new_entries(&self) -> DictionaryEntries {
+        DictionaryEntries::new(self.most)
     }
 
     /// The bytes of each of its first `count` values, from the buffer after the validity bitmap, `first`, and the text,
@@ -208,8 +208,8 @@ impl Plan {
     ///
     /// # Errors
     /// Those of [`Plan::new`].
-    pub fn of(schema: &Schema) -> Result<Plan> {
-        let plan = Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)?;
+    pub fn for_schema(schema: &Schema) -> Result<Plan> {
+        let plan = Plan::new(IpcSchema::parse_message(&schema_metadata(schema))?)?;
         // Schema metadata can't express a dictionary of keys: it would describe one of values.
         let is_other = |(column, field): &(&PlanNode, &FieldRef)| column.field.data_type() != field.data_type();
         match plan.columns.iter().zip(schema.fields()).find(is_other) {
@@ -223,7 +223,7 @@ impl Plan {
     /// # Errors
     /// `Unsupported`, naming the column, for types that a table can't store.
     pub fn new(schema: IpcSchema) -> Result<Plan> {
-        let mut numbers = Numbering { counters: 1, ..Numbering::default() };
+        let mut numbers = PlanBuilder { counters: 1, ..PlanBuilder::default() };
         let mut columns = Vec::with_capacity(schema.columns.len());
         for node in &schema.columns {
             let name = node.field.name();
@@ -238,7 +238,7 @@ impl Plan {
         let is_text =
             |node: &PlanNode| matches!(node.kind, Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. });
         let texts = (0..columns.len()).filter(|&column| is_text(&columns[column])).collect();
-        let Numbering { counters, regions, .. } = numbers;
+        let PlanBuilder { counters, regions, .. } = numbers;
         Ok(Plan { schema, columns, dictionaries, counters, regions, names, zones: Vec::new(), texts })
     }
 
@@ -254,7 +254,7 @@ impl Plan {
             let node = self.columns.get(column);
             let node = node.ok_or_else(|| format!("zones of column {column}, there are {columns} columns"))?;
             let name = node.field.name();
-            if !has_zones(node.field.data_type()) {
+            if !supports_zones(node.field.data_type()) {
                 return Err(format!("zones of column '{name}', whose values have no order"));
             }
             if self.zones.iter().any(|known| known.column == column) || map.rows == 0 {
@@ -268,7 +268,7 @@ impl Plan {
     }
 
     /// Whether the plan has exactly these zones.
-    pub fn has_zones(&self, maps: &[ZoneMap]) -> bool {
+    pub fn supports_zones(&self, maps: &[ZoneMap]) -> bool {
         let own = self.zones.iter().map(|zones| (zones.column, zones.rows));
         own.eq(maps.iter().map(|map| (map.column as usize, u64::from(map.rows))))
     }
@@ -341,14 +341,14 @@ impl Plan {
 
 /// Gives numbers to the counters and buffers of fields.
 #[derive(Default)]
-struct Numbering {
+struct PlanBuilder {
     counters: usize,
     regions: usize,
     /// The dictionaries of the fields so far: id, maximum number of entries, values.
     encoded: Vec<(i64, u64, Arc<Node>)>,
 }
 
-impl Numbering {
+impl PlanBuilder {
     fn take_regions(&mut self, count: usize) -> usize {
         self.regions += count;
         self.regions - count
@@ -399,7 +399,7 @@ impl Numbering {
             Union(_, UnionMode::Sparse) => Storage::SparseUnion,
             Union(_, UnionMode::Dense) => Storage::DenseUnion { first: self.take_counters(node.children.len()) },
             _ => match node.layout.value_roles().next() {
-                Some(Role::Values { width, .. }) if node.layout.has_validity() => Storage::Fixed { width },
+                Some(BufferRole::Values { width, .. }) if node.layout.has_validity() => Storage::Fixed { width },
                 _ => return Err(unsupported(&node.field)),
             },
         })
@@ -544,11 +544,11 @@ impl PlanZones {
 }
 
 /// Whether columns of the type can have zones.
-pub(crate) fn has_zones(data_type: &DataType) -> bool {
+pub(crate) fn supports_zones(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => **values == DataType::Utf8,
         DataType::Boolean => true,
-        other => has_order(other),
+        other => is_sortable(other),
     }
 }
 
@@ -738,7 +738,7 @@ mod tests {
     #[test]
     fn every_row_may_be_null_and_early_writers_did_not_know() {
         let fields = vec![Field::new("n", DataType::Int64, true), Field::new("text", DataType::Utf8, true)];
-        let plan = Plan::of(&Arc::new(Schema::new(fields))).unwrap();
+        let plan = Plan::for_schema(&Arc::new(Schema::new(fields))).unwrap();
         // Rows, nulls and nulls of the two, bytes of text, and bytes of names.
         assert_eq!(plan.limits(|counter| if counter == 0 { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
         let check = |counters: [u64; 5]| plan.check_counters(&counters, &[1000, 10, 10, 10, 10]);

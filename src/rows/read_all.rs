@@ -15,12 +15,12 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 
-use super::builder::Builder;
+use super::builder::DatasetBuilder;
 use super::collect::fixed_width;
-use crate::array::{Bytes, Parts, room_for_bits, to_array};
+use crate::array::{Bytes, ArrayParts, room_for_bits, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Arrived, StreamReader, ValuePlaces};
+use crate::ipc::{ReceivedBatch, StreamReader, ValueDestination};
 use crate::map::GrowableBuffer;
 
 impl<R: Read> StreamReader<R> {
@@ -33,13 +33,13 @@ impl<R: Read> StreamReader<R> {
         let schema = self.schema().clone();
         let mut columns = match StreamColumns::new(&schema) {
             Ok(columns) => columns,
-            // Types that `Builder` doesn't support are read batch by batch and then concatenated.
+            // Types that `DatasetBuilder` doesn't support are read batch by batch and then concatenated.
             Err(e) if e.kind() == ErrorKind::Unsupported => {
                 return Dataset::from_batches(schema, self.collect::<Result<_>>()?)?.collect();
             }
             Err(e) => return Err(e),
         };
-        while let Some(arrived) = self.step_into(&mut columns)? {
+        while let Some(arrived) = self.read_into(&mut columns)? {
             columns.take(arrived)?;
         }
         columns.finish(&schema)
@@ -49,14 +49,14 @@ impl<R: Read> StreamReader<R> {
 /// The columns of a stream.
 struct StreamColumns {
     /// For each column, its values if they are of fixed width.
-    fixed: Vec<Option<Fixed>>,
+    fixed: Vec<Option<FixedColumn>>,
     /// All other columns.
-    others: Builder,
+    others: DatasetBuilder,
     rows: usize,
 }
 
 /// Values of fixed width.
-struct Fixed {
+struct FixedColumn {
     width: usize,
     values: GrowableBuffer,
     /// Present from the first batch with nulls on.
@@ -67,15 +67,15 @@ impl StreamColumns {
     fn new(schema: &SchemaRef) -> Result<StreamColumns> {
         let fixed = |field: &FieldRef| {
             let width = fixed_width(field.data_type())?;
-            Some(Fixed { width, values: GrowableBuffer::new(), validity: None })
+            Some(FixedColumn { width, values: GrowableBuffer::new(), validity: None })
         };
         let fixed: Vec<_> = schema.fields().iter().map(fixed).collect();
         let others = schema.fields().iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none());
         let others: Vec<FieldRef> = others.map(|(field, _)| field.clone()).collect();
-        Ok(StreamColumns { fixed, others: Builder::new(Arc::new(Schema::new(others)))?, rows: 0 })
+        Ok(StreamColumns { fixed, others: DatasetBuilder::new(Arc::new(Schema::new(others)))?, rows: 0 })
     }
 
-    fn take(&mut self, arrived: Arrived) -> Result<()> {
+    fn take(&mut self, arrived: ReceivedBatch) -> Result<()> {
         let before = self.rows;
         let rows = arrived.rows;
         let mut others = Vec::new();
@@ -121,17 +121,17 @@ impl StreamColumns {
     }
 }
 
-impl ValuePlaces for StreamColumns {
-    fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>> {
+impl ValueDestination for StreamColumns {
+    fn reserve(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>> {
         let places = self.fixed.iter_mut().map(|fixed| fixed.as_mut().map(|fixed| fixed.place(rows)));
         places.map(Option::transpose).collect()
     }
 }
 
-impl Fixed {
+impl FixedColumn {
     fn place(&mut self, rows: usize) -> Result<&mut [u8]> {
         let len = rows.checked_mul(self.width).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
-        Ok(self.values.lengthen(len)?)
+        Ok(self.values.extend_uninit(len)?)
     }
 
     /// Records the validity of `rows` rows after the first `before`: that of a bitmap from a bit on, or all valid.
@@ -171,7 +171,7 @@ impl Fixed {
         let values = Bytes::from(self.values).slice(0, rows * self.width);
         let buffers = vec![values.ok_or_else(|| Error::invalid("fewer values than rows"))?];
         let data_type = field.data_type().clone();
-        Parts { data_type, len: rows, validity, buffers, children: Vec::new() }.assemble().checked(&[])
+        ArrayParts { data_type, len: rows, validity, buffers, children: Vec::new() }.assemble().checked(&[])
     }
 }
 

@@ -2,25 +2,25 @@
 
 use arrow_schema::DataType;
 
-use super::entries::Entries;
+use super::entries::DictionaryEntries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
-use crate::array::cells::{WIDEST, fixed, is_signed_word, view};
-use crate::array::{Value, zone_advice};
+use crate::array::cells::{WIDEST, encode_fixed, is_signed_word, encode_view};
+use crate::array::{Value, time_zone_hint};
 use crate::error::{Error, Result};
 use crate::map::check_pages;
 
 /// Checks that there is a value for each column and that it fits the column.
 pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
     if row.len() != plan.columns.len() {
-        return Err(Error::argument(format!("a row of {} values for {} columns", row.len(), plan.columns.len())));
+        return Err(Error::invalid_argument(format!("a row of {} values for {} columns", row.len(), plan.columns.len())));
     }
     let wrong = plan.columns.iter().zip(row).find(|(node, value)| !fits(node, value));
     wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
 }
 
 /// Finds the keys of the dictionary-encoded values, in the order of the columns. New values are added.
-pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
+pub(crate) fn intern_keys(plan: &Plan, entries: &mut [DictionaryEntries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
     keys.clear();
     for &column in &plan.texts {
         let node = &plan.columns[column];
@@ -28,7 +28,7 @@ pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>],
             let entries = &mut entries[number];
             let Some(key) = entries.key(entry.bytes()) else {
                 let name = node.field.name();
-                return Err(entries.full().context(format_args!("column '{name}'")));
+                return Err(entries.full_error().context(format_args!("column '{name}'")));
             };
             keys.push(key);
         }
@@ -43,12 +43,12 @@ pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>],
 pub(crate) fn put_row(
     into: &mut impl RowSink,
     plan: &Plan,
-    entries: &[Entries],
+    entries: &[DictionaryEntries],
     row: &[Value<'_>],
     keys: &[u32],
 ) -> Result<()> {
     debug_assert_eq!(row.len(), plan.columns.len(), "`check_values` has passed the row");
-    let at = into.now().counters[0];
+    let at = into.fill_state().counters[0];
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
         if let Storage::Keys { number, width } = node.kind
@@ -65,7 +65,7 @@ pub(crate) fn put_row(
     // A value of a mapped file that was truncated reads as zeros.
     check_pages()?;
     // Nothing can fail from here on: a row is counted as a whole or not at all.
-    let counters = &mut into.now().counters;
+    let counters = &mut into.fill_state().counters;
     for &column in &plan.texts {
         count_text(counters, &plan.columns[column], &row[column]);
     }
@@ -82,7 +82,7 @@ pub(crate) fn put_row(
 /// it.
 pub(crate) fn has_room(
     plan: &Plan,
-    entries: &[Entries],
+    entries: &[DictionaryEntries],
     row: &[Value<'_>],
     keys: &[u32],
     counters: &[u64],
@@ -108,7 +108,7 @@ pub(crate) fn has_room(
 }
 
 /// Returns the counters of a segment with this row alone. A value without a key is left out; [`put_row`] refuses it.
-pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
+pub(crate) fn row_counters(plan: &Plan, entries: &[DictionaryEntries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
     let mut needed = vec![0; plan.counters];
     needed[0] = 1;
     let mut keys = keys.iter();
@@ -165,7 +165,7 @@ fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<EntryBytes<'a>>
         (FixedSizeBinary(width), Value::Bytes(bytes)) => {
             (usize::try_from(*width) == Ok(bytes.len())).then_some(EntryBytes::Text(bytes))
         }
-        (other, value) => fixed(other, value).map(|(bytes, len)| EntryBytes::Fixed(bytes, len)),
+        (other, value) => encode_fixed(other, value).map(|(bytes, len)| EntryBytes::Fixed(bytes, len)),
     }
 }
 
@@ -193,7 +193,7 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
         (Storage::Fixed { width: 1 }, Value::Bool(_)) => node.field.extension_type_name() == Some("arrow.bool8"),
-        (Storage::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
+        (Storage::Fixed { .. }, value) => encode_fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
 }
@@ -204,19 +204,19 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     let what = match value {
         Value::Null if !node.children.is_empty() => "null".into(),
         Value::Null => {
-            return Error::argument(format!("column '{name}': null, and the column is declared without nulls"));
+            return Error::invalid_argument(format!("column '{name}': null, and the column is declared without nulls"));
         }
         other => format!("{other}"),
     };
     if !node.children.is_empty() {
-        return Error::argument(format!("column '{name}' is {data_type}; append it in batches"));
+        return Error::invalid_argument(format!("column '{name}' is {data_type}; append it in batches"));
     }
     let stored = match node.field.data_type() {
         DataType::Dictionary(_, values) => values,
         own => own,
     };
-    let advice = zone_advice(stored, value);
-    Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
+    let advice = time_zone_hint(stored, value);
+    Error::invalid_argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
 /// The error for a value that [`check_values`] or [`find_keys`] should have refused.
@@ -247,7 +247,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
         }
         (Storage::Fixed { width: 1 }, Value::Bool(flag)) => live.put(node.region + 1, at, &[u8::from(*flag)]),
         (Storage::Fixed { width }, _) => {
-            let bytes = fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
+            let bytes = encode_fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
             let (bytes, _) = bytes.ok_or_else(|| unwritable(node, value))?;
             live.put(node.region + 1, at * width as u64, &bytes[..width])
         }
@@ -255,7 +255,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
         (Storage::Bits, Value::Null) => put_bit(live, node, node.region + 1, at, false),
         (Storage::Bytes { width, counter }, _) => {
             let text = text_or_empty(node, value)?;
-            let base = live.now().counters[counter];
+            let base = live.fill_state().counters[counter];
             live.put(node.region + 2, base, text)?;
             let end = base + text.len() as u64;
             debug_assert!(width == 8 || end <= i32::MAX as u64, "`has_room` keeps to the limits");
@@ -263,11 +263,11 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
         }
         (Storage::Views { counter }, _) => {
             let text = text_or_empty(node, value)?;
-            let base = live.now().counters[counter];
+            let base = live.fill_state().counters[counter];
             if text.len() > 12 {
                 live.put(node.region + 2, base, text)?;
             }
-            live.put(node.region + 1, 16 * at, &view(text, base))
+            live.put(node.region + 1, 16 * at, &encode_view(text, base))
         }
         (Storage::Keys { width, .. }, Value::Null) => live.put(node.region + 1, width as u64 * at, &[0; 8][..width]),
         (Storage::Nothing, Value::Null) => Ok(()),
@@ -293,8 +293,8 @@ fn put_bit(live: &mut impl RowSink, node: &PlanNode, region: usize, at: u64, bit
         return Ok(());
     }
     let shift = at % 8;
-    let byte = live.now().tails[region] & !(0xff << shift) | u8::from(bit) << shift;
-    live.now().tails[region] = byte;
+    let byte = live.fill_state().tails[region] & !(0xff << shift) | u8::from(bit) << shift;
+    live.fill_state().tails[region] = byte;
     live.put(region, at / 8, &[byte])
 }
 

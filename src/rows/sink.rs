@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::entries::Entries;
+use super::entries::DictionaryEntries;
 use super::plan::{Plan, Storage};
-use crate::array::cells::view;
+use crate::array::cells::encode_view;
 use crate::error::{Error, Result};
 
 /// How far buffers are filled.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct FillState {
     pub counters: Vec<u64>,
     /// The last byte of each bitmap, which the next row may share.
     pub tails: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) trait RowSink {
     fn plan(&self) -> &Arc<Plan>;
 
     /// Returns how far the buffers are filled.
-    fn now(&mut self) -> &mut Mark;
+    fn fill_state(&mut self) -> &mut FillState;
 
     /// Returns reusable memory, which saves allocations.
     fn scratch(&mut self) -> &mut Vec<u8>;
@@ -30,18 +30,18 @@ pub(crate) trait RowSink {
 
     /// Writes the entries of dictionary `number` up to `upto` that are not written yet.
     #[inline]
-    fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
+    fn put_entries(&mut self, number: usize, entries: &DictionaryEntries, upto: usize) -> Result<()> {
         let counter = self.plan().dictionaries[number].entries;
-        if self.now().counters[counter] as usize >= upto {
+        if self.fill_state().counters[counter] as usize >= upto {
             return Ok(());
         }
         put_new_entries(self, number, entries, upto)
     }
 }
 
-fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
+fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &DictionaryEntries, upto: usize) -> Result<()> {
     let dictionary = &into.plan().clone().dictionaries[number];
-    let from = into.now().counters[dictionary.entries] as usize;
+    let from = into.fill_state().counters[dictionary.entries] as usize;
     debug_assert!(from < upto, "entries that are not written yet");
     let new = entries.part(from..upto);
     let (bytes, ends) = new.ok_or_else(|| {
@@ -62,9 +62,9 @@ fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &
         }
         other => return Err(Error::internal(format_args!("a dictionary whose values are {other:?}"))),
     }
-    into.now().counters[dictionary.entries] = upto as u64;
+    into.fill_state().counters[dictionary.entries] = upto as u64;
     if let Some(counter) = dictionary.bytes() {
-        into.now().counters[counter] = entries.bytes(upto);
+        into.fill_state().counters[counter] = entries.bytes(upto);
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ fn views(texts: &[u8], ends: &[u32], base: u64) -> Vec<u8> {
     let mut start = 0;
     for &end in ends {
         let end = (u64::from(end) - base) as usize;
-        views.extend(view(&texts[start..end], base + start as u64));
+        views.extend(encode_view(&texts[start..end], base + start as u64));
         start = end;
     }
     views

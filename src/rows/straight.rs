@@ -5,9 +5,9 @@ use arrow_buffer::BooleanBufferBuilder;
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef, UnionMode};
 
-use crate::array::access::entry_of;
+use crate::array::access::entry_lookup;
 use crate::array::gather::{Pick, gather};
-use crate::array::{Unchecked, room_for};
+use crate::array::{UncheckedArray, room_for};
 use crate::error::{Error, Result};
 
 /// The array with list views converted to lists, with the members of dense unions in the order of their rows, and with
@@ -24,7 +24,7 @@ fn in_order(array: &ArrayData) -> Result<ArrayData> {
     }
     let mut rows = room_for::<Pick>(array.len() as u64, "rows to put in order")?;
     rows.extend((0..array.len()).map(|row| (0, row)));
-    gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
+    gather(&data_type, &[UncheckedArray::from_ref(array)], &rows)?.checked(&[])
 }
 
 /// Whether the dictionary of a part has entries that are null.
@@ -43,7 +43,7 @@ fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
         return array.clone().into_builder().child_data(children).align_buffers(true).build().map_err(invalid);
     }
     let Some(values) = array.child_data().first() else { return Ok(array.clone()) };
-    let entry_of = entry_of(array);
+    let entry_of = entry_lookup(array);
     let mut valid = BooleanBufferBuilder::new(0);
     for row in 0..array.len() {
         valid.append(!array.is_null(row) && !values.is_null(entry_of(row)?));

@@ -77,14 +77,14 @@ pub(super) const RECORD: usize = 64;
 
 /// The offsets of a segment's mutable words.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct LivePage {
     /// Offset of the live page, which is followed by the records.
     pub live: u64,
     /// Bytes from one record to the next.
     pub record: u64,
 }
 
-impl Page {
+impl LivePage {
     /// The offset of the record of commit `sequence`.
     #[inline]
     pub fn record(&self, sequence: u64) -> u64 {
@@ -143,7 +143,7 @@ pub(super) struct Header {
 
 /// The settings that all segments of a table store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct TableSettings {
     pub sorted_by: Option<u32>,
     pub is_late: bool,
     pub segment_rows: u64,
@@ -152,7 +152,7 @@ pub(super) struct Settings {
     pub zone_rows: u32,
 }
 
-impl Settings {
+impl TableSettings {
     /// The column whose values never decrease.
     pub fn order(&self) -> Option<u32> {
         self.sorted_by.filter(|_| !self.is_late)
@@ -167,8 +167,8 @@ impl Settings {
 
 impl Header {
     /// The table's settings in the header.
-    pub fn settings(&self) -> Settings {
-        Settings {
+    pub fn settings(&self) -> TableSettings {
+        TableSettings {
             sorted_by: self.sorted_by,
             is_late: self.is_late,
             segment_rows: self.segment_rows,
@@ -189,8 +189,8 @@ impl Header {
 
     /// The offsets of the mutable words.
     #[inline]
-    pub fn page(&self) -> Page {
-        Page { live: self.live, record: self.record }
+    pub fn page(&self) -> LivePage {
+        LivePage { live: self.live, record: self.record }
     }
 
     /// The immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`: they are
@@ -444,8 +444,8 @@ impl Record {
     }
 
     /// Whether more rows may follow, and whether the rows are valid by themselves.
-    pub fn state(&self) -> State {
-        State { sealed: self.sealed, provisional: self.provisional, goes_on: self.goes_on }
+    pub fn state(&self) -> CommitState {
+        CommitState { sealed: self.sealed, provisional: self.provisional, goes_on: self.goes_on }
     }
 
     /// Encodes the record into `bytes`.
@@ -471,7 +471,7 @@ impl Record {
 
     /// Overwrites an encoded record with another commit, of the same boot and with as many positions.
     #[inline]
-    pub fn renew(bytes: &mut [u8], (sequence, state, proof): (u64, State, Proof), counters: &[u64], positions: &[i64]) {
+    pub fn renew(bytes: &mut [u8], (sequence, state, proof): (u64, CommitState, Proof), counters: &[u64], positions: &[i64]) {
         debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&(state.bits() | PROVEN).to_le_bytes());
@@ -523,7 +523,7 @@ impl Record {
 
 /// Whether more rows may follow in a segment, and whether its rows are valid by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct CommitState {
     /// As [`Record::sealed`].
     pub sealed: bool,
     /// As [`Record::provisional`].
@@ -532,9 +532,9 @@ pub struct State {
     pub goes_on: bool,
 }
 
-impl State {
+impl CommitState {
     fn bits(self) -> u32 {
-        let State { sealed, provisional, goes_on } = self;
+        let CommitState { sealed, provisional, goes_on } = self;
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         bit(sealed, SEALED) | bit(provisional, PROVISIONAL) | bit(goes_on, GOES_ON)
     }

@@ -15,22 +15,22 @@ mod writer;
 mod zones;
 
 #[cfg(feature = "check")]
-pub use check::Repaired;
+pub use check::RepairReport;
 #[cfg(feature = "check")]
 pub(crate) use check::{
-    TableCheck, beside, check_segment, check_table, is_table, keep_aside, repair_table, sync_folder,
+    TableCheck, damaged_path, check_segment, check_table, is_table, link_aside, repair_table, sync_folder,
 };
-pub use protocol::{pretend_later, pretend_rest, publish};
+pub use protocol::{simulate_elapsed, simulate_rest, publish};
 #[cfg(feature = "compute")]
-pub(crate) use reader::is_on_disk;
+pub(crate) use reader::is_durable;
 pub use reader::{
-    Follow, FollowWaker, RecordPlace, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
+    TableFollower, FollowWaker, RecordKind, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
 };
-pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
+pub(crate) use reader::{WakeEvent, close_files, is_table_directory, is_segment_name, open_table};
 #[cfg(feature = "compute")]
-pub(crate) use writer::sync_left;
+pub(crate) use writer::sync_leftovers;
 pub use writer::{
-    Compaction, Durability, Late, NUMBERING, PROMOTED, REPLICA, Sync, Writer, WriterOptions, compact, compact_on,
+    CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, REPLICA, SyncPolicy, Writer, WriterOptions, compact, compact_on,
     compact_with, is_replica,
 };
 pub(crate) use writer::{alter, altered_schema, remove_table, write_part};

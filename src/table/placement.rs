@@ -2,7 +2,7 @@
 //! the schema, so a reader checks a header by computing its offsets again.
 
 use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
-use crate::dataset::order::has_order;
+use crate::dataset::order::is_sortable;
 use crate::error::Result;
 use crate::rows::{ALIGNMENT, MOST_COUNTED, Plan, Region};
 use crate::types::field_type_name;
@@ -112,7 +112,7 @@ fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
         let columns = plan.columns.len();
         return Err(format!("`sorted_by`: expected the number of one of {columns} columns, got {number}"));
     };
-    if has_order(column.field.data_type()) {
+    if is_sortable(column.field.data_type()) {
         return Ok(());
     }
     let name = column.field.name();

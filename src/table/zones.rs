@@ -14,9 +14,9 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use crate::array::access::{Texts, entry_of, fixed_values};
+use crate::array::access::{Texts, entry_lookup, fixed_values};
 use crate::array::{Value, slice, value};
-use crate::dataset::{Bound, Key, Zone};
+use crate::dataset::{ZoneBound, ComparableValue, Zone};
 use crate::error::{Error, Result};
 use crate::rows::ZONE;
 
@@ -35,14 +35,14 @@ const MOST_IS_CUT: u8 = 8;
 pub(super) fn zone_of(array: &ArrayData) -> Result<Zone> {
     let data_type = array.data_type();
     let mut zone = match data_type {
-        DataType::Dictionary(_, values) if is_bytes(values) => return of_keys(array),
-        DataType::Dictionary(..) => return of_cells(array),
-        DataType::Float32 => of_floats(array, |raw: [u8; 4]| f32::from_le_bytes(raw).into()),
-        DataType::Float64 => of_floats(array, f64::from_le_bytes),
-        _ if is_bytes(data_type) => of_texts(array)?,
-        _ => match of_integers(array) {
+        DataType::Dictionary(_, values) if is_bytes(values) => return dictionary_zone(array),
+        DataType::Dictionary(..) => return generic_zone(array),
+        DataType::Float32 => float_zone(array, |raw: [u8; 4]| f32::from_le_bytes(raw).into()),
+        DataType::Float64 => float_zone(array, f64::from_le_bytes),
+        _ if is_bytes(data_type) => text_zone(array)?,
+        _ => match integer_zone(array) {
             Some(zone) => zone,
-            None => of_cells(array)?,
+            None => generic_zone(array)?,
         },
     };
     zone.nulls = array.null_count() as u64;
@@ -60,16 +60,16 @@ fn valid_rows(array: &ArrayData) -> impl Iterator<Item = usize> + '_ {
     (0..array.len()).filter(move |&row| nulls.is_none_or(|nulls| nulls.is_valid(row)))
 }
 
-fn exact(least: Key, most: Key) -> Zone {
-    Zone { bounds: Some((Bound::exact(least), Bound::exact(most))), ..Zone::default() }
+fn exact(least: ComparableValue, most: ComparableValue) -> Zone {
+    Zone { bounds: Some((ZoneBound::exact(least), ZoneBound::exact(most))), ..Zone::default() }
 }
 
 /// `None` for types stored as neither integers of up to 64 bits nor decimal digits of up to 128.
-fn of_integers(array: &ArrayData) -> Option<Zone> {
+fn integer_zone(array: &ArrayData) -> Option<Zone> {
     use DataType::*;
-    let int = |(least, most): (i128, i128)| exact(Key::Int(least), Key::Int(most));
+    let int = |(least, most): (i128, i128)| exact(ComparableValue::Int(least), ComparableValue::Int(most));
     let digits =
-        |(least, most): (i128, i128)| exact(Key::Decimal(i256::from_i128(least)), Key::Decimal(i256::from_i128(most)));
+        |(least, most): (i128, i128)| exact(ComparableValue::Decimal(i256::from_i128(least)), ComparableValue::Decimal(i256::from_i128(most)));
     let ends = match array.data_type() {
         Int8 => ends(array, i8::from_le_bytes),
         UInt8 => ends(array, u8::from_le_bytes),
@@ -108,7 +108,7 @@ fn ends<const N: usize, T: Ord + Copy + Into<i128>>(
     ends.map(|(least, most)| (least.into(), most.into()))
 }
 
-fn of_floats<const N: usize>(array: &ArrayData, number: impl Fn([u8; N]) -> f64) -> Zone {
+fn float_zone<const N: usize>(array: &ArrayData, number: impl Fn([u8; N]) -> f64) -> Zone {
     let values = fixed_values::<N>(array);
     let mut has_nan = false;
     let mut ends: Option<(f64, f64)> = None;
@@ -120,12 +120,12 @@ fn of_floats<const N: usize>(array: &ArrayData, number: impl Fn([u8; N]) -> f64)
         }
     }
     // Zeros are stored with one sign.
-    let bound = |x: f64| Bound::exact(Key::Float(x + 0.0));
+    let bound = |x: f64| ZoneBound::exact(ComparableValue::Float(x + 0.0));
     Zone { nulls: 0, has_nan, bounds: ends.map(|(least, most)| (bound(least), bound(most))) }
 }
 
-fn of_texts(array: &ArrayData) -> Result<Zone> {
-    let texts = Texts::of(array)?;
+fn text_zone(array: &ArrayData) -> Result<Zone> {
+    let texts = Texts::try_new(array)?;
     let mut ends: Option<(&[u8], &[u8])> = None;
     for row in valid_rows(array) {
         let text = texts.get(row)?;
@@ -134,14 +134,14 @@ fn of_texts(array: &ArrayData) -> Result<Zone> {
     Ok(Zone { bounds: ends.map(|(least, most)| (begin_of(least), begin_of(most))), ..Zone::default() })
 }
 
-fn begin_of(text: &[u8]) -> Bound {
+fn begin_of(text: &[u8]) -> ZoneBound {
     let begin = &text[..text.len().min(BOUND)];
-    Bound { key: Key::Bytes(begin.to_vec()), is_cut: text.len() > BOUND }
+    ZoneBound { key: ComparableValue::Bytes(begin.to_vec()), is_cut: text.len() > BOUND }
 }
 
 /// For a dictionary: the entries that occur, each once.
-fn of_keys(array: &ArrayData) -> Result<Zone> {
-    let mut used = valid_rows(array).map(entry_of(array)).collect::<Result<Vec<_>>>()?;
+fn dictionary_zone(array: &ArrayData) -> Result<Zone> {
+    let mut used = valid_rows(array).map(entry_lookup(array)).collect::<Result<Vec<_>>>()?;
     let values = array.child_data().first().ok_or_else(|| Error::internal("a dictionary without values"))?;
     // A file of another program may have a null among the entries, whose rows are null.
     used.retain(|&key| values.is_valid(key));
@@ -163,12 +163,12 @@ fn of_keys(array: &ArrayData) -> Result<Zone> {
 }
 
 /// For any type, value by value.
-fn of_cells(array: &ArrayData) -> Result<Zone> {
+fn generic_zone(array: &ArrayData) -> Result<Zone> {
     let mut zone = Zone::default();
-    let mut ends: Option<(Key, Key)> = None;
+    let mut ends: Option<(ComparableValue, ComparableValue)> = None;
     for row in 0..array.len() {
         let found = value(array, row)?;
-        match (Key::of(&found), &mut ends) {
+        match (ComparableValue::from_value(&found), &mut ends) {
             (None, _) if found.is_null() => zone.nulls += 1,
             (None, _) if matches!(found, Value::Float32(_) | Value::Float64(_)) => zone.has_nan = true,
             (None, _) => return Err(Error::internal(format_args!("zones of values without an order, as {found}"))),
@@ -178,8 +178,8 @@ fn of_cells(array: &ArrayData) -> Result<Zone> {
             (Some(_), Some(_)) => (),
         }
     }
-    let settled = |key: Key| if let Key::Float(x) = key { Key::Float(x + 0.0) } else { key };
-    zone.bounds = ends.map(|(least, most)| (Bound::exact(settled(least)), Bound::exact(settled(most))));
+    let settled = |key: ComparableValue| if let ComparableValue::Float(x) = key { ComparableValue::Float(x + 0.0) } else { key };
+    zone.bounds = ends.map(|(least, most)| (ZoneBound::exact(settled(least)), ZoneBound::exact(settled(most))));
     Ok(zone)
 }
 
@@ -204,13 +204,13 @@ pub(super) fn encode(zone: &Zone) -> Result<[u8; ZONE as usize]> {
 }
 
 /// Writes the bytes of a value to `into`; returns their number.
-fn put(key: &Key, into: &mut [u8]) -> Result<u8> {
+fn put(key: &ComparableValue, into: &mut [u8]) -> Result<u8> {
     let int = |digits: i256| digits.to_le_bytes().to_vec();
     let bytes = match key {
-        Key::Int(n) => int(i256::from_i128(*n)),
-        Key::Decimal(digits) => int(*digits),
-        Key::Float(x) => x.to_le_bytes().to_vec(),
-        Key::Bytes(text) => text.clone(),
+        ComparableValue::Int(n) => int(i256::from_i128(*n)),
+        ComparableValue::Decimal(digits) => int(*digits),
+        ComparableValue::Float(x) => x.to_le_bytes().to_vec(),
+        ComparableValue::Bytes(text) => text.clone(),
     };
     let place = into.get_mut(..bytes.len()).ok_or_else(|| Error::internal("a zone's text was not cut"))?;
     place.copy_from_slice(&bytes);
@@ -248,7 +248,7 @@ pub(super) fn decode(bytes: &[u8; ZONE as usize], data_type: &DataType, rows: u6
 }
 
 /// Decodes a value of a zone; `None` if it is not valid for the type.
-fn bound(bytes: &[u8], len: u8, is_cut: bool, data_type: &DataType) -> Option<Bound> {
+fn bound(bytes: &[u8], len: u8, is_cut: bool, data_type: &DataType) -> Option<ZoneBound> {
     use DataType::*;
     let (used, unused) = bytes.split_at_checked(len.into())?;
     if unused.iter().any(|&byte| byte != 0) || is_cut && used.len() < BOUND {
@@ -256,19 +256,19 @@ fn bound(bytes: &[u8], len: u8, is_cut: bool, data_type: &DataType) -> Option<Bo
     }
     let key = match data_type {
         Dictionary(_, values) => return bound(bytes, len, is_cut, values),
-        Float16 | Float32 | Float64 => Key::Float(f64::from_le_bytes(used.try_into().ok()?)),
-        own if is_bytes(own) => Key::Bytes(used.to_vec()),
-        own if own.is_decimal() => Key::Decimal(i256::from_le_bytes(used.try_into().ok()?)),
-        _ => Key::Int(i256::from_le_bytes(used.try_into().ok()?).to_i128()?),
+        Float16 | Float32 | Float64 => ComparableValue::Float(f64::from_le_bytes(used.try_into().ok()?)),
+        own if is_bytes(own) => ComparableValue::Bytes(used.to_vec()),
+        own if own.is_decimal() => ComparableValue::Decimal(i256::from_le_bytes(used.try_into().ok()?)),
+        _ => ComparableValue::Int(i256::from_le_bytes(used.try_into().ok()?).to_i128()?),
     };
     let is_right = match &key {
-        Key::Float(x) => is_float_of(data_type, *x),
-        Key::Int(n) => range_of(data_type).contains(n),
-        Key::Decimal(digits) => is_decimal_of(data_type, *digits),
-        Key::Bytes(text) => is_text_of(data_type, text, is_cut),
+        ComparableValue::Float(x) => is_float_of(data_type, *x),
+        ComparableValue::Int(n) => range_of(data_type).contains(n),
+        ComparableValue::Decimal(digits) => is_decimal_of(data_type, *digits),
+        ComparableValue::Bytes(text) => is_text_of(data_type, text, is_cut),
     };
-    let is_text = matches!(key, Key::Bytes(_));
-    (is_right && (is_text || !is_cut)).then_some(Bound { key, is_cut })
+    let is_text = matches!(key, ComparableValue::Bytes(_));
+    (is_right && (is_text || !is_cut)).then_some(ZoneBound { key, is_cut })
 }
 
 fn is_float_of(data_type: &DataType, x: f64) -> bool {
@@ -344,7 +344,7 @@ pub(super) fn noted(columns: &[(u32, &ArrayData)], rows: u32) -> Result<String> 
 ///
 /// # Errors
 /// A description of the impossible part.
-pub(super) fn of_note(
+pub(super) fn parse_zones(
     text: &str,
     column: u32,
     data_type: &DataType,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::map::{adopt, is_inside, lend};
-use crate::parallel::{available, lock};
+use crate::map::{adopt_fault, is_guarded, guard_on_thread};
+use crate::parallel::{available_threads, lock};
 
 /// Runs `work` on each item, on one thread per processor, and `each` on the results: in order, as they are ready, on the
 /// caller's thread. At most `ahead` items and results exist at the same time. Returns the first error in order.
@@ -17,27 +17,27 @@ pub(super) fn in_order<I: Send, T: Send, E: Send>(
 ) -> Result<(), E> {
     let mut items = items.peekable();
     let Some(first) = items.next() else { return Ok(()) };
-    if available() == 1 || items.peek().is_none() {
+    if available_threads() == 1 || items.peek().is_none() {
         return std::iter::once(first).chain(items).try_for_each(|item| each(work(item?)?));
     }
-    let belt = Belt::new(std::iter::once(first).chain(items), ahead.max(1));
-    let is_guarded = is_inside();
+    let belt = Pipeline::new(std::iter::once(first).chain(items), ahead.max(1));
+    let is_guarded = is_guarded();
     thread::scope(|scope| {
         let share = || {
             if is_guarded {
-                return lend(|| belt.work_off(&work)).1;
+                return guard_on_thread(|| belt.work_off(&work)).1;
             }
             belt.work_off(&work);
             None
         };
         let workers: Vec<_> =
-            (0..available()).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        let stop = Stop { belt: &belt, only_in_panic: false };
+            (0..available_threads()).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
+        let stop = StopGuard { belt: &belt, only_in_panic: false };
         let done = if workers.is_empty() { belt.alone(&work, &mut each) } else { belt.take_off(&mut each) };
         drop(stop);
         for worker in workers {
             match worker.join() {
-                Ok(fault) => adopt(fault),
+                Ok(fault) => adopt_fault(fault),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -46,7 +46,7 @@ pub(super) fn in_order<I: Send, T: Send, E: Send>(
 }
 
 /// Items on their way through the threads of [`in_order`].
-struct Belt<Items, T, E> {
+struct Pipeline<Items, T, E> {
     /// The items, and the number of the next.
     items: Mutex<(Items, usize)>,
     results: Mutex<Results<T, E>>,
@@ -63,14 +63,14 @@ struct Results<T, E> {
     is_stopped: bool,
 }
 
-impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Belt<Items, T, E> {
-    fn new(items: Items, ahead: usize) -> Belt<Items, T, E> {
+impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Pipeline<Items, T, E> {
+    fn new(items: Items, ahead: usize) -> Pipeline<Items, T, E> {
         let results = Results { waiting: BTreeMap::new(), taken: 0, end: usize::MAX, is_stopped: false };
-        Belt { items: Mutex::new((items, 0)), results: Mutex::new(results), moved: Condvar::new(), ahead }
+        Pipeline { items: Mutex::new((items, 0)), results: Mutex::new(results), moved: Condvar::new(), ahead }
     }
 
     fn work_off(&self, work: impl Fn(I) -> Result<T, E>) {
-        let _stop = Stop { belt: self, only_in_panic: true };
+        let _stop = StopGuard { belt: self, only_in_panic: true };
         while let Some((number, item)) = self.claim() {
             let done = item.and_then(&work);
             let mut results = lock(&self.results);
@@ -127,12 +127,12 @@ impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Belt<Items, T, E> {
 }
 
 /// Wakes all waiting threads at the end.
-struct Stop<'a, Items, T, E> {
-    belt: &'a Belt<Items, T, E>,
+struct StopGuard<'a, Items, T, E> {
+    belt: &'a Pipeline<Items, T, E>,
     only_in_panic: bool,
 }
 
-impl<Items, T, E> Drop for Stop<'_, Items, T, E> {
+impl<Items, T, E> Drop for StopGuard<'_, Items, T, E> {
     fn drop(&mut self) {
         if !self.only_in_panic || thread::panicking() {
             lock(&self.belt.results).is_stopped = true;

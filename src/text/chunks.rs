@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use super::lines::failed;
 use crate::array::check_memory;
 use crate::error::{Error, Result};
-use crate::map::has_memory;
+use crate::map::can_allocate;
 
 /// The approximate bytes of a chunk.
 pub(super) const CHUNK: usize = 2 << 20;
@@ -32,15 +32,15 @@ impl Chunk {
         const EACH: usize = 16;
         check_memory()?;
         let len = self.bytes.len();
-        if has_memory(len.saturating_mul(EACH)) {
+        if can_allocate(len.saturating_mul(EACH)) {
             return Ok(());
         }
-        Err(Error::no_memory(format!("no memory is left for the rows of {len} bytes of text")))
+        Err(Error::out_of_memory(format!("no memory is left for the rows of {len} bytes of text")))
     }
 }
 
 /// Finds the ends of records in a text.
-pub(super) trait RecordEnds {
+pub(super) trait RecordSplitter {
     /// The end of the last complete record in `fresh`, the next bytes.
     fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
 
@@ -61,7 +61,7 @@ pub(super) struct Chunks<R, C> {
     is_over: bool,
 }
 
-impl<R: Read, C: RecordEnds> Chunks<R, C> {
+impl<R: Read, C: RecordSplitter> Chunks<R, C> {
     pub(super) fn new(input: R, cut: C, doing: &'static str, size: usize) -> Chunks<R, C> {
         Chunks { input, cut, doing, size, begun: Vec::new(), lines: 0, is_over: false }
     }
@@ -102,7 +102,7 @@ impl<R: Read, C: RecordEnds> Chunks<R, C> {
     }
 }
 
-impl<R: Read, C: RecordEnds> Iterator for Chunks<R, C> {
+impl<R: Read, C: RecordSplitter> Iterator for Chunks<R, C> {
     type Item = Result<Chunk>;
 
     fn next(&mut self) -> Option<Result<Chunk>> {

@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef, Tim
 
 use super::scalar::*;
 use crate::array::gather::gather;
-use crate::array::{Unchecked, to_array, value};
+use crate::array::{UncheckedArray, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{is_ordered, is_text_or_binary, type_name};
 
@@ -85,7 +85,7 @@ impl<S: Finish> TextColumn<S> {
 }
 
 /// Rows being filled column by column, and cut into batches.
-pub(crate) struct Filling<S> {
+pub(crate) struct BatchBuilder<S> {
     schema: SchemaRef,
     pub(crate) columns: Vec<TextColumn<S>>,
     /// Whole rows since the last cut.
@@ -94,9 +94,9 @@ pub(crate) struct Filling<S> {
     lengths: Vec<usize>,
 }
 
-impl<S: Finish> Filling<S> {
-    pub(crate) fn new(schema: SchemaRef, columns: Vec<TextColumn<S>>, batch_rows: usize) -> Filling<S> {
-        Filling { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
+impl<S: Finish> BatchBuilder<S> {
+    pub(crate) fn new(schema: SchemaRef, columns: Vec<TextColumn<S>>, batch_rows: usize) -> BatchBuilder<S> {
+        BatchBuilder { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
     }
 
     /// Counts a completed row; true when a batch is full.
@@ -146,7 +146,7 @@ fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Recor
 /// Checks that `batch_rows` is valid.
 pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
     if batch_rows == 0 {
-        return Err(Error::argument("expected batch_rows of 1 or more, got 0"));
+        return Err(Error::invalid_argument("expected batch_rows of 1 or more, got 0"));
     }
     Ok(())
 }
@@ -154,9 +154,9 @@ pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
 /// The required schema, which itself declares dictionary columns.
 pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dictionary: &[String]) -> Result<SchemaRef> {
     if let Some(name) = dictionary.first() {
-        return Err(Error::argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
+        return Err(Error::invalid_argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
     }
-    let schema = schema.as_ref().ok_or_else(|| Error::argument("expected a schema for rows as they come, got none"))?;
+    let schema = schema.as_ref().ok_or_else(|| Error::invalid_argument("expected a schema for rows as they come, got none"))?;
     overridden(schema, overrides)
 }
 
@@ -258,7 +258,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         }),
         Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
         Dictionary(key, values) if key.is_integer() => DictionaryEncoder::sink(Some(key), field.name(), values)?,
-        RunEndEncoded(_, values) => Runs::sink(field, values)?,
+        RunEndEncoded(_, values) => RunEncoder::sink(field, values)?,
         _ => return Err(unsupported(field)),
     })
 }
@@ -290,16 +290,16 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
             primitives(DurationNanosecondBuilder::new(), |value| duration(value, 1_000_000_000))
         }
         Interval(IntervalUnit::YearMonth) => primitives(IntervalYearMonthBuilder::new(), |value| {
-            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoDuration::parse(value)?.parts()?;
             (days == 0 && nanos == 0).then_some(months)
         }),
         Interval(IntervalUnit::DayTime) => primitives(IntervalDayTimeBuilder::new(), |value| {
-            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoDuration::parse(value)?.parts()?;
             let millis = i32::try_from(nanos / 1_000_000).ok().filter(|_| months == 0 && nanos % 1_000_000 == 0)?;
             Some(IntervalDayTime::new(days, millis))
         }),
         Interval(IntervalUnit::MonthDayNano) => primitives(IntervalMonthDayNanoBuilder::new(), |value| {
-            let (months, days, nanos) = IsoSpan::parse(value)?.parts()?;
+            let (months, days, nanos) = IsoDuration::parse(value)?.parts()?;
             Some(IntervalMonthDayNano::new(months, days, nanos))
         }),
         _ => return Err(unsupported(field)),
@@ -307,7 +307,7 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
 }
 
 /// The sink of a column inferred from values of `kinds`; refuses values that would change its type.
-pub(crate) fn exact_sink(kinds: Kinds) -> Box<dyn Sink> {
+pub(crate) fn exact_sink(kinds: TypeSet) -> Box<dyn Sink> {
     let micros = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000);
     let nanos = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000_000);
     match candidate(kinds) {
@@ -334,7 +334,7 @@ pub(crate) fn exact_sink(kinds: Kinds) -> Box<dyn Sink> {
 }
 
 /// Narrows the kinds of a column to those of an array's values, accepted by its [`exact_sink`].
-pub(crate) fn narrowed(kinds: Kinds, array: &dyn Array) -> Kinds {
+pub(crate) fn narrowed(kinds: TypeSet, array: &dyn Array) -> TypeSet {
     match array.data_type() {
         DataType::Int64 => narrowed_by_ints(kinds, array.as_primitive::<Int64Type>().values()),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
@@ -357,7 +357,7 @@ fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
         DataType::Utf8 => DictionaryEncoder::sink(None, field.name(), &DataType::Utf8),
         DataType::Dictionary(..) => sink(field),
-        other => Err(Error::argument(format!(
+        other => Err(Error::invalid_argument(format!(
             "expected utf8 for column `{}`, as the option dictionary names it, got {} in the schema; correct either",
             shorten(field.name()),
             type_name(other)
@@ -366,18 +366,18 @@ fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
 }
 
 /// A builder, and its function to append a value.
-struct Parsed<B, F> {
+struct ParsingSink<B, F> {
     builder: B,
     append: F,
 }
 
-impl<B: ArrayBuilder, F: Fn(&mut B, Option<&str>) -> Option<()> + Send> Sink for Parsed<B, F> {
+impl<B: ArrayBuilder, F: Fn(&mut B, Option<&str>) -> Option<()> + Send> Sink for ParsingSink<B, F> {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
         (self.append)(&mut self.builder, value)
     }
 }
 
-impl<B: ArrayBuilder, F> Finish for Parsed<B, F> {
+impl<B: ArrayBuilder, F> Finish for ParsingSink<B, F> {
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(self.builder.finish())
     }
@@ -387,7 +387,7 @@ fn parsed<B: ArrayBuilder>(
     builder: B,
     append: impl Fn(&mut B, Option<&str>) -> Option<()> + Send + 'static,
 ) -> Box<dyn Sink> {
-    Box::new(Parsed { builder, append })
+    Box::new(ParsingSink { builder, append })
 }
 
 /// `None` if there is a value and it does not parse.
@@ -540,7 +540,7 @@ fn distinct(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
         return Ok((values, None));
     }
     let data = values.to_data();
-    let data = Unchecked::of(&data);
+    let data = UncheckedArray::from_ref(&data);
     let mut known = HashMap::new();
     let mut numbers = Vec::with_capacity(values.len());
     let mut picks = Vec::new();
@@ -557,20 +557,20 @@ fn distinct(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
 }
 
 /// Counts how often each value comes in a row.
-struct Runs {
+struct RunEncoder {
     ends: RunEnds,
     values: Box<dyn Sink>,
     last: Option<Option<Box<str>>>,
 }
 
-impl Runs {
+impl RunEncoder {
     fn sink(field: &Field, values: &Field) -> Result<Box<dyn Sink>> {
         let values = sink(&values.clone().with_name(field.name()))?;
-        Ok(Box::new(Runs { ends: RunEnds::new(field.data_type()), values, last: None }))
+        Ok(Box::new(RunEncoder { ends: RunEnds::new(field.data_type()), values, last: None }))
     }
 }
 
-impl Sink for Runs {
+impl Sink for RunEncoder {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
         let goes_on = self.last.as_ref().is_some_and(|last| last.as_deref() == value);
         if !goes_on {
@@ -582,7 +582,7 @@ impl Sink for Runs {
     }
 }
 
-impl Finish for Runs {
+impl Finish for RunEncoder {
     fn finish(&mut self) -> Result<ArrayRef> {
         self.last = None;
         let values = self.values.finish()?;

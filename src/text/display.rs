@@ -19,7 +19,7 @@ use crate::visible::is_hidden;
 
 /// A count with thousands separators: `5,600,000`.
 #[doc(hidden)]
-pub fn count_text(count: u64) -> String {
+pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -33,7 +33,7 @@ pub fn count_text(count: u64) -> String {
 
 /// A number of bytes: `95.2 MB`, in powers of 1000.
 #[doc(hidden)]
-pub fn bytes_text(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -49,7 +49,7 @@ pub fn bytes_text(bytes: u64) -> String {
 /// `1 row`, `2 rows`.
 #[doc(hidden)]
 pub fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count_text(count), if count == 1 { one } else { many })
+    format!("{} {}", format_count(count), if count == 1 { one } else { many })
 }
 
 /// `digits × 10^-scale`, with every digit.
@@ -142,7 +142,7 @@ pub(super) struct TimeSpan {
 }
 
 impl TimeSpan {
-    pub(super) fn of_duration(count: i64, unit: TimeUnit) -> TimeSpan {
+    pub(super) fn from_duration(count: i64, unit: TimeUnit) -> TimeSpan {
         let (mut seconds, mut nanos) = split(count, unit);
         if seconds < 0 && nanos > 0 {
             (seconds, nanos) = (seconds + 1, nanos - 1_000_000_000);
@@ -150,7 +150,7 @@ impl TimeSpan {
         TimeSpan { months: 0, days: seconds / DAY, seconds: seconds % DAY, nanos }
     }
 
-    pub(super) fn of_interval(months: i32, days: i32, nanos: i64) -> TimeSpan {
+    pub(super) fn from_interval(months: i32, days: i32, nanos: i64) -> TimeSpan {
         let seconds = nanos / 1_000_000_000;
         let nanos = nanos % 1_000_000_000;
         TimeSpan { months: months.into(), days: days.into(), seconds, nanos }
@@ -225,9 +225,9 @@ impl Value<'_> {
             Value::Date(days) => f.write_str(&date_text(*days)),
             Value::Time(count, unit) => f.write_str(&time_text(*count, *unit)),
             Value::Timestamp(count, unit, tz) => f.write_str(&timestamp_text(*count, *unit, *tz)),
-            Value::Duration(count, unit) => f.write_str(&TimeSpan::of_duration(*count, *unit).text()),
+            Value::Duration(count, unit) => f.write_str(&TimeSpan::from_duration(*count, *unit).text()),
             Value::Interval { months, days, nanoseconds, .. } => {
-                f.write_str(&TimeSpan::of_interval(*months, *days, *nanoseconds).text())
+                f.write_str(&TimeSpan::from_interval(*months, *days, *nanoseconds).text())
             }
             Value::List(items) => sequence(f, ['[', ']'], items.iter(), item),
             Value::Map(items) => sequence(f, ['{', '}'], entries(*items), |f, entry| match entry {
@@ -321,8 +321,8 @@ pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Valu
 
 /// The display of `item`, in at most `room` characters on one line.
 #[doc(hidden)]
-pub fn cut(item: impl Display, room: usize) -> String {
-    let mut cut = Cut { text: String::new(), room: room + 1 };
+pub fn ellipsize(item: impl Display, room: usize) -> String {
+    let mut cut = TruncatingWriter { text: String::new(), room: room + 1 };
     if write!(cut, "{item:#}").is_ok() && cut.room > 0 {
         return cut.text;
     }
@@ -331,12 +331,12 @@ pub fn cut(item: impl Display, room: usize) -> String {
 
 /// Accepts characters while there is space, so that a list of a million items is not formatted to show ten. Hidden
 /// characters are escaped: a cell must neither break the table nor control the terminal.
-struct Cut {
+struct TruncatingWriter {
     text: String,
     room: usize,
 }
 
-impl Write for Cut {
+impl Write for TruncatingWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|c| {
             if is_hidden(c) { c.escape_default().try_for_each(|c| self.push(c)) } else { self.push(c) }
@@ -344,7 +344,7 @@ impl Write for Cut {
     }
 }
 
-impl Cut {
+impl TruncatingWriter {
     fn push(&mut self, c: char) -> fmt::Result {
         self.room = self.room.checked_sub(1).ok_or(fmt::Error)?;
         self.text.push(c);
@@ -381,8 +381,8 @@ mod tests {
 
     #[test]
     fn counts_and_bytes_are_readable() {
-        assert_eq!([0, 999, 1_000, 5_600_000].map(count_text), ["0", "999", "1,000", "5,600,000"]);
-        let sizes = [0, 999, 1_000, 95_200_000, 999_999, u64::MAX].map(bytes_text);
+        assert_eq!([0, 999, 1_000, 5_600_000].map(format_count), ["0", "999", "1,000", "5,600,000"]);
+        let sizes = [0, 999, 1_000, 95_200_000, 999_999, u64::MAX].map(format_bytes);
         assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "95.2 MB", "1.0 MB", "18.4 EB"]);
     }
 }

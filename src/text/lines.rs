@@ -23,7 +23,7 @@ const BLOCKS: usize = 4;
 const LONGEST: usize = 256 << 20;
 
 /// A parser that finds and parses records.
-pub(crate) trait Parser: Send {
+pub(crate) trait StreamParser: Send {
     /// The end of the last complete record in `fresh`, the next bytes.
     fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
 
@@ -47,9 +47,9 @@ pub(crate) trait Parser: Send {
 ///
 /// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped. A record of
 /// more than 256 MiB is an error.
-pub struct Incoming {
+pub struct TextStream {
     schema: SchemaRef,
-    parser: Box<dyn Parser>,
+    parser: Box<dyn StreamParser>,
     doing: &'static str,
     blocks: Receiver<io::Result<Vec<u8>>>,
     patience: Duration,
@@ -62,26 +62,26 @@ pub struct Incoming {
     error: Option<Error>,
 }
 
-enum Received {
+enum InputEvent {
     Block(Vec<u8>),
     Pause,
     End,
 }
 
-impl Incoming {
+impl TextStream {
     pub(crate) fn new(
         input: impl Read + Send + 'static,
         schema: SchemaRef,
-        parser: Box<dyn Parser>,
+        parser: Box<dyn StreamParser>,
         doing: &'static str,
         patience: Duration,
-    ) -> Result<Incoming> {
+    ) -> Result<TextStream> {
         let (sender, blocks) = sync_channel(BLOCKS);
         let spawned = thread::Builder::new().name("arrowwood-read".into()).spawn(move || send(input, &sender));
         spawned.map_err(|e| Error::io("starting a thread", &e))?;
         let begun = Vec::new();
         let ready = VecDeque::new();
-        Ok(Incoming { schema, parser, doing, blocks, patience, begun, ready, since: None, ended: false, error: None })
+        Ok(TextStream { schema, parser, doing, blocks, patience, begun, ready, since: None, ended: false, error: None })
     }
 
     /// The schema of all batches.
@@ -91,9 +91,9 @@ impl Incoming {
 
     fn step(&mut self) -> Result<()> {
         match self.receive()? {
-            Received::Block(block) => return self.push(&block),
-            Received::Pause => {}
-            Received::End => {
+            InputEvent::Block(block) => return self.push(&block),
+            InputEvent::Pause => {}
+            InputEvent::End => {
                 self.ended = true;
                 let rest = std::mem::take(&mut self.begun);
                 self.parser.parse(rest, &mut self.ready)?;
@@ -104,7 +104,7 @@ impl Incoming {
     }
 
     /// The next block. If none is available, pending rows wait no longer than allowed.
-    fn receive(&self) -> Result<Received> {
+    fn receive(&self) -> Result<InputEvent> {
         let received = match (self.blocks.try_recv(), self.since) {
             (Ok(block), _) => Ok(block),
             (Err(TryRecvError::Disconnected), _) => Err(RecvTimeoutError::Disconnected),
@@ -114,10 +114,10 @@ impl Incoming {
             }
         };
         match received {
-            Ok(Ok(block)) if block.is_empty() => Ok(Received::End),
-            Ok(Ok(block)) => Ok(Received::Block(block)),
+            Ok(Ok(block)) if block.is_empty() => Ok(InputEvent::End),
+            Ok(Ok(block)) => Ok(InputEvent::Block(block)),
             Ok(Err(e)) => Err(failed(self.doing, &e)),
-            Err(RecvTimeoutError::Timeout) => Ok(Received::Pause),
+            Err(RecvTimeoutError::Timeout) => Ok(InputEvent::Pause),
             Err(RecvTimeoutError::Disconnected) => Err(Error::io(self.doing, &io::Error::other("its reader panicked"))),
         }
     }
@@ -152,7 +152,7 @@ impl Incoming {
     }
 }
 
-impl Iterator for Incoming {
+impl Iterator for TextStream {
     type Item = Result<RecordBatch>;
 
     /// The next batch. An error is the last item, after the rows before it.
@@ -173,7 +173,7 @@ impl Iterator for Incoming {
     }
 }
 
-impl std::fmt::Debug for Incoming {
+impl std::fmt::Debug for TextStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Incoming").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     /// All rows, and the error at the end if there is one.
-    fn all(incoming: Incoming) -> (Vec<String>, Option<Error>) {
+    fn all(incoming: TextStream) -> (Vec<String>, Option<Error>) {
         let (mut found, mut error) = (Vec::new(), None);
         for batch in incoming {
             assert!(error.is_none());

@@ -33,19 +33,19 @@ mod to_json;
 #[cfg(feature = "text")]
 pub use self::csv::{CsvOptions, read_csv_from, read_csv_in_order, stream_csv};
 #[doc(hidden)]
-pub use display::{bytes_text, count_text, cut, plural};
+pub use display::{format_bytes, format_count, ellipsize, plural};
 #[cfg(feature = "text")]
 pub use json::{JsonOptions, read_json_from, read_json_in_order, stream_json};
 #[cfg(feature = "text")]
-pub use lines::Incoming;
+pub use lines::TextStream;
 #[cfg(feature = "text")]
 pub use once::{TextBatches, TextTarget};
 pub use preview::Preview;
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use rows::{JsonLines, csv_names, push_csv};
+pub use rows::{JsonLines, csv_header, push_csv_row};
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use scalar::{offset_advice, time_of_text};
+pub use scalar::{utc_offset_hint, parse_time};
 #[cfg(feature = "text")]
-pub use source::{TextFile, decompressed};
+pub use source::{TextFile, decompress_reader};

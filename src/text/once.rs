@@ -49,7 +49,7 @@ pub trait TextTarget {
     }
 
     /// Whether [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types, then for its rows.
-    fn can_begin_again(&self) -> bool {
+    fn can_restart(&self) -> bool {
         true
     }
 }
@@ -64,7 +64,7 @@ pub struct TextBatches<'a> {
 
 impl<'a> TextBatches<'a> {
     /// No rows yet. `on_tick` is called with the number of passes, as [`TextTarget::tick`].
-    pub fn watched(on_tick: &'a mut dyn FnMut(u64)) -> TextBatches<'a> {
+    pub fn with_progress(on_tick: &'a mut dyn FnMut(u64)) -> TextBatches<'a> {
         TextBatches { batches: Vec::new(), on_tick: Some(on_tick) }
     }
 }
@@ -95,7 +95,7 @@ impl TextTarget for TextBatches<'_> {
 }
 
 /// Parses the chunks of a text.
-pub(super) trait Grammar: Sync {
+pub(super) trait ChunkParser: Sync {
     /// The inferred types of some rows, one per column.
     type Types: Clone + Send + Sync;
 
@@ -114,27 +114,27 @@ pub(super) trait Grammar: Sync {
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>>;
 
     /// The rows of a chunk, and `types` narrowed by them; `None` if `schema` is no longer that of the types, or for faulty text.
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Self::Types) -> Option<Typed<Self::Types>>;
+    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Self::Types) -> Option<TypedBatches<Self::Types>>;
 }
 
 /// Rows, and their inferred types.
-pub(super) struct Typed<T> {
+pub(super) struct TypedBatches<T> {
     pub batches: Vec<RecordBatch>,
     pub types: T,
 }
 
 /// The result for a chunk.
-enum ChunkSeen<T> {
-    Rows(Typed<T>),
+enum ChunkResult<T> {
+    Rows(TypedBatches<T>),
     Types(T),
 }
 
 fn ahead() -> usize {
-    (2 * parallel::available()).clamp(2, AHEAD)
+    (2 * parallel::available_threads()).clamp(2, AHEAD)
 }
 
 /// The rows of all chunks, parsed by `schema`. The text is read `passes` times in all.
-pub(super) fn parse_all<G: Grammar>(
+pub(super) fn parse_all<G: ChunkParser>(
     grammar: &G,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
     schema: &SchemaRef,
@@ -155,7 +155,7 @@ pub(super) fn parse_all<G: Grammar>(
 }
 
 /// The types of all chunks; makes no rows.
-pub(super) fn types_of_all<G: Grammar>(
+pub(super) fn types_of_all<G: ChunkParser>(
     grammar: &G,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
     target: &mut dyn TextTarget,
@@ -170,7 +170,7 @@ pub(super) fn types_of_all<G: Grammar>(
 }
 
 /// The rows of all chunks, with types of all values; `again` returns the chunks once more.
-pub(super) fn parse_and_infer<G: Grammar, C: Iterator<Item = Result<Chunk>> + Send>(
+pub(super) fn parse_and_infer<G: ChunkParser, C: Iterator<Item = Result<Chunk>> + Send>(
     grammar: &G,
     mut chunks: C,
     again: impl FnOnce() -> Result<C>,
@@ -184,7 +184,7 @@ pub(super) fn parse_and_infer<G: Grammar, C: Iterator<Item = Result<Chunk>> + Se
         parse_all(grammar, first.into_iter().map(Ok), &schema, 1, target)?;
         return Ok(schema);
     };
-    let guess = guess.ok().filter(|_| target.can_begin_again());
+    let guess = guess.ok().filter(|_| target.can_restart());
     if let Some(guess) = &guess {
         target.begin(guess)?;
     }
@@ -205,7 +205,7 @@ pub(super) fn parse_and_infer<G: Grammar, C: Iterator<Item = Result<Chunk>> + Se
 
 /// The types of all chunks, and whether `target` got all rows: it gets them while their types are those of the
 /// `sample`.
-fn see_all<G: Grammar>(
+fn see_all<G: ChunkParser>(
     grammar: &G,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
     sample: &G::Types,
@@ -217,21 +217,21 @@ fn see_all<G: Grammar>(
         chunk.check_memory()?;
         let guess = guess.filter(|_| holds.load(Ordering::Relaxed));
         if let Some(typed) = guess.and_then(|guess| grammar.rows_of(&chunk, guess, sample)) {
-            return Ok(ChunkSeen::Rows(typed));
+            return Ok(ChunkResult::Rows(typed));
         }
         holds.store(false, Ordering::Relaxed);
-        grammar.types(&chunk).map(ChunkSeen::Types)
+        grammar.types(&chunk).map(ChunkResult::Types)
     };
     let mut types = grammar.nothing();
     let mut is_whole = guess.is_some();
     in_order(chunks, ahead(), work, |seen| {
         let found = match seen {
-            ChunkSeen::Rows(typed) => {
+            ChunkResult::Rows(typed) => {
                 let batches = if is_whole { typed.batches } else { Vec::new() };
                 batches.into_iter().try_for_each(|batch| target.take(batch))?;
                 typed.types
             }
-            ChunkSeen::Types(types) => {
+            ChunkResult::Types(types) => {
                 is_whole = false;
                 types
             }

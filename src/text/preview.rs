@@ -6,13 +6,13 @@ use std::iter::once;
 use std::ops::Range;
 use std::path::Path;
 
-use super::display::{bytes_text, count_text, cut, plural};
+use super::display::{format_bytes, format_count, ellipsize, plural};
 use crate::array::Value;
 use crate::dataset::{Dataset, Row};
 use crate::error::Result;
 use crate::map::ChangeCheck;
 use crate::types::field_type_name;
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// A printable view of a dataset: `println!("{}", dataset.preview().rows(20).width(120))`.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Display for Dataset {
 }
 
 /// A printed column.
-struct Printed {
+struct PrintedColumn {
     name: String,
     type_name: String,
     /// Whether to align right, as for numbers.
@@ -81,23 +81,23 @@ impl<'a> Preview<'a> {
         }
     }
 
-    fn printed(&self, column: usize, lines: &[PreviewLine<'_>]) -> Printed {
+    fn printed(&self, column: usize, lines: &[PreviewLine<'_>]) -> PrintedColumn {
         let field = self.dataset.schema().field(column);
         let cell = |line: &PreviewLine<'_>| match line {
             None => "…".into(),
             Some(Ok(row)) => cell_text(row.get(column), self.cell),
             Some(Err(e)) => cell_text(Err(e.clone()), self.cell),
         };
-        Printed {
-            name: cut(field.name(), self.cell),
-            type_name: cut(field_type_name(field), self.cell),
+        PrintedColumn {
+            name: ellipsize(field.name(), self.cell),
+            type_name: ellipsize(field_type_name(field), self.cell),
             right: field.data_type().is_numeric(),
             cells: lines.iter().map(cell).collect(),
         }
     }
 
     /// At most `most` columns, first and last, and the position of the gap.
-    fn columns(&self, lines: &[PreviewLine<'_>], most: usize) -> (VecDeque<Printed>, Option<usize>) {
+    fn columns(&self, lines: &[PreviewLine<'_>], most: usize) -> (VecDeque<PrintedColumn>, Option<usize>) {
         let count = self.dataset.num_columns();
         let (left, right) = if count <= most { (count, count) } else { (most.div_ceil(2), count - most / 2) };
         let columns = (0..left).chain(right..count).map(|column| self.printed(column, lines)).collect();
@@ -105,10 +105,10 @@ impl<'a> Preview<'a> {
     }
 
     /// The columns that fit, alternating first and last, with a column of `…` for omitted ones.
-    fn fitting(&self, lines: &[PreviewLine<'_>]) -> Vec<Printed> {
+    fn fitting(&self, lines: &[PreviewLine<'_>]) -> Vec<PrintedColumn> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
         let alone = columns.len() == 1 && gap.is_none();
-        if alone || gap.is_none() && columns.iter().map(Printed::room).sum::<usize>() <= self.width.saturating_add(2) {
+        if alone || gap.is_none() && columns.iter().map(PrintedColumn::room).sum::<usize>() <= self.width.saturating_add(2) {
             return columns.into();
         }
         let mut room = self.width.saturating_sub(1);
@@ -121,7 +121,7 @@ impl<'a> Preview<'a> {
             };
             if left.len() > right.len() { right.push_front(column) } else { left.push(column) }
         }
-        left.into_iter().chain(once(Printed::gap(lines.len()))).chain(right).collect()
+        left.into_iter().chain(once(PrintedColumn::gap(lines.len()))).chain(right).collect()
     }
 
     fn title(&self, len: &Result<u64>) -> String {
@@ -138,11 +138,11 @@ impl<'a> Preview<'a> {
         paths.dedup();
         match &paths[..] {
             [] => String::new(),
-            [path] => format!(" in {}", visible(&path.to_string_lossy())),
+            [path] => format!(" in {}", escape_hidden(&path.to_string_lossy())),
             [path, more @ ..] => {
                 let path = path.to_string_lossy();
-                let more = count_text(more.len() as u64);
-                format!(" in {} and {more} more", visible(&path))
+                let more = format_count(more.len() as u64);
+                format!(" in {} and {more} more", escape_hidden(&path))
             }
         }
     }
@@ -150,14 +150,14 @@ impl<'a> Preview<'a> {
     fn footer(&self, len: &Result<u64>) -> String {
         let it = self.dataset.footprint();
         match len {
-            Ok(_) => format!("{} mapped, {} copied", bytes_text(it.mapped), bytes_text(it.copied)),
-            Err(e) => cut(format_args!("<error: {e}>"), 500),
+            Ok(_) => format!("{} mapped, {} copied", format_bytes(it.mapped), format_bytes(it.copied)),
+            Err(e) => ellipsize(format_args!("<error: {e}>"), 500),
         }
     }
 
     /// The whole text, or the error if the file has changed meanwhile.
     fn text(&self) -> Result<String> {
-        self.dataset.watched(ChangeCheck::Now, || {
+        self.dataset.with_change_check(ChangeCheck::Now, || {
             let len = self.dataset.len();
             let mut text = String::new();
             let lines = self.lines(&len);
@@ -176,7 +176,7 @@ impl<'a> Preview<'a> {
     }
 
     fn html(&self) -> String {
-        let html = self.dataset.watched(ChangeCheck::Now, || Ok(self.html_text()));
+        let html = self.dataset.with_change_check(ChangeCheck::Now, || Ok(self.html_text()));
         html.unwrap_or_else(|e| format!("<div>\n<p>{}</p>\n</div>\n", escape(&format!("<error: {e}>"))))
     }
 
@@ -186,7 +186,7 @@ impl<'a> Preview<'a> {
         let (columns, gap) = self.columns(&lines, 20);
         let mut columns = Vec::from(columns);
         if let Some(gap) = gap {
-            columns.insert(gap, Printed::gap(lines.len()));
+            columns.insert(gap, PrintedColumn::gap(lines.len()));
         }
         let mut html = format!("<div>\n<p>{}</p>\n", escape(&self.title(&len)));
         if !columns.is_empty() {
@@ -209,9 +209,9 @@ fn take_end<T>(items: &mut VecDeque<T>, back: bool) -> Option<T> {
     if back { items.pop_back() } else { items.pop_front() }
 }
 
-impl Printed {
-    fn gap(lines: usize) -> Printed {
-        Printed { name: "…".into(), type_name: String::new(), right: false, cells: vec!["…".into(); lines] }
+impl PrintedColumn {
+    fn gap(lines: usize) -> PrintedColumn {
+        PrintedColumn { name: "…".into(), type_name: String::new(), right: false, cells: vec!["…".into(); lines] }
     }
 
     fn width(&self) -> usize {
@@ -229,9 +229,9 @@ impl Printed {
     }
 }
 
-fn write_table(into: &mut String, columns: &[Printed], lines: usize) {
-    let widths: Vec<usize> = columns.iter().map(Printed::width).collect();
-    let mut line = |text: &dyn Fn(&Printed, usize) -> String| {
+fn write_table(into: &mut String, columns: &[PrintedColumn], lines: usize) {
+    let widths: Vec<usize> = columns.iter().map(PrintedColumn::width).collect();
+    let mut line = |text: &dyn Fn(&PrintedColumn, usize) -> String| {
         let cells: Vec<_> = columns.iter().zip(&widths).map(|(column, &width)| text(column, width)).collect();
         into.push_str(cells.join("  ").trim_end());
         into.push('\n');
@@ -243,9 +243,9 @@ fn write_table(into: &mut String, columns: &[Printed], lines: usize) {
 }
 
 /// Uses only inherited colours, for dark and light pages.
-fn html_table(html: &mut String, columns: &[Printed], lines: usize) {
-    let row = |tag: &str, style: &str, text: &dyn Fn(&Printed) -> String| {
-        let cell = |column: &Printed| {
+fn html_table(html: &mut String, columns: &[PrintedColumn], lines: usize) {
+    let row = |tag: &str, style: &str, text: &dyn Fn(&PrintedColumn) -> String| {
+        let cell = |column: &PrintedColumn| {
             let align = if column.right { "right" } else { "left" };
             format!("<{tag} style=\"padding:2px 8px;text-align:{align};{style}\">{}</{tag}>", escape(&text(column)))
         };
@@ -269,8 +269,8 @@ fn escape(text: &str) -> String {
 /// Errors get twice the width: thirty characters are too short for a sentence.
 fn cell_text(value: Result<Value<'_>>, room: usize) -> String {
     match value {
-        Ok(value) => cut(value, room),
-        Err(e) => cut(format_args!("<error: {}>", e.message()), 2 * room),
+        Ok(value) => ellipsize(value, room),
+        Err(e) => ellipsize(format_args!("<error: {}>", e.message()), 2 * room),
     }
 }
 
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
     use crate::visible::is_hidden;
-    use crate::{Bytes, Open};
+    use crate::{Bytes, OpenOptions};
 
     fn dataset(columns: Vec<(&str, ArrayRef)>) -> Dataset {
         let fields: Vec<_> = columns.iter().map(|(name, c)| Field::new(*name, c.data_type().clone(), true)).collect();
@@ -383,7 +383,7 @@ row 1199    1199
         let mut bytes = stream(&[batch.clone(), batch]);
         let damaged = bytes.windows(5).position(|five| five == b"row 0").unwrap();
         bytes[damaged] = 0xff;
-        let open = |bytes: &[u8]| Open::new().bytes(Bytes::from(bytes.to_vec())).unwrap();
+        let open = |bytes: &[u8]| OpenOptions::new().bytes(Bytes::from(bytes.to_vec())).unwrap();
         let shown = open(&bytes).to_string();
         assert!(shown.contains("<error: batch 0, column 'name': a string is not UTF-8"), "{shown}");
         assert!(shown.contains("\nrow 1 "), "{shown}");
@@ -407,7 +407,7 @@ row 1199    1199
         for (at, damage) in (0..whole.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
             let mut bytes = whole.clone();
             bytes[at] ^= damage;
-            let Ok(dataset) = Open::new().bytes(Bytes::from(bytes)) else { continue };
+            let Ok(dataset) = OpenOptions::new().bytes(Bytes::from(bytes)) else { continue };
             assert!(dataset.to_string().starts_with("Dataset: ") && dataset.to_html().ends_with("</div>\n"));
             for (_, value) in dataset.rows().take(5).flatten().flat_map(|row| row.iter()) {
                 let _ = value.and_then(|value| value.to_csv_cell().map(|cell| cell.len()));

@@ -11,7 +11,7 @@ use crate::map::guard;
 
 /// The line of CSV with the names of the columns.
 #[doc(hidden)]
-pub fn csv_names(schema: &Schema) -> String {
+pub fn csv_header(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
 
@@ -21,7 +21,7 @@ pub fn csv_names(schema: &Schema) -> String {
 /// # Errors
 /// The error of the first damaged value.
 #[doc(hidden)]
-pub fn push_csv(row: &Row<'_>, line: &mut String) -> Result<()> {
+pub fn push_csv_row(row: &Row<'_>, line: &mut String) -> Result<()> {
     guard(|| {
         for (number, (_, value)) in row.iter().enumerate() {
             line.push_str(if number > 0 { "," } else { "" });
@@ -59,7 +59,7 @@ impl JsonLines {
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let mut seen = HashSet::new();
         if let Some(twice) = names.clone().find(|name| !seen.insert(*name)) {
-            return Err(Error::argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or write CSV",
                 twice.escape_debug()
             )));

@@ -11,25 +11,25 @@ use crate::array::Value;
 // ---- kinds ----
 
 /// The types still possible for a column, a bit for each of [`candidate`]'s.
-pub(crate) type Kinds = u16;
+pub(crate) type TypeSet = u16;
 
-pub(crate) const BOOLEAN: Kinds = 1;
-pub(crate) const INT: Kinds = 1 << 1;
-pub(crate) const UINT: Kinds = 1 << 2;
-pub(crate) const FLOAT: Kinds = 1 << 3;
-pub(crate) const DATE: Kinds = 1 << 4;
-pub(crate) const MICROS: Kinds = 1 << 5;
-pub(crate) const NANOS: Kinds = 1 << 6;
-pub(crate) const UTC_MICROS: Kinds = 1 << 7;
-pub(crate) const UTC_NANOS: Kinds = 1 << 8;
+pub(crate) const BOOLEAN: TypeSet = 1;
+pub(crate) const INT: TypeSet = 1 << 1;
+pub(crate) const UINT: TypeSet = 1 << 2;
+pub(crate) const FLOAT: TypeSet = 1 << 3;
+pub(crate) const DATE: TypeSet = 1 << 4;
+pub(crate) const MICROS: TypeSet = 1 << 5;
+pub(crate) const NANOS: TypeSet = 1 << 6;
+pub(crate) const UTC_MICROS: TypeSet = 1 << 7;
+pub(crate) const UTC_NANOS: TypeSet = 1 << 8;
 /// Words for floats that are no numbers, of JSON: with no number beside them they are texts.
-pub(crate) const WORD: Kinds = 1 << 9;
+pub(crate) const WORD: TypeSet = 1 << 9;
 /// Numbers of JSON: if no type holds them all, they are not to become texts.
-pub(crate) const NUMBER: Kinds = 1 << 10;
-pub(crate) const TEXT: Kinds = 0;
-pub(crate) const UNSEEN: Kinds = Kinds::MAX;
+pub(crate) const NUMBER: TypeSet = 1 << 10;
+pub(crate) const TEXT: TypeSet = 0;
+pub(crate) const UNSEEN: TypeSet = TypeSet::MAX;
 
-pub(crate) fn candidate(kinds: Kinds) -> DataType {
+pub(crate) fn candidate(kinds: TypeSet) -> DataType {
     let utc = || Some("UTC".into());
     match kinds {
         UNSEEN | TEXT => DataType::Utf8,
@@ -50,7 +50,7 @@ pub(crate) fn is_null(value: &str) -> bool {
     matches!(value.as_bytes(), b"" | b"NA" | b"N/A" | b"null" | b"NULL")
 }
 
-pub(crate) fn kinds_of(value: &str) -> Kinds {
+pub(crate) fn kinds_of(value: &str) -> TypeSet {
     match number_kinds(value) {
         TEXT if boolean(value).is_some() => BOOLEAN,
         TEXT if date(value).is_some() => DATE,
@@ -59,7 +59,7 @@ pub(crate) fn kinds_of(value: &str) -> Kinds {
     }
 }
 
-pub(crate) fn number_kinds(value: &str) -> Kinds {
+pub(crate) fn number_kinds(value: &str) -> TypeSet {
     match number_form(value) {
         NumberForm::Text => TEXT,
         NumberForm::Integer => integer_kinds(value),
@@ -87,7 +87,7 @@ fn number_form(value: &str) -> NumberForm {
     }
 }
 
-fn integer_kinds(value: &str) -> Kinds {
+fn integer_kinds(value: &str) -> TypeSet {
     let unsigned = value.parse::<u64>().map_or(TEXT, |_| UINT);
     match value.parse() {
         Ok(value) if is_exact(value) => INT | FLOAT | unsigned,
@@ -147,7 +147,7 @@ pub(crate) fn exact_float(value: &str) -> Option<f64> {
 }
 
 /// A date and time as inferred, for columns of `kinds`.
-pub(crate) fn exact_moment(value: &str, kinds: Kinds) -> Option<Moment> {
+pub(crate) fn exact_moment(value: &str, kinds: TypeSet) -> Option<Moment> {
     Moment::parse(value).filter(|moment| moment.kinds() & kinds != TEXT)
 }
 
@@ -157,14 +157,14 @@ fn is_exact(value: i64) -> bool {
 }
 
 /// Narrows the kinds of a column to those of its integers.
-pub(crate) fn narrowed_by_ints(kinds: Kinds, values: &[i64]) -> Kinds {
+pub(crate) fn narrowed_by_ints(kinds: TypeSet, values: &[i64]) -> TypeSet {
     let is_unsigned = values.iter().all(|&value| value >= 0);
     let is_float = values.iter().all(|&value| is_exact(value));
     kinds & !(if is_unsigned { 0 } else { UINT }) & !(if is_float { 0 } else { FLOAT })
 }
 
 /// Narrows the kinds of a column to those of its times in microseconds.
-pub(crate) fn narrowed_by_micros(kinds: Kinds, values: &[i64]) -> Kinds {
+pub(crate) fn narrowed_by_micros(kinds: TypeSet, values: &[i64]) -> TypeSet {
     let fit = values.iter().all(|&micros| micros.checked_mul(1000).is_some());
     kinds & !(if fit { 0 } else { NANOS | UTC_NANOS })
 }
@@ -266,16 +266,16 @@ impl Moment {
     pub(crate) fn parse(value: &str) -> Option<Moment> {
         let (date, time) = value.split_at_checked(10)?;
         let time = time.strip_prefix(['T', ' '])?;
-        Moment::of(iso_date(date)?.into(), time)
+        Moment::parse_on_day(iso_date(date)?.into(), time)
     }
 
     /// Of a year that has not four digits.
     pub(crate) fn parse_far(value: &str) -> Option<Moment> {
         let (date, time) = value.split_once(['T', ' '])?;
-        Moment::of(far_date(date)?, time)
+        Moment::parse_on_day(far_date(date)?, time)
     }
 
-    fn of(days: i64, time: &str) -> Option<Moment> {
+    fn parse_on_day(days: i64, time: &str) -> Option<Moment> {
         let midnight = days.checked_mul(86_400)?;
         let zone = time.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'));
         let (clock, zone) = time.split_at_checked(zone.unwrap_or(time.len()))?;
@@ -293,7 +293,7 @@ impl Moment {
         Moment::parse(value).or_else(midnight)
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> TypeSet {
         let (micros, nanos) = if self.offset { (UTC_MICROS, UTC_NANOS) } else { (MICROS, NANOS) };
         let fits = |per_second, kind| self.count(per_second).map_or(TEXT, |_| kind);
         fits(1_000_000, micros) | fits(1_000_000_000, nanos)
@@ -351,7 +351,7 @@ pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
 /// A text as a date or time of `data_type`: as in CSV, ISO 8601 and dates in English. A timestamp has a
 /// zone if the text has an offset. `None` for other texts and types.
 #[doc(hidden)]
-pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> {
+pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
         DataType::Date32 | DataType::Date64 => date(text).map(|days| Value::Date(days.into())),
         DataType::Time32(_) | DataType::Time64(_) => {
@@ -372,7 +372,7 @@ pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> 
 /// A replacement for `text`, a time without an offset in a column of `data_type` with a time zone, or the reverse;
 /// empty in all other cases.
 #[doc(hidden)]
-pub fn offset_advice(data_type: &DataType, text: &str) -> &'static str {
+pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };
     match Moment::parse_or_midnight(text) {
         Some(moment) if !moment.offset && zone.is_some() => {
@@ -464,16 +464,16 @@ pub(crate) fn bytes_or_uuid(value: &str) -> Option<Vec<u8>> {
 
 /// A length of time as in ISO 8601: `P1DT2H3M4.5S`, each part with a sign of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IsoSpan {
+pub(crate) struct IsoDuration {
     months: i128,
     days: i128,
     nanos: i128,
 }
 
-impl IsoSpan {
-    pub(crate) fn parse(value: &str) -> Option<IsoSpan> {
+impl IsoDuration {
+    pub(crate) fn parse(value: &str) -> Option<IsoDuration> {
         let mut rest = value.strip_prefix('P')?;
-        let mut span = IsoSpan::default();
+        let mut span = IsoDuration::default();
         let mut is_time = false;
         // Each unit at most once, in this order; one at least, and one behind the T.
         let mut units = "YMD".chars();
@@ -526,7 +526,7 @@ impl IsoSpan {
 
 /// A duration in units of which a second has `per_second`: as in ISO 8601, or a whole number of the units.
 pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
-    let Some(span) = IsoSpan::parse(value) else { return parse(value) };
+    let Some(span) = IsoDuration::parse(value) else { return parse(value) };
     let nanos = span.days * 86_400_000_000_000 + span.nanos;
     let unit = i128::from(1_000_000_000 / per_second);
     i64::try_from(nanos / unit).ok().filter(|_| span.months == 0 && nanos % unit == 0)

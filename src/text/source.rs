@@ -33,7 +33,7 @@ impl TextFile {
     /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
     pub fn open(&self) -> Result<Box<dyn Read + Send>> {
         let file = File::open(&self.path).map_err(|e| Error::io("opening the text", &e).at(&self.path))?;
-        decompressed(CountingReader { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
+        decompress_reader(CountingReader { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
     }
 
     /// The size of the file.
@@ -47,7 +47,7 @@ impl TextFile {
     }
 
     /// The number of bytes read so far, over all passes.
-    pub fn done(&self) -> u64 {
+    pub fn bytes_read(&self) -> u64 {
         // Relaxed: it only shows progress.
         self.done.load(Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 ///
 /// # Errors
 /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
-pub fn decompressed<'a>(mut input: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>> {
+pub fn decompress_reader<'a>(mut input: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>> {
     let failed = |e: io::Error| Error::io("reading text", &e);
     let mut head = Vec::new();
     input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head).map_err(failed)?;
@@ -109,7 +109,7 @@ mod tests {
 
     fn text_of(bytes: &[u8]) -> Result<String> {
         let mut text = String::new();
-        decompressed(bytes)?.read_to_string(&mut text).map_err(|e| Error::io("reading", &e))?;
+        decompress_reader(bytes)?.read_to_string(&mut text).map_err(|e| Error::io("reading", &e))?;
         Ok(text)
     }
 

@@ -38,9 +38,9 @@ impl Value<'_> {
             Value::Bytes(bytes) => Json::String(hex(bytes)),
             Value::Uuid(bytes) => Json::String(uuid_text(bytes)),
             Value::Timestamp(count, unit, tz) => Json::String(timestamp_iso(*count, *unit, *tz)),
-            Value::Duration(count, unit) => Json::String(TimeSpan::of_duration(*count, *unit).iso()),
+            Value::Duration(count, unit) => Json::String(TimeSpan::from_duration(*count, *unit).iso()),
             Value::Interval { months, days, nanoseconds, .. } => {
-                Json::String(TimeSpan::of_interval(*months, *days, *nanoseconds).iso())
+                Json::String(TimeSpan::from_interval(*months, *days, *nanoseconds).iso())
             }
             Value::Date(_) | Value::Time(..) => Json::String(self.to_string()),
             Value::List(items) => Json::Array(items.iter().map(|item| item?.json()).collect::<Result<_>>()?),

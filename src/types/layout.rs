@@ -5,11 +5,11 @@
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 use crate::error::{Error, Result};
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// The role of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum BufferRole {
     /// One bit per row: set = valid.
     Validity,
     /// One bit per row: the booleans.
@@ -44,23 +44,23 @@ pub enum Role {
     TypeIds,
 }
 
-impl Role {
+impl BufferRole {
     /// The role's name in the format's specification.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Validity => "validity",
-            Role::Bits | Role::Values { .. } => "values",
-            Role::Offsets { .. } | Role::Starts { .. } => "offsets",
-            Role::Sizes { .. } => "sizes",
-            Role::Data => "data",
-            Role::Views => "views",
-            Role::TypeIds => "type_ids",
+            BufferRole::Validity => "validity",
+            BufferRole::Bits | BufferRole::Values { .. } => "values",
+            BufferRole::Offsets { .. } | BufferRole::Starts { .. } => "offsets",
+            BufferRole::Sizes { .. } => "sizes",
+            BufferRole::Data => "data",
+            BufferRole::Views => "views",
+            BufferRole::TypeIds => "type_ids",
         }
     }
 
     /// Whether the bytes of this role differ between big-endian and little-endian files.
     pub fn has_byte_order(self) -> bool {
-        !matches!(self, Role::Validity | Role::Bits | Role::Data | Role::TypeIds | Role::Values { word: 1, .. })
+        !matches!(self, BufferRole::Validity | BufferRole::Bits | BufferRole::Data | BufferRole::TypeIds | BufferRole::Values { word: 1, .. })
     }
 
     /// The minimum bytes of a buffer of this role for `rows` rows; `None` if they exceed `usize`.
@@ -69,13 +69,13 @@ impl Role {
     /// *Variable-size Binary Layout*).
     pub fn bytes_for(self, rows: usize) -> Option<usize> {
         match self {
-            Role::Validity | Role::Bits => Some(rows.div_ceil(8)),
-            Role::Values { width, .. } | Role::Starts { width } | Role::Sizes { width } => rows.checked_mul(width),
-            Role::Offsets { .. } if rows == 0 => Some(0),
-            Role::Offsets { width } => rows.checked_add(1)?.checked_mul(width),
-            Role::Data => Some(0),
-            Role::Views => rows.checked_mul(16),
-            Role::TypeIds => Some(rows),
+            BufferRole::Validity | BufferRole::Bits => Some(rows.div_ceil(8)),
+            BufferRole::Values { width, .. } | BufferRole::Starts { width } | BufferRole::Sizes { width } => rows.checked_mul(width),
+            BufferRole::Offsets { .. } if rows == 0 => Some(0),
+            BufferRole::Offsets { width } => rows.checked_add(1)?.checked_mul(width),
+            BufferRole::Data => Some(0),
+            BufferRole::Views => rows.checked_mul(16),
+            BufferRole::TypeIds => Some(rows),
         }
     }
 }
@@ -83,32 +83,32 @@ impl Role {
 /// The buffers of one type, without its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    roles: [Option<Role>; 3],
+    roles: [Option<BufferRole>; 3],
     /// Whether any number of `Data` buffers follow (views).
     pub variadic: bool,
 }
 
 impl Layout {
     /// The buffers in the order of the format, validity first if the type has it.
-    pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
+    pub fn roles(&self) -> impl Iterator<Item = BufferRole> + '_ {
         self.roles.iter().flatten().copied()
     }
 
     /// The buffers after validity, in the order of the format and of arrow-rs.
-    pub fn value_roles(&self) -> impl Iterator<Item = Role> + '_ {
-        self.roles().filter(|&role| role != Role::Validity)
+    pub fn value_roles(&self) -> impl Iterator<Item = BufferRole> + '_ {
+        self.roles().filter(|&role| role != BufferRole::Validity)
     }
 
     /// Whether the type has a validity bitmap.
     pub fn has_validity(&self) -> bool {
-        self.roles[0] == Some(Role::Validity)
+        self.roles[0] == Some(BufferRole::Validity)
     }
 
     /// The bytes per row, if the type has only those and a validity bitmap.
     pub(crate) fn plain_width(&self) -> Option<usize> {
         let mut roles = self.value_roles();
         match (roles.next(), roles.next()) {
-            (Some(Role::Values { width, .. }), None) if self.has_validity() => Some(width),
+            (Some(BufferRole::Values { width, .. }), None) if self.has_validity() => Some(width),
             _ => None,
         }
     }
@@ -117,10 +117,10 @@ impl Layout {
 /// The layout of a type; a dictionary-encoded column has that of its keys.
 pub fn layout(data_type: &DataType) -> Layout {
     use DataType::*;
-    let fixed = |width| with_validity([Some(Role::Values { width, word: width }), None]);
+    let fixed = |width| with_validity([Some(BufferRole::Values { width, word: width }), None]);
     match data_type {
         Null => bare([None, None]),
-        Boolean => with_validity([Some(Role::Bits), None]),
+        Boolean => with_validity([Some(BufferRole::Bits), None]),
         Int8 | UInt8 => fixed(1),
         Int16 | UInt16 | Float16 => fixed(2),
         Int32 | UInt32 | Float32 | Date32 | Time32(_) | Decimal32(..) => fixed(4),
@@ -128,22 +128,22 @@ pub fn layout(data_type: &DataType) -> Layout {
         Decimal128(..) => fixed(16),
         Decimal256(..) => fixed(32),
         Interval(IntervalUnit::YearMonth) => fixed(4),
-        Interval(IntervalUnit::DayTime) => with_validity([Some(Role::Values { width: 8, word: 4 }), None]),
+        Interval(IntervalUnit::DayTime) => with_validity([Some(BufferRole::Values { width: 8, word: 4 }), None]),
         // Two i32 and one i64; the decoder recognises this one by its word of 0.
-        Interval(IntervalUnit::MonthDayNano) => with_validity([Some(Role::Values { width: 16, word: 0 }), None]),
+        Interval(IntervalUnit::MonthDayNano) => with_validity([Some(BufferRole::Values { width: 16, word: 0 }), None]),
         FixedSizeBinary(width) => {
-            with_validity([Some(Role::Values { width: fixed_size_or_none(*width), word: 1 }), None])
+            with_validity([Some(BufferRole::Values { width: fixed_size_or_zero(*width), word: 1 }), None])
         }
-        Binary | Utf8 => with_validity([Some(Role::Offsets { width: 4 }), Some(Role::Data)]),
-        LargeBinary | LargeUtf8 => with_validity([Some(Role::Offsets { width: 8 }), Some(Role::Data)]),
-        BinaryView | Utf8View => Layout { variadic: true, ..with_validity([Some(Role::Views), None]) },
-        List(_) | Map(..) => with_validity([Some(Role::Offsets { width: 4 }), None]),
-        LargeList(_) => with_validity([Some(Role::Offsets { width: 8 }), None]),
-        ListView(_) => with_validity([Some(Role::Starts { width: 4 }), Some(Role::Sizes { width: 4 })]),
-        LargeListView(_) => with_validity([Some(Role::Starts { width: 8 }), Some(Role::Sizes { width: 8 })]),
+        Binary | Utf8 => with_validity([Some(BufferRole::Offsets { width: 4 }), Some(BufferRole::Data)]),
+        LargeBinary | LargeUtf8 => with_validity([Some(BufferRole::Offsets { width: 8 }), Some(BufferRole::Data)]),
+        BinaryView | Utf8View => Layout { variadic: true, ..with_validity([Some(BufferRole::Views), None]) },
+        List(_) | Map(..) => with_validity([Some(BufferRole::Offsets { width: 4 }), None]),
+        LargeList(_) => with_validity([Some(BufferRole::Offsets { width: 8 }), None]),
+        ListView(_) => with_validity([Some(BufferRole::Starts { width: 4 }), Some(BufferRole::Sizes { width: 4 })]),
+        LargeListView(_) => with_validity([Some(BufferRole::Starts { width: 8 }), Some(BufferRole::Sizes { width: 8 })]),
         FixedSizeList(..) | Struct(_) => with_validity([None, None]),
-        Union(_, UnionMode::Sparse) => bare([Some(Role::TypeIds), None]),
-        Union(_, UnionMode::Dense) => bare([Some(Role::TypeIds), Some(Role::Starts { width: 4 })]),
+        Union(_, UnionMode::Sparse) => bare([Some(BufferRole::TypeIds), None]),
+        Union(_, UnionMode::Dense) => bare([Some(BufferRole::TypeIds), Some(BufferRole::Starts { width: 4 })]),
         Dictionary(key, _) => layout(key),
         RunEndEncoded(..) => bare([None, None]),
     }
@@ -172,7 +172,7 @@ pub(crate) fn fixed_size(size: i32) -> Result<usize> {
 }
 
 /// As [`fixed_size`], for functions without errors: values of a negative size have no bytes and no items.
-pub(crate) fn fixed_size_or_none(size: i32) -> usize {
+pub(crate) fn fixed_size_or_zero(size: i32) -> usize {
     usize::try_from(size).unwrap_or(0)
 }
 
@@ -186,11 +186,11 @@ pub(crate) fn number_width(data_type: &DataType) -> Result<usize> {
     width.ok_or_else(|| Error::internal(format_args!("keys or run ends of type {}", type_name(data_type))))
 }
 
-fn with_validity(rest: [Option<Role>; 2]) -> Layout {
-    Layout { roles: [Some(Role::Validity), rest[0], rest[1]], variadic: false }
+fn with_validity(rest: [Option<BufferRole>; 2]) -> Layout {
+    Layout { roles: [Some(BufferRole::Validity), rest[0], rest[1]], variadic: false }
 }
 
-fn bare(rest: [Option<Role>; 2]) -> Layout {
+fn bare(rest: [Option<BufferRole>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
 }
 
@@ -200,7 +200,7 @@ pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
         Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
-        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {}]", unit_name(*unit), visible(tz)),
+        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {}]", unit_name(*unit), escape_hidden(tz)),
         Time32(unit) => format!("time32[{}]", unit_name(*unit)),
         Time64(unit) => format!("time64[{}]", unit_name(*unit)),
         Duration(unit) => format!("duration[{}]", unit_name(*unit)),
@@ -231,7 +231,7 @@ pub fn type_name(data_type: &DataType) -> String {
 /// The name of a field's type: `extension<arrow.uuid>` for an extension type, else that of the storage type.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
-        Some(name) => format!("extension<{}>", visible(name)),
+        Some(name) => format!("extension<{}>", escape_hidden(name)),
         None => type_name(field.data_type()),
     }
 }
@@ -308,7 +308,7 @@ fn snake_case(name: &str) -> String {
 }
 
 fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
-    let member = |field: &'a FieldRef| format!("{}: {}", visible(field.name()), field_type_name(field));
+    let member = |field: &'a FieldRef| format!("{}: {}", escape_hidden(field.name()), field_type_name(field));
     fields.map(member).collect::<Vec<_>>().join(", ")
 }
 

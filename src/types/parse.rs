@@ -64,7 +64,7 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
         }
         let field = parser.field()?;
         if fields.iter().any(|other| other.name() == field.name()) {
-            return Err(Error::argument(format!("the schema has two columns '{}'", field.name())));
+            return Err(Error::invalid_argument(format!("the schema has two columns '{}'", field.name())));
         }
         fields.push(field);
         parser.space();
@@ -122,7 +122,7 @@ impl<'a> TypeParser<'a> {
             Some(_) => format!("'{}'", short(&rest[..end])),
         };
         let place = self.text[..self.at].chars().count() + 1;
-        Error::argument(format!("expected {what}, got {got} at character {place} of '{}'", short(self.text)))
+        Error::invalid_argument(format!("expected {what}, got {got} at character {place} of '{}'", short(self.text)))
     }
 
     /// Letters, digits and `_`.

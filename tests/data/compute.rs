@@ -10,7 +10,7 @@ use arrow_array::{
 };
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Column, Dataset, ErrorKind, Format, Function, Open, Value, WriteOptions, col, open, write_to};
+use arrowwood::{Column, Dataset, ErrorKind, Format, AggregateFunction, OpenOptions, Value, WriteOptions, col, open, write_to};
 
 use crate::samples::{dataset, samples};
 
@@ -42,7 +42,7 @@ fn check(name: &str, dataset: &Dataset) {
     let wanted: Vec<_> = rows.iter().map(|&row| &expected[(row.rem_euclid(len as i64)) as usize]).collect();
     assert!(cells(&taken).iter().eq(wanted.iter().copied()), "{name}");
     let numbers = rows.iter().map(|&row| row.rem_euclid(len as i64) as u64);
-    let each: Vec<_> = dataset.each_row(numbers.chain([len as u64])).collect();
+    let each: Vec<_> = dataset.iter_rows_at(numbers.chain([len as u64])).collect();
     let (last, each) = each.split_last().unwrap();
     assert!(each.iter().map(|row| cells_in(*row.as_ref().unwrap())).eq(wanted.into_iter().cloned()), "{name}");
     assert_eq!(last.as_ref().unwrap_err().kind(), ErrorKind::RowOutOfRange, "{name}");
@@ -57,7 +57,7 @@ fn check(name: &str, dataset: &Dataset) {
     let seen = cells(&Dataset::concat(&[shuffled.slice(0, u64::MAX).unwrap()]).unwrap());
     let by_row: Vec<_> = (0..len as u64).map(|row| cells_of(&shuffled, row)).collect();
     assert_eq!(seen, by_row, "{name}");
-    assert!(shuffled.each_row(0..len as u64).map(|row| cells_in(row.unwrap())).eq(by_row), "{name}");
+    assert!(shuffled.iter_rows_at(0..len as u64).map(|row| cells_in(row.unwrap())).eq(by_row), "{name}");
     let mut sorted = [seen, expected.clone()];
     sorted.iter_mut().for_each(|rows| rows.sort());
     assert_eq!(sorted[0], sorted[1], "{name}");
@@ -100,7 +100,7 @@ fn rows_of_every_type_are_gathered() {
         // In place, in a file.
         let mut bytes = Vec::new();
         write_to(&pieces, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
-        check(&name, &Open::new().bytes(bytes.into()).unwrap().slice(1, len as u64).unwrap());
+        check(&name, &OpenOptions::new().bytes(bytes.into()).unwrap().slice(1, len as u64).unwrap());
     }
 }
 
@@ -189,7 +189,7 @@ fn said(column: &Column) -> Vec<String> {
     let mut said = vec![value(column.sum().unwrap()), value(column.min().unwrap()), value(column.max().unwrap())];
     said.extend(moments);
     said.extend(quantiles);
-    said.extend([Function::Sum, Function::Mean, Function::Min, Function::Max, Function::Count].map(of));
+    said.extend([AggregateFunction::Sum, AggregateFunction::Mean, AggregateFunction::Min, AggregateFunction::Max, AggregateFunction::Count].map(of));
     said
 }
 
@@ -229,7 +229,7 @@ fn many_batches_say_what_one_says() {
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
             write_to(&many, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
-            let many = Open::new().bytes(bytes.into()).unwrap();
+            let many = OpenOptions::new().bytes(bytes.into()).unwrap();
             assert!(many.num_batches().unwrap() > 100);
             assert_eq!(said(&many.column("c").unwrap()), said(&one));
             let (cut, one) = (many.slice(777, 15_000).unwrap(), one.slice(777, 15_000).unwrap());
@@ -322,7 +322,7 @@ fn samples_and_dictionaries() -> Vec<ArrayRef> {
 
 #[test]
 fn a_function_of_any_type_has_a_result_or_is_unsupported() {
-    use Function::*;
+    use AggregateFunction::*;
     let is_said = |what: &str, array: &ArrayRef, kind: Option<ErrorKind>| {
         let is_known = matches!(kind, None | Some(ErrorKind::Unsupported | ErrorKind::InvalidArgument));
         assert!(is_known, "{what} of {}: {kind:?}", array.data_type());
@@ -334,11 +334,11 @@ fn a_function_of_any_type_has_a_result_or_is_unsupported() {
         for function in [Count, Sum, Mean, Min, Max, Var, Std, Median, NUnique, First, Last] {
             for rows in [&few, &many] {
                 for by in [&[][..], &[name.as_str()]] {
-                    let found = rows.aggregate(by).named("found", &name, function).finish();
+                    let found = rows.aggregate(by).column_as("found", &name, function).finish();
                     is_said(&format!("{function} by {by:?}"), &array, found.as_ref().err().map(arrowwood::Error::kind));
                     let shown = found.map(|found| cells(&found));
                     let is_not_null =
-                        rows.aggregate(by).named("found", &name, function).filter(col(&name).is_not_null());
+                        rows.aggregate(by).column_as("found", &name, function).filter(col(&name).is_not_null());
                     let kept = is_not_null.finish();
                     assert_eq!(shown.is_ok(), kept.is_ok(), "{function} of {}: {:?}", array.data_type(), kept.err());
                 }
@@ -382,8 +382,8 @@ fn the_first_and_the_last_row_of_a_condition_are_found_among_its_bits() {
         (col("n").is_null() & col("n").is_null(), "count=28572|first=null|last=null"),
         (col("n").ge(0), "count=171428|first=1|last=199999"),
     ] {
-        let asked = rows.aggregate::<&str>(&[]).filter(condition).rows("count");
-        let asked = asked.named("first", "n", Function::First).named("last", "n", Function::Last);
+        let asked = rows.aggregate::<&str>(&[]).filter(condition).count_rows("count");
+        let asked = asked.column_as("first", "n", AggregateFunction::First).column_as("last", "n", AggregateFunction::Last);
         assert_eq!(cells(&asked.finish().unwrap()), [expected]);
     }
 }
@@ -394,7 +394,7 @@ fn days_of_milliseconds_are_counted_once_each() {
     let days = Date64Array::from(vec![Some(0), Some(day), None, Some(3 * day), Some(day), Some(0)]);
     let dataset = dataset(&(Arc::new(days) as ArrayRef));
     let name = dataset.schema().field(0).name().clone();
-    let counted = dataset.aggregate::<&str>(&[]).named("n", &name, Function::NUnique).finish().unwrap();
+    let counted = dataset.aggregate::<&str>(&[]).column_as("n", &name, AggregateFunction::NUnique).finish().unwrap();
     assert_eq!(cells(&counted), ["n=4"]);
     assert_eq!(dataset.column(&name).unwrap().n_unique().unwrap(), 4);
 }
@@ -407,7 +407,7 @@ fn categories_of_integers_are_counted_once_each() {
     let field = Field::new("size", sizes.data_type().clone(), true).with_dict_is_ordered(true);
     let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(sizes)]).unwrap();
     let dataset = Dataset::try_from(vec![batch]).unwrap();
-    let counted = dataset.aggregate::<&str>(&[]).named("n", "size", Function::NUnique).finish().unwrap();
+    let counted = dataset.aggregate::<&str>(&[]).column_as("n", "size", AggregateFunction::NUnique).finish().unwrap();
     assert_eq!(cells(&counted), ["n=4"]);
     assert_eq!(dataset.column("size").unwrap().n_unique().unwrap(), 4);
 }
@@ -436,10 +436,10 @@ fn decimals_of_any_scale_become_the_nearest_floats() {
             let column = rows.column(&name).unwrap();
             assert_eq!(column.mean().unwrap(), Some(exact), "{text}");
             assert_eq!(column.quantile(0.5).unwrap(), Some(exact), "{text}");
-            let by = rows.aggregate::<&str>(&[]).named("mean", &name, Function::Mean).named(
+            let by = rows.aggregate::<&str>(&[]).column_as("mean", &name, AggregateFunction::Mean).column_as(
                 "median",
                 &name,
-                Function::Median,
+                AggregateFunction::Median,
             );
             let found = by.finish().unwrap();
             assert_eq!(["mean", "median"].map(|name| float_of(&found, name)), [exact, exact], "{text}");
@@ -469,7 +469,7 @@ fn means_of_groups_are_there_where_their_sums_overflow() {
             let rows = dataset(&(Arc::new(array) as ArrayRef));
             let name = rows.schema().field(0).name().clone();
             let whole: &[&str] = &[];
-            let found = rows.aggregate(whole).named("mean", &name, Function::Mean).finish().unwrap();
+            let found = rows.aggregate(whole).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
             let mean = float_of(&found, "mean");
             // Each value by itself, as a share of the whole.
             let unit: f64 = format!("1e{}", -i32::from(scale)).parse().unwrap();
@@ -481,7 +481,7 @@ fn means_of_groups_are_there_where_their_sums_overflow() {
                 let column = rows.column(&name).unwrap().mean().unwrap().unwrap();
                 assert!((mean - column).abs() <= 1e-14 * mean.abs(), "{mean} instead of {column}");
             }
-            let sum = rows.aggregate(whole).named("sum", &name, Function::Sum).finish();
+            let sum = rows.aggregate(whole).column_as("sum", &name, AggregateFunction::Sum).finish();
             assert_eq!(sum.is_ok(), has_sum);
         }
     }
@@ -495,7 +495,7 @@ fn means_of_exact_sums_are_rounded_once() {
         let rows = dataset(&array);
         let name = rows.schema().field(0).name().clone();
         assert_eq!(rows.column(&name).unwrap().mean().unwrap(), Some(expected));
-        let found = rows.aggregate::<&str>(&[]).named("mean", &name, Function::Mean).finish().unwrap();
+        let found = rows.aggregate::<&str>(&[]).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
         assert_eq!(float_of(&found, "mean"), expected);
     }
 }
@@ -540,7 +540,7 @@ fn numbers_of_rows_are_not_asked_for_after_their_end() {
     let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20));
     let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
     let mut numbers = [Some(3), Some(5), None, Some(7)].into_iter();
-    let rows = dataset.each_row(std::iter::from_fn(|| numbers.next().flatten()));
+    let rows = dataset.iter_rows_at(std::iter::from_fn(|| numbers.next().flatten()));
     let found: Vec<_> = rows.map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
     assert_eq!(found, ["3", "5"]);
 }

@@ -190,7 +190,7 @@ fn check(dataset: &Dataset, predicate: &Predicate, expected: &[Option<bool>]) {
         let found = dataset.filter(&asked).unwrap().column("row").unwrap();
         let found: Vec<String> = found.values().map(|value| value.unwrap().to_string()).collect();
         assert_eq!(found, rows.iter().map(u64::to_string).collect::<Vec<_>>(), "{asked}");
-        let counted = dataset.aggregate::<&str>(&[]).filter(asked.clone()).rows("rows").finish().unwrap();
+        let counted = dataset.aggregate::<&str>(&[]).filter(asked.clone()).count_rows("rows").finish().unwrap();
         let counted: Vec<String> =
             counted.column("rows").unwrap().values().map(|value| value.unwrap().to_string()).collect();
         assert_eq!(counted, [rows.len().to_string()], "{asked}");

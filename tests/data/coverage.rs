@@ -5,7 +5,7 @@ use std::path::Path;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrowwood::{
-    Bytes, Compression, Dataset, Format, Open, Value, WriteOptions, Writer, WriterOptions, open, type_name, write_to,
+    Bytes, Compression, Dataset, Format, OpenOptions, Value, WriteOptions, Writer, WriterOptions, open, type_name, write_to,
 };
 
 use crate::samples::{dataset, samples};
@@ -43,7 +43,7 @@ fn round_trips(array: &ArrayRef) -> bool {
         [None, Some(Compression::Lz4), Some(Compression::Zstd)].into_iter().all(|compression| {
             let mut bytes = Vec::new();
             write_to(&original, &mut bytes, &WriteOptions { format, compression, ..WriteOptions::default() }).unwrap();
-            let again = Open::new().bytes(Bytes::from(bytes)).unwrap();
+            let again = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
             again.validate(|_, _| ()).unwrap();
             assert_eq!(again.schema().field(0).data_type(), array.data_type());
             cells(&again).unwrap() == expected
@@ -60,7 +60,7 @@ fn reads(array: &ArrayRef) -> bool {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     drop(writer);
-    cells(&Open::new().strict(true).bytes(Bytes::from(bytes)).unwrap()).unwrap() == cells(&original).unwrap()
+    cells(&OpenOptions::new().strict(true).bytes(Bytes::from(bytes)).unwrap()).unwrap() == cells(&original).unwrap()
 }
 
 fn aggregates(array: &ArrayRef) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Dataset, Kind, StreamEncoder, Value, Writer, WriterOptions, open, read_stream};
+use arrowwood::{Dataset, MessageKind, StreamEncoder, Value, Writer, WriterOptions, open, read_stream};
 use proptest::prelude::*;
 
 use crate::columns::{batch, rows};
@@ -28,7 +28,7 @@ fn stream(dataset: &Dataset, max_bytes: usize) -> (Vec<u8>, Vec<(u64, usize)>) {
             }
             assert_eq!(stream.len() - begin, message.body_len());
         }
-        assert_eq!(messages.iter().filter(|message| message.kind == Kind::RecordBatch).count(), 1);
+        assert_eq!(messages.iter().filter(|message| message.kind == MessageKind::RecordBatch).count(), 1);
         pieces.push((rows, messages.last().unwrap().body_len()));
         from += rows;
     }
@@ -107,7 +107,7 @@ fn dictionaries_are_sent_once_and_then_what_is_new() {
     let (mut from, mut words) = (0, 0);
     while from < 10_000 {
         let (messages, rows) = encoder.encode(&dataset.slice(from, 500).unwrap(), 1 << 20).unwrap();
-        for message in messages.iter().filter(|message| message.kind == Kind::DictionaryBatch) {
+        for message in messages.iter().filter(|message| message.kind == MessageKind::DictionaryBatch) {
             words += message.body.last().unwrap().len();
         }
         from += rows;
@@ -124,7 +124,7 @@ fn values_are_not_copied() {
     let mut encoder = StreamEncoder::new(dataset.schema().clone()).unwrap();
     let (messages, rows) = encoder.encode(&dataset.slice(64, 1_000).unwrap(), 1 << 20).unwrap();
     let message = messages.last().unwrap();
-    assert_eq!((rows, message.kind), (1_000, Kind::RecordBatch));
+    assert_eq!((rows, message.kind), (1_000, MessageKind::RecordBatch));
     // Validity, values; validity, values: of the text behind them the offsets are moved.
     for (buffer, range) in [(1, &mapped[0]), (3, &mapped[1])] {
         assert_eq!(message.body[buffer].len(), 8_000);

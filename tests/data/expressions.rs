@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_schema::DataType;
-use arrowwood::{Dataset, ErrorKind, Expression, Function, Operator, Predicate, TimePart, Value, col};
+use arrowwood::{Dataset, ErrorKind, Expression, AggregateFunction, Operator, Predicate, TimePart, Value, col};
 use proptest::prelude::*;
 
 type Given = (Option<i64>, Option<i16>, Option<f64>, Option<f32>, Option<u8>);
@@ -155,8 +155,8 @@ proptest! {
         for (expression, twin) in expressions() {
             let values: Vec<Number> = rows.iter().filter(|row| row.1.is_none_or(|n| n > 0)).filter_map(twin).collect();
             let mut asked = dataset.aggregate::<&str>(&[]).filter(col("small").gt(0) | col("small").is_null());
-            for function in [Function::Count, Function::Sum, Function::Mean, Function::Min, Function::Max, Function::Median] {
-                asked = asked.computed(&function.to_string(), expression.clone(), function);
+            for function in [AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Mean, AggregateFunction::Min, AggregateFunction::Max, AggregateFunction::Median] {
+                asked = asked.expression_as(&function.to_string(), expression.clone(), function);
             }
             let answer = asked.finish().unwrap();
             let row = answer.row(0).unwrap();
@@ -222,7 +222,7 @@ fn steps_and_batches_change_nothing() {
         let dataset = dataset(&rows, &cuts);
         assert_eq!(found(&dataset, &predicate), expected);
         let asked = dataset.aggregate(&["small"]).filter(predicate.clone());
-        let sums = asked.computed("sum", col("n") * col("small"), Function::Sum).finish().unwrap();
+        let sums = asked.expression_as("sum", col("n") * col("small"), AggregateFunction::Sum).finish().unwrap();
         for row in sums.rows() {
             let [small, sum] = [0, 1].map(|column| row.as_ref().unwrap().get(column).unwrap().to_string());
             let small: i64 = small.parse().unwrap();
@@ -245,13 +245,13 @@ fn what_does_not_fit_is_an_error_of_rows_that_are_asked_for() {
     let sum = |dataset: &Dataset, limit: i64| {
         let asked = dataset.aggregate::<&str>(&[]).filter(col("n").lt(limit));
         asked
-            .computed("sum", product.clone(), Function::Sum)
+            .expression_as("sum", product.clone(), AggregateFunction::Sum)
             .finish()
             .map(|found| found.row(0).unwrap().get(0).unwrap().to_string())
     };
     assert_eq!(sum(&dataset, 100).unwrap(), "2");
     assert_eq!(sum(&dataset, i64::MAX).unwrap(), "2");
-    let whole = dataset.aggregate::<&str>(&[]).computed("sum", product.clone(), Function::Sum).finish();
+    let whole = dataset.aggregate::<&str>(&[]).expression_as("sum", product.clone(), AggregateFunction::Sum).finish();
     assert_eq!(whole.unwrap_err().kind(), ErrorKind::InvalidArgument);
     let float = dataset.filter(&(col("n").cast(DataType::Float64) * col("small")).gt(1e18)).unwrap();
     assert_eq!(float.len().unwrap(), 1);
@@ -319,7 +319,7 @@ fn decimals_become_integers_exactly() {
         Dataset::try_from(vec![RecordBatch::try_from_iter([("d", Arc::new(array) as ArrayRef)]).unwrap()]).unwrap()
     };
     let whole = |dataset: &Dataset| {
-        let asked = dataset.aggregate(&["d"]).computed("whole", col("d").cast(DataType::Int64), Function::Max);
+        let asked = dataset.aggregate(&["d"]).expression_as("whole", col("d").cast(DataType::Int64), AggregateFunction::Max);
         let found = asked.finish()?.column("whole")?;
         found.values().map(|value| Ok(value?.to_string())).collect::<Result<Vec<_>, arrowwood::Error>>()
     };
@@ -375,7 +375,7 @@ fn expressions_have_at_most_some_thousand_operations() {
     let doubled = |times: usize| (0..times).fold(col("n"), |all, _| all.clone() + all);
     let dataset = dataset(&[(Some(3), None, None, None, None)], &[]);
     let sum = |expression| {
-        let asked = dataset.aggregate::<&str>(&[]).computed("sum", expression, Function::Sum);
+        let asked = dataset.aggregate::<&str>(&[]).expression_as("sum", expression, AggregateFunction::Sum);
         asked.finish().map(|found| found.row(0).unwrap().get(0).unwrap().to_string())
     };
     assert_eq!(sum(doubled(12)).unwrap(), (3 << 12).to_string());

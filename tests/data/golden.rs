@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Format, Open, Value, WriteOptions, open, read_stream, write};
+use arrowwood::{Dataset, Format, OpenOptions, Value, WriteOptions, open, read_stream, write};
 
 fn corpus() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/arrow-testing");
@@ -60,7 +60,7 @@ fn golden_files_are_read_and_written() {
             let copy = folder.path().join("copy.arrow");
             write(&dataset, &copy, &WriteOptions { format, ..WriteOptions::default() })
                 .unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
-            let again = Open::new().strict(true).path(&copy).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
+            let again = OpenOptions::new().strict(true).path(&copy).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
             assert_eq!(rows, text(&again).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}")), "{name}");
         }
     }

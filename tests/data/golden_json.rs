@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, TimeUnit, UnionFields, UnionMode};
-use arrowwood::{Dataset, FieldInfo, Items, Kind, Value, open};
+use arrowwood::{Dataset, FieldInfo, Items, MessageKind, Value, open};
 use serde_json::{Value as Json, json};
 
 type Outcome = Result<(), String>;
@@ -95,7 +95,7 @@ impl Golden {
         expect("schema", &expected, dataset.schema())?;
         // Which fields share a dictionary arrow-rs does not say, so it is taken from the message itself.
         let messages = dataset.messages().map_err(|e| e.to_string())?;
-        let message = messages.iter().find(|message| message.kind == Kind::Schema).ok_or("no schema message")?;
+        let message = messages.iter().find(|message| message.kind == MessageKind::Schema).ok_or("no schema message")?;
         let mut ids = HashMap::new();
         fields.iter().zip(&message.fields).try_for_each(|(field, info)| check_encoding(field, info, &mut ids))
     }

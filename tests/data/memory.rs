@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    Builder, Bytes, Compression, Dataset, ErrorKind, Format, GrowableBuffer, Open, Value, WriteOptions, write_to,
+    DatasetBuilder, Bytes, Compression, Dataset, ErrorKind, Format, GrowableBuffer, OpenOptions, Value, WriteOptions, write_to,
 };
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::columns::{batch, rows};
 
 /// The columns that can grow.
 fn growing(dataset: &Dataset) -> Dataset {
-    let can_grow = |field: &&Arc<Field>| Builder::new(Arc::new(Schema::new(vec![(**field).clone()]))).is_ok();
+    let can_grow = |field: &&Arc<Field>| DatasetBuilder::new(Arc::new(Schema::new(vec![(**field).clone()]))).is_ok();
     let names: Vec<_> = dataset.schema().fields().iter().filter(can_grow).map(|field| field.name().clone()).collect();
     assert!(names.len() >= 7, "{names:?}");
     dataset.select(&names).unwrap()
@@ -31,7 +31,7 @@ proptest! {
         prop_assert_eq!(rows(&one), rows(&cut));
         prop_assert!(one.num_batches().unwrap() <= 1);
         one.validate(|_, _| ()).unwrap();
-        let numbers = cut.select(&["11", "12"]).unwrap().block(8).unwrap();
+        let numbers = cut.select(&["11", "12"]).unwrap().to_column_major(8).unwrap();
         let second = cut.column("12").unwrap();
         prop_assert_eq!(numbers.is_none(), second.null_count().unwrap() > 0);
     }
@@ -47,16 +47,16 @@ proptest! {
         let whole = Dataset::try_from(batches.iter().map(|seeds| batch(seeds)).collect::<Vec<_>>()).unwrap();
         let mut bytes = Vec::new();
         write_to(&whole, &mut bytes, &WriteOptions { format, compression, ..WriteOptions::default() }).unwrap();
-        let cut = Open::new().bytes(bytes.into()).unwrap().slice(start, len).unwrap();
+        let cut = OpenOptions::new().bytes(bytes.into()).unwrap().slice(start, len).unwrap();
         // Once as it comes, once with columns that were decoded before.
         for _ in 0..2 {
             let one = cut.collect().unwrap();
             one.validate(|_, _| ()).unwrap();
             prop_assert_eq!(rows(&one), rows(&whole.slice(start, len).unwrap()));
             let numbers = cut.select(&["11", "12"]).unwrap();
-            let block = numbers.block(8).unwrap();
+            let block = numbers.to_column_major(8).unwrap();
             prop_assert_eq!(block.is_none(), cut.column("12").unwrap().null_count().unwrap() > 0);
-            prop_assert_eq!(block.map(|block| block.to_vec()), numbers.collect().unwrap().block(8).unwrap().map(|b| b.to_vec()));
+            prop_assert_eq!(block.map(|block| block.to_vec()), numbers.collect().unwrap().to_column_major(8).unwrap().map(|b| b.to_vec()));
             cut.validate(|_, _| ()).unwrap();
         }
     }
@@ -68,13 +68,13 @@ proptest! {
     ) {
         let whole = Dataset::try_from(batches.iter().map(|seeds| batch(seeds)).collect::<Vec<_>>()).unwrap();
         let cut = growing(&whole.slice(start, len).unwrap());
-        let mut builder = Builder::new(cut.schema().clone()).unwrap();
+        let mut builder = DatasetBuilder::new(cut.schema().clone()).unwrap();
         builder.append_dataset(&cut).unwrap();
         for one in cut.to_record_batches() {
             builder.append(&one.unwrap()).unwrap();
         }
         let rest = cut.select(&["0", "1", "11", "12", "13", "14"]).unwrap();
-        let mut by_row = Builder::new(rest.schema().clone()).unwrap();
+        let mut by_row = DatasetBuilder::new(rest.schema().clone()).unwrap();
         for row in rest.rows() {
             let values: Vec<Value<'_>> = row.unwrap().iter().map(|(_, value)| value.unwrap()).collect();
             by_row.append_row(&values).unwrap();
@@ -105,7 +105,7 @@ fn large_columns_become_one_as_small_ones_do() {
     let one = cut.collect().unwrap().to_record_batches().next().unwrap().unwrap();
     let expected = numbers(1, rows - 2);
     assert!(one.column(0) == expected.column(0) && one.column(1) == expected.column(1));
-    let block = cut.select(&["wide"]).unwrap().block(8).unwrap().unwrap();
+    let block = cut.select(&["wide"]).unwrap().to_column_major(8).unwrap().unwrap();
     assert!(block[..] == expected.column(0).to_data().buffers()[0][..]);
 }
 
@@ -121,7 +121,7 @@ fn what_a_buffer_has_becomes_bytes_where_it_is() {
 #[test]
 fn what_a_builder_has_gathered_is_not_copied() {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    let mut builder = Builder::new(schema.clone()).unwrap();
+    let mut builder = DatasetBuilder::new(schema.clone()).unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
     let batch = RecordBatch::try_new(schema, vec![numbers]).unwrap();
     (0..1000).for_each(|_| builder.append(&batch).unwrap());
@@ -132,7 +132,7 @@ fn what_a_builder_has_gathered_is_not_copied() {
 #[test]
 fn a_refused_batch_leaves_a_builder_as_it_was() {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    let mut builder = Builder::new(schema).unwrap();
+    let mut builder = DatasetBuilder::new(schema).unwrap();
     builder.append_row(&[Value::Int(1)]).unwrap();
     let nulls: ArrayRef = Arc::new(Int64Array::from(vec![Some(2), None]));
     let wrong = RecordBatch::try_from_iter_with_nullable([("n", nulls, true)]).unwrap();
@@ -152,7 +152,7 @@ fn a_type_that_cannot_grow_is_named() {
     let keys_of_keys = encoded(encoded(DataType::Int8));
     for data_type in [runs, encoded(DataType::Boolean), encoded(DataType::Null), keys_of_keys] {
         let schema = Arc::new(Schema::new(vec![Field::new("flags", data_type, true)]));
-        let error = Builder::new(schema).unwrap_err();
+        let error = DatasetBuilder::new(schema).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("column 'flags'"), "{error}");
     }
@@ -188,7 +188,7 @@ fn values_of_refused_rows_leave_room_in_a_dictionary() {
         RecordBatch::try_from_iter([("x", column)]).unwrap()
     };
     let narrow = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
-    let mut builder = Builder::new(Arc::new(Schema::new(vec![Field::new("x", narrow, false)]))).unwrap();
+    let mut builder = DatasetBuilder::new(Arc::new(Schema::new(vec![Field::new("x", narrow, false)]))).unwrap();
     builder.append(&coded(0..100)).unwrap();
     let e = builder.append(&coded(1000..1050)).unwrap_err();
     assert_eq!((e.kind(), builder.rows()), (ErrorKind::Unsupported, 100));

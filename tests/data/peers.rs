@@ -11,7 +11,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, IntervalDayTime, IntervalMonthDayNan
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{self as ipc, CompressionType, MetadataVersion};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionFields};
-use arrowwood::{Bytes, Dataset, Error, Kind, Message, Open, Value, open};
+use arrowwood::{Bytes, Dataset, Error, MessageKind, Message, OpenOptions, Value, open};
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::{Value as Json, json};
 
@@ -43,7 +43,7 @@ fn ways(bytes: &[u8]) -> [Result<Dataset, Error>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input.arrow");
     std::fs::write(&path, bytes).unwrap();
-    [Open::new().bytes(Bytes::from(bytes.to_vec())), open(path)]
+    [OpenOptions::new().bytes(Bytes::from(bytes.to_vec())), open(path)]
 }
 
 /// All rows, values checked first.
@@ -86,12 +86,12 @@ fn symbol_schema() -> SchemaRef {
 }
 
 fn messages(bytes: &[u8]) -> Vec<Message> {
-    Open::new().bytes(Bytes::from(bytes.to_vec())).unwrap().messages().unwrap()
+    OpenOptions::new().bytes(Bytes::from(bytes.to_vec())).unwrap().messages().unwrap()
 }
 
 /// The first record batch.
 fn batch_message(bytes: &[u8]) -> Message {
-    messages(bytes).into_iter().find(|message| message.kind == Kind::RecordBatch).unwrap()
+    messages(bytes).into_iter().find(|message| message.kind == MessageKind::RecordBatch).unwrap()
 }
 
 /// Where a buffer of a message begins.
@@ -209,7 +209,7 @@ fn a_dictionary_behind_the_batches_of_a_file() {
     // Readers that walk a file from its begin, and not from its footer, don't know this dictionary in time.
     let [_, bytes] = forms(&[symbols(&["a", "b"], &[Some(1), Some(0)])]);
     let messages = messages(&bytes);
-    let dictionary = messages.iter().find(|m| m.kind == Kind::DictionaryBatch).unwrap();
+    let dictionary = messages.iter().find(|m| m.kind == MessageKind::DictionaryBatch).unwrap();
     let (start, moved) = (footer(&bytes), bytes[span(dictionary)].to_vec());
     let at = start.next_multiple_of(64);
     let mut file = put(&bytes, block(&bytes, dictionary), &(at as i64).to_le_bytes());
@@ -226,7 +226,7 @@ fn a_dictionary_behind_a_batch_of_nulls() {
     let nulls = symbols(&["a", "b"], &[None, None]);
     let [bytes, _] = forms(&[nulls, symbols(&["a", "b"], &[Some(1), Some(0)])]);
     let messages = messages(&bytes);
-    assert_eq!(messages[1].kind, Kind::DictionaryBatch);
+    assert_eq!(messages[1].kind, MessageKind::DictionaryBatch);
     let order = [0, 2, 1].iter().map(|&i| &messages[i]).chain(&messages[3..]);
     let stream: Vec<u8> = order.flat_map(|message| bytes[span(message)].to_vec()).collect();
     expect(&stream, &[json!([null]), json!([null]), json!(["b"]), json!(["a"])]);
@@ -441,7 +441,7 @@ fn big_endian_values_are_swapped() {
         Arc::new(StringArray::from(vec!["né", "x"])),
     ];
     let [little, _] = forms(&[batch(columns)]);
-    let expected = rows(&Open::new().bytes(Bytes::from(little.clone())).unwrap()).unwrap();
+    let expected = rows(&OpenOptions::new().bytes(Bytes::from(little.clone())).unwrap()).unwrap();
     let message = batch_message(&little);
     let mut swapped = little.clone();
     let words: [&[usize]; 6] = [&[4; 2], &[8; 2], &[4, 4, 8, 4, 4, 8], &[4; 4], &[32; 2], &[4; 3]];
@@ -471,12 +471,12 @@ fn misaligned_buffers_are_read_in_place() {
         Arc::new(StringViewArray::from(vec!["a string of more than twelve bytes", ""])),
     ];
     let [stream, _] = forms(&[batch(columns)]);
-    let expected = rows(&Open::new().bytes(Bytes::from(stream.clone())).unwrap()).unwrap();
+    let expected = rows(&OpenOptions::new().bytes(Bytes::from(stream.clone())).unwrap()).unwrap();
     for shift in 1..8 {
         let shifted = [vec![0; shift], stream.clone()].concat();
         let bytes = Bytes::from(Buffer::from_vec(shifted).slice(shift));
         let size = bytes.len() as u64;
-        let dataset = Open::new().strict(true).bytes(bytes).unwrap();
+        let dataset = OpenOptions::new().strict(true).bytes(bytes).unwrap();
         assert_eq!(rows(&dataset).unwrap(), expected);
         assert_eq!(dataset.footprint().copied, size, "what was given in memory, and nothing more");
     }

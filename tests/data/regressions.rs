@@ -41,7 +41,7 @@ fn refused(bytes: Vec<u8>, reason: &str) {
     let errors = [
         dataset.validate(|_, _| ()).unwrap_err(),
         dataset.to_record_batches().find_map(|batch| batch.err()).unwrap(),
-        Open::new().validate(Validate::Full).bytes(Bytes::from(bytes)).unwrap_err(),
+        OpenOptions::new().validate(Validation::Full).bytes(Bytes::from(bytes)).unwrap_err(),
     ];
     errors.iter().for_each(|error| assert!(error.to_string().contains(reason), "{error}"));
 }
@@ -85,16 +85,16 @@ fn a_writable_mapping_is_no_source() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.arrow");
     write(&single(Arc::new(StringArray::from(vec!["a"]))), &path, &WriteOptions::default()).unwrap();
-    let error = Bytes::of_mapping(Mapping::open(&path, Mode::ReadWrite).unwrap()).unwrap_err();
+    let error = Bytes::from_mapping(Mapping::open(&path, Mode::ReadWrite).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(Bytes::of_mapping(Mapping::open(&path, Mode::Read).unwrap()).is_ok());
+    assert!(Bytes::from_mapping(Mapping::open(&path, Mode::Read).unwrap()).is_ok());
 }
 
 #[test]
 fn arrays_that_nobody_has_checked_are_not_handed_out() {
     // There was a way to open without checks, and from there to arrays of arrow-rs: undefined behaviour without `unsafe`.
     let bytes = stream(&one(coded(DataType::Utf8)), &[text_values(false, &[0xff]), key(0)]);
-    let dataset = Open::new().bytes(Bytes::from(bytes)).unwrap();
+    let dataset = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
     assert!(dataset.row(0).unwrap().get(0).is_err());
     assert!(dataset.to_record_batches().next().unwrap().unwrap_err().to_string().contains("not UTF-8"));
     assert!(dataset.column_at(0).unwrap().chunks().unwrap_err().to_string().contains("not UTF-8"));
@@ -106,7 +106,7 @@ fn damaged_values_do_not_make_the_writer_panic() {
     // A list that leaves its child made the writer's slices panic.
     let lists = DataType::List(Arc::new(Field::new("item", DataType::Int8, true)));
     let bytes = stream(&one(lists), &[batch(1, &[(1, 0), (1, 0)], &[&[], &i32s(&[0, 1000]), &[], &[1]])]);
-    let dataset = Open::new().bytes(Bytes::from(bytes)).unwrap();
+    let dataset = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
     let error = write_to(&dataset, &mut std::io::sink(), &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
 }
@@ -380,7 +380,7 @@ fn a_small_file_is_not_unpacked_to_any_size() {
         let mut bytes = Vec::new();
         arrowwood::write_to(&Dataset::try_from(vec![batch.clone()]).unwrap(), &mut bytes, &options).unwrap();
         assert!(bytes.len() < 1 << 17);
-        let opened = |most: u64| arrowwood::Open::new().most_unpacked(most).bytes(Bytes::from(bytes.clone())).unwrap();
+        let opened = |most: u64| arrowwood::OpenOptions::new().max_decompressed_bytes(most).bytes(Bytes::from(bytes.clone())).unwrap();
         let e = opened((8 << 20) - 1).column("n").unwrap().sum().unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
         assert!(e.message().contains("8388608 bytes"), "{e}");
@@ -423,7 +423,7 @@ fn nulls_above_a_dictionary_without_nulls_have_keys_of_values() {
         let stored = open(&path).unwrap();
         whole(&stored);
         assert!(check(&path, |_, _| ()).unwrap().is_good());
-        let mut builder = Builder::new(rows.schema().clone()).unwrap();
+        let mut builder = DatasetBuilder::new(rows.schema().clone()).unwrap();
         builder.append_dataset(&rows).unwrap();
         whole(&builder.finish().unwrap());
         whole(&Dataset::concat(&[rows.clone(), stored]).unwrap().collect().unwrap());
@@ -458,9 +458,9 @@ fn many_groups_have_keys_and_extremes_of_bytes_of_one_length() {
             let columns = [("k", Arc::new(keys) as ArrayRef, true), ("n", Arc::new(numbers) as ArrayRef, true)];
             let rows = Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable(columns).unwrap()]).unwrap();
             let distinct: std::collections::HashSet<_> = (0..count).map(value).collect();
-            let by_bytes = rows.aggregate(&["k"]).column("n", Function::Sum).finish().unwrap();
+            let by_bytes = rows.aggregate(&["k"]).column("n", AggregateFunction::Sum).finish().unwrap();
             assert_eq!(by_bytes.len().unwrap(), distinct.len() as u64, "{width} bytes");
-            let by_number = rows.aggregate(&["n"]).named("most", "k", Function::Max).finish().unwrap();
+            let by_number = rows.aggregate(&["n"]).column_as("most", "k", AggregateFunction::Max).finish().unwrap();
             assert_eq!(by_number.len().unwrap(), u64::from(count / 2));
             let row = by_number.row(77).unwrap();
             let expected = bytes(77, width);
@@ -474,7 +474,7 @@ fn sums_of_decimals_have_the_digits_of_their_type() {
     let of = |value: i128| {
         let decimals = Decimal128Array::from(vec![value, value]).with_precision_and_scale(38, 0).unwrap();
         let rows = single(Arc::new(decimals));
-        rows.aggregate::<&str>(&[]).column("c", Function::Sum).finish()
+        rows.aggregate::<&str>(&[]).column("c", AggregateFunction::Sum).finish()
     };
     let most = 10_i128.pow(38) - 2;
     for value in [most / 2, -most / 2] {
@@ -552,7 +552,7 @@ fn the_first_row_of_none_takes_no_memory() {
     let list = |item| DataType::FixedSizeList(Arc::new(Field::new("item", item, true)), i32::MAX);
     let rows = Dataset::from_batches(Arc::new(one(list(list(DataType::Int64)))), vec![]).unwrap();
     let name = rows.schema().field(0).name().clone();
-    let e = soon(|| rows.aggregate::<&str>(&[]).column(&name, Function::First).finish().map(|_| ())).unwrap_err();
+    let e = soon(|| rows.aggregate::<&str>(&[]).column(&name, AggregateFunction::First).finish().map(|_| ())).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
 }
 

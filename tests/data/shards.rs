@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, types::Int32Type};
-use arrowwood::{Dataset, ErrorKind, Format, Open, Validate, WriteOptions, Writer, WriterOptions, open, write};
+use arrowwood::{Dataset, ErrorKind, Format, OpenOptions, Validation, WriteOptions, Writer, WriterOptions, open, write};
 
 use crate::wait::wait_until;
 
@@ -61,7 +61,7 @@ fn many_files_are_one_dataset_as_few_are() {
         assert_eq!(many.len().unwrap(), twin.len().unwrap());
         assert_eq!(many.num_batches().unwrap(), twin.num_batches().unwrap());
         assert_eq!(many.footprint(), twin.footprint());
-        assert_eq!(many.places().unwrap(), twin.places().unwrap());
+        assert_eq!(many.file_slices().unwrap(), twin.file_slices().unwrap());
         let cell = |ds: &Dataset, row| ds.row(row).unwrap().get(1).unwrap().to_string();
         assert_eq!(cell(&many.slice(5, 3000).unwrap(), 70), cell(&twin, 75));
         let sum = |ds: &Dataset| ds.column("n").unwrap().sum().unwrap().to_string();
@@ -69,7 +69,7 @@ fn many_files_are_one_dataset_as_few_are() {
         assert_eq!(many.messages().unwrap().len(), twin.messages().unwrap().len());
         let rows = |ds: &Dataset| ds.to_record_batches().map(Result::unwrap).collect::<Vec<_>>();
         assert!(rows(&many) == rows(&twin));
-        let reopened = Open::new().places(&many.places().unwrap()).unwrap();
+        let reopened = OpenOptions::new().file_slices(&many.file_slices().unwrap()).unwrap();
         assert!(rows(&reopened) == rows(&twin));
         many.validate(|_, _| ()).unwrap();
     }
@@ -94,8 +94,8 @@ fn a_file_is_mapped_when_its_values_are_read() {
     for path in &paths {
         fs::write(path, fs::read(path).unwrap()).unwrap();
     }
-    assert_eq!(Open::new().copy(true).path(folder.path()).unwrap().footprint().mapped, 0);
-    Open::new().validate(Validate::Full).path(folder.path()).unwrap();
+    assert_eq!(OpenOptions::new().copy(true).path(folder.path()).unwrap().footprint().mapped, 0);
+    OpenOptions::new().validate(Validation::Full).path(folder.path()).unwrap();
 }
 
 /// Writes the bytes of a file again, until its time shows it: that is the time of the system's last tick.
@@ -237,7 +237,7 @@ fn what_is_wrong_with_one_of_many_is_told_when_they_are_opened() {
     assert_eq!(open(folder.path()).unwrap_err().path(), Some(&*paths[7]));
     fs::remove_file(&paths[7]).unwrap();
     let list: Vec<_> = paths.iter().collect();
-    assert_eq!(Open::new().paths(&list).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(OpenOptions::new().paths(&list).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

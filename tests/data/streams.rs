@@ -4,7 +4,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use arrowwood::{Bytes, Compression, Dataset, ErrorKind, GrowableBuffer, Open, StreamWriter, open, read_stream};
+use arrowwood::{Bytes, Compression, Dataset, ErrorKind, GrowableBuffer, OpenOptions, StreamWriter, open, read_stream};
 use proptest::prelude::*;
 
 use crate::columns::{batch, rows};
@@ -88,7 +88,7 @@ proptest! {
             let parts: Vec<Dataset> = parts.iter().map(|part| part.select(names).unwrap()).collect();
             let memory = sent(&parts, GrowableBuffer::new(), codec);
             prop_assert_eq!(&memory[..], &sent(&parts, Narrow(Vec::new(), 0), codec).0[..]);
-            let opened = Open::new().bytes(Bytes::from(memory[..].to_vec())).unwrap();
+            let opened = OpenOptions::new().bytes(Bytes::from(memory[..].to_vec())).unwrap();
             prop_assert_eq!(rows(&opened), rows(&whole(&parts)));
             check(|| &memory[..], &parts);
             check(|| Slow { inner: &memory[..], count: 0 }, &parts);

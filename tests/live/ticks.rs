@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrowwood::{Dataset, ErrorKind, Late, Sync, Value, Writer, WriterOptions, col, follow, open};
+use arrowwood::{Dataset, ErrorKind, LatePolicy, SyncPolicy, Value, Writer, WriterOptions, col, follow, open};
 
 use crate::dice::Dice;
 use crate::wait::{wait_for, wait_until};
@@ -201,11 +201,11 @@ pub struct Report {
 
 pub fn options(shape: Shape) -> WriterOptions {
     WriterOptions {
-        sync: Sync::Every(Duration::from_millis(500)),
+        sync: SyncPolicy::Every(Duration::from_millis(500)),
         segment_rows: Some(shape.segment_rows),
         dictionary: vec!["symbol".into()],
         sorted_by: Some("ts".into()),
-        late: shape.late.then_some(Late::Accept),
+        late: shape.late.then_some(LatePolicy::Accept),
         index: shape.late.then(|| vec!["row".into(), "symbol".into()]),
         zone_rows: Some(100),
         ..WriterOptions::default()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::simulate::{pretend_boot, pretend_mount};
+use arrowwood::simulate::{simulate_boot, simulate_mount};
 use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema, table_stat};
 
 use crate::tables::{copy_table, numbers_of};
@@ -26,7 +26,7 @@ fn write(writer: &mut Writer, numbers: std::ops::Range<i64>) {
 /// which tests go on to pretend.
 fn killed_through_mount_1(folder: &Path) -> PathBuf {
     let written = folder.join("written");
-    pretend_mount(Some(1));
+    simulate_mount(Some(1));
     let mut killed = writer(&written);
     write(&mut killed, 0..3);
     killed.sync().unwrap();
@@ -101,7 +101,7 @@ fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
     write(&mut killed, 5..6);
     let copied = folder.path().join("copy");
     copy_table(&lost, &copied);
-    pretend_boot(Some([9; 16]));
+    simulate_boot(Some([9; 16]));
     for table in [closed, copied] {
         let dataset = open(&table).unwrap();
         assert!(dataset.len().unwrap() == 5 && dataset.is_newest(), "{table:?}");
@@ -115,7 +115,7 @@ fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
         let found = follower.poll(PATIENCE).unwrap().unwrap();
         assert_eq!(found.column("n").unwrap().get(0).unwrap().to_string(), "5");
     }
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 /// Commits of the new boot were compared with their proof on pages in which a reader has put the bytes of the log, and
@@ -133,23 +133,23 @@ fn commits_of_a_new_boot_are_found_behind_a_log_through_another_mount() {
     }
     let cut = folder.path().join("cut");
     copy_table(&written, &cut);
-    pretend_boot(Some([9; 16]));
-    pretend_mount(Some(1));
+    simulate_boot(Some([9; 16]));
+    simulate_mount(Some(1));
     let dataset = open(&cut).unwrap();
     assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
-    pretend_mount(Some(2));
+    simulate_mount(Some(2));
     let mut second = writer(&cut);
     write(&mut second, 5..7);
-    pretend_mount(Some(1));
+    simulate_mount(Some(1));
     let newer = dataset.refresh().unwrap();
     assert_eq!(numbers_of(&newer), (0..7).collect::<Vec<_>>());
-    pretend_mount(Some(2));
+    simulate_mount(Some(2));
     write(&mut second, 7..8);
-    pretend_mount(Some(1));
+    simulate_mount(Some(1));
     assert_eq!(numbers_of(&newer.refresh().unwrap()), (0..8).collect::<Vec<_>>());
     assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
-    pretend_mount(None);
-    pretend_boot(None);
+    simulate_mount(None);
+    simulate_boot(None);
 }
 
 /// A volume whose page cache was lost may have the number of a commit and not its record, as after a crash. A check took
@@ -164,12 +164,12 @@ fn a_lost_record_is_no_damage_where_rows_are_known_by_their_proof() {
     let newest = segment.sequence();
     segment.set_sequence(newest + 2);
     for (mount, is_good) in [(1, false), (2, true)] {
-        pretend_mount(Some(mount));
+        simulate_mount(Some(mount));
         let report = check(&copied, |_, _| ()).unwrap();
         assert_eq!(report.is_good(), is_good, "mount {mount}: {report:?}");
         assert_eq!((report.rows, report.findings.len()), (5, 1), "mount {mount}: {report:?}");
     }
-    pretend_mount(None);
+    simulate_mount(None);
 }
 
 /// A writer that goes back behind commits that were lost with the page cache erases their records; it died before its first
@@ -181,12 +181,12 @@ fn records_that_were_erased_or_lost_with_a_page_cache_are_no_damage() {
         let folder = tempfile::tempdir().unwrap();
         let copied = killed_through_mount_1(folder.path());
         Segment::of(&copied).spoil_records(is_erased);
-        pretend_mount(Some(2));
+        simulate_mount(Some(2));
         let report = check(&copied, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
         assert_eq!(report.rows, 3, "{report:?}");
         assert_eq!(numbers_of(&open(&copied).unwrap()), (0..3).collect::<Vec<_>>());
-        pretend_mount(None);
+        simulate_mount(None);
     }
 }
 
@@ -209,7 +209,7 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         write(&mut first, 5..5 + lost);
         let cut = folder.path().join("cut");
         copy_table(&written, &cut);
-        pretend_boot(Some([9; 16]));
+        simulate_boot(Some([9; 16]));
         let before = Segment::of(&cut).sequence();
         let second = writer(&cut);
         let killed = folder.path().join("killed");
@@ -229,6 +229,6 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         write(&mut third, 5..7);
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
         assert_eq!(numbers_of(&open(&killed).unwrap()), (0..7).collect::<Vec<_>>());
-        pretend_boot(None);
+        simulate_boot(None);
     }
 }

@@ -545,7 +545,7 @@ fn a_table_that_is_written_is_not_damaged() {
         Some(texts()),
         &WriterOptions {
             segment_rows: Some(3000),
-            sync: arrowwood::Sync::Every(Duration::from_millis(5)),
+            sync: arrowwood::SyncPolicy::Every(Duration::from_millis(5)),
             ..Default::default()
         },
     )

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_ipc::reader::FileReader;
-use arrowwood::simulate::{pretend_boot, pretend_mount};
+use arrowwood::simulate::{simulate_boot, simulate_mount};
 use arrowwood::{Value, Writer, WriterOptions, check, open, parse_schema, repair};
 
 use crate::tables::{copy_table, numbers_of, unsynced};
@@ -68,7 +68,7 @@ fn a_footer_that_a_crash_has_lost_is_no_damage_and_is_written_again() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
     let written = folder.path().join("written");
-    pretend_mount(Some(1));
+    simulate_mount(Some(1));
     let mut killed = writer(&written, &unsynced(1000));
     let mut number = 0;
     for is_durable in [false, true] {
@@ -86,8 +86,8 @@ fn a_footer_that_a_crash_has_lost_is_no_damage_and_is_written_again() {
                     copy_table(&written, copy);
                     lose(&segments(copy)[0], what);
                 }
-                pretend_boot(boot);
-                pretend_mount(Some(mount));
+                simulate_boot(boot);
+                simulate_mount(Some(mount));
                 let case = format!("{what:?}, durable: {is_durable}, boot {boot:?}, mount {mount}");
                 let is_there = boot.is_none() || is_durable;
                 let expected = if is_there { rows } else { 0 };
@@ -116,13 +116,13 @@ fn a_footer_that_a_crash_has_lost_is_no_damage_and_is_written_again() {
                     let report = check(&copies[1], |_, _| ()).unwrap();
                     assert!(report.findings.is_empty(), "{case}: {report:?}");
                 }
-                pretend_boot(None);
-                pretend_mount(Some(1));
+                simulate_boot(None);
+                simulate_mount(Some(1));
             }
         }
     }
     drop(killed);
-    pretend_mount(None);
+    simulate_mount(None);
 }
 
 /// The footer of a sealed segment, too, whose rows are known by their proof, or are on the disk.
@@ -133,7 +133,7 @@ fn footers_of_sealed_segments_that_a_crash_has_lost_are_written_again() {
     let mut number = 0;
     for is_durable in [false, true] {
         let written = folder.path().join(format!("written-{is_durable}"));
-        pretend_mount(Some(1));
+        simulate_mount(Some(1));
         let mut killed = writer(&written, &unsynced(2));
         write(&mut killed, 0..5);
         if is_durable {
@@ -148,8 +148,8 @@ fn footers_of_sealed_segments_that_a_crash_has_lost_are_written_again() {
                 copy_table(&written, copy);
                 segments(copy).iter().for_each(|path| lose(path, Unwritten::Footer));
             }
-            pretend_boot(boot);
-            pretend_mount(Some(2));
+            simulate_boot(boot);
+            simulate_mount(Some(2));
             let report = check(&copies[0], |_, _| ()).unwrap();
             assert!(report.is_good() && report.rows == 5 && report.findings.len() == 3, "{report:?}");
             repair(&copies[0], |_, _| ()).unwrap();
@@ -159,11 +159,11 @@ fn footers_of_sealed_segments_that_a_crash_has_lost_are_written_again() {
                 let report = check(copy, |_, _| ()).unwrap();
                 assert!(report.findings.is_empty(), "durable: {is_durable}, boot {boot:?}, {copy:?}: {report:?}");
             }
-            pretend_boot(None);
-            pretend_mount(Some(1));
+            simulate_boot(None);
+            simulate_mount(Some(1));
         }
     }
-    pretend_mount(None);
+    simulate_mount(None);
 }
 
 /// The schema of all footers never changes, so no crash has lost it.
@@ -176,8 +176,8 @@ fn a_lost_schema_of_footers_is_damage_behind_a_crash() {
     write(&mut killed, 0..3);
     killed.close().unwrap();
     lose(&segments(&table)[0], Unwritten::Schema);
-    pretend_boot(Some([9; 16]));
+    simulate_boot(Some([9; 16]));
     let report = check(&table, |_, _| ()).unwrap();
     assert!(!report.is_good() && report.rows == 3, "{report:?}");
-    pretend_boot(None);
+    simulate_boot(None);
 }

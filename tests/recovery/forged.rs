@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::Instant;
 
-use arrowwood::simulate::pretend_boot;
+use arrowwood::simulate::simulate_boot;
 
 use crate::dice::Dice;
 use crate::forger::{BOOTS, Bench, Edit, Site, Template};
@@ -122,10 +122,10 @@ fn campaign<'a>(
 /// Does `work` in each boot, one after the other: the boot is that of the whole process.
 fn in_each_boot(work: impl Fn(usize)) {
     for (boot, id) in BOOTS.iter().enumerate() {
-        pretend_boot(Some(*id));
+        simulate_boot(Some(*id));
         work(boot);
     }
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 /// Does `work` in each boot, and says what came of it.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot, pretend_mount};
-use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open, segment_stat, table_stat};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on, simulate_boot, simulate_mount};
+use arrowwood::{CompactOptions, Dataset, LatePolicy, SyncPolicy, Value, Writer, WriterOptions, col, open, segment_stat, table_stat};
 
 mod stories;
 
@@ -133,7 +133,7 @@ fn is_row(row: &arrowwood::Row<'_>, width: Width, id: u64) -> bool {
         && (width != Width::Nested || is_nested())
 }
 
-const SORT: Compaction = Compaction { rewrite: false, sort: true };
+const SORT: CompactOptions = CompactOptions { rewrite: false, sort: true };
 
 /// A table as it should be.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +186,7 @@ impl Run {
         Run::watched(seed, recorder.clone(), recorder)
     }
 
-    fn watched(seed: u64, recorder: Arc<Recorder>, witness: Arc<dyn Witness>) -> Run {
+    fn watched(seed: u64, recorder: Arc<Recorder>, witness: Arc<dyn FsObserver>) -> Run {
         let mut dice = Dice::new(seed);
         let width = [Width::Number, Width::Plain, Width::Nested][dice.below(3) as usize];
         let index = match (dice.below(3), width) {
@@ -199,11 +199,11 @@ impl Run {
             index,
             zone_rows: Some(1 + dice.below(9) as u32),
             sorted_by: is_late.then(|| "id".into()),
-            late: is_late.then_some(Late::Accept),
-            sync: if dice.below(3) == 0 { Sync::Commit } else { Sync::Never },
+            late: is_late.then_some(LatePolicy::Accept),
+            sync: if dice.below(3) == 0 { SyncPolicy::Commit } else { SyncPolicy::Never },
             segment_rows: Some(2 + dice.below(40)),
             dictionary: if width == Width::Nested { vec!["symbol".into()] } else { Vec::new() },
-            medium: Medium::watched(witness),
+            medium: FileSystem::with_observer(witness),
             ..WriterOptions::default()
         };
         let has_positions = dice.below(2) == 0;
@@ -277,7 +277,7 @@ impl Run {
         self.commit(writer)?;
         self.width = Width::Changed(self.next);
         writer.alter(&schema(self.width))?;
-        if self.options.sync == Sync::Commit {
+        if self.options.sync == SyncPolicy::Commit {
             self.twin.mark.durable = self.twin.rows.len() as u64;
             self.note();
         }
@@ -295,7 +295,7 @@ impl Run {
             self.note();
         }
         done?;
-        if self.options.sync == Sync::Commit {
+        if self.options.sync == SyncPolicy::Commit {
             self.twin.mark.durable = self.twin.rows.len() as u64;
             self.note();
         }
@@ -393,14 +393,14 @@ impl Run {
             18 => {
                 place.take().map_or(Ok(()), |writer| self.close(writer))?;
                 if self.dice.below(3) == 0 {
-                    compact_on(&self.options.medium, self.table(), Compaction::default(), |_, _| ())?;
+                    compact_on(&self.options.medium, self.table(), CompactOptions::default(), |_, _| ())?;
                 }
             }
             // As a process that ends without a word does; or one that is killed, as far as files go.
             _ => {
                 drop(place.take());
                 if self.dice.below(4) == 0 {
-                    compact_on(&self.options.medium, self.table(), Compaction::default(), |_, _| ())?;
+                    compact_on(&self.options.medium, self.table(), CompactOptions::default(), |_, _| ())?;
                 }
                 if self.options.late.is_some() && self.dice.below(4) == 0 {
                     self.sort(None)?;
@@ -523,7 +523,7 @@ impl Case<'_> {
         }
         count.reopened += 1;
         let recorder = Arc::new(Recorder::default());
-        let options = WriterOptions { medium: Medium::watched(recorder.clone()), ..self.options.clone() };
+        let options = WriterOptions { medium: FileSystem::with_observer(recorder.clone()), ..self.options.clone() };
         // What is read after a cut of the power was durable. What is proven is there, and is durable when it is synced.
         let durable = if self.loss == Loss::Power { end.max(mark.durable) } else { mark.durable };
         let said = Mark { durable, committed: 0, intended: end, orders: [0; 2], ..mark };
@@ -720,13 +720,13 @@ fn judge_all(
 /// The machine is started again.
 fn another_boot() {
     static BOOTS: AtomicU64 = AtomicU64::new(1);
-    pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
+    simulate_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
 /// The file system is mounted again.
 fn another_mount() {
     static MOUNTS: AtomicU64 = AtomicU64::new(1);
-    pretend_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
+    simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
 fn run(seed: u64, loss: Loss, count: &mut Count) -> Result<(), String> {
@@ -780,8 +780,8 @@ fn lose_at_each_moment(loss: Loss) {
             panic!("seed {seed}: {e}; repeat it with ARROWWOOD_POWER_SEED={seed} ARROWWOOD_POWER_RUNS=1");
         }
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
     eprintln!("  {runs} runs, {loss:?}: {count:?}");
     assert!(count.images > 1000 && count.reopened > 0 && count.dropped > 0);
 }
@@ -860,7 +860,7 @@ fn carry_on(run: &mut Run, writer: &mut Writer, failure: Option<arrowwood::Error
 #[test]
 fn every_failure_of_the_disk_is_an_error_and_costs_nothing() {
     alone!();
-    pretend_boot(None);
+    simulate_boot(None);
     let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_ERROR_RUNS", 2));
     let errors =
         [libc::ENOSPC, libc::EIO, libc::ENOMEM, libc::EMFILE, libc::EDQUOT, libc::ENFILE, libc::EACCES, libc::EROFS];
@@ -898,8 +898,8 @@ struct Onlooker {
     wrong: Mutex<Vec<String>>,
 }
 
-impl Witness for Onlooker {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for Onlooker {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         let seen = self.seen.lock().unwrap();
         if let Some((table, width, twin, has_positions)) = &*seen
             && let Ok(dataset) = open(table)
@@ -921,7 +921,7 @@ impl Witness for Onlooker {
             );
             self.wrong.lock().unwrap().extend(read.err().map(|e| format!("before {act:.100?}: {e}")));
         }
-        self.recorder.hear(act)
+        self.recorder.before_op(act)
     }
 }
 
@@ -952,7 +952,7 @@ fn be_seen(seed: u64, first: u64, steps: u64) -> u64 {
 #[test]
 fn committed_rows_are_the_same_at_every_act_of_the_writer() {
     alone!();
-    pretend_boot(None);
+    simulate_boot(None);
     let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_SEEN_RUNS", 6));
     let looks: u64 = (first..first + runs).map(|seed| be_seen(seed, 0, 40)).sum();
     eprintln!("  {looks} looks at {runs} runs");
@@ -965,7 +965,7 @@ fn committed_rows_are_the_same_at_every_act_of_the_writer() {
 #[test]
 fn the_last_byte_of_a_bitmap_is_never_cleared() {
     alone!();
-    pretend_boot(None);
+    simulate_boot(None);
     for rows in [3, 32768 + 3] {
         assert!((0..3).map(|seed| be_seen(seed, rows, 6)).sum::<u64>() > 50);
     }

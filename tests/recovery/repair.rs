@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::simulate::pretend_boot;
-use arrowwood::{Dataset, Repaired, WriteOptions, Writer, check, compact, open, repair, write};
+use arrowwood::simulate::simulate_boot;
+use arrowwood::{Dataset, RepairReport, WriteOptions, Writer, check, compact, open, repair, write};
 
 use crate::tables::unsynced;
 
@@ -67,7 +67,7 @@ fn poison(file: &Path, text: &str) {
     fs::write(file, bytes).unwrap();
 }
 
-fn repaired(table: &Path) -> Repaired {
+fn repaired(table: &Path) -> RepairReport {
     let report = repair(table, |_, _| ()).unwrap();
     assert!(check(table, |_, _| ()).unwrap().is_good());
     assert_eq!(open(table).unwrap().len().unwrap(), report.rows);
@@ -201,9 +201,9 @@ fn what_is_before_the_damage_is_on_the_disk() {
     drop(writer);
     damage(&segment(&table, 100), "row-000110");
     assert_eq!(repaired(&table).kept, 110);
-    pretend_boot(Some([7; 16]));
+    simulate_boot(Some([7; 16]));
     has_rows(&table, "row", 110);
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, pretend_boot, pretend_mount};
-use arrowwood::{ErrorKind, Late, Value, Writer, WriterOptions, open, parse_schema};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver, simulate_boot, simulate_mount};
+use arrowwood::{ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, parse_schema};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -149,7 +149,7 @@ const VECTORS: &[Vector] = &[
          four rows.",
         WRITING,
         |table| {
-            let (sorted_by, late) = (Some("n".into()), Some(Late::Accept));
+            let (sorted_by, late) = (Some("n".into()), Some(LatePolicy::Accept));
             let options = WriterOptions { sorted_by, late, zone_rows: Some(4), ..unsynced(8) };
             let mut writer = writer(table, simple_schema(), &options);
             let mut rows = Vec::new();
@@ -526,7 +526,7 @@ fn simple_schema() -> SchemaRef {
 }
 
 fn watched(witness: &Arc<Renames>) -> WriterOptions {
-    WriterOptions { medium: Medium::watched(witness.clone()), ..unsynced(8) }
+    WriterOptions { medium: FileSystem::with_observer(witness.clone()), ..unsynced(8) }
 }
 
 fn writer(table: &Path, schema: SchemaRef, options: &WriterOptions) -> Writer {
@@ -576,14 +576,14 @@ impl Renames {
     }
 }
 
-impl Witness for Renames {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for Renames {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         match act {
-            Act::Rename { from, .. } if from.extension().is_some_and(|end| end == "next") => {
+            FsOp::Rename { from, .. } if from.extension().is_some_and(|end| end == "next") => {
                 let number = self.named.fetch_add(1, Ordering::Relaxed) + 1;
                 if self.refused == Some(number) { Err(std::io::Error::other("a disk that refuses")) } else { Ok(()) }
             }
-            Act::Store { .. } => {
+            FsOp::StoreMapped { .. } => {
                 let now = self.named.load(Ordering::Relaxed);
                 if let Some((_, to)) = self.copied.as_ref().filter(|(number, to)| *number == now && !to.exists()) {
                     copy_table(&to.with_file_name("being written"), to);
@@ -591,7 +591,7 @@ impl Witness for Renames {
                 Ok(())
             }
             // What has names by then keeps them.
-            Act::Remove { .. } if self.refused.is_some_and(|number| self.named.load(Ordering::Relaxed) >= number) => {
+            FsOp::Remove { .. } if self.refused.is_some_and(|number| self.named.load(Ordering::Relaxed) >= number) => {
                 Err(std::io::Error::other("a disk that refuses"))
             }
             _ => Ok(()),
@@ -633,8 +633,8 @@ fn unpacked_from(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn made(vector: &Vector) -> (BTreeMap<String, Vec<u8>>, String) {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join(vector.name);
-    pretend_boot(Some(WRITING));
-    pretend_mount(Some(WRITERS_MOUNT));
+    simulate_boot(Some(WRITING));
+    simulate_mount(Some(WRITERS_MOUNT));
     let expected = (vector.make)(&table);
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(&table).unwrap() {
@@ -700,8 +700,8 @@ fn laid_out(vector: &Vector) -> (tempfile::TempDir, PathBuf) {
     for (name, bytes) in unpacked(vector.name) {
         fs::write(table.join(name), bytes).unwrap();
     }
-    pretend_boot(Some(vector.boot));
-    pretend_mount(Some(vector.mount));
+    simulate_boot(Some(vector.boot));
+    simulate_mount(Some(vector.mount));
     (home, table)
 }
 
@@ -743,8 +743,8 @@ fn tables_are_read_as_their_vectors_say() {
             }
         }
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 #[test]
@@ -764,8 +764,8 @@ fn check_says_what_is_wrong_with_each_vector() {
         };
         assert!(is_right, "{}: {:#?}", vector.name, report.findings);
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 /// What the next writer finds is what readers see, but for a commit that a killed writer has prepared; and goes on there.
@@ -795,8 +795,8 @@ fn writers_go_on_from_what_readers_see() {
             assert_eq!(found[..rows.len()], rows[..], "{}", vector.name);
         }
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 /// What arrow-rs reads of all segments.
@@ -826,8 +826,8 @@ fn tables_of_early_writers_are_read() {
             fs::write(table.join(name), bytes).unwrap();
         }
         let boot = u128::from_str_radix(expected["boot"].as_str().unwrap(), 16).unwrap().to_be_bytes();
-        pretend_boot(Some(boot));
-        pretend_mount(Some(READERS_MOUNT));
+        simulate_boot(Some(boot));
+        simulate_mount(Some(READERS_MOUNT));
         let found = read(&table).unwrap();
         for key in ["first_row", "positions", "rows"] {
             assert_eq!(found[key], expected[key], "{}: {key}", folder.display());
@@ -837,7 +837,7 @@ fn tables_of_early_writers_are_read() {
         assert_eq!(end, found["first_row"].as_u64().unwrap() + found["rows"].as_array().unwrap().len() as u64);
         writer.sync().unwrap();
         drop(writer);
-        pretend_boot(Some(LATER));
+        simulate_boot(Some(LATER));
         assert_eq!(read(&table).unwrap()["rows"], expected["rows"], "{}", folder.display());
         assert_eq!(stock_rows(&table) as u64, end - found["first_row"].as_u64().unwrap(), "{}", folder.display());
         let batches = stock_batches(&table);
@@ -854,8 +854,8 @@ fn tables_of_early_writers_are_read() {
         assert_eq!(stock_rows(&table), rows.len(), "{}", folder.display());
         assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good(), "{}", folder.display());
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 /// The vectors in the repository are those that the writer of today makes, byte for byte but for what it publishes to other
@@ -877,8 +877,8 @@ fn vectors_are_what_writers_make() {
             assert!(differs.is_none() && now.len() == kept.len(), "{}/{name}: byte {differs:?}", vector.name);
         }
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrowwood::simulate::{Act, Witness};
+use arrowwood::simulate::{FsOp, FsObserver};
 
 /// Copies what lies beside it at each step of a writer, as a kill there would leave it.
 #[derive(Debug, Default)]
@@ -14,8 +14,8 @@ pub struct Camera {
     pub shots: AtomicU64,
 }
 
-impl Witness for Camera {
-    fn hear(&self, _act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for Camera {
+    fn before_op(&self, _act: FsOp<'_>) -> std::io::Result<()> {
         let folders = self.folders.lock().unwrap();
         let Some((from, to)) = &*folders else { return Ok(()) };
         let shot = to.join(self.shots.fetch_add(1, Ordering::SeqCst).to_string());

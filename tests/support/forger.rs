@@ -18,7 +18,7 @@ use std::time::Duration;
 use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use arrowwood::simulate::pretend_boot;
+use arrowwood::simulate::simulate_boot;
 use arrowwood::{
     Dataset, Error, ErrorKind, Result, Writer, WriterOptions, check, compact, follow, open, repair, table_stat,
 };
@@ -198,10 +198,10 @@ fn rows_of(dataset: &Dataset) -> Vec<Result<Vec<String>>> {
 impl Template {
     /// All of them, written by boot `BOOTS[0]`.
     pub fn all() -> Vec<Template> {
-        pretend_boot(Some(BOOTS[0]));
+        simulate_boot(Some(BOOTS[0]));
         let schemas = [("numbers", numbers()), ("texts", texts()), ("nested", nested())];
         let made = schemas.into_iter().map(|(name, schema)| Template::new(name, schema)).collect();
-        pretend_boot(None);
+        simulate_boot(None);
         made
     }
 

@@ -7,7 +7,7 @@ use arrow_ipc as ipc;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::DictionaryTracker;
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Bytes, Dataset, Open};
+use arrowwood::{Bytes, Dataset, OpenOptions};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 /// One nullable column.
@@ -176,11 +176,11 @@ pub fn deltas(n: i32) -> Vec<u8> {
 }
 
 pub fn opened(bytes: Vec<u8>) -> Dataset {
-    Open::new().bytes(Bytes::from(bytes)).unwrap()
+    OpenOptions::new().bytes(Bytes::from(bytes)).unwrap()
 }
 
 /// Opened where no value is aligned.
 pub fn misaligned(bytes: Vec<u8>) -> Dataset {
     let shifted = [vec![0], bytes].concat();
-    Open::new().bytes(Bytes::from(Buffer::from_vec(shifted).slice(1))).unwrap()
+    OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(shifted).slice(1))).unwrap()
 }

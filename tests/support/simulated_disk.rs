@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrowwood::simulate::{Act, Witness};
+use arrowwood::simulate::{FsOp, FsObserver};
 use arrowwood::table_stat;
 
 use crate::dice::Dice;
@@ -134,14 +134,14 @@ impl Recorder {
     }
 
     /// Whether the writer is dead, or dies of this act.
-    fn is_dead(&self, act: Act<'_>) -> bool {
+    fn is_dead(&self, act: FsOp<'_>) -> bool {
         let mut death = self.death.lock().unwrap();
         let Death::Near(table) = &*death else { return matches!(&*death, Death::Left(_)) };
-        let (Act::Sync { file } | Act::WriteSynced { file, .. }) = act else { return false };
+        let (FsOp::Sync { file } | FsOp::WriteSynced { file, .. }) = act else { return false };
         let mut left = BTreeMap::new();
         for entry in table.read_dir().unwrap().map(Result::unwrap) {
             let mut bytes = std::fs::read(entry.path()).unwrap();
-            if let Act::WriteSynced { offset, bytes: written, .. } = act
+            if let FsOp::WriteSynced { offset, bytes: written, .. } = act
                 && entry.metadata().unwrap().ino() == file
             {
                 bytes[offset as usize..][..written.len()].copy_from_slice(written);
@@ -184,9 +184,9 @@ impl Recorder {
     }
 }
 
-impl Witness for Recorder {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        if matches!(act, Act::Sync { .. } | Act::WriteSynced { .. } | Act::SyncFolder { .. }) {
+impl FsObserver for Recorder {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
+        if matches!(act, FsOp::Sync { .. } | FsOp::WriteSynced { .. } | FsOp::SyncFolder { .. }) {
             self.believe();
         }
         if self.is_dead(act) {
@@ -194,42 +194,42 @@ impl Witness for Recorder {
         }
         if !matches!(
             act,
-            Act::Store { .. }
-                | Act::Made { .. }
-                | Act::Synced { .. }
-                | Act::WroteSynced { .. }
-                | Act::SyncedFolder { .. }
+            FsOp::StoreMapped { .. }
+                | FsOp::Created { .. }
+                | FsOp::Synced { .. }
+                | FsOp::WroteSynced { .. }
+                | FsOp::SyncedFolder { .. }
         ) {
             self.refuse()?;
         }
-        if let (Act::Sync { file } | Act::WriteSynced { file, .. }, true) =
+        if let (FsOp::Sync { file } | FsOp::WriteSynced { file, .. }, true) =
             (act, self.syncs_fail.load(Ordering::SeqCst))
         {
             let mut events = self.events.lock().unwrap();
-            if let Act::WriteSynced { offset, bytes, .. } = act {
+            if let FsOp::WriteSynced { offset, bytes, .. } = act {
                 events.push(Event::Put(file, offset, bytes.to_vec()));
             }
             events.push(Event::Lost(file));
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         let event = match act {
-            Act::MakeFolder { path } => Event::Folder(path.into()),
-            Act::Made { file, path } => Event::Made(file, path.map(Path::to_path_buf)),
-            Act::Resize { file, len } => Event::Resize(file, len),
-            Act::Write { file, offset, bytes }
-            | Act::WriteSynced { file, offset, bytes }
-            | Act::Store { file, offset, bytes } => Event::Put(file, offset, bytes.to_vec()),
-            Act::WroteSynced { file, offset, len } => Event::SyncedBytes(file, offset, len),
-            Act::Release { file, offset, len } => Event::Put(file, offset, vec![0; len as usize]),
-            Act::Name { file, path } => Event::Name(file, path.into()),
-            Act::Rename { from, to } => Event::Rename(from.into(), to.into()),
-            Act::Link { from, to } => Event::Link(from.into(), to.into()),
-            Act::Exchange { one, other } => Event::Exchange(one.into(), other.into()),
-            Act::Remove { path } | Act::RemoveFolder { path } => Event::Remove(path.into()),
-            Act::Sync { file } => Event::Sync(file),
-            Act::Synced { file } => Event::Synced(file),
-            Act::SyncFolder { path } => Event::SyncFolder(path.into()),
-            Act::SyncedFolder { path } => Event::SyncedFolder(path.into()),
+            FsOp::MakeFolder { path } => Event::Folder(path.into()),
+            FsOp::Created { file, path } => Event::Made(file, path.map(Path::to_path_buf)),
+            FsOp::Resize { file, len } => Event::Resize(file, len),
+            FsOp::Write { file, offset, bytes }
+            | FsOp::WriteSynced { file, offset, bytes }
+            | FsOp::StoreMapped { file, offset, bytes } => Event::Put(file, offset, bytes.to_vec()),
+            FsOp::WroteSynced { file, offset, len } => Event::SyncedBytes(file, offset, len),
+            FsOp::Release { file, offset, len } => Event::Put(file, offset, vec![0; len as usize]),
+            FsOp::Name { file, path } => Event::Name(file, path.into()),
+            FsOp::Rename { from, to } => Event::Rename(from.into(), to.into()),
+            FsOp::Link { from, to } => Event::Link(from.into(), to.into()),
+            FsOp::Exchange { one, other } => Event::Exchange(one.into(), other.into()),
+            FsOp::Remove { path } | FsOp::RemoveFolder { path } => Event::Remove(path.into()),
+            FsOp::Sync { file } => Event::Sync(file),
+            FsOp::Synced { file } => Event::Synced(file),
+            FsOp::SyncFolder { path } => Event::SyncFolder(path.into()),
+            FsOp::SyncedFolder { path } => Event::SyncedFolder(path.into()),
             _ => return Ok(()),
         };
         self.events.lock().unwrap().push(event);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Sync, Value, Writer, WriterOptions};
+use arrowwood::{Dataset, SyncPolicy, Value, Writer, WriterOptions};
 use tempfile::TempDir;
 
 use crate::wait::wait_until;
@@ -37,7 +37,7 @@ pub fn texts(numbers: std::ops::Range<i64>) -> RecordBatch {
 
 /// Segments of so many rows, which are never synced.
 pub fn unsynced(segment_rows: u64) -> WriterOptions {
-    WriterOptions { segment_rows: Some(segment_rows), sync: Sync::Never, ..WriterOptions::default() }
+    WriterOptions { segment_rows: Some(segment_rows), sync: SyncPolicy::Never, ..WriterOptions::default() }
 }
 
 /// Copies the directory of a table, so that it is another one with the same rows.
@@ -62,7 +62,7 @@ pub fn numbers_of(dataset: &Dataset) -> Vec<i64> {
 /// what was due elsewhere has had its turn.
 pub fn await_turns_in_background() {
     let folder = folder_in_memory();
-    let options = WriterOptions { sync: Sync::Every(Duration::from_millis(1)), ..WriterOptions::default() };
+    let options = WriterOptions { sync: SyncPolicy::Every(Duration::from_millis(1)), ..WriterOptions::default() };
     let mut writer = Writer::open(folder.path().join("t"), Some(schema_of_numbers()), &options).unwrap();
     for n in 0..10 {
         writer.append_row(&[Value::Int(n)]).unwrap();

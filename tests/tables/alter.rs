@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
-use arrowwood::simulate::Medium;
+use arrowwood::simulate::FileSystem;
 use arrowwood::{
-    Compaction, Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact,
+    CompactOptions, Dataset, ErrorKind, FollowFrom, Row, SyncPolicy, Value, Writer, WriterOptions, alter, col, compact,
     compact_with, follow, follow_partitions, open, parse_schema, table_stat,
 };
 
 use crate::camera::Camera;
 use crate::wait::PATIENCE;
 
-const REWRITE: Compaction = Compaction { rewrite: true, sort: false };
+const REWRITE: CompactOptions = CompactOptions { rewrite: true, sort: false };
 
 fn schema(text: &str) -> SchemaRef {
     Arc::new(parse_schema(text).unwrap())
@@ -423,8 +423,8 @@ fn a_writer_killed_at_any_step_of_a_change_leaves_the_old_schema_or_the_new_one(
         let (live, shots) = (folder.path().join("live"), folder.path().join("shots"));
         std::fs::create_dir(&live).unwrap();
         let camera = Arc::new(Camera::default());
-        let medium = Medium::watched(camera.clone());
-        let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+        let medium = FileSystem::with_observer(camera.clone());
+        let options = WriterOptions { sync: SyncPolicy::Never, medium, ..WriterOptions::default() };
         let mut writer = Writer::open(live.join("ticks"), Some(schema("n: int32, s: category")), &options).unwrap();
         (0..rows).for_each(|n| writer.append_row(&[Value::Int(n), Value::Str("x")]).unwrap());
         writer.commit_with(&[("feed", rows)]).unwrap();

@@ -320,7 +320,7 @@ impl Subject {
                 Subject::View(mapping.view(0, None).unwrap())
             }
             "writer" => {
-                let sync = arrowwood::Sync::Never;
+                let sync = arrowwood::SyncPolicy::Never;
                 let options = WriterOptions { sync, ..WriterOptions::default() };
                 Subject::Table(Box::new(Writer::open(folder.join("t"), None, &options).unwrap().into()))
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, ErrorKind, Function, IncrementalAggregation, Value, Writer, open};
+use arrowwood::{Dataset, ErrorKind, AggregateFunction, IncrementalAggregation, Value, Writer, open};
 use tempfile::TempDir;
 
 use crate::tables::{numbers, numbers_of, schema_of_numbers, unsynced};
@@ -23,7 +23,7 @@ fn append(writer: &mut Writer, rows: std::ops::Range<i64>) {
 
 fn aggregation(path: &Path) -> IncrementalAggregation {
     let all = open(path).unwrap();
-    all.aggregate::<&str>(&[]).rows("rows").column("n", Function::First).incremental().unwrap()
+    all.aggregate::<&str>(&[]).count_rows("rows").column("n", AggregateFunction::First).incremental().unwrap()
 }
 
 /// The number of rows, and the first one.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::{ErrorKind, SyncPolicy, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
 use crate::tables::{await_turns_in_background, schema_of_numbers};
 use crate::thread::Thread;
@@ -67,10 +67,10 @@ impl Disk {
     }
 }
 
-impl Witness for Disk {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
-        let is_file = matches!(act, Act::Sync { .. } | Act::WriteSynced { .. });
-        if !is_file && !matches!(act, Act::SyncFolder { .. }) {
+impl FsObserver for Disk {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
+        let is_file = matches!(act, FsOp::Sync { .. } | FsOp::WriteSynced { .. });
+        if !is_file && !matches!(act, FsOp::SyncFolder { .. }) {
             return Ok(());
         }
         self.syncs.fetch_add(1, Ordering::SeqCst);
@@ -102,10 +102,10 @@ struct Table {
 }
 
 impl Table {
-    fn new(sync: Sync, segment_rows: Option<u64>) -> Table {
+    fn new(sync: SyncPolicy, segment_rows: Option<u64>) -> Table {
         let disk = Arc::new(Disk::default());
         let options =
-            WriterOptions { sync, segment_rows, medium: Medium::watched(disk.clone()), ..WriterOptions::default() };
+            WriterOptions { sync, segment_rows, medium: FileSystem::with_observer(disk.clone()), ..WriterOptions::default() };
         Table { home: tempfile::tempdir().unwrap(), disk, options }
     }
 
@@ -148,7 +148,7 @@ fn refuses(done: arrowwood::Result<()>) {
 
 /// A table with three durable rows and `rows` more, whose next sync is refused.
 fn before_a_refused_sync(rows: u64) -> (Table, Writer) {
-    let table = Table::new(Sync::Never, None);
+    let table = Table::new(SyncPolicy::Never, None);
     let mut writer = table.writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
@@ -184,7 +184,7 @@ fn no_sync_follows_one_that_has_failed() {
 /// So did the background thread, within the second in which it is due.
 #[test]
 fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
-    let table = Table::new(Sync::Every(Duration::from_millis(1)), None);
+    let table = Table::new(SyncPolicy::Every(Duration::from_millis(1)), None);
     let mut writer = table.writer();
     table.disk.refuse(Refused::Of(thread::current().id()));
     // Until the thread has not been faster.
@@ -205,7 +205,7 @@ fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
 /// A sync that had to wait for another one, which failed, synced again and succeeded.
 #[test]
 fn a_sync_that_waits_for_one_that_fails_does_not_succeed() {
-    let table = Table::new(Sync::Never, None);
+    let table = Table::new(SyncPolicy::Never, None);
     let mut writer = table.writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
@@ -225,7 +225,7 @@ fn a_sync_that_waits_for_one_that_fails_does_not_succeed() {
 /// durable.
 #[test]
 fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
-    let table = Table::new(Sync::Never, Some(4));
+    let table = Table::new(SyncPolicy::Never, Some(4));
     let mut writer = table.writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
@@ -248,7 +248,7 @@ fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
 /// Segments that became durable together with one before them, which was dropped since, looked as if they were not.
 #[test]
 fn rows_stay_durable_when_those_before_them_are_dropped() {
-    let table = Table::new(Sync::Never, Some(4));
+    let table = Table::new(SyncPolicy::Never, Some(4));
     let mut writer = table.writer();
     commit(&mut writer, 14);
     writer.sync().unwrap();
@@ -271,7 +271,7 @@ fn rows_of_a_table_that_was_removed_are_not_durable() {
     let remove_segment = |path: &Path| std::fs::remove_file(path.join(format!("{:020}.arrow", 4))).unwrap();
     let remove_all = |path: &Path| std::fs::remove_dir_all(path).unwrap();
     for remove in [&remove_segment as &dyn Fn(&Path), &remove_all] {
-        let table = Table::new(Sync::Never, Some(4));
+        let table = Table::new(SyncPolicy::Never, Some(4));
         let mut writer = table.writer();
         commit(&mut writer, 4);
         writer.durability().wait().unwrap();
@@ -285,7 +285,7 @@ fn rows_of_a_table_that_was_removed_are_not_durable() {
         assert_eq!(durability.rows(), 4);
         assert!(writer.sync().is_err() && writer.commit().is_err());
     }
-    let table = Table::new(Sync::Commit, None);
+    let table = Table::new(SyncPolicy::Commit, None);
     let mut writer = table.writer();
     commit(&mut writer, 4);
     std::fs::remove_dir_all(table.path()).unwrap();
@@ -297,7 +297,7 @@ fn rows_of_a_table_that_was_removed_are_not_durable() {
 #[test]
 fn who_waits_behind_a_killed_writer_has_durable_rows() {
     for rows in [1_000, 10_000] {
-        let table = Table::new(Sync::Never, Some(4_000));
+        let table = Table::new(SyncPolicy::Never, Some(4_000));
         let mut writer = table.writer();
         commit(&mut writer, rows);
         // As a kill does: nothing is synced.
@@ -312,7 +312,7 @@ fn who_waits_behind_a_killed_writer_has_durable_rows() {
 /// The names of a killed writer's segments, too: its last sync may have been that of an earlier commit.
 #[test]
 fn who_waits_behind_a_killed_writer_has_durable_names() {
-    let table = Table::new(Sync::Never, Some(4));
+    let table = Table::new(SyncPolicy::Never, Some(4));
     let mut writer = table.writer();
     commit(&mut writer, 6);
     drop(writer);
@@ -326,7 +326,7 @@ fn who_waits_behind_a_killed_writer_has_durable_names() {
 /// was counted as committed, and after a power cut the old file could have the name again.
 #[test]
 fn who_waits_behind_a_change_of_an_empty_segments_schema_has_a_durable_name() {
-    let table = Table::new(Sync::Never, None);
+    let table = Table::new(SyncPolicy::Never, None);
     let mut writer = table.writer();
     writer.sync().unwrap();
     let syncs = table.disk.syncs();
@@ -402,7 +402,7 @@ impl Table {
 #[test]
 fn durable_rows_stay_behind_a_damaged_record() {
     for commits in [&[3, 5][..], &[3, 20_000], &[2, 1, 5], &[3, 20_000, 4], &[20_000, 20_000, 1, 1]] {
-        let table = Table::new(Sync::Never, None);
+        let table = Table::new(SyncPolicy::Never, None);
         let mut writer = table.writer();
         for &rows in commits {
             commit(&mut writer, rows);
@@ -419,7 +419,7 @@ fn durable_rows_stay_behind_a_damaged_record() {
 /// So did rows of a full segment, and all behind it.
 #[test]
 fn a_durable_seal_stays_behind_a_damaged_record() {
-    let table = Table::new(Sync::Never, Some(4));
+    let table = Table::new(SyncPolicy::Never, Some(4));
     let mut writer = table.writer();
     for rows in [3, 6] {
         commit(&mut writer, rows);
@@ -440,7 +440,7 @@ fn rows_that_are_not_durable_go_with_a_damaged_record() {
         table.tear(0);
         table.has(3);
 
-        let table = Table::new(Sync::Never, None);
+        let table = Table::new(SyncPolicy::Never, None);
         let mut writer = table.writer();
         for rows in [3, rows] {
             commit(&mut writer, rows);
@@ -456,7 +456,7 @@ fn rows_that_are_not_durable_go_with_a_damaged_record() {
 /// A commit was visible when its sync failed, and the writer said that it had the positions of the one before.
 #[test]
 fn positions_of_a_commit_whose_sync_failed_are_those_that_readers_see() {
-    let table = Table::new(Sync::Commit, None);
+    let table = Table::new(SyncPolicy::Commit, None);
     let mut writer = table.writer();
     writer.append_row(&[Value::Int(1)]).unwrap();
     writer.commit_with(&[("from", 1)]).unwrap();
@@ -489,7 +489,7 @@ fn durable_positions_stay_behind_a_damaged_record() {
     // By the log, and by a durable record.
     for rows in [1, 20_000] {
         for is_closed in [false, true] {
-            let table = Table::new(Sync::Never, None);
+            let table = Table::new(SyncPolicy::Never, None);
             let mut writer = table.writer();
             commit(&mut writer, rows);
             for position in 1..=3 {
@@ -512,7 +512,7 @@ fn durable_positions_stay_behind_a_damaged_record() {
 /// Positions of a commit that was not synced go with the damaged record, and those of the commit before it stay.
 #[test]
 fn positions_that_are_not_durable_go_with_a_damaged_record() {
-    let table = Table::new(Sync::Never, None);
+    let table = Table::new(SyncPolicy::Never, None);
     let mut writer = table.writer();
     commit(&mut writer, 1);
     writer.commit_with(&[("from", 1)]).unwrap();

@@ -10,7 +10,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::*;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Aggregation, Compaction, Dataset, ErrorKind, Function, IncrementalAggregation, Late, Predicate, Writer,
+    Aggregation, CompactOptions, Dataset, ErrorKind, AggregateFunction, IncrementalAggregation, LatePolicy, Predicate, Writer,
     WriterOptions, col, compact, compact_with, open, parse_schema, write,
 };
 
@@ -56,25 +56,25 @@ fn rows(dice: &mut Dice, first: i64, count: usize, words: u64) -> RecordBatch {
 }
 
 fn asked<'a>(dataset: &'a Dataset, by: &[&str], predicate: Option<&Predicate>) -> Aggregation<'a> {
-    let mut asked = dataset.aggregate(by).rows("rows");
+    let mut asked = dataset.aggregate(by).count_rows("rows");
     if by == ["x"] {
         // Nearly each row is a group.
-        asked = asked.column("n", Function::Sum).named("least word", "text", Function::Min);
-        return asked.named("last", "key", Function::Last);
+        asked = asked.column("n", AggregateFunction::Sum).column_as("least word", "text", AggregateFunction::Min);
+        return asked.column_as("last", "key", AggregateFunction::Last);
     }
     for function in
-        [Function::Sum, Function::Mean, Function::Min, Function::Max, Function::Count, Function::Var, Function::Std]
+        [AggregateFunction::Sum, AggregateFunction::Mean, AggregateFunction::Min, AggregateFunction::Max, AggregateFunction::Count, AggregateFunction::Var, AggregateFunction::Std]
     {
         for column in ["n", "x", "exact"] {
-            asked = asked.named(&format!("{function} of {column}"), column, function);
+            asked = asked.column_as(&format!("{function} of {column}"), column, function);
         }
     }
-    for function in [Function::First, Function::Last] {
+    for function in [AggregateFunction::First, AggregateFunction::Last] {
         for column in ["key", "text", "small", "x", "items"] {
-            asked = asked.named(&format!("{function} of {column}"), column, function);
+            asked = asked.column_as(&format!("{function} of {column}"), column, function);
         }
     }
-    asked = asked.named("least word", "text", Function::Min).named("last word", "key", Function::Max);
+    asked = asked.column_as("least word", "text", AggregateFunction::Min).column_as("last word", "key", AggregateFunction::Max);
     match predicate {
         Some(predicate) => asked.filter(predicate.clone()),
         None => asked,
@@ -161,9 +161,9 @@ fn each_answer_is_that_of_all_rows_bit_for_bit() {
         }
         let mut sums = start
             .aggregate(&["key"])
-            .rows("rows")
-            .named("sum", "n", Function::Sum)
-            .named("last", "n", Function::Last)
+            .count_rows("rows")
+            .column_as("sum", "n", AggregateFunction::Sum)
+            .column_as("last", "n", AggregateFunction::Last)
             .incremental()
             .unwrap();
         let found = sums.refresh().unwrap();
@@ -185,7 +185,7 @@ fn only_new_rows_are_read() {
     writer.append(&rows(&mut dice, 0, 100_000, 40)).unwrap();
     writer.commit().unwrap();
     let ticks = open(&path).unwrap();
-    let mut few = ticks.aggregate(&["text"]).column("x", Function::Mean).incremental().unwrap();
+    let mut few = ticks.aggregate(&["text"]).column("x", AggregateFunction::Mean).incremental().unwrap();
     few.refresh().unwrap();
     assert_eq!(few.rows_read(), 100_000);
     for number in 0..20 {
@@ -202,7 +202,7 @@ fn only_new_rows_are_read() {
 fn rows_that_are_dropped_or_put_in_order_make_it_begin_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let sorted = WriterOptions { sorted_by: Some("order".into()), late: Some(Late::Accept), ..unsynced(10_000) };
+    let sorted = WriterOptions { sorted_by: Some("order".into()), late: Some(LatePolicy::Accept), ..unsynced(10_000) };
     let mut writer = Writer::open(&path, Some(schema()), &sorted).unwrap();
     let mut dice = Dice::new(2);
     let mut append = |writer: &mut Writer, first: i64| {
@@ -227,7 +227,7 @@ fn rows_that_are_dropped_or_put_in_order_make_it_begin_again() {
     append(&mut writer, 80_000);
     check(&mut aggregation, false);
     drop(writer);
-    compact_with(&path, Compaction { rewrite: false, sort: true }, |_, _| ()).unwrap();
+    compact_with(&path, CompactOptions { rewrite: false, sort: true }, |_, _| ()).unwrap();
     // Nobody knows which of the rows were seen.
     assert_eq!(aggregation.refresh().unwrap_err().kind(), ErrorKind::FileChanged);
     let start = open(&path).unwrap();
@@ -279,13 +279,13 @@ fn what_can_not_be_kept_is_refused() {
     let path = folder.path().join("ticks");
     let writer = table(&path, 5_000);
     let ticks = open(&path).unwrap();
-    for function in [Function::Median, Function::NUnique] {
+    for function in [AggregateFunction::Median, AggregateFunction::NUnique] {
         let error = ticks.aggregate(&["key"]).column("n", function).incremental().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
-    let error = ticks.aggregate(&["missing"]).rows("rows").incremental().unwrap_err();
+    let error = ticks.aggregate(&["missing"]).count_rows("rows").incremental().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ColumnNotFound);
-    let mut aggregation = ticks.aggregate(&["key"]).rows("rows").incremental().unwrap();
+    let mut aggregation = ticks.aggregate(&["key"]).count_rows("rows").incremental().unwrap();
     aggregation.refresh().unwrap();
     drop(writer);
     std::fs::remove_dir_all(&path).unwrap();

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrowwood::mapping::{self, ChangeCheck, Mapping, Medium, Mode, Store, guard};
+use arrowwood::mapping::{self, ChangeCheck, Mapping, FileSystem, Mode, SharedFile, guard};
 use arrowwood::simulate::limit_mappings;
-use arrowwood::{Error, ErrorKind, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
+use arrowwood::{Error, ErrorKind, GrowableBuffer, SyncPolicy, Writer, WriterOptions, follow, open};
 
 use crate::tables::{numbers, schema_of_numbers};
 use crate::wait::PATIENCE;
@@ -28,7 +28,7 @@ fn is_long() -> bool {
     std::env::var("ARROWWOOD_LIMITS").is_ok_and(|form| form == "long")
 }
 
-fn writer(table: &str, segment_rows: u64, sync: Sync) -> Result<Writer, Error> {
+fn writer(table: &str, segment_rows: u64, sync: SyncPolicy) -> Result<Writer, Error> {
     let options = WriterOptions { segment_rows: Some(segment_rows), sync, ..WriterOptions::default() };
     Writer::open(table, Some(schema_of_numbers()), &options)
 }
@@ -96,7 +96,7 @@ fn a_segment_larger_than_files_may_be_is_an_error() {
 }
 
 fn large_file() {
-    let mut writer = writer("ticks", 1 << 20, Sync::Never).unwrap();
+    let mut writer = writer("ticks", 1 << 20, SyncPolicy::Never).unwrap();
     let mut at = 0;
     let error = loop {
         match writer.append(&rows(at, 10_000)).and_then(|()| writer.commit()) {
@@ -116,7 +116,7 @@ fn large_file() {
     }
     writer.close().unwrap();
     check("ticks", at);
-    let refused = self::writer("other", 1 << 30, Sync::Never).map(|mut writer| writer.append(&rows(0, 1 << 24)));
+    let refused = self::writer("other", 1 << 30, SyncPolicy::Never).map(|mut writer| writer.append(&rows(0, 1 << 24)));
     assert!(!matches!(refused, Ok(Ok(()))));
 }
 
@@ -124,7 +124,7 @@ fn large_file() {
 #[test]
 fn a_table_of_more_segments_than_files_may_be_open() {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, Sync::Never).unwrap();
+    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, SyncPolicy::Never).unwrap();
     let segments = if is_long() { 3000 } else { 600 };
     writer.append(&rows(0, 8 * segments)).unwrap_or_else(|e| panic!("{e}"));
     writer.close().unwrap();
@@ -137,7 +137,7 @@ fn many_segments() {
     let dataset = open("ticks").unwrap();
     dataset.validate(|_, _| ()).unwrap();
     let mut follow = follow(&dataset, Some(0), None).unwrap();
-    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    let mut writer = writer("ticks", 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(8 * segments, 20)).unwrap();
     writer.commit().unwrap();
     let mut found = 0;
@@ -154,7 +154,7 @@ fn many_segments() {
 fn a_table_of_more_segments_than_files_may_be_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let segments = if is_long() { 100_000 } else { 300 };
-    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, Sync::Never).unwrap();
+    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(0, 8 * 200)).unwrap();
     writer.commit().unwrap();
     writer.compact(|_, _| ()).unwrap();
@@ -192,7 +192,7 @@ fn few_mappings() {
     assert!(mapped > 0 && mapped <= most, "{mapped} segments are mapped");
     assert!(maps.lines().count() <= most + 300, "{} mappings", maps.lines().count());
     // Rows that come are seen, and those of copies are the same.
-    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    let mut writer = writer("ticks", 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(8 * segments, 50)).unwrap();
     writer.commit().unwrap();
     let newer = held.refresh().unwrap();
@@ -261,7 +261,7 @@ fn a_writer_that_never_syncs_fills_more_segments_than_files_may_be_open() {
 }
 
 fn never_synced() {
-    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    let mut writer = writer("ticks", 8, SyncPolicy::Never).unwrap();
     let commits = if is_long() { 3000 } else { 600 };
     for commit in 0..commits {
         writer.append(&rows(8 * commit, 8)).unwrap();
@@ -279,7 +279,7 @@ fn want_of_address_space_is_an_error_of_the_system() {
 }
 
 fn address_space() {
-    let mut writer = writer("ticks", 1 << 34, Sync::Never).unwrap();
+    let mut writer = writer("ticks", 1 << 34, SyncPolicy::Never).unwrap();
     let (mut at, count) = (0, 1 << 16);
     let error = loop {
         match writer.append(&rows(at, count)).and_then(|()| writer.commit()) {
@@ -292,7 +292,7 @@ fn address_space() {
     assert!(error.errno() == Some(12) && error.message().contains("max_map_count"), "{error:?}");
     assert_eq!(writer.committed_rows(), at);
     drop(writer);
-    let mut small = self::writer("small", 1000, Sync::Never).unwrap();
+    let mut small = self::writer("small", 1000, SyncPolicy::Never).unwrap();
     small.append(&rows(0, 10_000)).unwrap();
     small.close().unwrap();
     check("small", 10_000);
@@ -323,7 +323,7 @@ fn growing_memory() {
 #[test]
 fn tables_are_refused_where_the_boot_has_no_id() {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = writer(&folder.path().join("ticks").to_string_lossy(), 1 << 16, Sync::Never).unwrap();
+    let mut writer = writer(&folder.path().join("ticks").to_string_lossy(), 1 << 16, SyncPolicy::Never).unwrap();
     writer.append(&rows(0, 10)).unwrap();
     writer.commit().unwrap();
     drop(writer);
@@ -347,8 +347,8 @@ fn unknown_boot() {
         assert!(error.kind() == ErrorKind::Unsupported && error.message().contains("mount /proc"), "{what}: {error}");
     };
     refused("a reader", open("ticks").err());
-    refused("a writer", writer("ticks", 1 << 16, Sync::Never).err());
-    refused("a new table", writer("new", 1 << 16, Sync::Never).err());
+    refused("a writer", writer("ticks", 1 << 16, SyncPolicy::Never).err());
+    refused("a new table", writer("new", 1 << 16, SyncPolicy::Never).err());
 }
 
 /// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays `role` there.
@@ -393,7 +393,7 @@ fn a_copy_with_holes_on_a_full_disk_is_an_error_of_the_disk() {
 }
 
 fn holes() {
-    drop(writer("ticks", 40_000, Sync::Never).unwrap());
+    drop(writer("ticks", 40_000, SyncPolicy::Never).unwrap());
     let name = format!("{:020}.arrow", 0);
     let bytes = std::fs::read(format!("ticks/{name}")).unwrap();
     std::fs::create_dir("copy").unwrap();
@@ -405,11 +405,11 @@ fn holes() {
     let mut ballast = std::fs::File::create("ballast").unwrap();
     while ballast.write_all(&[1; 1024]).is_ok() {}
     drop(ballast);
-    let error = writer("copy", 40_000, Sync::Never).unwrap_err();
+    let error = writer("copy", 40_000, SyncPolicy::Never).unwrap_err();
     assert_eq!(error.errno(), Some(28), "{error}");
     check("copy", 0);
     std::fs::remove_file("ballast").unwrap();
-    let mut writer = writer("copy", 40_000, Sync::Never).unwrap();
+    let mut writer = writer("copy", 40_000, SyncPolicy::Never).unwrap();
     writer.append(&rows(0, 3)).unwrap();
     writer.close().unwrap();
     check("copy", 3);
@@ -451,12 +451,12 @@ fn pages_beside_holes() {
     let (mut refused, mut committed) = (0, 0);
     // Opening needs some space, and a store may need a few blocks more.
     for left in (16..64).map(|number| number << 10) {
-        let mut first = writer("ticks", 40_000, Sync::Never).unwrap();
+        let mut first = writer("ticks", 40_000, SyncPolicy::Never).unwrap();
         first.append(&rows(0, 3)).unwrap();
         first.close().unwrap();
         read_anew(&format!("ticks/{:020}.arrow", 0));
         fill(left);
-        let next = writer("ticks", 40_000, Sync::Never);
+        let next = writer("ticks", 40_000, SyncPolicy::Never);
         let done = next.and_then(|mut next| next.append(&rows(3, 1)).and_then(|()| next.commit()));
         let count = 3 + u64::from(done.is_ok());
         match done {
@@ -470,7 +470,7 @@ fn pages_beside_holes() {
         let report = arrowwood::check("ticks", |_, _| ()).unwrap();
         assert!(report.is_good(), "{left} bytes left: {report:?}");
         std::fs::remove_file("ballast").unwrap();
-        let mut last = writer("ticks", 40_000, Sync::Never).unwrap();
+        let mut last = writer("ticks", 40_000, SyncPolicy::Never).unwrap();
         last.append(&rows(count, 1)).unwrap();
         last.close().unwrap();
         check("ticks", count + 1);
@@ -496,9 +496,9 @@ fn no_space() {
         read_anew("file");
         // Less than a page, too, which a store that fails takes.
         fill(page << 9);
-        let store = Store::open(&Medium::default(), Path::new("file")).unwrap();
+        let store = SharedFile::open(&FileSystem::default(), Path::new("file")).unwrap();
         for at in [page << 12, (1 << 20) + (page << 12)] {
-            store.make_ready(at, 8).unwrap();
+            store.populate(at, 8).unwrap();
             let stored = guard(|| {
                 store.put(at, &[7; 8]);
                 Ok::<_, mapping::Error>(())
@@ -525,8 +525,8 @@ fn a_store_that_a_full_disk_has_no_room_for_is_its_error() {
 }
 
 fn lost_store() {
-    let store = Store::create(&Medium::default(), Path::new("."), 1 << 20).unwrap();
-    store.name(Path::new("file")).unwrap();
+    let store = SharedFile::create(&FileSystem::default(), Path::new("."), 1 << 20).unwrap();
+    store.link_at(Path::new("file")).unwrap();
     store.write(0, &[1; 4096]).unwrap();
     fill(0);
     let stored = guard(|| {
@@ -538,7 +538,7 @@ fn lost_store() {
     is_full(stored.unwrap_err());
     assert_eq!(std::fs::read("file").unwrap()[..8], [1; 8], "stored behind the store that was lost");
     is_full(store.check_stored().unwrap_err());
-    is_full(store.look(ChangeCheck::Now).unwrap_err());
+    is_full(store.check_unchanged(ChangeCheck::Now).unwrap_err());
     let view = || Mapping::open("file", Mode::ReadWrite).unwrap().view::<u8>(0, None).unwrap();
     is_full(view().set(512 << 10, 7).unwrap_err());
     std::fs::remove_file("ballast").unwrap();
@@ -550,7 +550,7 @@ fn full_disk() {
     let mut at = 0;
     for round in 0..if is_long() { 20 } else { 3 } {
         std::fs::write("ballast", vec![1; 4 << 20]).unwrap();
-        let mut writer = writer("ticks", 40_000, Sync::Never).unwrap();
+        let mut writer = writer("ticks", 40_000, SyncPolicy::Never).unwrap();
         // Small pieces go by stores into mapped pages, large ones by writes.
         let count = [7, 3000, 50_000][round % 3];
         let error = loop {
@@ -590,7 +590,7 @@ fn the_next_writer_removes_what_a_killed_one_left_beside_its_table() {
     let others = [".ticks.old.7.0.part", ".ticks.7.part", ".ticks.7.0.part.arrow", ".tick.7.0.part", "ticks.7.0.part"];
     let names = [own.as_str(), ".ticks.7.0.part"].into_iter().chain(others);
     names.for_each(|name| std::fs::write(folder.path().join(name), "begun").unwrap());
-    let mut writer = writer(table.to_str().unwrap(), 8, Sync::Never).unwrap();
+    let mut writer = writer(table.to_str().unwrap(), 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(0, 20)).unwrap();
     writer.close().unwrap();
     let there = |name: &str| folder.path().join(name).exists();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, Dataset, Kind, Writer, WriterOptions, col, open};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
+use arrowwood::{CompactOptions, Dataset, MessageKind, Writer, WriterOptions, col, open};
 
 use crate::tables::unsynced;
 
@@ -40,13 +40,13 @@ fn rows(dataset: &Dataset) -> Vec<String> {
     dataset.rows().map(|row| cells(row.unwrap())).collect()
 }
 
-fn options(segment_rows: u64, medium: &Medium) -> WriterOptions {
+fn options(segment_rows: u64, medium: &FileSystem) -> WriterOptions {
     WriterOptions { medium: medium.clone(), ..unsynced(segment_rows) }
 }
 
 /// A table of `count` sealed segments of `each` rows and, where the writer is given back, a live one of one row, whose
 /// segments may become as large as they will.
-fn small_segments(path: &Path, count: u64, each: u64, medium: &Medium) -> Writer {
+fn small_segments(path: &Path, count: u64, each: u64, medium: &FileSystem) -> Writer {
     let mut writer = Writer::open(path, Some(schema()), &options(each, medium)).unwrap();
     writer.append(&batch(0..(count * each) as i64)).unwrap();
     writer.commit().unwrap();
@@ -66,7 +66,7 @@ fn files(path: &Path) -> usize {
 fn a_hundred_segments_of_64_rows_become_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let mut writer = small_segments(&path, 100, 64, &Medium::default());
+    let mut writer = small_segments(&path, 100, 64, &FileSystem::default());
     assert_eq!(files(&path), 101);
     // Half of the segments of one reader are mapped, none of the other's.
     let halfway = open(&path).unwrap();
@@ -101,7 +101,7 @@ fn a_hundred_segments_of_64_rows_become_one_file() {
 fn who_waits_for_a_segment_that_was_merged_before_it_looked_finds_its_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let medium = Medium::default();
+    let medium = FileSystem::default();
     drop(small_segments(&path, 3, 8, &medium));
     let sealed_later = open(&path).unwrap();
     arrowwood::compact(&path, |_, _| ()).unwrap();
@@ -130,7 +130,7 @@ fn rows_of_messages(dataset: &Dataset, act: impl FnOnce()) -> u64 {
     let (mut act, mut rows) = (Some(act), 0);
     let visit = |message: arrowwood::Message| {
         act.take().into_iter().for_each(|act| act());
-        rows += message.rows.filter(|_| message.kind == Kind::RecordBatch).unwrap_or(0);
+        rows += message.rows.filter(|_| message.kind == MessageKind::RecordBatch).unwrap_or(0);
         ControlFlow::Continue(())
     };
     dataset.each_message(visit).unwrap();
@@ -142,7 +142,7 @@ fn rows_of_messages(dataset: &Dataset, act: impl FnOnce()) -> u64 {
 fn messages_are_those_of_the_files_that_have_the_rows_now() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let mut writer = small_segments(&path, 6, 8, &Medium::default());
+    let mut writer = small_segments(&path, 6, 8, &FileSystem::default());
     let before = open(&path).unwrap();
     assert_eq!(
         rows_of_messages(&before, || assert_eq!(writer.compact(|_, _| ()).unwrap(), 6)),
@@ -151,7 +151,7 @@ fn messages_are_those_of_the_files_that_have_the_rows_now() {
     );
     assert_eq!(files(&path), 2);
     assert_eq!(rows_of_messages(&before, || ()), 49, "before they are visited");
-    let batches = before.messages().unwrap().iter().filter(|message| message.kind == Kind::RecordBatch).count();
+    let batches = before.messages().unwrap().iter().filter(|message| message.kind == MessageKind::RecordBatch).count();
     assert_eq!(batches, 2, "of the merged file, and of the one that grows");
     // The one that grew is merged as well.
     writer.close().unwrap();
@@ -177,8 +177,8 @@ struct Looks {
     listings: BTreeSet<usize>,
 }
 
-impl Witness for Watcher {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for Watcher {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         let mut state = self.state.lock().unwrap();
         if state.expected.is_empty() {
             return Ok(());
@@ -191,7 +191,7 @@ impl Witness for Watcher {
             *left -= 1;
             return Ok(());
         }
-        if matches!(act, Act::Rename { .. } | Act::Remove { .. } | Act::SyncFolder { .. }) {
+        if matches!(act, FsOp::Rename { .. } | FsOp::Remove { .. } | FsOp::SyncFolder { .. }) {
             let anew = open(&self.path).unwrap();
             assert_eq!(rows(&anew), state.expected);
             let held = state.held.get_or_insert(anew);
@@ -208,7 +208,7 @@ fn no_reader_sees_fewer_or_more_rows_between_two_steps() {
     let folder = tempfile::tempdir().unwrap();
     let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
     let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
-    let mut writer = small_segments(&path, 6, 8, &Medium::watched(watcher.clone()));
+    let mut writer = small_segments(&path, 6, 8, &FileSystem::with_observer(watcher.clone()));
     watcher.state.lock().unwrap().expected = rows(&open(&path).unwrap());
     writer.compact(|_, _| ()).unwrap();
     let state = watcher.state.lock().unwrap();
@@ -221,19 +221,19 @@ fn what_is_cut_off_between_any_two_steps_is_whole_and_finished_later() {
     loop {
         let folder = tempfile::tempdir().unwrap();
         let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
-        drop(small_segments(&path, 4, 8, &Medium::default()));
+        drop(small_segments(&path, 4, 8, &FileSystem::default()));
         let unopened = open(&path).unwrap();
         let expected = rows(&open(&path).unwrap());
         let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
         *watcher.state.lock().unwrap() = Looks { expected: expected.clone(), left: Some(acts), ..Looks::default() };
-        let is_done = compact_on(&Medium::watched(watcher), &path, Compaction::default(), |_, _| ()).is_ok();
+        let is_done = compact_on(&FileSystem::with_observer(watcher), &path, CompactOptions::default(), |_, _| ()).is_ok();
         assert_eq!(rows(&unopened), expected, "after {acts} acts");
         assert_eq!(rows(&open(&path).unwrap()), expected, "after {acts} acts");
         let report = arrowwood::check(&path, |_, _| ()).unwrap();
         assert!(report.is_good(), "after {acts} acts: {report:?}");
         assert_eq!(report.rows, 33);
         // A writer goes on behind it, and so does another compaction.
-        let mut writer = Writer::open(&path, None, &options(1 << 20, &Medium::default())).unwrap();
+        let mut writer = Writer::open(&path, None, &options(1 << 20, &FileSystem::default())).unwrap();
         writer.append(&batch(33..40)).unwrap();
         writer.commit().unwrap();
         writer.compact(|_, _| ()).unwrap();
@@ -254,7 +254,7 @@ fn a_check_counts_the_rows_of_segments_that_are_merged_meanwhile() {
     for (is_live, at) in [(true, 3), (false, 3), (true, 1), (false, 1), (true, 6)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ticks");
-        let mut writer = Some(small_segments(&path, 6, 8, &Medium::default()));
+        let mut writer = Some(small_segments(&path, 6, 8, &FileSystem::default()));
         if !is_live {
             drop(writer.take());
         }
@@ -276,7 +276,7 @@ fn a_check_counts_the_rows_of_segments_that_are_merged_meanwhile() {
 fn a_check_does_not_count_rows_that_are_dropped_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let mut writer = small_segments(&path, 6, 8, &Medium::default());
+    let mut writer = small_segments(&path, 6, 8, &FileSystem::default());
     let report = arrowwood::check(&path, |done, _| {
         if done == 3 {
             writer.drop_before(40).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_schema::Schema;
 use arrowwood::{
-    Compaction, Dataset, ErrorKind, FollowFrom, FollowPartitions, Late, Value, Writer, WriterOptions, alter,
+    CompactOptions, Dataset, ErrorKind, FollowFrom, PartitionsFollower, LatePolicy, Value, Writer, WriterOptions, alter,
     drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
@@ -29,7 +29,7 @@ fn write(table: &Path, name: &str, range: std::ops::Range<i64>) {
     writer.close().unwrap();
 }
 
-fn follower_of(table: &Path) -> FollowPartitions {
+fn follower_of(table: &Path) -> PartitionsFollower {
     follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap()
 }
 
@@ -41,7 +41,7 @@ fn shown(dataset: &Dataset) -> Vec<String> {
 }
 
 /// All rows that come with some polls, and the kinds of errors.
-fn polled(follower: &mut FollowPartitions, polls: usize) -> (Vec<String>, Vec<ErrorKind>) {
+fn polled(follower: &mut PartitionsFollower, polls: usize) -> (Vec<String>, Vec<ErrorKind>) {
     let mut found = Vec::new();
     let mut errors = Vec::new();
     for _ in 0..polls {
@@ -54,7 +54,7 @@ fn polled(follower: &mut FollowPartitions, polls: usize) -> (Vec<String>, Vec<Er
 }
 
 /// The same until so many rows have come, and with some polls more.
-fn awaited(follower: &mut FollowPartitions, rows: usize) -> (Vec<String>, Vec<ErrorKind>) {
+fn awaited(follower: &mut PartitionsFollower, rows: usize) -> (Vec<String>, Vec<ErrorKind>) {
     let mut found = Vec::new();
     let mut errors = Vec::new();
     wait_until("rows of partitions", || {
@@ -188,7 +188,7 @@ fn rows_that_do_not_fit_are_not_passed_over() {
 fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
-    let options = WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), ..small(8) };
+    let options = WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), ..small(8) };
     let open_partition = |name| {
         let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
         partition_writer(table, &host(name), schema, &options).unwrap()
@@ -206,7 +206,7 @@ fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
     assert_eq!(shown(&dataset).len(), 41);
     let mut follower = follow_partitions(&dataset, &FollowFrom::First).unwrap();
     assert_eq!(polled(&mut follower, 1).0, ["a0"]);
-    assert!(b.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap() > 0);
+    assert!(b.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap() > 0);
     let sorted = shown(&open(table).unwrap().slice(1, 40).unwrap());
     assert!(sorted.contains(&"b50".to_owned()) && sorted.contains(&"b119".to_owned()), "{sorted:?}");
     assert_eq!(polled(&mut follower, 20), (sorted, Vec::new()));

@@ -11,9 +11,9 @@ use arrow_array::{
     TimestampSecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, Late, Open, PartitionBy, PartitionedWriter, Predicate, Sync, Value, Writer,
+    Dataset, ErrorKind, FollowFrom, LatePolicy, OpenOptions, PartitionBy, PartitionedWriter, Predicate, SyncPolicy, Value, Writer,
     WriterOptions, alter, col, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
     table_stat,
 };
@@ -63,7 +63,7 @@ fn copied(dataset: &Dataset) -> Dataset {
 fn late_rows_are_found_where_a_partition_lacks_a_column() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("ticks");
-    let sorted = WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), ..unsynced(8) };
+    let sorted = WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), ..unsynced(8) };
     let options = WriterOptions { zone_rows: Some(2), ..sorted };
     for (host, first) in [("a", 0), ("b", 20)] {
         let mut writer = partition_writer(&table, &[("host", Value::Str(host))], Some(schema()), &options).unwrap();
@@ -76,7 +76,7 @@ fn late_rows_are_found_where_a_partition_lacks_a_column() {
     let found = dataset.between(&Value::Int(3), &Value::Int(21)).unwrap();
     let expected = ["4 row 4 null a", "5 row 5 null a", "3 row 3 null a", "20 row 20 null b", "21 row 21 null b"];
     assert_eq!(shown(&found), expected);
-    assert_eq!(shown(&dataset.narrowed(&col("n").eq(3)).unwrap()), ["2 row 2 null a", "3 row 3 null a"]);
+    assert_eq!(shown(&dataset.prune(&col("n").eq(3)).unwrap()), ["2 row 2 null a", "3 row 3 null a"]);
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn writers_of_several_hosts_make_one_dataset() {
     assert_eq!(partitions.iter().map(|p| p.rows.len().unwrap()).collect::<Vec<_>>(), [20, 3, 1]);
     assert_eq!(partitions[1].keys, [("host".to_owned(), Some("b/2".to_owned()))]);
     // Another process would open the same rows.
-    let places = newer.slice(19, 4).unwrap().places().unwrap();
-    assert_eq!(shown(&Open::new().places(&places).unwrap()), shown(&newer.slice(19, 4).unwrap()));
+    let places = newer.slice(19, 4).unwrap().file_slices().unwrap();
+    assert_eq!(shown(&OpenOptions::new().file_slices(&places).unwrap()), shown(&newer.slice(19, 4).unwrap()));
 }
 
 /// `alter` had changed one of two partitions when the disk was full. A writer without a schema took that of the other one, and
@@ -171,7 +171,7 @@ fn types_are_those_of_all_values_or_given() {
     assert_eq!(shown(&inferred)[0], "0 row 0 01234 2024-05-01");
     assert_eq!(inferred.schema().field(3).data_type(), &DataType::Date32);
     let given = Schema::new(vec![Field::new("zip", DataType::Int32, true)]);
-    let numbers = Open::new().partitions(table, &given).unwrap();
+    let numbers = OpenOptions::new().partitions(table, &given).unwrap();
     assert_eq!(
         shown(&numbers),
         ["10 row 10 7 2024-05-02", "11 row 11 7 2024-05-02", "0 row 0 1234 2024-05-01", "1 row 1 1234 2024-05-01"]
@@ -182,7 +182,7 @@ fn types_are_those_of_all_values_or_given() {
         ("zip", DataType::Binary, ErrorKind::InvalidArgument),
     ] {
         let given = Schema::new(vec![Field::new(name, data_type, true)]);
-        assert_eq!(Open::new().partitions(table, &given).unwrap_err().kind(), kind, "{name}");
+        assert_eq!(OpenOptions::new().partitions(table, &given).unwrap_err().kind(), kind, "{name}");
     }
 }
 
@@ -274,11 +274,11 @@ fn pruning_finds_what_a_filter_of_all_rows_finds() {
     proptest!(|(predicate in predicate())| {
         let found = dataset.filter(&predicate).unwrap();
         prop_assert_eq!(shown(&found), shown(&all.filter(&predicate).unwrap()), "{}", predicate);
-        let narrowed = dataset.narrowed(&predicate).unwrap();
+        let narrowed = dataset.prune(&predicate).unwrap();
         prop_assert_eq!(shown(&narrowed.filter(&predicate).unwrap()), shown(&found));
     });
     // Two of the twelve are looked at.
-    let few = dataset.narrowed(&(col("host").eq("a") & col("day").gt(1))).unwrap();
+    let few = dataset.prune(&(col("host").eq("a") & col("day").gt(1))).unwrap();
     assert_eq!(few.len().unwrap(), 6);
 }
 
@@ -305,7 +305,7 @@ proptest! {
         let by: [PartitionBy; 1] = ["key".parse().unwrap()];
         let new = || {
             let writer = PartitionedWriter::new(&table, keyed(&[(0, 0)]).schema().clone(), &by, &options).unwrap();
-            writer.most_open(most_open)
+            writer.max_open(most_open)
         };
         let mut writer = new();
         let (mut committed, mut appended) = (BTreeMap::<String, Vec<i64>>::new(), Vec::new());
@@ -357,7 +357,7 @@ fn add_rows(dataset: &Dataset, to: &mut BTreeMap<String, Vec<i64>>) {
 }
 
 /// The next `count` rows, and what else comes.
-fn next_rows(follower: &mut arrowwood::FollowPartitions, count: usize) -> Vec<String> {
+fn next_rows(follower: &mut arrowwood::PartitionsFollower, count: usize) -> Vec<String> {
     let mut found = Vec::new();
     wait_until("rows of partitions", || {
         while let Some((name, rows)) = follower.poll(std::time::Duration::from_millis(100)).unwrap() {
@@ -604,7 +604,7 @@ fn rows_keep_their_order_after_a_failed_commit() {
     let options = WriterOptions::default();
     let by: [PartitionBy; 1] = ["key".parse().unwrap()];
     let all = keyed(&[(0, 0)]).schema().clone();
-    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().most_open(1);
+    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().max_open(1);
     writer.append_dataset(&keyed(&[(1, 0)])).unwrap();
     writer.commit().unwrap();
     for rows in [[(0, 1), (1, 1)], [(2, 1), (2, 2)], [(1, 2), (2, 3)]] {
@@ -626,9 +626,9 @@ fn rows_keep_their_order_after_a_failed_commit() {
 #[derive(Debug, Default)]
 struct FailingOnce(AtomicBool);
 
-impl Witness for FailingOnce {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
-        let is_sync = matches!(act, Act::Sync { .. } | Act::WriteSynced { .. });
+impl FsObserver for FailingOnce {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
+        let is_sync = matches!(act, FsOp::Sync { .. } | FsOp::WriteSynced { .. });
         if is_sync && self.0.swap(false, Ordering::SeqCst) {
             return Err(std::io::Error::other("bad disk"));
         }
@@ -641,11 +641,11 @@ fn sync_tells_of_a_closed_partition_that_is_not_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
     let disk = Arc::new(FailingOnce::default());
-    let medium = Medium::watched(disk.clone());
-    let options = WriterOptions { medium, sync: arrowwood::Sync::Never, ..WriterOptions::default() };
+    let medium = FileSystem::with_observer(disk.clone());
+    let options = WriterOptions { medium, sync: arrowwood::SyncPolicy::Never, ..WriterOptions::default() };
     let by: [PartitionBy; 1] = ["key".parse().unwrap()];
     let all = keyed(&[(0, 0)]).schema().clone();
-    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().most_open(1);
+    let mut writer = PartitionedWriter::new(table, all, &by, &options).unwrap().max_open(1);
     writer.append_dataset(&keyed(&[(0, 1)])).unwrap();
     writer.commit().unwrap();
     disk.0.store(true, Ordering::SeqCst);
@@ -674,9 +674,9 @@ fn sync_tells_of_a_closed_partition_that_is_not_on_the_disk() {
 #[test]
 fn what_earlier_writers_have_left_in_other_partitions_is_on_the_disk_after_a_sync() {
     let by: [PartitionBy; 1] = ["key".parse().unwrap()];
-    let each_commit = WriterOptions { sync: Sync::Commit, ..unsynced(4) };
-    type Act = fn(PartitionedWriter);
-    let syncs: [(WriterOptions, Act); 3] = [
+    let each_commit = WriterOptions { sync: SyncPolicy::Commit, ..unsynced(4) };
+    type FsOp = fn(PartitionedWriter);
+    let syncs: [(WriterOptions, FsOp); 3] = [
         (unsynced(4), |mut writer| writer.sync().unwrap()),
         (unsynced(4), |writer| writer.close().unwrap()),
         (each_commit, |mut writer| writer.commit().unwrap()),

@@ -15,8 +15,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::simulate::pretend_later;
-use arrowwood::{Sync, Writer, WriterOptions};
+use arrowwood::simulate::simulate_elapsed;
+use arrowwood::{SyncPolicy, Writer, WriterOptions};
 use tempfile::TempDir;
 
 use crate::tables::folder_in_memory;
@@ -58,7 +58,7 @@ impl Busy {
         let dictionary = if has_text { names.collect() } else { Vec::new() };
         // A reader takes all bytes from the first column to the last, and a hundred columns are far apart.
         let segment_rows = (columns > 10).then_some(1 << 16);
-        let options = WriterOptions { dictionary, segment_rows, sync: Sync::Never, ..WriterOptions::default() };
+        let options = WriterOptions { dictionary, segment_rows, sync: SyncPolicy::Never, ..WriterOptions::default() };
         let writer = Writer::open(&table, Some(Arc::new(Schema::new(fields))), &options).unwrap();
         let path = table.join(format!("{:020}.arrow", 0));
         let tail = File::open(&path).unwrap();
@@ -95,7 +95,7 @@ impl Busy {
         // The commits take some time, too.
         let mut simulated = Duration::ZERO;
         while simulated + before.2.elapsed() < time {
-            pretend_later(INTERVAL);
+            simulate_elapsed(INTERVAL);
             simulated += INTERVAL;
             self.commit();
         }
@@ -274,12 +274,12 @@ fn space_of_footers_is_bounded_and_given_back() {
     assert!(of_minutes < 3 << 20 && of_more < of_minutes + (1 << 20), "{of_minutes}, {of_more}");
     // In a minute, one footer each second.
     for _ in 0..3 * PAUSE.as_secs() {
-        pretend_later(Duration::from_secs(1));
+        simulate_elapsed(Duration::from_secs(1));
         busy.commit();
     }
     let quiet = blocks(&busy.path);
     assert!(quiet < of_more, "{quiet}, {of_more}");
-    pretend_later(2 * PAUSE);
+    simulate_elapsed(2 * PAUSE);
     let path = busy.path.clone();
     busy.writer.close().unwrap();
     assert!(blocks(&path) < quiet, "{}, {quiet}", blocks(&path));

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Compaction, ErrorKind, Late, Value, Writer, WriterOptions, open, partition_writer};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
+use arrowwood::{CompactOptions, ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, partition_writer};
 
 use crate::tables::{folder_in_memory, numbers, numbers_of, schema_of_numbers, unsynced};
 use crate::wait::wait_for;
@@ -22,8 +22,8 @@ fn wider_schema() -> SchemaRef {
 }
 
 /// Segments of ten rows, of a table that accepts late rows.
-fn options(medium: &Medium) -> WriterOptions {
-    WriterOptions { sorted_by: Some("n".into()), late: Some(Late::Accept), medium: medium.clone(), ..unsynced(10) }
+fn options(medium: &FileSystem) -> WriterOptions {
+    WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), medium: medium.clone(), ..unsynced(10) }
 }
 
 /// The rows of the table that gets the name of the renamed one: its segments have the same names.
@@ -32,7 +32,7 @@ const OTHERS: i64 = 47;
 /// Renames a table's directory, and makes another table where it was.
 fn take_name(table: &Path, old: &Path) -> Writer {
     std::fs::rename(table, old).unwrap();
-    let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+    let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
     writer.append(&numbers((0..OTHERS).map(|n| -n))).unwrap();
     writer.commit().unwrap();
     writer.sync().unwrap();
@@ -53,13 +53,13 @@ impl Mover {
     }
 }
 
-impl Witness for Mover {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+impl FsObserver for Mover {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
         let is_of_names = match act {
-            Act::MakeFolder { path } => path != self.table,
-            Act::Lock { .. } | Act::Open { .. } | Act::Make { .. } | Act::Name { .. } | Act::Rename { .. } => true,
-            Act::Link { .. } | Act::Exchange { .. } | Act::Remove { .. } | Act::RemoveFolder { .. } => true,
-            Act::SyncFolder { path } => path != self.table.parent().unwrap() || self.table.exists(),
+            FsOp::MakeFolder { path } => path != self.table,
+            FsOp::LockDir { .. } | FsOp::Open { .. } | FsOp::Create { .. } | FsOp::Name { .. } | FsOp::Rename { .. } => true,
+            FsOp::Link { .. } | FsOp::Exchange { .. } | FsOp::Remove { .. } | FsOp::RemoveFolder { .. } => true,
+            FsOp::SyncFolder { path } => path != self.table.parent().unwrap() || self.table.exists(),
             _ => false,
         };
         if !is_of_names {
@@ -76,7 +76,7 @@ impl Witness for Mover {
 
 /// Everything that gives, changes or takes names; returns the committed rows, without those that were dropped, and the
 /// first error.
-fn play(table: &Path, medium: &Medium) -> (Vec<i64>, Option<arrowwood::Error>) {
+fn play(table: &Path, medium: &FileSystem) -> (Vec<i64>, Option<arrowwood::Error>) {
     let mut kept = Vec::new();
     let mut steps = || {
         let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(medium))?;
@@ -90,10 +90,10 @@ fn play(table: &Path, medium: &Medium) -> (Vec<i64>, Option<arrowwood::Error>) {
         kept.drain(..20);
         writer.drop_before(20)?;
         writer.compact(|_, _| ())?;
-        writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ())?;
+        writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ())?;
         writer.alter(&wider_schema())?;
         writer.close()?;
-        compact_on(medium, table, Compaction { sort: true, rewrite: true }, |_, _| ())?;
+        compact_on(medium, table, CompactOptions { sort: true, rewrite: true }, |_, _| ())?;
         let mut writer = Writer::open(table, None, &options(medium))?;
         (0..25).try_for_each(|n| writer.append_row(&[Value::Int(n), Value::Null]))?;
         writer.commit()?;
@@ -111,7 +111,7 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
         let home = folder_in_memory();
         let table = home.path().canonicalize().unwrap().join("ticks");
         let mover = Arc::new(Mover { table: table.clone(), at, state: Mutex::default() });
-        let (mut kept, told) = play(&table, &Medium::watched(mover.clone()));
+        let (mut kept, told) = play(&table, &FileSystem::with_observer(mover.clone()));
         let (acts, other) = std::mem::take(&mut *mover.state.lock().unwrap());
         let Some(mut other) = other else {
             assert!(told.is_none() && at > 50, "after {acts} acts: {told:?}");
@@ -143,11 +143,11 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
 /// Segments are found by their paths, so what is read may be a mixture of two tables; the error names the reason.
 #[test]
 fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
-    for what in [Compaction::default(), Compaction { sort: true, rewrite: true }] {
+    for what in [CompactOptions::default(), CompactOptions { sort: true, rewrite: true }] {
         for at in 1.. {
             let home = folder_in_memory();
             let (table, old) = (home.path().join("ticks"), home.path().join("ticks.old"));
-            let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+            let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
             for turn in 0..4 {
                 writer.append(&numbers((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
                 writer.commit().unwrap();
@@ -227,9 +227,9 @@ struct Copier {
     count: Mutex<usize>,
 }
 
-impl Witness for Copier {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        if matches!(act, Act::Store { .. } | Act::Write { .. } | Act::Reserve { .. }) || !self.table.exists() {
+impl FsObserver for Copier {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
+        if matches!(act, FsOp::StoreMapped { .. } | FsOp::Write { .. } | FsOp::Reserve { .. }) || !self.table.exists() {
             return Ok(());
         }
         let mut count = self.count.lock().unwrap();
@@ -255,18 +255,18 @@ fn child() {
         assert!(std::fs::write(home.join(".ticks.there"), "").is_err());
     }
     let medium =
-        Medium::watched(Arc::new(Copier { table: table.clone(), copies: copies.clone(), count: Mutex::new(0) }));
+        FileSystem::with_observer(Arc::new(Copier { table: table.clone(), copies: copies.clone(), count: Mutex::new(0) }));
     let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&medium)).unwrap();
     for turn in 0..4 {
         writer.append(&numbers(12 * turn..12 * (turn + 1))).unwrap();
         writer.commit().unwrap();
     }
     assert!(writer.compact(|_, _| ()).unwrap() > 1);
-    let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ());
+    let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ());
     assert_eq!(told.unwrap(), 0, "nothing is out of order");
     writer.append(&numbers(0..48)).unwrap();
     writer.commit().unwrap();
-    let told = writer.compact_with(Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap_err();
+    let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap_err();
     assert!(told.message().contains("table's place"), "{told}");
     writer.close().unwrap();
     let all: Vec<i64> = (0..48).chain(0..48).collect();
@@ -283,7 +283,7 @@ fn child() {
         parts += names(".part");
         // Readers take no notice, and the next writer finishes or removes what there is, wherever its own would be.
         let seen = open(&copy).map_or(0, |seen| seen.len().unwrap()) as usize;
-        let mut writer = Writer::open(&copy, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+        let mut writer = Writer::open(&copy, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
         let there = writer.committed_rows() as usize;
         assert!(there >= seen && there.is_multiple_of(12), "{seen}, then {there}");
         assert_eq!(numbers_in(&copy), all[..there]);
@@ -331,7 +331,7 @@ fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
     let filled = |name: &str| {
         let table = root.join(name);
         std::fs::create_dir_all(&table).unwrap();
-        let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+        let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
         writer.append(&numbers(0..25)).unwrap();
         writer.commit().unwrap();
         (table, writer)
@@ -383,7 +383,7 @@ fn a_linked_partition_beside_segments_is_refused() {
     let table = home.path().join("t");
     let elsewhere = home.path().join("elsewhere");
     for path in [&table, &elsewhere] {
-        let mut writer = Writer::open(path, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+        let mut writer = Writer::open(path, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
         writer.append(&numbers(0..5)).unwrap();
         writer.close().unwrap();
     }
@@ -436,7 +436,7 @@ struct SyncedFolders {
 
 impl SyncedFolders {
     fn options(self: &Arc<Self>) -> WriterOptions {
-        WriterOptions { medium: Medium::watched(self.clone()), ..WriterOptions::default() }
+        WriterOptions { medium: FileSystem::with_observer(self.clone()), ..WriterOptions::default() }
     }
 
     fn has_all(&self, folders: &[&Path]) -> bool {
@@ -445,9 +445,9 @@ impl SyncedFolders {
     }
 }
 
-impl Witness for SyncedFolders {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        let Act::SyncFolder { path } = act else { return Ok(()) };
+impl FsObserver for SyncedFolders {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
+        let FsOp::SyncFolder { path } = act else { return Ok(()) };
         if self.broken.lock().unwrap().as_deref() == Some(path) {
             return Err(io::Error::other("the power is gone"));
         }
@@ -491,7 +491,7 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
     let segment = |row: u64| table.join(format!("{row:020}.arrow"));
-    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&Medium::default())).unwrap();
+    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
     writer.append(&numbers(0..5)).unwrap();
     writer.commit().unwrap();
     writer.append(&numbers(5..25)).unwrap();
@@ -506,7 +506,7 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     drop(writer);
     std::fs::remove_file(segment(20)).unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 5);
-    let mut writer = Writer::open(&table, None, &options(&Medium::default())).unwrap();
+    let mut writer = Writer::open(&table, None, &options(&FileSystem::default())).unwrap();
     writer.append(&numbers(5..25)).unwrap();
     writer.close().unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 25);
@@ -518,7 +518,7 @@ fn a_writer_whose_segment_has_only_other_names_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
     // It looks a hundred times a second, and only for the segment that grows, so that one must not get full before.
-    let options = WriterOptions { segment_rows: Some(1 << 20), ..options(&Medium::default()) };
+    let options = WriterOptions { segment_rows: Some(1 << 20), ..options(&FileSystem::default()) };
     let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options).unwrap();
     writer.append(&numbers(0..5)).unwrap();
     writer.commit().unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, FollowPartitions, Value, Writer, WriterOptions, compact, follow, follow_partitions,
+    Dataset, ErrorKind, FollowFrom, PartitionsFollower, Value, Writer, WriterOptions, compact, follow, follow_partitions,
     open, parse_schema, partition_path, partition_writer,
 };
 
@@ -48,13 +48,13 @@ fn numbers(dataset: &Dataset) -> Vec<String> {
 }
 
 /// The number of rows that come in some polls.
-fn followed(follower: &mut FollowPartitions, polls: usize) -> u64 {
+fn followed(follower: &mut PartitionsFollower, polls: usize) -> u64 {
     let found = (0..polls).filter_map(|_| follower.poll(Duration::from_millis(20)).unwrap());
     found.map(|(_, rows)| rows.len().unwrap()).sum()
 }
 
 /// The number of rows that have come when as many are there: a follower looks twice a second for files that were replaced.
-fn awaited(follower: &mut FollowPartitions, rows: u64) -> u64 {
+fn awaited(follower: &mut PartitionsFollower, rows: u64) -> u64 {
     let mut found = 0;
     wait_until("rows of partitions", || {
         found += followed(follower, 1);

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::pretend_rest;
-use arrowwood::{Sync, Value, Writer, WriterOptions, open};
+use arrowwood::simulate::simulate_rest;
+use arrowwood::{SyncPolicy, Value, Writer, WriterOptions, open};
 
 use crate::tables::{await_turns_in_background, copy_table};
 
@@ -173,7 +173,7 @@ impl Script {
         match command {
             "open" => {
                 let options = WriterOptions {
-                    sync: Sync::Never,
+                    sync: SyncPolicy::Never,
                     segment_rows: rest.first().map(|rows| rows.parse().unwrap()),
                     dictionary: vec!["s".into()],
                     sorted_by: Some("n".into()),
@@ -263,7 +263,7 @@ fn run(script: &str) -> String {
 #[test]
 fn scripts_change_the_bytes_that_their_dumps_say() {
     alone!();
-    pretend_rest(REST);
+    simulate_rest(REST);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables/scripts");
     let mut scripts: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     scripts.sort();

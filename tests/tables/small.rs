@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
 use arrowwood::{
-    FollowFrom, FollowPartitions, Sync, Value, Writer, WriterOptions, check, follow_partitions, open, partition_writer,
+    FollowFrom, PartitionsFollower, SyncPolicy, Value, Writer, WriterOptions, check, follow_partitions, open, partition_writer,
 };
 
 use crate::thread::Thread;
@@ -45,7 +45,7 @@ fn threads(name: &str) -> usize {
 fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    for sync in [WriterOptions::default().sync, Sync::Commit] {
+    for sync in [WriterOptions::default().sync, SyncPolicy::Commit] {
         let root =
             folder.path().join(format!("{sync:?}").chars().filter(char::is_ascii_alphabetic).collect::<String>());
         let options = WriterOptions { sync, dictionary: vec!["symbol".into()], ..WriterOptions::default() };
@@ -85,10 +85,10 @@ struct SlowDisk {
     is_slow: AtomicBool,
 }
 
-impl Witness for SlowDisk {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for SlowDisk {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         let is_in_background = std::thread::current().name() == Some("arrowwood-background");
-        if !is_in_background || !matches!(act, Act::Sync { .. }) {
+        if !is_in_background || !matches!(act, FsOp::Sync { .. }) {
             return Ok(());
         }
         self.is_waiting.store(true, Ordering::SeqCst);
@@ -102,9 +102,9 @@ fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(SlowDisk { is_slow: true.into(), ..SlowDisk::default() });
-    let sync = Sync::Every(Duration::from_millis(1));
+    let sync = SyncPolicy::Every(Duration::from_millis(1));
     let options = WriterOptions { sync, ..WriterOptions::default() };
-    let watched = WriterOptions { medium: Medium::watched(disk.clone()), ..options.clone() };
+    let watched = WriterOptions { medium: FileSystem::with_observer(disk.clone()), ..options.clone() };
     let mut slow = Writer::open(folder.path().join("slow"), Some(schema()), &watched).unwrap();
     append(&mut slow, 1);
     slow.commit().unwrap();
@@ -134,7 +134,7 @@ fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
 }
 
 /// The next rows and their partition, as numbers.
-fn next(follower: &mut FollowPartitions) -> (String, u64) {
+fn next(follower: &mut PartitionsFollower) -> (String, u64) {
     let (partition, rows) = follower.poll(PATIENCE).unwrap().expect("rows");
     (partition, rows.len().unwrap())
 }
@@ -145,13 +145,13 @@ fn a_follower_of_many_tables_that_sleeps_misses_nothing() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("ticks");
-    let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let open_one =
         |host: i64| partition_writer(&root, &[("host", Value::Int(host))], Some(schema()), &options).unwrap();
     let mut writers: Vec<Writer> = (0..300).map(open_one).collect();
     let mut follower = follow_partitions(&open(&root).unwrap(), &FollowFrom::Now).unwrap();
     let asleep = || threads("arrowwood-wait");
-    let fall_asleep = |follower: &mut FollowPartitions| {
+    let fall_asleep = |follower: &mut PartitionsFollower| {
         wait_until("the threads of a follower that sleeps", || {
             assert!(follower.poll(Duration::from_millis(300)).unwrap().is_none());
             asleep() >= 3
@@ -222,7 +222,7 @@ fn partitions_that_are_read_take_no_descriptors() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap().join("ticks");
     let add = |host: i64, row: i64| {
-        let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+        let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
         let mut writer = partition_writer(&root, &[("host", Value::Int(host))], Some(schema()), &options).unwrap();
         append(&mut writer, row);
         writer.close().unwrap();

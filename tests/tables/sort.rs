@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness, compact_on};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
 use arrowwood::{
-    Compaction, Dataset, ErrorKind, FollowFrom, Late, Writer, WriterOptions, check, col, compact_with, follow,
+    CompactOptions, Dataset, ErrorKind, FollowFrom, LatePolicy, Writer, WriterOptions, check, col, compact_with, follow,
     follow_partitions, open,
 };
 
@@ -18,7 +18,7 @@ use crate::dice::Dice;
 use crate::tables::unsynced;
 use crate::wait::{PATIENCE, wait_for};
 
-const SORT: Compaction = Compaction { rewrite: false, sort: true };
+const SORT: CompactOptions = CompactOptions { rewrite: false, sort: true };
 
 fn schema(key: &DataType) -> SchemaRef {
     let symbol = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -66,10 +66,10 @@ fn batch(key: &DataType, arrival: i64, values: &[Option<i64>]) -> RecordBatch {
         .unwrap()
 }
 
-fn options(segment_rows: u64, medium: &Medium) -> WriterOptions {
+fn options(segment_rows: u64, medium: &FileSystem) -> WriterOptions {
     WriterOptions {
         sorted_by: Some("key".into()),
-        late: Some(Late::Accept),
+        late: Some(LatePolicy::Accept),
         index: Some(vec!["symbol".into()]),
         zone_rows: Some(5),
         medium: medium.clone(),
@@ -105,7 +105,7 @@ fn naive(key: &DataType, values: &[Option<i64>]) -> Vec<i64> {
 }
 
 /// A table whose rows are late by up to `spread`, in segments of a few rows.
-fn late_table(path: &Path, key: &DataType, values: &[Option<i64>], segment_rows: u64, medium: &Medium) -> Writer {
+fn late_table(path: &Path, key: &DataType, values: &[Option<i64>], segment_rows: u64, medium: &FileSystem) -> Writer {
     let mut writer = Writer::open(path, Some(schema(key)), &options(segment_rows, medium)).unwrap();
     for (number, values) in values.chunks(7).enumerate() {
         writer.append(&batch(key, 7 * number as i64, values)).unwrap();
@@ -131,7 +131,7 @@ fn rows_are_in_the_order_of_the_naive_sort() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ticks");
         let segment_rows = 1 + dice.below(50);
-        drop(late_table(&path, &key, &values, segment_rows, &Medium::default()));
+        drop(late_table(&path, &key, &values, segment_rows, &FileSystem::default()));
         let before = by_arrival(&open(&path).unwrap());
         compact_with(&path, SORT, |_, _| ()).unwrap();
         let sorted = open(&path).unwrap();
@@ -166,7 +166,7 @@ fn segments_that_overlap_with_none_stay_the_files_they_are() {
     // Rows of the fourth and the fifth segment change places, and two of the eighth.
     values.swap(38, 41);
     values.swap(70, 73);
-    let mut writer = late_table(&path, &DataType::Int64, &values, 10, &Medium::default());
+    let mut writer = late_table(&path, &DataType::Int64, &values, 10, &FileSystem::default());
     writer.compact(|_, _| ()).unwrap();
     let before = inodes(&path);
     assert_eq!(before.len(), 10);
@@ -193,7 +193,7 @@ fn what_a_table_carries_is_there_when_it_was_sorted() {
     let path = folder.path().join("ticks");
     let key = DataType::Int64;
     let values = values(&mut Dice::new(8), 60, 9, false);
-    let mut writer = late_table(&path, &key, &values, 10, &Medium::default());
+    let mut writer = late_table(&path, &key, &values, 10, &FileSystem::default());
     let mut fields = schema(&key).fields().to_vec();
     fields.push(Arc::new(Field::new("new", DataType::Int64, true)));
     assert!(writer.alter(&Arc::new(Schema::new(fields))).unwrap());
@@ -209,7 +209,7 @@ fn what_a_table_carries_is_there_when_it_was_sorted() {
     let before = open(&path).unwrap();
     assert_eq!(before.first_row(), 10);
     let rows = by_arrival(&before);
-    compact_with(&path, Compaction { rewrite: true, sort: true }, |_, _| ()).unwrap();
+    compact_with(&path, CompactOptions { rewrite: true, sort: true }, |_, _| ()).unwrap();
     let sorted = open(&path).unwrap();
     assert_eq!((sorted.first_row(), sorted.len().unwrap()), (10, 75));
     assert_eq!(by_arrival(&sorted), rows);
@@ -227,7 +227,7 @@ fn readers_that_hold_the_table_are_right_or_told() {
     let path = folder.path().join("ticks");
     let key = DataType::Int64;
     let values = values(&mut Dice::new(5), 203, 20, false);
-    let mut writer = late_table(&path, &key, &values, 16, &Medium::default());
+    let mut writer = late_table(&path, &key, &values, 16, &FileSystem::default());
     let came: Vec<i64> = (0..203).collect();
     let mapped = open(&path).unwrap();
     assert_eq!(arrivals(&mapped), came);
@@ -268,7 +268,7 @@ fn a_reader_from_before_two_sorts_is_told() {
     {
         let path = home.path().join("ticks");
         let values = values(&mut Dice::new(5), 203, 20, false);
-        let mut writer = late_table(&path, &DataType::Int64, &values, 16, &Medium::default());
+        let mut writer = late_table(&path, &DataType::Int64, &values, 16, &FileSystem::default());
         let unmapped = open(&path).unwrap();
         writer.compact_with(SORT, |_, _| ()).unwrap();
         for round in 0..4 {
@@ -290,8 +290,8 @@ fn followers_of_partitions_go_on_or_are_told() {
     std::fs::create_dir(&table).unwrap();
     let values = values(&mut Dice::new(5), 103, 20, false);
     let [a, b] = ["host=a", "host=b"].map(|name| table.join(name));
-    let mut writer = late_table(&a, &key, &values, 16, &Medium::default());
-    drop(late_table(&b, &key, &values, 16, &Medium::default()));
+    let mut writer = late_table(&a, &key, &values, 16, &FileSystem::default());
+    drop(late_table(&b, &key, &values, 16, &FileSystem::default()));
     let whole = || open(&table).unwrap();
     let mut at_the_end = follow_partitions(&whole(), &FollowFrom::Now).unwrap();
     // Beside a writer, and with the segment that grows still there.
@@ -323,7 +323,7 @@ fn followers_of_partitions_go_on_or_are_told() {
 fn a_table_without_an_order_is_not_sorted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let options = WriterOptions { sorted_by: None, late: None, ..options(4, &Medium::default()) };
+    let options = WriterOptions { sorted_by: None, late: None, ..options(4, &FileSystem::default()) };
     let mut writer = Writer::open(&path, Some(schema(&DataType::Int64)), &options).unwrap();
     writer.append(&batch(&DataType::Int64, 0, &[Some(2), Some(1)])).unwrap();
     writer.commit().unwrap();
@@ -341,8 +341,8 @@ struct Watcher {
     left: Mutex<Option<u64>>,
 }
 
-impl Witness for Watcher {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for Watcher {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         let mut left = self.left.lock().unwrap();
         match &mut *left {
             Some(0) => return Err(std::io::Error::other("pulled out")),
@@ -350,7 +350,7 @@ impl Witness for Watcher {
             None => (),
         }
         let is_naming =
-            matches!(act, Act::Rename { .. } | Act::Remove { .. } | Act::Exchange { .. } | Act::SyncFolder { .. });
+            matches!(act, FsOp::Rename { .. } | FsOp::Remove { .. } | FsOp::Exchange { .. } | FsOp::SyncFolder { .. });
         if left.is_none() && is_naming {
             let order = arrivals(&open(&self.path).unwrap());
             assert!(self.orders.contains(&order), "a reader sees {order:?}");
@@ -368,10 +368,10 @@ fn what_is_cut_off_at_any_step_is_the_table_as_it_was_or_sorted() {
     for left in 0.. {
         let folder = tempfile::tempdir().unwrap();
         let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
-        drop(late_table(&path, &key, &values, 8, &Medium::default()));
+        drop(late_table(&path, &key, &values, 8, &FileSystem::default()));
         let rows = by_arrival(&open(&path).unwrap());
         let watcher = Watcher { path: path.clone(), orders: orders.clone(), left: Mutex::new(Some(left)) };
-        let done = compact_on(&Medium::watched(Arc::new(watcher)), &path, SORT, |_, _| ());
+        let done = compact_on(&FileSystem::with_observer(Arc::new(watcher)), &path, SORT, |_, _| ());
         let found = open(&path).unwrap();
         let order = arrivals(&found);
         let which = orders.iter().position(|known| *known == order).unwrap_or_else(|| panic!("{left}: {order:?}"));
@@ -398,9 +398,9 @@ fn who_opens_a_table_that_is_sorted_sees_one_order() {
     let orders = [(0..33).collect(), naive(&key, &values)];
     let folder = tempfile::tempdir().unwrap();
     let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
-    drop(late_table(&path, &key, &values, 8, &Medium::default()));
+    drop(late_table(&path, &key, &values, 8, &FileSystem::default()));
     let watcher = Watcher { path: path.clone(), orders, left: Mutex::new(None) };
-    compact_on(&Medium::watched(Arc::new(watcher)), &path, SORT, |_, _| ()).unwrap();
+    compact_on(&FileSystem::with_observer(Arc::new(watcher)), &path, SORT, |_, _| ()).unwrap();
 }
 
 /// A table's directory should hold nothing but segments, and nobody is kept from putting a note there. Sorting made
@@ -411,7 +411,7 @@ fn files_that_are_no_segments_are_there_when_the_table_was_sorted() {
     let values = values(&mut Dice::new(3), 33, 6, true);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let mut writer = late_table(&path, &key, &values, 8, &Medium::default());
+    let mut writer = late_table(&path, &key, &values, 8, &FileSystem::default());
     std::fs::write(path.join("README"), "prices are in cents").unwrap();
     std::fs::create_dir(path.join("notes")).unwrap();
     let e = writer.compact_with(SORT, |_, _| ()).unwrap_err();

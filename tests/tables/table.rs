@@ -9,8 +9,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::{Dataset, ErrorKind, SyncPolicy, Value, Writer, WriterOptions, follow, open};
 
 use crate::camera::Camera;
 use crate::tables::unsynced;
@@ -229,9 +229,9 @@ struct Gate {
 
 const THREADS: u64 = 64;
 
-impl Witness for Gate {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
-        if matches!(act, Act::WriteSynced { .. }) && self.writes.fetch_add(1, Ordering::SeqCst) == 0 {
+impl FsObserver for Gate {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
+        if matches!(act, FsOp::WriteSynced { .. }) && self.writes.fetch_add(1, Ordering::SeqCst) == 0 {
             wait_until("a commit of each thread", || self.committed.load(Ordering::SeqCst) >= THREADS);
         }
         Ok(())
@@ -243,8 +243,8 @@ impl Witness for Gate {
 fn one_sync_makes_the_commits_of_many_threads_durable() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Arc::new(Gate::default());
-    let medium = Medium::watched(gate.clone());
-    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let medium = FileSystem::with_observer(gate.clone());
+    let options = WriterOptions { sync: SyncPolicy::Never, medium, ..WriterOptions::default() };
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let writer = Writer::open(folder.path().join("t"), Some(schema), &options).unwrap();
     let (durability, writer) = (writer.durability(), Mutex::new(writer));
@@ -333,7 +333,7 @@ fn killed_at_each_step(folder: &Path) -> Vec<PathBuf> {
     let (live, shots) = (folder.join("live"), folder.join("shots"));
     std::fs::create_dir(&live).unwrap();
     let camera = Arc::new(Camera::default());
-    let medium = Medium::watched(camera.clone());
+    let medium = FileSystem::with_observer(camera.clone());
     let options = WriterOptions { medium, ..unsynced(8) };
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
@@ -480,9 +480,9 @@ fn refreshing_over_the_ends_of_segments_is_opening_anew() {
 #[derive(Debug, Default)]
 struct Makers(Mutex<Vec<String>>);
 
-impl Witness for Makers {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
-        if matches!(act, Act::Made { .. }) {
+impl FsObserver for Makers {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
+        if matches!(act, FsOp::Created { .. }) {
             self.0.lock().unwrap().push(std::thread::current().name().unwrap_or_default().into());
         }
         Ok(())
@@ -495,8 +495,8 @@ fn the_next_segment_is_made_by_the_background_thread() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("ticks");
     let makers = Arc::new(Makers::default());
-    let medium = Medium::watched(makers.clone());
-    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let medium = FileSystem::with_observer(makers.clone());
+    let options = WriterOptions { sync: SyncPolicy::Never, medium, ..WriterOptions::default() };
     let mut writer = Writer::open(&table, Some(schema()), &options).unwrap();
     writer.append(&batch(0..40_000)).unwrap();
     writer.commit().unwrap();
@@ -519,8 +519,8 @@ fn a_segment_made_ahead_has_room_for_the_whole_dictionary() {
     let table = folder.path().join("ticks");
     let makers = Arc::new(Makers::default());
     let schema = Arc::new(arrowwood::parse_schema("symbol: category").unwrap());
-    let medium = Medium::watched(makers.clone());
-    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let medium = FileSystem::with_observer(makers.clone());
+    let options = WriterOptions { sync: SyncPolicy::Never, medium, ..WriterOptions::default() };
     let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
     // A segment that has room for more than a first guess takes the place of the empty one, and keeps it.
     writer.append_row(&[Value::Str(&"x".repeat(10 << 20))]).unwrap();
@@ -664,12 +664,12 @@ struct NoName {
     asked: AtomicU64,
 }
 
-impl Witness for NoName {
-    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+impl FsObserver for NoName {
+    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
         let waits = |path: &Path| path.extension().is_some_and(|end| end == "next");
         let is_it = match act {
-            Act::Rename { from, .. } if self.is_own => waits(from),
-            Act::Name { path, .. } | Act::Rename { to: path, .. } => !self.is_own && waits(path),
+            FsOp::Rename { from, .. } if self.is_own => waits(from),
+            FsOp::Name { path, .. } | FsOp::Rename { to: path, .. } => !self.is_own && waits(path),
             _ => false,
         };
         match is_it && self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -685,7 +685,7 @@ fn positions_of_a_failed_commit_are_forgotten() {
     for (is_rolled_back, is_own) in [(false, false), (true, false), (false, true), (true, true)] {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("ticks");
-        let medium = Medium::watched(Arc::new(NoName { is_own, asked: AtomicU64::new(0) }));
+        let medium = FileSystem::with_observer(Arc::new(NoName { is_own, asked: AtomicU64::new(0) }));
         let options = WriterOptions { medium, ..unsynced(8) };
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
@@ -717,7 +717,7 @@ fn a_backup_of_an_empty_table_is_written_after_its_segment_was_sealed() {
     let table = folder.path().join("ticks");
     let backup = folder.path().join("backup");
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
     writer.commit_with(&[("from", 7)]).unwrap();
     std::fs::create_dir(&backup).unwrap();
@@ -763,7 +763,7 @@ fn wrong_options_change_nothing() {
         by("price"),
         by("nothing"),
         WriterOptions { index: Some(vec!["nothing".into()]), ..default() },
-        WriterOptions { late: Some(arrowwood::Late::Accept), ..default() },
+        WriterOptions { late: Some(arrowwood::LatePolicy::Accept), ..default() },
     ];
     // A table that can't be made leaves no directory behind.
     for options in &wrong[1..] {

@@ -258,7 +258,7 @@ fn values_that_lie_anywhere_in_a_file_are_appended() {
         stream.write(&batch).unwrap();
         stream.finish().unwrap();
         drop(stream);
-        let given = arrowwood::Open::new().bytes(arrowwood::Bytes::from(bytes)).unwrap();
+        let given = arrowwood::OpenOptions::new().bytes(arrowwood::Bytes::from(bytes)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table");
         let mut writer = Writer::open(&path, Some(Arc::new(plain.clone())), &unsynced(3)).unwrap();
@@ -305,7 +305,7 @@ fn rows_of_dictionaries_of_any_values_are_appended_one_by_one() {
         let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()));
         let schema = Arc::new(Schema::new(vec![Field::new("x", encoded.clone(), true)]));
         let mut writer = Writer::open(&path, Some(schema.clone()), &unsynced(2)).unwrap();
-        let mut builder = arrowwood::Builder::new(schema).unwrap();
+        let mut builder = arrowwood::DatasetBuilder::new(schema).unwrap();
         for value in given.iter().chain([&Value::Null]).chain(&given) {
             writer.append_row(std::slice::from_ref(value)).unwrap();
             builder.append_row(std::slice::from_ref(value)).unwrap();

@@ -10,7 +10,7 @@ use arrow_array::*;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{
-    Dataset, ErrorKind, Late, Literal, Operator, Predicate, Sync, Value, Writer, WriterOptions, check, col, compact,
+    Dataset, ErrorKind, LatePolicy, Literal, Operator, Predicate, SyncPolicy, Value, Writer, WriterOptions, check, col, compact,
     open,
 };
 
@@ -173,10 +173,10 @@ fn compare(dice: &mut Dice, table: &Dataset, twin: &Dataset, near: i64, times: u
         let found = table.filter(&condition).unwrap();
         let expected = twin.filter(&condition).unwrap();
         assert_eq!(rows(&found), rows(&expected), "{condition}");
-        let groups = table.aggregate(&["flag"]).rows("count").filter(condition.clone()).finish().unwrap();
-        let expected = twin.aggregate(&["flag"]).rows("count").filter(condition.clone()).finish().unwrap();
+        let groups = table.aggregate(&["flag"]).count_rows("count").filter(condition.clone()).finish().unwrap();
+        let expected = twin.aggregate(&["flag"]).count_rows("count").filter(condition.clone()).finish().unwrap();
         assert_eq!(rows(&groups), rows(&expected), "{condition}");
-        skipped += table.len().unwrap() - table.narrowed(&condition).unwrap().len().unwrap();
+        skipped += table.len().unwrap() - table.prune(&condition).unwrap().len().unwrap();
     }
     skipped
 }
@@ -243,11 +243,11 @@ fn some_ticks(from: i64, rows: i64) -> RecordBatch {
 
 fn indexed(names: &[&str]) -> WriterOptions {
     let index = Some(names.iter().map(ToString::to_string).collect());
-    WriterOptions { sync: Sync::Never, index, ..WriterOptions::default() }
+    WriterOptions { sync: SyncPolicy::Never, index, ..WriterOptions::default() }
 }
 
 fn looked_at(table: &Path, condition: &Predicate) -> u64 {
-    open(table).unwrap().narrowed(condition).unwrap().len().unwrap()
+    open(table).unwrap().prune(condition).unwrap().len().unwrap()
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_condition_on_an_indexed_column_looks_at_the_blocks_that_may_have_rows() {
     assert_eq!(looked_at(&table, &col("order").lt(0)), rows % (1 << 16));
     assert_eq!(looked_at(&table, &col("order").is_null()), rows % (1 << 16));
     let counted = open(&table).unwrap();
-    let counted = counted.aggregate(&["symbol"]).rows("count").filter(col("order").lt(2000)).finish().unwrap();
+    let counted = counted.aggregate(&["symbol"]).count_rows("count").filter(col("order").lt(2000)).finish().unwrap();
     assert_eq!(counted.len().unwrap(), 2);
 }
 
@@ -294,7 +294,7 @@ fn compacted_segments_are_left_out_as_well() {
     writer.append(&some_ticks(10_000, 500)).unwrap();
     writer.close().unwrap();
     for dataset in [&before, &open(&table).unwrap()] {
-        assert_eq!(dataset.narrowed(&condition).unwrap().first_row(), 5000);
+        assert_eq!(dataset.prune(&condition).unwrap().first_row(), 5000);
         assert_eq!(dataset.filter(&condition).unwrap().len().unwrap(), 1000);
     }
     assert_eq!(looked_at(&table, &condition), 1000 + 500);
@@ -344,7 +344,7 @@ fn another_index_holds_from_the_next_segment_on() {
     assert_eq!(looked_at(&table, &condition), 1000 + 1000 + 1000 + 500);
     assert_eq!(open(&table).unwrap().filter(&condition).unwrap().len().unwrap(), 1000);
     // Without a word on the index it stays as it was.
-    let unsaid = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let unsaid = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = Writer::open(&table, None, &unsaid).unwrap();
     writer.append(&some_ticks(4500, 1500)).unwrap();
     writer.close().unwrap();
@@ -419,9 +419,9 @@ fn some_times(times_: &[Option<i64>], from: i64) -> RecordBatch {
 
 fn accepting(segment_rows: u64, zone_rows: u32) -> WriterOptions {
     WriterOptions {
-        sync: Sync::Never,
+        sync: SyncPolicy::Never,
         sorted_by: Some("at".into()),
-        late: Some(Late::Accept),
+        late: Some(LatePolicy::Accept),
         segment_rows: Some(segment_rows),
         zone_rows: Some(zone_rows),
         ..WriterOptions::default()
@@ -480,7 +480,7 @@ fn between_finds_late_rows_where_they_arrived() {
                 assert_eq!(numbers(&narrow.between(&Value::Int(low), &Value::Int(high)).unwrap()), expected);
                 let condition = col("at").ge(low) & col("at").le(high);
                 assert_eq!(numbers(&dataset.filter(&condition).unwrap()), expected);
-                skipped += dataset.len().unwrap() - dataset.narrowed(&condition).unwrap().len().unwrap();
+                skipped += dataset.len().unwrap() - dataset.prune(&condition).unwrap().len().unwrap();
             }
         }
         assert!(skipped > 0);
@@ -561,7 +561,7 @@ fn an_error_names_the_row_of_the_dataset_that_was_asked() {
         assert!(error.message().contains(&format!("in row {row};")), "{error}");
     };
     expect(dataset.filter(&condition), "200000");
-    expect(dataset.aggregate(&["symbol"]).filter(condition.clone()).rows("n").finish(), "200000");
+    expect(dataset.aggregate(&["symbol"]).filter(condition.clone()).count_rows("n").finish(), "200000");
     expect(dataset.slice(1_000, 250_000).unwrap().filter(&condition), "199000");
 }
 
@@ -597,7 +597,7 @@ fn a_null_among_the_entries_of_a_dictionary_is_a_null_of_the_column() {
     assert_eq!(compact(&table, |_, _| ()).unwrap(), 2);
     assert_eq!(found(), [6, 4, 2]);
     let mut writer = Writer::open(&table, Some(Arc::new(newer)), &WriterOptions::default()).unwrap();
-    writer.compact_with(arrowwood::Compaction { rewrite: true, ..Default::default() }, |_, _| ()).unwrap();
+    writer.compact_with(arrowwood::CompactOptions { rewrite: true, ..Default::default() }, |_, _| ()).unwrap();
     writer.close().unwrap();
     assert_eq!(found(), [6, 4, 2]);
     assert!(check(&table, |_, _| ()).unwrap().is_good());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, Function, Result, col};
+use arrowwood::{Dataset, AggregateFunction, Result, col};
 
 const ROWS: usize = 5_000_000;
 const BATCH: usize = 1 << 20;
@@ -58,7 +58,7 @@ fn hot(count: u64) -> ArrayRef {
 
 fn mean_by(key: ArrayRef) -> Result<Box<dyn Fn() -> Result<u64>>> {
     let dataset = dataset(|_| key.clone())?;
-    Ok(Box::new(move || dataset.aggregate(&["key"]).column("v", Function::Mean).finish()?.len()))
+    Ok(Box::new(move || dataset.aggregate(&["key"]).column("v", AggregateFunction::Mean).finish()?.len()))
 }
 
 fn two_keys() -> Result<Box<dyn Fn() -> Result<u64>>> {
@@ -67,7 +67,7 @@ fn two_keys() -> Result<Box<dyn Fn() -> Result<u64>>> {
     };
     let batch = RecordBatch::try_from_iter([("a", column(300, 4)), ("b", column(3_000, 5)), ("v", floats())]);
     let dataset = Dataset::try_from(vec![batch.expect("columns of one length")])?;
-    Ok(Box::new(move || dataset.aggregate(&["a", "b"]).column("v", Function::Mean).finish()?.len()))
+    Ok(Box::new(move || dataset.aggregate(&["a", "b"]).column("v", AggregateFunction::Mean).finish()?.len()))
 }
 
 fn reduce(question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Box<dyn Fn() -> Result<u64>>> {
@@ -95,7 +95,7 @@ fn questions(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Question>> {
     add("median".into(), &|| reduce(|dataset| dataset.column("v")?.quantile(0.5).map(|_| 1)))?;
     add("filtered".into(), &|| {
         reduce(|dataset| {
-            dataset.aggregate(&["key"]).filter(col("v").gt(90.0)).column("v", Function::Mean).finish()?.len()
+            dataset.aggregate(&["key"]).filter(col("v").gt(90.0)).column("v", AggregateFunction::Mean).finish()?.len()
         })
     })?;
     Ok(found)

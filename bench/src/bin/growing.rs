@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Dataset, Sync, Value, WriteOptions, Writer, WriterOptions, compact, follow, open, write};
+use arrowwood::{Dataset, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, compact, follow, open, write};
 use arrowwood_bench::processor_seconds;
 
 fn main() {
@@ -79,7 +79,7 @@ fn batch(rows: i64) -> RecordBatch {
 }
 
 fn never() -> WriterOptions {
-    WriterOptions { sync: Sync::Never, ..WriterOptions::default() }
+    WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() }
 }
 
 fn fresh(folder: &Path) -> PathBuf {
@@ -172,7 +172,7 @@ fn rows(folder: &Path) {
 
 fn durable(folder: &Path) {
     const COUNT: u64 = 500;
-    let options = WriterOptions { sync: Sync::Commit, ..WriterOptions::default() };
+    let options = WriterOptions { sync: SyncPolicy::Commit, ..WriterOptions::default() };
     let ours = || {
         let mut writer = Writer::open(fresh(folder), Some(schema()), &options).expect("a writer");
         let row = [Value::Int(1), Value::Str("MSFT"), Value::Float64(1.5), Value::Int(7)];

@@ -12,26 +12,26 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
-    Aggregation, Bytes, CsvOptions, Dataset, Format, Function, JsonOptions, Open, Result, Value, WriteOptions, Writer,
+    Aggregation, Bytes, CsvOptions, Dataset, Format, AggregateFunction, JsonOptions, OpenOptions, Result, Value, WriteOptions, Writer,
     WriterOptions, col, read_csv_from, read_json_from, read_stream, write_to,
 };
 
 const ROWS: i64 = 100_000;
 
 /// What is done before, and what is measured of it.
-type Path = Box<dyn FnMut() -> Result<u64>>;
+type Workload = Box<dyn FnMut() -> Result<u64>>;
 
 /// Its name, and what makes it.
-type Named = (&'static str, fn() -> Result<Path>);
+type NamedWorkload = (&'static str, fn() -> Result<Workload>);
 
-const ALL: &[Named] = &[
+const ALL: &[NamedWorkload] = &[
     ("open a file", || {
         let file = Bytes::from(written(1, Format::File)?);
-        Ok(Box::new(move || Ok(Open::new().bytes(file.clone())?.num_columns() as u64)))
+        Ok(Box::new(move || Ok(OpenOptions::new().bytes(file.clone())?.num_columns() as u64)))
     }),
     ("count the rows of a stream of 1,000 batches", || {
         let stream = Bytes::from(written(1000, Format::Stream)?);
-        Ok(Box::new(move || Open::new().bytes(stream.clone())?.len()))
+        Ok(Box::new(move || OpenOptions::new().bytes(stream.clone())?.len()))
     }),
     ("one row of three values", || {
         let dataset = opened(10)?;
@@ -47,12 +47,12 @@ const ALL: &[Named] = &[
     ("mean by key of 100,000 rows that are filtered", || {
         let mean = |dataset: &Dataset| {
             let groups = dataset.aggregate(&["symbol"]).filter(col("price").gt(100.0));
-            groups.column("price", Function::Mean).finish()?.len()
+            groups.column("price", AggregateFunction::Mean).finish()?.len()
         };
         reduce(1, mean)
     }),
-    ("count of 100,000 rows that are filtered", || of_filtered(|rows| rows.rows("rows"))),
-    ("first of 100,000 rows that are filtered", || of_filtered(|rows| rows.column("id", Function::First))),
+    ("count of 100,000 rows that are filtered", || filtered_aggregate(|rows| rows.count_rows("rows"))),
+    ("first of 100,000 rows that are filtered", || filtered_aggregate(|rows| rows.column("id", AggregateFunction::First))),
     ("rows of 100,000 of which an expression is true", || {
         let condition = || ((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3);
         reduce(1, move |dataset| dataset.filter(&condition())?.len())
@@ -118,21 +118,21 @@ fn written(batches: usize, format: Format) -> Result<Vec<u8>> {
 }
 
 fn opened(batches: usize) -> Result<Dataset> {
-    Open::new().bytes(written(batches, Format::Stream)?.into())
+    OpenOptions::new().bytes(written(batches, Format::Stream)?.into())
 }
 
-fn take(batches: usize) -> Result<Path> {
+fn take(batches: usize) -> Result<Workload> {
     let rows: Vec<i64> = (0..1000).map(|row| row * 7919 % ROWS).collect();
     reduce(batches, move |dataset| dataset.take(&rows)?.len())
 }
 
-fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Path> {
+fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Workload> {
     let dataset = opened(batches)?;
     Ok(Box::new(move || question(&dataset)))
 }
 
 /// An aggregate of the rows of which a condition is true, without keys.
-fn of_filtered(aggregate: impl for<'a> Fn(Aggregation<'a>) -> Aggregation<'a> + 'static) -> Result<Path> {
+fn filtered_aggregate(aggregate: impl for<'a> Fn(Aggregation<'a>) -> Aggregation<'a> + 'static) -> Result<Workload> {
     reduce(1, move |dataset| {
         let rows = dataset.aggregate::<&str>(&[]).filter(col("price").gt(100.0));
         aggregate(rows).finish()?.len()
@@ -159,9 +159,9 @@ fn keyed(key: ArrayRef) -> Result<Dataset> {
     Dataset::try_from(vec![batch])
 }
 
-fn means(key: ArrayRef) -> Result<Path> {
+fn means(key: ArrayRef) -> Result<Workload> {
     let dataset = keyed(key)?;
-    Ok(Box::new(move || dataset.aggregate(&["key"]).column("price", Function::Mean).finish()?.len()))
+    Ok(Box::new(move || dataset.aggregate(&["key"]).column("price", AggregateFunction::Mean).finish()?.len()))
 }
 
 /// A table in a folder of its own, which goes when the process ends well.
@@ -172,7 +172,7 @@ fn writer(name: &str) -> Result<Writer> {
 
 /// Counting begins and ends here, by this name.
 #[inline(never)]
-fn measured(path: &mut Path) -> Result<u64> {
+fn measured(path: &mut Workload) -> Result<u64> {
     black_box(path())
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{Column, Dataset, GrowableBuffer, Value, WriteOptions, open, write};
-use arrowwood_bench::paged::{Memory, PAGE, Paged, Whole};
+use arrowwood_bench::paged::{Memory, PAGE, PagedMemory, ContiguousMemory};
 use arrowwood_bench::table::{Table, median};
 use multiversion::multiversion;
 
@@ -25,7 +25,7 @@ const ROUNDS: usize = 101;
 const BATCH: usize = 1_000;
 
 /// Work and its answer, where a way can do it.
-type Way<'a> = Option<Box<dyn FnMut() -> i64 + 'a>>;
+type Candidate<'a> = Option<Box<dyn FnMut() -> i64 + 'a>>;
 type Row = (String, Vec<Option<f64>>);
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
 }
 
 /// Nanoseconds for each of `count` values by each way, in turns; all give the same answer.
-fn measure(name: &str, count: usize, mut ways: Vec<Way<'_>>) -> Row {
+fn measure(name: &str, count: usize, mut ways: Vec<Candidate<'_>>) -> Row {
     let mut times = vec![Vec::new(); ways.len()];
     let repeats = (200_000 / count).max(1);
     let rounds = if count > FEW { ROUNDS / 5 } else { ROUNDS };
@@ -87,12 +87,12 @@ fn mapped(array: ArrayRef) -> Column {
 }
 
 fn read_ints() -> Row {
-    let (mut paged, mut whole) = (Paged::new(), Whole::default());
+    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
     put_ints(&mut paged);
     put_ints(&mut whole);
     let column = mapped(Arc::new(Int32Array::from_iter_values(0..FEW as i32)));
     let array = Int32Array::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| ints(black_box(&paged)))),
         Some(Box::new(|| ints(black_box(&whole)))),
         Some(Box::new(|| each_int(black_box(&array)))),
@@ -109,12 +109,12 @@ fn ints(memory: &impl Memory) -> i64 {
 }
 
 fn read_longs(name: &str, count: usize) -> Row {
-    let (mut paged, mut whole) = (Paged::new(), Whole::default());
+    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
     put_longs(&mut paged, count);
     put_longs(&mut whole, count);
     let column = mapped(Arc::new(Int64Array::from_iter_values(0..count as i64)));
     let array = Int64Array::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| longs(black_box(&paged), count))),
         Some(Box::new(|| longs(black_box(&whole), count))),
         Some(Box::new(|| each_long(black_box(&array)))),
@@ -209,13 +209,13 @@ impl<M: Memory> Strings<M> {
 
 fn read_strings(name: &str, longest: usize) -> Row {
     let texts = texts(longest);
-    let mut paged = Strings { starts: Paged::new(), characters: Paged::new() };
-    let mut whole = Strings::<Whole>::default();
+    let mut paged = Strings { starts: PagedMemory::new(), characters: PagedMemory::new() };
+    let mut whole = Strings::<ContiguousMemory>::default();
     paged.put(&texts);
     whole.put(&texts);
     let column = mapped(Arc::new(StringArray::from_iter_values(&texts)));
     let array = StringArray::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| black_box(&paged).add_up())),
         Some(Box::new(|| black_box(&whole).add_up())),
         Some(Box::new(|| strings(black_box(&array)))),
@@ -267,9 +267,9 @@ fn put_longs(memory: &mut impl Memory, count: usize) -> i64 {
 }
 
 fn write_ints() -> Row {
-    let (mut paged, mut whole) = (Paged::new(), Whole::default());
+    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
     let (mut one, mut many) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| put_ints(black_box(&mut paged)))),
         Some(Box::new(|| put_ints(black_box(&mut whole)))),
         Some(Box::new(|| {
@@ -285,9 +285,9 @@ fn write_ints() -> Row {
 }
 
 fn write_longs(name: &str, count: usize) -> Row {
-    let (mut paged, mut whole) = (Paged::new(), Whole::default());
+    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
     let (mut one, mut many) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| put_longs(black_box(&mut paged), count))),
         Some(Box::new(|| put_longs(black_box(&mut whole), count))),
         Some(Box::new(|| {
@@ -317,10 +317,10 @@ fn append<const WIDTH: usize>(buffer: &mut GrowableBuffer, count: usize, value: 
 
 fn write_strings(name: &str, longest: usize) -> Row {
     let texts = texts(longest);
-    let mut paged = Strings { starts: Paged::new(), characters: Paged::new() };
-    let mut whole = Strings::<Whole>::default();
+    let mut paged = Strings { starts: PagedMemory::new(), characters: PagedMemory::new() };
+    let mut whole = Strings::<ContiguousMemory>::default();
     let (mut ends, mut characters) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| paged.put(black_box(&texts)))),
         Some(Box::new(|| whole.put(black_box(&texts)))),
         Some(Box::new(|| {

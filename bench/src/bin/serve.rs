@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrowwood::{Dataset, Mapping, Mode, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, read_stream};
-use arrowwood_bench::put::Put;
+use arrowwood_bench::put::PutStream;
 
 const PRODUCERS: usize = 64;
 /// The unanswered batches of a producer whose batches are a stream.
@@ -65,7 +65,7 @@ fn main() {
     let sizes = if std::env::args().any(|option| option == "--small") { SMALL } else { WHOLE };
     let bench = Bench { program, folder: folder.clone(), sizes };
     println!("| figure | wanted | reached |\n| --- | --- | --- |");
-    let all: [Part; 6] = [
+    let all: [Section; 6] = [
         ("transfer", Bench::transfer),
         ("producers", Bench::producers),
         ("latency", Bench::latency),
@@ -83,7 +83,7 @@ fn main() {
 }
 
 /// A part of the table by its name.
-type Part = (&'static str, fn(&Bench));
+type Section = (&'static str, fn(&Bench));
 
 /// A line of the table.
 fn line(figure: &str, wanted: &str, reached: &str) {
@@ -546,7 +546,7 @@ fn send_raw(path: &Path, file: usize) -> f64 {
     let path = path.to_path_buf();
     let sender = thread::spawn(move || {
         let mapping = Mapping::open(path, Mode::Read).expect("a mapping");
-        let bytes = arrowwood::Bytes::of_mapping(mapping).expect("bytes");
+        let bytes = arrowwood::Bytes::from_mapping(mapping).expect("bytes");
         let (mut stream, _) = listener.accept().expect("a connection");
         for at in (0..bytes.len()).step_by(1 << 20) {
             let piece = bytes.slice(at, (bytes.len() - at).min(1 << 20)).expect("a piece");
@@ -597,7 +597,7 @@ fn send_rows(server: &Server, producers: usize, long: Duration) -> (f64, Vec<f64
 }
 
 /// What producers whose batches are streams got done.
-struct Streams {
+struct StreamResults {
     /// Acknowledged rows a second.
     rate: f64,
     /// Seconds that 99 of 100 batches waited at most.
@@ -607,7 +607,7 @@ struct Streams {
 }
 
 /// So many producers, each with a call of its own, over which it sends batches of one row: up to `AHEAD` unanswered ones.
-fn send_streams(server: &Server, producers: usize, long: Duration) -> Streams {
+fn send_streams(server: &Server, producers: usize, long: Duration) -> StreamResults {
     let is_over = AtomicBool::new(false);
     let before = [server.busy(), busy("self")];
     let begun = Instant::now();
@@ -623,7 +623,7 @@ fn send_streams(server: &Server, producers: usize, long: Duration) -> Streams {
     let mut waited = waited.concat();
     let rows = waited.len() as f64;
     let busy = [(server.busy() - before[0]) / rows, (busy("self") - before[1]) / rows];
-    Streams { rate: rows / seconds, p99: quantile(&mut waited, 0.99), busy }
+    StreamResults { rate: rows / seconds, p99: quantile(&mut waited, 0.99), busy }
 }
 
 /// The seconds that each batch of a producer waited.
@@ -635,7 +635,7 @@ fn send_stream(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<f64>
         Dataset::try_from(vec![RecordBatch::try_from_iter(columns).expect("a batch")]).expect("a dataset")
     };
     let command = format!("flight?producer=p{number}&sequence=0");
-    let mut put = Put::begin(&server.address, &command, &row(0));
+    let mut put = PutStream::begin(&server.address, &command, &row(0));
     let mut sent: VecDeque<Instant> = VecDeque::new();
     let (mut waited, mut next) = (Vec::new(), 0);
     loop {

@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrowwood::{Late, Predicate, Sync, Value, Writer, WriterOptions, col, open};
-use arrowwood_bench::Map;
+use arrowwood::{LatePolicy, Predicate, SyncPolicy, Value, Writer, WriterOptions, col, open};
+use arrowwood_bench::BareMapping;
 use arrowwood_bench::table::median;
 
 /// A second in the unit of the times.
@@ -150,10 +150,10 @@ struct Table {
 impl Table {
     /// A table of `rows` rows with zones of so many rows, or without any.
     fn made(path: &Path, rows: i64, zone_rows: Option<u32>) -> Table {
-        let mut options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+        let mut options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
         if zone_rows.is_some() {
             options.sorted_by = Some("ts".into());
-            options.late = Some(Late::Accept);
+            options.late = Some(LatePolicy::Accept);
             options.index = Some(["host", "shift", "job"].map(String::from).to_vec());
             options.zone_rows = zone_rows;
         }
@@ -195,7 +195,7 @@ impl Table {
     /// The bytes of the files that are in the page cache.
     fn pages_in_memory(&self) -> u64 {
         let paths = std::fs::read_dir(&self.path).expect("the table").map(|entry| entry.expect("a file").path());
-        paths.map(|path| Map::new(&path).resident()).sum()
+        paths.map(|path| BareMapping::new(&path).resident()).sum()
     }
 }
 

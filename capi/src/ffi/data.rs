@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_buffer::Buffer;
-use arrowwood::{Bytes, Dataset, Error, ErrorKind, Export, Result, guard};
+use arrowwood::{Bytes, Dataset, Error, ErrorKind, ExportOptions, Result, guard};
 
-use super::{Counted, Filled, Param, Pointer, check_count, checked};
-use crate::error::argument;
+use super::{ArrayParam, AnyBitPattern, Param, Nullable, check_count, checked};
+use crate::error::invalid_argument;
 
 // ---- values ----
 
@@ -44,7 +44,7 @@ pub struct CValueIn(CValue);
 
 impl CValueIn {
     /// The value without its bytes.
-    pub fn plain(&self) -> &CValue {
+    pub fn raw(&self) -> &CValue {
         &self.0
     }
 
@@ -79,7 +79,7 @@ impl CValueIn {
 pub struct Reserved(i32);
 
 // SAFETY: a number.
-unsafe impl Filled for Reserved {}
+unsafe impl AnyBitPattern for Reserved {}
 
 impl Reserved {
     /// Refuses the member `name` if it has a value, which a later version may give a meaning.
@@ -102,7 +102,7 @@ impl Reserved {
 #[repr(transparent)]
 pub struct SchemaIn(*const FFI_ArrowSchema);
 
-impl Pointer for SchemaIn {
+impl Nullable for SchemaIn {
     fn is_null(&self) -> bool {
         self.0.is_null()
     }
@@ -117,13 +117,13 @@ struct RawSchema {
 }
 
 impl Param for SchemaIn {
-    type Given<'a> = &'a FFI_ArrowSchema;
+    type RustType<'a> = &'a FFI_ArrowSchema;
 
-    fn given<'a>(&'a self, name: &str) -> Result<&'a FFI_ArrowSchema> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a FFI_ArrowSchema> {
         let found = checked(self.0, name)?;
         // SAFETY: an ArrowSchema, released or not, has these fields.
         if unsafe { found.cast::<RawSchema>().as_ref() }.release.is_none() {
-            return Err(argument(format!("'{name}' was released")));
+            return Err(invalid_argument(format!("'{name}' was released")));
         }
         // SAFETY: an ArrowSchema that is not released and doesn't change during the call.
         Ok(unsafe { found.as_ref() })
@@ -135,28 +135,28 @@ impl Param for SchemaIn {
 pub struct ArrayIn(*mut FFI_ArrowArray);
 
 impl Param for ArrayIn {
-    type Given<'a> = ArrayTaken<'a>;
+    type RustType<'a> = ArrayImport<'a>;
 
-    fn given<'a>(&'a self, name: &str) -> Result<ArrayTaken<'a>> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<ArrayImport<'a>> {
         let found = checked(self.0, name)?;
         // SAFETY: an ArrowArray, released or not.
         if unsafe { found.as_ref() }.is_released() {
-            return Err(argument(format!("'{name}' was released")));
+            return Err(invalid_argument(format!("'{name}' was released")));
         }
-        Ok(ArrayTaken(self))
+        Ok(ArrayImport(self))
     }
 }
 
 /// An array to be moved.
-pub struct ArrayTaken<'a>(&'a ArrayIn);
+pub struct ArrayImport<'a>(&'a ArrayIn);
 
-impl ArrayTaken<'_> {
+impl ArrayImport<'_> {
     /// The array, of type `schema`, as a dataset. Its buffers may be those of a mapped file.
     pub fn import(self, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         // SAFETY: not NULL and aligned, as `ArrayIn` has checked; the caller's struct is marked released.
         let array = unsafe { FFI_ArrowArray::from_raw(self.0.0) };
         if array.is_released() {
-            return Err(argument("the array was released"));
+            return Err(invalid_argument("the array was released"));
         }
         // SAFETY: the header requires an array of this schema that follows the C data interface.
         guard(|| unsafe { Dataset::import_array(array, schema) })
@@ -168,22 +168,22 @@ impl ArrayTaken<'_> {
 pub struct StreamIn(*mut FFI_ArrowArrayStream);
 
 impl Param for StreamIn {
-    type Given<'a> = StreamTaken<'a>;
+    type RustType<'a> = StreamImport<'a>;
 
-    fn given<'a>(&'a self, name: &str) -> Result<StreamTaken<'a>> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<StreamImport<'a>> {
         let found = checked(self.0, name)?;
         // SAFETY: an ArrowArrayStream, released or not.
         match unsafe { found.as_ref() }.release {
-            None => Err(argument(format!("'{name}' was released"))),
-            Some(_) => Ok(StreamTaken(self)),
+            None => Err(invalid_argument(format!("'{name}' was released"))),
+            Some(_) => Ok(StreamImport(self)),
         }
     }
 }
 
 /// A stream to be moved.
-pub struct StreamTaken<'a>(&'a StreamIn);
+pub struct StreamImport<'a>(&'a StreamIn);
 
-impl StreamTaken<'_> {
+impl StreamImport<'_> {
     /// Reads the whole stream as a dataset. Its buffers may be those of a mapped file.
     pub fn import(self) -> Result<Dataset> {
         // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked released.
@@ -195,18 +195,18 @@ impl StreamTaken<'_> {
 
 /// `uint32_t`: `arrowwood_flags`. By passing STRUCTURE_ONLY, C promises to bound each access.
 #[repr(transparent)]
-pub struct Flags(u32);
+pub struct ExportFlags(u32);
 
-impl Param for Flags {
-    type Given<'a> = Export;
+impl Param for ExportFlags {
+    type RustType<'a> = ExportOptions;
 
-    fn given(&self, name: &str) -> Result<Export> {
+    fn to_rust(&self, name: &str) -> Result<ExportOptions> {
         const STRUCTURE_ONLY: u32 = 1;
         const ALIGNED: u32 = 2;
         if self.0 & !(STRUCTURE_ONLY | ALIGNED) != 0 {
-            return Err(argument(format!("'{name}' has a flag that this version doesn't know: {:#x}", self.0)));
+            return Err(invalid_argument(format!("'{name}' has a flag that this version doesn't know: {:#x}", self.0)));
         }
-        let export = Export::new().aligned(self.0 & ALIGNED != 0);
+        let export = ExportOptions::new().aligned(self.0 & ALIGNED != 0);
         if self.0 & STRUCTURE_ONLY == 0 {
             return Ok(export);
         }
@@ -219,22 +219,22 @@ impl Param for Flags {
 
 /// `const void *` and `size_t`: memory that doesn't change until it is released, or for as long as the header requires.
 #[repr(transparent)]
-pub struct Lent(*const u8);
+pub struct BytesIn(*const u8);
 
-impl Counted for Lent {
-    type Given<'a> = LentBytes;
+impl ArrayParam for BytesIn {
+    type RustType<'a> = ForeignBytes;
 
-    unsafe fn given(&self, count: usize, name: &str) -> Result<LentBytes> {
+    unsafe fn to_rust(&self, count: usize, name: &str) -> Result<ForeignBytes> {
         if count == 0 {
-            return Ok(LentBytes { first: NonNull::dangling(), count });
+            return Ok(ForeignBytes { first: NonNull::dangling(), count });
         }
         check_count::<u8>(count, name)?;
-        Ok(LentBytes { first: checked(self.0, name)?, count })
+        Ok(ForeignBytes { first: checked(self.0, name)?, count })
     }
 }
 
 /// Memory of the caller.
-pub struct LentBytes {
+pub struct ForeignBytes {
     first: NonNull<u8>,
     count: usize,
 }
@@ -247,28 +247,28 @@ pub struct Release(Option<unsafe extern "C" fn(*mut c_void)>);
 #[repr(transparent)]
 pub struct Context(*mut c_void);
 
-as_given!(<> Release, <> Context, <> Progress, <> Room);
+as_given!(<> Release, <> Context, <> Progress, <> BytesOut);
 
 /// Tells the caller when lent memory is no longer used.
-pub struct Lender {
+pub struct ReleaseGuard {
     release: Option<unsafe extern "C" fn(*mut c_void)>,
     context: *mut c_void,
     is_bound: AtomicBool,
 }
 
 // SAFETY: the header allows `release` on any thread; nothing else is done with the context.
-unsafe impl Send for Lender {}
+unsafe impl Send for ReleaseGuard {}
 // SAFETY: as above; it runs when the last reference is dropped.
-unsafe impl Sync for Lender {}
+unsafe impl Sync for ReleaseGuard {}
 
-impl Lender {
+impl ReleaseGuard {
     /// Arms the callback. Without that, the memory remains the caller's.
-    pub fn bind(&self) {
+    pub fn arm(&self) {
         self.is_bound.store(true, Ordering::Release);
     }
 }
 
-impl Drop for Lender {
+impl Drop for ReleaseGuard {
     fn drop(&mut self) {
         if let Some(release) = self.release.filter(|_| self.is_bound.load(Ordering::Acquire)) {
             // SAFETY: a callback of the caller, with its context, which runs this once.
@@ -277,10 +277,10 @@ impl Drop for Lender {
     }
 }
 
-impl LentBytes {
+impl ForeignBytes {
     /// The memory as bytes, which keep the lender while they are used.
-    pub fn keep(self, release: &Release, context: &Context) -> (Bytes, Arc<Lender>) {
-        let lender = Lender { release: release.0, context: context.0, is_bound: AtomicBool::new(false) };
+    pub fn into_bytes(self, release: &Release, context: &Context) -> (Bytes, Arc<ReleaseGuard>) {
+        let lender = ReleaseGuard { release: release.0, context: context.0, is_bound: AtomicBool::new(false) };
         let lender = Arc::new(lender);
         // SAFETY: the bytes don't change until they are released, which dropping the lender does.
         let buffer = unsafe { Buffer::from_custom_allocation(self.first, self.count, lender.clone()) };
@@ -291,7 +291,7 @@ impl LentBytes {
     ///
     /// # Errors
     /// `FileChanged` if they were truncated.
-    pub fn copy_to(self, room: &Room) -> Result<()> {
+    pub fn copy_to(self, room: &BytesOut) -> Result<()> {
         if self.count == 0 {
             return Ok(());
         }
@@ -306,7 +306,7 @@ impl LentBytes {
 
 /// `void *`: a place for as many bytes as the next parameter says.
 #[repr(transparent)]
-pub struct Room(*mut u8);
+pub struct BytesOut(*mut u8);
 
 /// `void (*)(void *, uint64_t, uint64_t)`: NULL, or a callback to run during the call, on this thread, with the context
 /// that follows.

@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 
 use arrowwood::{Error, ErrorKind, Result};
 
-use crate::error::{INTERNAL, argument, code};
-use crate::words::in_c;
+use crate::error::{INTERNAL, invalid_argument, error_code};
+use crate::words::translate_message;
 pub use data::*;
 
 // ---- functions ----
@@ -48,11 +48,11 @@ macro_rules! export {
 
 macro_rules! given {
     ($function:ident, $param:ident) => {
-        $crate::ffi::Param::given(&$param, stringify!($param)).map_err(|e| e.context(stringify!($function)))?
+        $crate::ffi::Param::to_rust(&$param, stringify!($param)).map_err(|e| e.context(stringify!($function)))?
     };
     ($function:ident, $param:ident, $count:ident) => {
         // SAFETY: the header pairs the pointer with this very count.
-        unsafe { $crate::ffi::Counted::given(&$param, $count, stringify!($param)) }
+        unsafe { $crate::ffi::ArrayParam::to_rust(&$param, $count, stringify!($param)) }
             .map_err(|e| e.context(stringify!($function)))?
     };
 }
@@ -75,7 +75,7 @@ macro_rules! export_infallible {
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
     let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(reserving(work))) {
         Ok(Ok(())) => return 0,
-        Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), in_c(e.to_string())),
+        Ok(Err(e)) => (error_code(&e), e.errno().unwrap_or(0), translate_message(e.to_string())),
         Err(panic) => (INTERNAL, 0, panic_text(&*panic)),
     };
     error.put(code, os_error, message);
@@ -96,18 +96,18 @@ pub fn run_quietly(work: impl FnOnce()) {
 /// A parameter of a function.
 pub trait Param {
     /// The parameter in Rust, valid until the call returns.
-    type Given<'a>
+    type RustType<'a>
     where
         Self: 'a;
 
     /// Checks the parameter `name`.
-    fn given<'a>(&'a self, name: &str) -> Result<Self::Given<'a>>;
+    fn to_rust<'a>(&'a self, name: &str) -> Result<Self::RustType<'a>>;
 }
 
 /// A pointer parameter that is followed by its element count.
-pub trait Counted {
+pub trait ArrayParam {
     /// Both in Rust, valid until the call returns.
-    type Given<'a>
+    type RustType<'a>
     where
         Self: 'a;
 
@@ -115,15 +115,15 @@ pub trait Counted {
     ///
     /// # Safety
     /// `count` must be the number that C passed with the pointer.
-    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<Self::Given<'a>>;
+    unsafe fn to_rust<'a>(&'a self, count: usize, name: &str) -> Result<Self::RustType<'a>>;
 }
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl Param for $number {
-            type Given<'a> = $number;
+            type RustType<'a> = $number;
 
-            fn given(&self, _name: &str) -> Result<$number> {
+            fn to_rust(&self, _name: &str) -> Result<$number> {
                 Ok(*self)
             }
         }
@@ -136,12 +136,12 @@ numbers!(i32, i64, u64, usize, f64);
 macro_rules! as_given {
     ($(<$($inner:ident: $bound:ident)?> $type:ty),*) => {$(
         impl$(<$inner: $bound>)? Param for $type {
-            type Given<'a>
+            type RustType<'a>
                 = &'a $type
             where
                 Self: 'a;
 
-            fn given<'a>(&'a self, _name: &str) -> Result<&'a $type> {
+            fn to_rust<'a>(&'a self, _name: &str) -> Result<&'a $type> {
                 Ok(self)
             }
         }
@@ -153,11 +153,11 @@ mod data;
 
 /// `pointer` if it can point to a `T`.
 fn checked<T>(pointer: *const T, name: &str) -> Result<NonNull<T>> {
-    let found = NonNull::new(pointer.cast_mut()).ok_or_else(|| argument(format!("'{name}' is NULL")))?;
+    let found = NonNull::new(pointer.cast_mut()).ok_or_else(|| invalid_argument(format!("'{name}' is NULL")))?;
     if found.is_aligned() {
         Ok(found)
     } else {
-        Err(argument(format!("'{name}' is not aligned: it points to nothing of its type")))
+        Err(invalid_argument(format!("'{name}' is not aligned: it points to nothing of its type")))
     }
 }
 
@@ -201,7 +201,7 @@ impl ErrorIn {
         let Ok(mut place) = checked(self.0, "error") else { return };
         // SAFETY: initialised, and nobody else uses it during the call.
         let error = unsafe { place.as_mut() };
-        TextIn(std::mem::replace(&mut error.message, std::ptr::null_mut())).free();
+        OwnedString(std::mem::replace(&mut error.message, std::ptr::null_mut())).free();
         error.code = 0;
         error.os_error = 0;
     }
@@ -217,9 +217,9 @@ fn c_string(text: String) -> *mut c_char {
 
 /// `const char *`: NUL-terminated UTF-8.
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub struct CText(*const c_char);
 
-impl Text {
+impl CText {
     fn bytes(&self, name: &str) -> Result<&[u8]> {
         let text = checked(self.0, name)?;
         // SAFETY: not NULL, so a NUL-terminated string that doesn't change during the call.
@@ -227,43 +227,43 @@ impl Text {
     }
 }
 
-impl Param for Text {
-    type Given<'a> = &'a str;
+impl Param for CText {
+    type RustType<'a> = &'a str;
 
-    fn given<'a>(&'a self, name: &str) -> Result<&'a str> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a str> {
         let bytes = self.bytes(name)?;
-        std::str::from_utf8(bytes).map_err(|e| argument(format!("'{name}' is not UTF-8: {e}")))
+        std::str::from_utf8(bytes).map_err(|e| invalid_argument(format!("'{name}' is not UTF-8: {e}")))
     }
 }
 
 /// `const char *`: a NUL-terminated path, of any bytes.
 #[repr(transparent)]
-pub struct FilePath(Text);
+pub struct CPath(CText);
 
-impl Param for FilePath {
-    type Given<'a> = &'a Path;
+impl Param for CPath {
+    type RustType<'a> = &'a Path;
 
-    fn given<'a>(&'a self, name: &str) -> Result<&'a Path> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a Path> {
         Ok(Path::new(OsStr::from_bytes(self.0.bytes(name)?)))
     }
 }
 
 /// `char **`: a place for a string, which the caller frees with `arrowwood_string_free`.
 #[repr(transparent)]
-pub struct TextOut(Out<*mut c_char>);
+pub struct StringOut(OutPtr<*mut c_char>);
 
-impl Param for TextOut {
-    type Given<'a> = TextPlace<'a>;
+impl Param for StringOut {
+    type RustType<'a> = StringSlot<'a>;
 
-    fn given<'a>(&'a self, name: &str) -> Result<TextPlace<'a>> {
-        self.0.given(name).map(TextPlace)
+    fn to_rust<'a>(&'a self, name: &str) -> Result<StringSlot<'a>> {
+        self.0.to_rust(name).map(StringSlot)
     }
 }
 
 /// A place for a string.
-pub struct TextPlace<'a>(Place<'a, *mut c_char>);
+pub struct StringSlot<'a>(OutSlot<'a, *mut c_char>);
 
-impl TextPlace<'_> {
+impl StringSlot<'_> {
     /// Passes the text to the caller.
     pub fn put(self, text: String) {
         self.0.put(c_string(text));
@@ -272,9 +272,9 @@ impl TextPlace<'_> {
 
 /// `char *`: NULL, or a string that the caller gives back.
 #[repr(transparent)]
-pub struct TextIn(*mut c_char);
+pub struct OwnedString(*mut c_char);
 
-impl TextIn {
+impl OwnedString {
     /// Frees the string.
     pub fn free(self) {
         if !self.0.is_null() {
@@ -290,29 +290,29 @@ impl TextIn {
 ///
 /// # Safety
 /// SAFETY: implementors guarantee that.
-pub unsafe trait Filled: Sized {}
+pub unsafe trait AnyBitPattern: Sized {}
 
 macro_rules! filled {
     ($($type:ty),*) => {$(
         // SAFETY: a number, or a pointer of which nothing is known before it is checked.
-        unsafe impl Filled for $type {}
+        unsafe impl AnyBitPattern for $type {}
     )*};
 }
 
-filled!(u8, i32, i64, u64, usize, Text, FilePath, CValueIn, Optional<Text>, Optional<SchemaIn>);
+filled!(u8, i32, i64, u64, usize, CText, CPath, CValueIn, Optional<CText>, Optional<SchemaIn>);
 
 // SAFETY: a pointer, of which nothing is known before it is checked.
-unsafe impl<T: Opaque> Filled for Ref<T> {}
+unsafe impl<T: Opaque> AnyBitPattern for HandleRef<T> {}
 
 /// Parameters that can be NULL.
-pub trait Pointer {
+pub trait Nullable {
     /// Whether this one is.
     fn is_null(&self) -> bool;
 }
 
 macro_rules! pointers {
     ($($pointer:ident $(<$inner:ident $(: $bound:ident)?>)?),*) => {$(
-        impl$(<$inner $(: $bound)?>)? Pointer for $pointer$(<$inner>)? {
+        impl$(<$inner $(: $bound)?>)? Nullable for $pointer$(<$inner>)? {
             fn is_null(&self) -> bool {
                 self.0.is_null()
             }
@@ -320,34 +320,34 @@ macro_rules! pointers {
     )*};
 }
 
-pointers!(Text, Ref<T: Opaque>, Out<T>, HandleOut<T: Opaque>, In<T: Filled>);
+pointers!(CText, HandleRef<T: Opaque>, OutPtr<T>, HandleOut<T: Opaque>, InPtr<T: AnyBitPattern>);
 
 /// A pointer that may be NULL.
 #[repr(transparent)]
 pub struct Optional<P>(P);
 
-impl<P: Param + Pointer> Param for Optional<P> {
-    type Given<'a>
-        = Option<P::Given<'a>>
+impl<P: Param + Nullable> Param for Optional<P> {
+    type RustType<'a>
+        = Option<P::RustType<'a>>
     where
         P: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<Option<P::Given<'a>>> {
-        if self.0.is_null() { Ok(None) } else { self.0.given(name).map(Some) }
+    fn to_rust<'a>(&'a self, name: &str) -> Result<Option<P::RustType<'a>>> {
+        if self.0.is_null() { Ok(None) } else { self.0.to_rust(name).map(Some) }
     }
 }
 
 /// `const T *`: one `T`.
 #[repr(transparent)]
-pub struct In<T: Filled>(*const T);
+pub struct InPtr<T: AnyBitPattern>(*const T);
 
-impl<T: Filled> Param for In<T> {
-    type Given<'a>
+impl<T: AnyBitPattern> Param for InPtr<T> {
+    type RustType<'a>
         = &'a T
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a T> {
         let found = checked(self.0, name)?;
         // SAFETY: not NULL and aligned, so a `T` that doesn't change during the call.
         Ok(unsafe { found.as_ref() })
@@ -356,15 +356,15 @@ impl<T: Filled> Param for In<T> {
 
 /// `const T *` and a count: an array; may be NULL if the count is 0.
 #[repr(transparent)]
-pub struct Many<T: Filled>(*const T);
+pub struct InArray<T: AnyBitPattern>(*const T);
 
-impl<T: Filled> Counted for Many<T> {
-    type Given<'a>
+impl<T: AnyBitPattern> ArrayParam for InArray<T> {
+    type RustType<'a>
         = &'a [T]
     where
         T: 'a;
 
-    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<&'a [T]> {
+    unsafe fn to_rust<'a>(&'a self, count: usize, name: &str) -> Result<&'a [T]> {
         if count == 0 {
             return Ok(&[]);
         }
@@ -375,25 +375,25 @@ impl<T: Filled> Counted for Many<T> {
     }
 }
 
-/// `const T *` and `size_t`, side by side in a struct: an array, as in [`Many`].
+/// `const T *` and `size_t`, side by side in a struct: an array, as in [`InArray`].
 #[repr(C)]
-pub struct List<T: Filled> {
-    first: Many<T>,
+pub struct InSlice<T: AnyBitPattern> {
+    first: InArray<T>,
     count: usize,
 }
 
 // SAFETY: a pointer, of which nothing is known before it is checked, and a number.
-unsafe impl<T: Filled> Filled for List<T> {}
+unsafe impl<T: AnyBitPattern> AnyBitPattern for InSlice<T> {}
 
-impl<T: Filled> Param for List<T> {
-    type Given<'a>
+impl<T: AnyBitPattern> Param for InSlice<T> {
+    type RustType<'a>
         = &'a [T]
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<&'a [T]> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a [T]> {
         // SAFETY: C has set both, and the fields are private.
-        unsafe { self.first.given(self.count, name) }
+        unsafe { self.first.to_rust(self.count, name) }
     }
 }
 
@@ -401,68 +401,68 @@ fn check_count<T>(count: usize, name: &str) -> Result<()> {
     if count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
         Ok(())
     } else {
-        Err(argument(format!("'{name}': {count} elements don't fit into memory")))
+        Err(invalid_argument(format!("'{name}': {count} elements don't fit into memory")))
     }
 }
 
 /// The texts of an array.
-pub fn texts<'a>(list: &'a [Text], name: &str) -> Result<Vec<&'a str>> {
-    list.iter().map(|text| text.given(name)).collect()
+pub fn texts<'a>(list: &'a [CText], name: &str) -> Result<Vec<&'a str>> {
+    list.iter().map(|text| text.to_rust(name)).collect()
 }
 
 /// `T *`: a place for one `T`.
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub struct OutPtr<T>(*mut T);
 
-impl<T> Param for Out<T> {
-    type Given<'a>
-        = Place<'a, T>
+impl<T> Param for OutPtr<T> {
+    type RustType<'a>
+        = OutSlot<'a, T>
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<Place<'a, T>> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<OutSlot<'a, T>> {
         checked(self.0, name)?;
-        Ok(Place(self))
+        Ok(OutSlot(self))
     }
 }
 
 /// A place for a `T`.
-pub struct Place<'a, T>(&'a Out<T>);
+pub struct OutSlot<'a, T>(&'a OutPtr<T>);
 
-impl<T> Place<'_, T> {
+impl<T> OutSlot<'_, T> {
     /// Passes `value` to the caller.
     pub fn put(self, value: T) {
-        // SAFETY: not NULL and aligned, as `Out` has checked, so a place for a `T`; `write` doesn't read it.
+        // SAFETY: not NULL and aligned, as `OutPtr` has checked, so a place for a `T`; `write` doesn't read it.
         unsafe { self.0.0.write(value) }
     }
 }
 
 /// `T *` and a count: an array to fill.
 #[repr(transparent)]
-pub struct ManyOut<T>(*mut T);
+pub struct OutArray<T>(*mut T);
 
-impl<T> Counted for ManyOut<T> {
-    type Given<'a>
-        = Places<'a, T>
+impl<T> ArrayParam for OutArray<T> {
+    type RustType<'a>
+        = OutSlots<'a, T>
     where
         T: 'a;
 
-    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<Places<'a, T>> {
+    unsafe fn to_rust<'a>(&'a self, count: usize, name: &str) -> Result<OutSlots<'a, T>> {
         if count > 0 {
             checked(self.0, name)?;
         }
         check_count::<T>(count, name)?;
-        Ok(Places { first: self, count })
+        Ok(OutSlots { first: self, count })
     }
 }
 
 /// An array to fill.
-pub struct Places<'a, T> {
-    first: &'a ManyOut<T>,
+pub struct OutSlots<'a, T> {
+    first: &'a OutArray<T>,
     count: usize,
 }
 
-impl<T> Places<'_, T> {
+impl<T> OutSlots<'_, T> {
     /// Its length.
     pub fn len(&self) -> usize {
         self.count
@@ -490,7 +490,7 @@ pub trait Opaque: Send + Sync {
     const TAG: u64;
 
     /// Whether a call of this thread uses the value, in whose callback the thread is: then it can't be given back.
-    fn is_used_here(&self) -> bool {
+    fn is_locked_by_this_thread(&self) -> bool {
         false
     }
 }
@@ -512,7 +512,7 @@ impl<T: Opaque> Handle<T> {
         // SAFETY: all handles begin with a tag.
         let tag = unsafe { found.cast::<u64>().read() };
         if tag != T::TAG {
-            return Err(argument(format!("'{name}' is no {}, or was freed", T::NAME)));
+            return Err(invalid_argument(format!("'{name}' is no {}, or was freed", T::NAME)));
         }
         // SAFETY: a handle of this type, by its tag.
         Ok(unsafe { found.as_ref() })
@@ -521,16 +521,16 @@ impl<T: Opaque> Handle<T> {
 
 /// `const T *`: a handle that is not freed during the call.
 #[repr(transparent)]
-pub struct Ref<T: Opaque>(*const Handle<T>);
+pub struct HandleRef<T: Opaque>(*const Handle<T>);
 
-impl<T: Opaque> Param for Ref<T> {
-    type Given<'a>
+impl<T: Opaque> Param for HandleRef<T> {
+    type RustType<'a>
         = &'a T
     where
         T: 'a;
 
     #[inline]
-    fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<&'a T> {
         // SAFETY: the header requires a handle that is not freed during the call.
         Ok(&unsafe { Handle::find(self.0, name) }?.value)
     }
@@ -541,21 +541,21 @@ impl<T: Opaque> Param for Ref<T> {
 pub struct HandleOut<T: Opaque>(*mut *mut Handle<T>);
 
 impl<T: Opaque> Param for HandleOut<T> {
-    type Given<'a>
-        = HandlePlace<'a, T>
+    type RustType<'a>
+        = HandleSlot<'a, T>
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<HandlePlace<'a, T>> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<HandleSlot<'a, T>> {
         checked(self.0, name)?;
-        Ok(HandlePlace(self))
+        Ok(HandleSlot(self))
     }
 }
 
 /// A place for a new handle.
-pub struct HandlePlace<'a, T: Opaque>(&'a HandleOut<T>);
+pub struct HandleSlot<'a, T: Opaque>(&'a HandleOut<T>);
 
-impl<T: Opaque> HandlePlace<'_, T> {
+impl<T: Opaque> HandleSlot<'_, T> {
     /// Passes `value` to the caller.
     pub fn put(self, value: T) {
         let handle = Box::into_raw(Box::new(Handle { tag: T::TAG, value }));
@@ -572,9 +572,9 @@ impl<T: Opaque> HandlePlace<'_, T> {
 
 /// `T *`: NULL, or a handle that the function takes back. NULL once it is taken.
 #[repr(transparent)]
-pub struct Owned<T: Opaque>(Cell<*mut Handle<T>>);
+pub struct OwnedHandle<T: Opaque>(Cell<*mut Handle<T>>);
 
-impl<T: Opaque> Owned<T> {
+impl<T: Opaque> OwnedHandle<T> {
     /// Takes the handle's value and frees it; `None` for NULL.
     ///
     /// # Errors
@@ -586,12 +586,12 @@ impl<T: Opaque> Owned<T> {
             return Ok(None);
         }
         // SAFETY: the header requires a handle that was not freed.
-        if unsafe { Handle::find(pointer, name) }?.value.is_used_here() {
+        if unsafe { Handle::find(pointer, name) }?.value.is_locked_by_this_thread() {
             let message = format!("'{name}': a callback can't free the {} whose call it is", T::NAME);
             return Err(Error::new(ErrorKind::Busy, message));
         }
         self.0.set(std::ptr::null_mut());
-        // SAFETY: created by `HandlePlace::put`; C gives each handle back once, and this parameter no longer has it.
+        // SAFETY: created by `HandleSlot::put`; C gives each handle back once, and this parameter no longer has it.
         let mut handle = unsafe { Box::from_raw(pointer) };
         handle.tag = 0;
         Ok(Some(handle.value))
@@ -603,7 +603,7 @@ impl<T: Opaque> Owned<T> {
     }
 }
 
-as_given!(<T: Opaque> Owned<T>);
+as_given!(<T: Opaque> OwnedHandle<T>);
 
 // ---- structs that begin with their size ----
 
@@ -618,13 +618,13 @@ macro_rules! structs {
 
         #[allow(unsafe_code)]
         // SAFETY: all its fields are so.
-        unsafe impl $crate::ffi::Filled for $name where $($type: $crate::ffi::Filled),* {}
+        unsafe impl $crate::ffi::AnyBitPattern for $name where $($type: $crate::ffi::AnyBitPattern),* {}
     )*};
 }
 
 /// `const T *`: NULL, or options that begin with their size.
 #[repr(transparent)]
-pub struct Options<T: Filled>(*const T);
+pub struct OptionsPtr<T: AnyBitPattern>(*const T);
 
 /// The largest size of options of any version: larger ones are uninitialised.
 const LARGEST: usize = 4096;
@@ -634,16 +634,16 @@ fn size_of_struct<T>(place: NonNull<T>, name: &str) -> Result<usize> {
     // SAFETY: the header requires a struct that begins with its size, a u64.
     let size = unsafe { place.cast::<u64>().read() };
     let size = usize::try_from(size).ok().filter(|size| (size_of::<u64>()..=LARGEST).contains(size));
-    size.ok_or_else(|| argument(format!("'{name}' does not begin with its size: set .size to sizeof *{name}")))
+    size.ok_or_else(|| invalid_argument(format!("'{name}' does not begin with its size: set .size to sizeof *{name}")))
 }
 
-impl<T: Filled> Param for Options<T> {
-    type Given<'a>
+impl<T: AnyBitPattern> Param for OptionsPtr<T> {
+    type RustType<'a>
         = T
     where
         T: 'a;
 
-    fn given(&self, name: &str) -> Result<T> {
+    fn to_rust(&self, name: &str) -> Result<T> {
         // SAFETY: zeros are a value, as any bytes are.
         let mut options: T = unsafe { std::mem::zeroed() };
         if self.0.is_null() {
@@ -667,27 +667,27 @@ impl<T: Filled> Param for Options<T> {
 
 /// `T *`: a struct to fill, which begins with its size.
 #[repr(transparent)]
-pub struct SizedOut<T: Filled>(*mut T);
+pub struct SizedOut<T: AnyBitPattern>(*mut T);
 
-impl<T: Filled> Param for SizedOut<T> {
-    type Given<'a>
-        = SizedPlace<'a, T>
+impl<T: AnyBitPattern> Param for SizedOut<T> {
+    type RustType<'a>
+        = SizedSlot<'a, T>
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<SizedPlace<'a, T>> {
+    fn to_rust<'a>(&'a self, name: &str) -> Result<SizedSlot<'a, T>> {
         let size = size_of_struct(checked(self.0, name)?, name)?;
-        Ok(SizedPlace { place: self, size })
+        Ok(SizedSlot { place: self, size })
     }
 }
 
 /// A struct to fill.
-pub struct SizedPlace<'a, T: Filled> {
+pub struct SizedSlot<'a, T: AnyBitPattern> {
     place: &'a SizedOut<T>,
     size: usize,
 }
 
-impl<T: Filled> SizedPlace<'_, T> {
+impl<T: AnyBitPattern> SizedSlot<'_, T> {
     /// Fills as much of it as the caller's version has; the size itself stays.
     pub fn put(self, value: T) {
         let from = (&raw const value).cast::<u8>();
@@ -713,7 +713,7 @@ mod tests {
 
     export! {
         /// Panics on request.
-        fn arrowwood_test_panic(text: Text) {
+        fn arrowwood_test_panic(text: CText) {
             match text {
                 "text" => panic!("the left hand knew"),
                 "formatted" => panic!("{} hands knew", 2),
@@ -730,7 +730,7 @@ mod tests {
         {
             let mut error = CError { code: 0, os_error: 7, message: std::ptr::null_mut() };
             // SAFETY: a text that ends in NUL, and room for an error.
-            let code = unsafe { arrowwood_test_panic(Text(kind.as_ptr()), ErrorOut(&raw mut error)) };
+            let code = unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(&raw mut error)) };
             assert_eq!((code, error.code, error.os_error), (INTERNAL, INTERNAL, 0));
             // SAFETY: filled by the call.
             let text = unsafe { CStr::from_ptr(error.message) }.to_str().unwrap().to_string();
@@ -738,7 +738,7 @@ mod tests {
             ErrorIn(&raw mut error).clear();
             assert!(error.message.is_null());
             // SAFETY: nobody asks for the error.
-            assert_eq!(unsafe { arrowwood_test_panic(Text(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
+            assert_eq!(unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
         }
     }
 
@@ -747,6 +747,6 @@ mod tests {
         let text = c_string("a\0b".into());
         // SAFETY: just made.
         assert_eq!(unsafe { CStr::from_ptr(text) }.to_str(), Ok("a\u{fffd}b"));
-        TextIn(text).free();
+        OwnedString(text).free();
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::{
-    Compaction, Dataset, Late, Value, WriteOptions, Writer, WriterOptions, compact_with, open, parse_schema, write,
+    CompactOptions, Dataset, LatePolicy, Value, WriteOptions, Writer, WriterOptions, compact_with, open, parse_schema, write,
 };
 
 use crate::running::{Running, output};
@@ -505,7 +505,7 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     let options = WriterOptions {
         segment_rows: Some(64),
         sorted_by: Some("n".into()),
-        late: Some(Late::Accept),
+        late: Some(LatePolicy::Accept),
         ..WriterOptions::default()
     };
     let mut writer = Writer::open(&path, Some(schema.into()), &options).unwrap();
@@ -532,7 +532,7 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     assert_eq!(numbers(&copy), given);
     let restored = numbering(&copy);
     assert_ne!(restored, before);
-    compact_with(&path, Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap();
+    compact_with(&path, CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap();
     assert_eq!(numbers(&path), (0..400).collect::<Vec<_>>());
     let refused = pull();
     assert!(

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrowwood::{Sync, Writer, WriterOptions};
+use arrowwood::{SyncPolicy, Writer, WriterOptions};
 use arrowwood_datafusion::{Cluster, PeerOptions, Table};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::Int32Type;
@@ -44,7 +44,7 @@ fn table(path: &Path, rows: std::ops::Range<i64>) -> Outcome<()> {
     if path.exists() {
         return Ok(());
     }
-    let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = Writer::open(path, Some(ticks(0, 1)?.schema()), &options)?;
     for start in rows.clone().step_by(BATCH as usize) {
         writer.append(&ticks(start, BATCH.min(rows.end - start))?)?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrowwood::{Dataset, Mapping, Mode, Sync, WriteOptions, Writer, WriterOptions, write};
+use arrowwood::{Dataset, Mapping, Mode, SyncPolicy, WriteOptions, Writer, WriterOptions, write};
 use arrowwood_datafusion::Table;
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::Int8Type;
@@ -52,7 +52,7 @@ fn table(path: &Path, rows: i64) -> Outcome<()> {
     if path.exists() {
         return Ok(());
     }
-    let options = WriterOptions { sorted_by: Some("ts".into()), sync: Sync::Never, ..WriterOptions::default() };
+    let options = WriterOptions { sorted_by: Some("ts".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = Writer::open(path, Some(ticks(0, 1)?.schema()), &options)?;
     for start in (0..rows).step_by(BATCH as usize) {
         writer.append(&ticks(start, BATCH.min(rows - start))?)?;
@@ -225,7 +225,7 @@ mod hits {
         }
         let schema = rows(0, 1)?.schema();
         assert_eq!(*schema.field(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
-        let options = WriterOptions { sorted_by: Some("time".into()), sync: Sync::Never, ..WriterOptions::default() };
+        let options = WriterOptions { sorted_by: Some("time".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
         let mut writer = Writer::open(path, Some(schema), &options)?;
         for start in (0..all).step_by(BATCH as usize) {
             writer.append(&rows(start, BATCH.min(all - start))?)?;

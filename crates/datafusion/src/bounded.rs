@@ -16,23 +16,23 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::growth::{FUNCTIONS, Growth, check_comparisons, check_width, predicted};
-use crate::most::Most;
+use crate::most::ResultBudget;
 
 /// The bounded function in the place of DataFusion's; `None` for functions that are none of those, or bounded already.
-pub(crate) fn bounded(function: &ScalarUDF, most: &Arc<Most>) -> Option<Arc<ScalarUDF>> {
+pub(crate) fn bounded(function: &ScalarUDF, most: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
     let growth = growth_of(function)?;
-    let bounded = Bounded { inner: function.inner().clone(), growth, most: most.clone() };
+    let bounded = BoundedFunction { inner: function.inner().clone(), growth, most: most.clone() };
     Some(Arc::new(ScalarUDF::new_from_impl(bounded)))
 }
 
 /// How the result of a function grows that is not bounded.
 fn growth_of(function: &ScalarUDF) -> Option<Growth> {
     let (_, growth) = FUNCTIONS.iter().find(|(name, _)| *name == function.name())?;
-    (!function.inner().is::<Bounded>()).then_some(*growth)
+    (!function.inner().is::<BoundedFunction>()).then_some(*growth)
 }
 
 /// The same with bounded functions in the place of DataFusion's, and with types of a width that is not too large.
-pub(crate) fn bounded_within(expr: Expr, most: &Arc<Most>) -> Result<Expr> {
+pub(crate) fn bounded_within(expr: Expr, most: &Arc<ResultBudget>) -> Result<Expr> {
     let found = expr.transform_down(|expr| match expr {
         Expr::ScalarFunction(mut call) => match bounded(&call.func, most) {
             Some(func) => {
@@ -60,27 +60,27 @@ pub(crate) fn check_bounded(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
 
 /// A function whose result may be large.
 #[derive(Debug)]
-struct Bounded {
+struct BoundedFunction {
     inner: Arc<dyn ScalarUDFImpl>,
     growth: Growth,
-    most: Arc<Most>,
+    most: Arc<ResultBudget>,
 }
 
-impl PartialEq for Bounded {
-    fn eq(&self, other: &Bounded) -> bool {
+impl PartialEq for BoundedFunction {
+    fn eq(&self, other: &BoundedFunction) -> bool {
         self.growth == other.growth && self.inner.name() == other.inner.name()
     }
 }
 
-impl Eq for Bounded {}
+impl Eq for BoundedFunction {}
 
-impl Hash for Bounded {
+impl Hash for BoundedFunction {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.name().hash(state);
     }
 }
 
-impl ScalarUDFImpl for Bounded {
+impl ScalarUDFImpl for BoundedFunction {
     fn name(&self) -> &str {
         self.inner.name()
     }

@@ -1,4 +1,4 @@
-//! [`Command`]: the command `arrowwood` with DataFusion as its engine.
+//! [`CommandEngine`]: the command `arrowwood` with DataFusion as its engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrowwood::{Dataset, ErrorKind};
-use arrowwood_cli::{Cluster, Engine};
+use arrowwood_cli::{ClusterOptions, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
 use crate::apart::ProcessEngine;
@@ -18,47 +18,47 @@ const MEMORY: usize = 4 << 30;
 const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
 
 /// The engine of the command `arrowwood-datafusion`.
-pub struct Command {
+pub struct CommandEngine {
     engine: Arc<QueryEngine>,
     /// For clients of a server.
     server: Arc<ProcessEngine>,
 }
 
-impl Command {
+impl CommandEngine {
     /// The command with `engine`, in a program that does [`work`](crate::work), too.
-    pub fn new(engine: QueryEngine) -> Command {
+    pub fn new(engine: QueryEngine) -> CommandEngine {
         let engine = Arc::new(engine);
         // The same program, though another may be in its place by now.
         let server = Arc::new(ProcessEngine::new(engine.clone(), "/proc/self/exe"));
-        Command { engine, server }
+        CommandEngine { engine, server }
     }
 
-    fn ask(&self, text: &str, tables: Paths, most: Option<u64>) -> Result<Dataset, String> {
-        let memory = Arc::new(Own(half_of_memory()));
+    fn ask(&self, text: &str, tables: PathTables, most: Option<u64>) -> Result<Dataset, String> {
+        let memory = Arc::new(SingleQueryMemory(half_of_memory()));
         let query = SqlQuery { text: text.to_owned(), parameters: None, tables: Arc::new(tables), memory, most };
         self.engine.collect(query).map_err(|e| e.to_string())
     }
 }
 
-impl Engine for Command {
+impl Engine for CommandEngine {
     fn sql(&self, query: &str) -> Result<Dataset, String> {
-        self.ask(query, Paths { own: None }, None)
+        self.ask(query, PathTables { own: None }, None)
     }
 
-    fn look(&self, query: &str, path: &Path, most: u64, _: &Arc<AtomicBool>) -> Result<Dataset, String> {
-        self.ask(query, Paths { own: Some(path.to_path_buf()) }, Some(most))
+    fn sql_on_path(&self, query: &str, path: &Path, most: u64, _: &Arc<AtomicBool>) -> Result<Dataset, String> {
+        self.ask(query, PathTables { own: Some(path.to_path_buf()) }, Some(most))
     }
 
-    fn server(&self) -> Option<Arc<dyn SqlEngine>> {
+    fn server_engine(&self) -> Option<Arc<dyn SqlEngine>> {
         Some(self.server.clone())
     }
 
-    fn cluster(&self, query: &str, cluster: &Cluster) -> Result<Dataset, String> {
+    fn sql_on_cluster(&self, query: &str, cluster: &ClusterOptions) -> Result<Dataset, String> {
         ask_cluster(query, cluster)
     }
 
-    fn worker(&self, cluster: &Cluster, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
-        worker_of(cluster, memory)
+    fn worker_engine(&self, cluster: &ClusterOptions, memory_limit: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+        worker_of(cluster, memory_limit)
     }
 
     fn read_parquet(&self, _: &Path) -> Result<Dataset, String> {
@@ -71,11 +71,11 @@ impl Engine for Command {
 }
 
 /// Tables by their paths; or only one, as `self`.
-struct Paths {
+struct PathTables {
     own: Option<PathBuf>,
 }
 
-impl SqlTables for Paths {
+impl SqlTables for PathTables {
     fn names(&self) -> Result<Vec<String>, SqlError> {
         Ok(self.own.iter().map(|_| "self".to_owned()).collect())
     }
@@ -98,10 +98,10 @@ impl SqlTables for Paths {
 }
 
 /// The memory of the only query there is.
-struct Own(usize);
+struct SingleQueryMemory(usize);
 
-impl SqlMemory for Own {
-    fn most(&self) -> usize {
+impl SqlMemory for SingleQueryMemory {
+    fn max_bytes(&self) -> usize {
         self.0
     }
 
@@ -114,7 +114,7 @@ impl SqlMemory for Own {
         true
     }
 
-    fn give_back(&self, _: usize) {}
+    fn release(&self, _: usize) {}
 }
 
 fn half_of_memory() -> usize {

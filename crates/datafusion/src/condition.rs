@@ -24,8 +24,8 @@ pub(crate) struct Condition {
 
 impl Condition {
     /// The condition `expr` on rows of `dataset`; `None` if none of ours says anything about it.
-    pub fn of(expr: &Expr, dataset: &Dataset) -> Option<Condition> {
-        let found = of_expr(expr, dataset.schema())?;
+    pub fn bind(expr: &Expr, dataset: &Dataset) -> Option<Condition> {
+        let found = from_expr(expr, dataset.schema())?;
         // What the columns can't be compared with is left to DataFusion.
         dataset.head(0).ok()?.filter(&found.predicate).ok()?;
         Some(found)
@@ -65,33 +65,33 @@ pub(crate) fn all<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Op
     conditions.into_iter().map(|condition| condition.predicate.clone()).reduce(|a, b| a & b)
 }
 
-fn of_expr(expr: &Expr, schema: &Schema) -> Option<Condition> {
+fn from_expr(expr: &Expr, schema: &Schema) -> Option<Condition> {
     match expr {
-        Expr::Alias(alias) => of_expr(&alias.expr, schema),
-        Expr::BinaryExpr(binary) => of_binary(binary, schema),
-        Expr::Not(inner) => of_expr(inner, schema)?.not(),
+        Expr::Alias(alias) => from_expr(&alias.expr, schema),
+        Expr::BinaryExpr(binary) => from_binary(binary, schema),
+        Expr::Not(inner) => from_expr(inner, schema)?.not(),
         Expr::Column(_) => {
             let (name, data_type) = column(expr, schema)?;
             let is_flag = *data_type == DataType::Boolean;
             is_flag.then(|| Condition::exact(name, col(name).eq(true)))
         }
-        Expr::IsNull(inner) => of_null(inner, schema),
-        Expr::IsNotNull(inner) => of_null(inner, schema)?.not(),
-        Expr::Between(between) => of_between(between, schema),
-        Expr::InList(list) => of_list(list, schema),
-        Expr::Like(like) => of_like(like, schema),
+        Expr::IsNull(inner) => from_null_check(inner, schema),
+        Expr::IsNotNull(inner) => from_null_check(inner, schema)?.not(),
+        Expr::Between(between) => from_between(between, schema),
+        Expr::InList(list) => from_list(list, schema),
+        Expr::Like(like) => from_like(like, schema),
         _ => None,
     }
 }
 
-fn of_binary(binary: &BinaryExpr, schema: &Schema) -> Option<Condition> {
+fn from_binary(binary: &BinaryExpr, schema: &Schema) -> Option<Condition> {
     let BinaryExpr { left, op, right } = binary;
     match op {
-        SqlOperator::And => match (of_expr(left, schema), of_expr(right, schema)) {
+        SqlOperator::And => match (from_expr(left, schema), from_expr(right, schema)) {
             (Some(a), Some(b)) => Some(a.and(b)),
             (one, other) => one.or(other).map(Condition::inexact),
         },
-        SqlOperator::Or => Some(of_expr(left, schema)?.or(of_expr(right, schema)?)),
+        SqlOperator::Or => Some(from_expr(left, schema)?.or(from_expr(right, schema)?)),
         _ => match (left.as_ref(), right.as_ref()) {
             (of, Expr::Literal(value, _)) => compared(of, *op, value, schema),
             (Expr::Literal(value, _), of) => compared(of, op.swap()?, value, schema),
@@ -104,7 +104,7 @@ fn compared(of: &Expr, op: SqlOperator, value: &ScalarValue, schema: &Schema) ->
     let (name, data_type) = column(of, schema)?;
     let literal = literal(data_type, value)?;
     if is_float(data_type) {
-        return of_float(name, op, literal);
+        return from_float(name, op, literal);
     }
     let operator = match op {
         SqlOperator::Eq => Operator::Eq,
@@ -121,7 +121,7 @@ fn compared(of: &Expr, op: SqlOperator, value: &ScalarValue, schema: &Schema) ->
 
 /// A comparison with a float: NaN, which may be either the least or the greatest, and zeros of both signs are among the
 /// rows.
-fn of_float(name: &str, op: SqlOperator, literal: Literal) -> Option<Condition> {
+fn from_float(name: &str, op: SqlOperator, literal: Literal) -> Option<Condition> {
     let predicate = match op {
         SqlOperator::Eq => col(name).eq(Expression::from(literal)),
         SqlOperator::Lt | SqlOperator::LtEq => !col(name).gt(Expression::from(literal)),
@@ -131,14 +131,14 @@ fn of_float(name: &str, op: SqlOperator, literal: Literal) -> Option<Condition> 
     Some(Condition::exact(name, predicate).inexact())
 }
 
-fn of_null(inner: &Expr, schema: &Schema) -> Option<Condition> {
+fn from_null_check(inner: &Expr, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(inner, schema)?;
     let values = values_of(data_type);
     let is_plain = values.is_primitive() || is_text(values) || *values == DataType::Boolean;
     is_plain.then(|| Condition::exact(name, col(name).is_null()))
 }
 
-fn of_between(between: &Between, schema: &Schema) -> Option<Condition> {
+fn from_between(between: &Between, schema: &Schema) -> Option<Condition> {
     let bound = |op, value: &Expr| match value {
         Expr::Literal(value, _) => compared(&between.expr, op, value, schema),
         _ => None,
@@ -152,7 +152,7 @@ fn of_between(between: &Between, schema: &Schema) -> Option<Condition> {
     }
 }
 
-fn of_list(list: &InList, schema: &Schema) -> Option<Condition> {
+fn from_list(list: &InList, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(&list.expr, schema)?;
     let is_null = |value: &&Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
     let nulls = list.list.iter().filter(is_null).count();
@@ -167,7 +167,7 @@ fn of_list(list: &InList, schema: &Schema) -> Option<Condition> {
 }
 
 /// A pattern that only says how a text begins or ends, or what is in it; and of any other how the text begins.
-fn of_like(like: &Like, schema: &Schema) -> Option<Condition> {
+fn from_like(like: &Like, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(&like.expr, schema)?;
     let pattern = match like.pattern.as_ref() {
         Expr::Literal(value, _) => value.try_as_str().flatten()?,

@@ -16,11 +16,11 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
 use crate::bounded::check_bounded;
 use crate::growth::width;
-use crate::most::Most;
+use crate::most::ResultBudget;
 use crate::scan::Scan;
 
 /// Refuses a plan whose constants would take more memory than there is, in batches of `size` rows.
-pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>, size: usize, most: &Most) -> Result<()> {
+pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>, size: usize, most: &ResultBudget) -> Result<()> {
     plan.apply(|node| {
         let mut bytes = 0_u128;
         node.apply_expressions(&mut |expr| {

@@ -21,20 +21,20 @@ const SLACK: usize = 4 << 10;
 
 /// What the buffers of arrays are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub(crate) enum BufferOrigin {
     /// Files: to keep a slice takes no memory.
     Mapped,
     /// Memory of the process: whoever keeps a slice keeps all of it. Slices are copied, and what they were of is free when
     /// the last was.
-    Own,
+    Owned,
 }
 
 /// The values of dictionaries that were counted last, and the same in buffers that count for what they have: most batches have
 /// those of the one before.
 #[derive(Debug, Default)]
-pub(crate) struct Values(Vec<(ArrayRef, ArrayRef)>);
+pub(crate) struct DictionaryCache(Vec<(ArrayRef, ArrayRef)>);
 
-impl Values {
+impl DictionaryCache {
     /// More dictionaries than these are not kept.
     const MOST: usize = 64;
 
@@ -47,8 +47,8 @@ impl Values {
             return Ok(counted.clone());
         }
         // All batches have the same: nothing of it is copied.
-        let counted = Memory::Mapped.column(values, &mut Values::default())?;
-        if self.0.len() == Values::MOST {
+        let counted = BufferOrigin::Mapped.column(values, &mut DictionaryCache::default())?;
+        if self.0.len() == DictionaryCache::MOST {
             self.0.remove(0);
         }
         self.0.push((values.clone(), counted.clone()));
@@ -57,30 +57,30 @@ impl Values {
 }
 
 /// A buffer as an owner of bytes.
-struct Owner(Buffer);
+struct BufferOwner(Buffer);
 
-impl AsRef<[u8]> for Owner {
+impl AsRef<[u8]> for BufferOwner {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl Memory {
+impl BufferOrigin {
     /// The same rows in buffers that count for what they have.
     ///
     /// The values of dictionaries, which all batches share, count whole in each.
     pub fn counted(self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        self.counted_with(batch, &mut Values::default())
+        self.counted_with(batch, &mut DictionaryCache::default())
     }
 
     /// The same for one batch of many, whose dictionaries are known.
-    pub fn counted_with(self, batch: &RecordBatch, known: &mut Values) -> Result<RecordBatch, ArrowError> {
+    pub fn counted_with(self, batch: &RecordBatch, known: &mut DictionaryCache) -> Result<RecordBatch, ArrowError> {
         let columns = batch.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(batch.schema(), columns, &options)
     }
 
-    fn column(self, array: &ArrayRef, known: &mut Values) -> Result<ArrayRef, ArrowError> {
+    fn column(self, array: &ArrayRef, known: &mut DictionaryCache) -> Result<ArrayRef, ArrowError> {
         macro_rules! of_keys {
             ($key:ty) => {
                 self.dictionary::<$key>(array, known)
@@ -119,8 +119,8 @@ impl Memory {
             return buffer;
         }
         match self {
-            Memory::Mapped => Buffer::from(Bytes::from_owner(Owner(buffer))),
-            Memory::Own => Buffer::from(buffer.as_slice()),
+            BufferOrigin::Mapped => Buffer::from(Bytes::from_owner(BufferOwner(buffer))),
+            BufferOrigin::Owned => Buffer::from(buffer.as_slice()),
         }
     }
 
@@ -161,7 +161,7 @@ impl Memory {
     fn dictionary<K: ArrowDictionaryKeyType>(
         self,
         array: &dyn Array,
-        known: &mut Values,
+        known: &mut DictionaryCache,
     ) -> Result<ArrayRef, ArrowError> {
         let array = array.as_dictionary::<K>();
         Ok(Arc::new(DictionaryArray::try_new(self.primitive(array.keys())?, known.counted(array.values())?)?))
@@ -224,7 +224,7 @@ mod tests {
             let schema = Arc::new(Schema::new(vec![Field::new("c", column.data_type().clone(), true)]));
             for (start, len) in [(0, 100_000), (8, 1_000), (5, 1_000), (99_999, 1), (77, 0)] {
                 let slice = RecordBatch::try_new(schema.clone(), vec![column.slice(start, len)]).unwrap();
-                for memory in [Memory::Mapped, Memory::Own] {
+                for memory in [BufferOrigin::Mapped, BufferOrigin::Owned] {
                     let found = memory.counted(&slice).unwrap();
                     found.column(0).to_data().validate_full().unwrap();
                     assert_eq!(found, slice);
@@ -244,8 +244,8 @@ mod tests {
         let keys = (0..1000).map(|n| n % 500).collect::<datafusion::arrow::array::Int32Array>();
         let column = DictionaryArray::<Int32Type>::try_new(keys, values).unwrap();
         let batch = RecordBatch::try_from_iter([("c", Arc::new(column) as ArrayRef)]).unwrap();
-        let mut known = Values::default();
-        for memory in [Memory::Mapped, Memory::Own, Memory::Own] {
+        let mut known = DictionaryCache::default();
+        for memory in [BufferOrigin::Mapped, BufferOrigin::Owned, BufferOrigin::Owned] {
             let found = memory.counted_with(&batch, &mut known).unwrap();
             assert_eq!(found, batch);
             assert!(found.column(0).get_buffer_memory_size() < 40_000);
@@ -258,7 +258,7 @@ mod tests {
         let column: ArrayRef = Arc::new((0..ROWS).collect::<Int64Array>());
         let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, false)]));
         let slice = RecordBatch::try_new(schema, vec![column.slice(8_000, 1_000)]).unwrap();
-        assert!(is_of(&Memory::Mapped.counted(&slice).unwrap(), &column));
-        assert!(!is_of(&Memory::Own.counted(&slice).unwrap(), &column));
+        assert!(is_of(&BufferOrigin::Mapped.counted(&slice).unwrap(), &column));
+        assert!(!is_of(&BufferOrigin::Owned.counted(&slice).unwrap(), &column));
     }
 }

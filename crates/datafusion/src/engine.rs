@@ -25,12 +25,12 @@ use tokio::task::AbortHandle;
 
 use crate::known::{is_known, is_known_plan, names_known_tables};
 use crate::memory::QueryPool;
-use crate::most::Most;
+use crate::most::ResultBudget;
 use crate::planners::bound;
 use crate::projections::kept_apart;
 use crate::served::{passes_rows_on, served};
 use crate::sliced::{rows_at_once, sliced};
-use crate::stop::Stop;
+use crate::stop::CancelToken;
 use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
 use crate::{constants, parameters, statement};
 
@@ -49,15 +49,15 @@ const BLOCKING: usize = 8;
 /// can be named in it, and no function reaches files.
 pub struct QueryEngine {
     runtime: Option<Runtime>,
-    common: Common,
+    common: EngineState,
 }
 
 /// What all queries have.
 #[derive(Clone)]
-struct Common {
+struct EngineState {
     /// Functions and rules.
     state: SessionState,
-    most: Arc<Most>,
+    most: Arc<ResultBudget>,
     /// Where temporary files are written, if not in the system's directory for them.
     directory: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ impl QueryEngine {
 
     /// The engine of a process for queries whose memory is limited by the system: all its threads have their stacks before
     /// that. It writes temporary files to `directory`.
-    pub(crate) fn apart(directory: PathBuf) -> arrowwood::Result<QueryEngine> {
+    pub(crate) fn for_process(directory: PathBuf) -> arrowwood::Result<QueryEngine> {
         let mut builder = Builder::new_multi_thread();
         builder.max_blocking_threads(BLOCKING).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
         let engine = QueryEngine::with_threads(&mut builder, Some(directory))?;
@@ -109,7 +109,7 @@ impl QueryEngine {
         let most = Arc::default();
         bound(&mut builder, &most);
         kept_apart(&mut builder);
-        Ok(QueryEngine { runtime: Some(runtime), common: Common { state: builder.build(), most, directory } })
+        Ok(QueryEngine { runtime: Some(runtime), common: EngineState { state: builder.build(), most, directory } })
     }
 
     /// The threads that queries run on, where tasks of other services of an engine may run too.
@@ -149,8 +149,8 @@ impl Drop for QueryEngine {
 }
 
 /// A session for one query, and its tables.
-fn session(common: &Common, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
-    let most = query.memory.most();
+fn session(common: &EngineState, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
+    let most = query.memory.max_bytes();
     let spilled = (most as u64).saturating_mul(SPILLED);
     let mode = match &common.directory {
         Some(directory) => DiskManagerMode::Directories(vec![directory.clone()]),
@@ -158,11 +158,11 @@ fn session(common: &Common, query: &SqlQuery) -> Result<(SessionState, QueryCata
     };
     let disk = DiskManagerBuilder::default().with_mode(mode);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(QueryPool::of(query.memory.clone())))
+        .with_memory_pool(Arc::new(QueryPool::new(query.memory.clone())))
         .with_disk_manager_builder(disk.with_max_temp_directory_size(spilled))
         .build_arc()?;
     let builder = SessionStateBuilder::new_from_existing(common.state.clone()).with_runtime_env(runtime);
-    let tables = QueryCatalogs::of(query.tables.clone());
+    let tables = QueryCatalogs::new(query.tables.clone());
     Ok((builder.with_catalog_list(Arc::new(tables.clone())).build(), tables))
 }
 
@@ -186,8 +186,8 @@ async fn logical(
     Ok(if scope == Scope::All || is_known(&plan)? { Some(plan) } else { None })
 }
 
-async fn planned(of: Asking) -> Result<Option<SqlPlan>> {
-    let Asking { common, query, scope } = of;
+async fn planned(of: QueryTask) -> Result<Option<SqlPlan>> {
+    let QueryTask { common, query, scope } = of;
     let (state, tables) = session(&common, &query)?;
     let Some(plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let parameters = parameters::schema(&plan)?;
@@ -199,8 +199,8 @@ async fn planned(of: Asking) -> Result<Option<SqlPlan>> {
     Ok(Some(SqlPlan { schema, parameters }))
 }
 
-async fn begun(of: Asking, stop: &Stop) -> Result<Option<SendableRecordBatchStream>> {
-    let Asking { common, query, scope } = of;
+async fn begun(of: QueryTask, stop: &CancelToken) -> Result<Option<SendableRecordBatchStream>> {
+    let QueryTask { common, query, scope } = of;
     let (state, tables) = session(&common, &query)?;
     let Some(mut plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let count = parameters::schema(&plan)?.fields().len();
@@ -221,7 +221,7 @@ async fn begun(of: Asking, stop: &Stop) -> Result<Option<SendableRecordBatchStre
         return Ok(None);
     }
     let mut config = state.config().clone();
-    let most = query.memory.most();
+    let most = query.memory.max_bytes();
     if !passes_rows_on(&physical)? {
         let rows = rows_at_once(&physical, config.batch_size(), most)?;
         config = config.with_batch_size(rows);
@@ -232,14 +232,14 @@ async fn begun(of: Asking, stop: &Stop) -> Result<Option<SendableRecordBatchStre
 }
 
 /// Aborts what a future does elsewhere when that is dropped.
-struct Aborted {
+struct AbortOnDrop {
     task: AbortHandle,
-    stop: Stop,
+    stop: CancelToken,
 }
 
-impl Drop for Aborted {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.stop.stop();
+        self.stop.cancel();
         self.task.abort();
     }
 }
@@ -250,30 +250,30 @@ pub(crate) fn broken() -> SqlError {
 }
 
 impl QueryEngine {
-    fn asking(&self, query: SqlQuery, scope: Scope) -> Asking {
-        self.common.most.set(query.memory.most());
-        Asking { common: self.common.clone(), query, scope }
+    fn asking(&self, query: SqlQuery, scope: Scope) -> QueryTask {
+        self.common.most.set_query_memory(query.memory.max_bytes());
+        QueryTask { common: self.common.clone(), query, scope }
     }
 
     /// What bounds results of functions.
-    pub(crate) fn most(&self) -> Arc<Most> {
+    pub(crate) fn result_budget(&self) -> Arc<ResultBudget> {
         self.common.most.clone()
     }
 
     async fn plan_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<SqlPlan>, SqlError> {
         let task = self.handle().spawn(planned(self.asking(query, scope)));
-        let _aborted = Aborted { task: task.abort_handle(), stop: Stop::default() };
+        let _aborted = AbortOnDrop { task: task.abort_handle(), stop: CancelToken::default() };
         task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
     }
 
     async fn run_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
         let (schema, begun) = oneshot::channel();
         let (sender, batches) = mpsc::channel(AHEAD);
-        let stop = Stop::default();
-        let task = self.handle().spawn(run(self.asking(query, scope), stop.clone(), Told { schema, sender }));
-        let held = Box::new(Aborted { task: task.abort_handle(), stop });
+        let stop = CancelToken::default();
+        let task = self.handle().spawn(run(self.asking(query, scope), stop.clone(), AnswerSender { schema, sender }));
+        let held = Box::new(AbortOnDrop { task: task.abort_handle(), stop });
         let schema = begun.await.map_err(|_| broken())??;
-        Ok(schema.map(|schema| Box::new(Answer::new(schema, batches, held)) as Box<dyn SqlRows>))
+        Ok(schema.map(|schema| Box::new(AnswerStream::new(schema, batches, held)) as Box<dyn SqlRows>))
     }
 
     /// As [`SqlEngine::plan`]; `None` for statements whose memory and time are not known to be bounded.
@@ -302,23 +302,23 @@ impl SqlEngine for QueryEngine {
 }
 
 /// Batches on their way; `None` is the end.
-pub(crate) type Batches = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
+pub(crate) type BatchReceiver = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
 
 /// Where a query's columns are told, unless it is left to others, and then its batches.
-struct Told {
+struct AnswerSender {
     schema: oneshot::Sender<Result<Option<SchemaRef>, SqlError>>,
     sender: mpsc::Sender<Result<Option<RecordBatch>, SqlError>>,
 }
 
 /// A query, and what all queries have.
-struct Asking {
-    common: Common,
+struct QueryTask {
+    common: EngineState,
     query: SqlQuery,
     scope: Scope,
 }
 
-async fn run(of: Asking, stop: Stop, told: Told) {
-    let Told { schema, sender } = told;
+async fn run(of: QueryTask, stop: CancelToken, told: AnswerSender) {
+    let AnswerSender { schema, sender } = told;
     // Whoever does not listen any more needs nothing.
     let mut stream = match begun(of, &stop).await {
         Ok(Some(stream)) => stream,
@@ -338,17 +338,17 @@ async fn run(of: Asking, stop: Stop, told: Told) {
 }
 
 /// An answer under way.
-pub(crate) struct Answer {
+pub(crate) struct AnswerStream {
     schema: SchemaRef,
-    batches: Batches,
+    batches: BatchReceiver,
     is_whole: bool,
     /// Ends the query when it is dropped.
     _held: Box<dyn Any + Send>,
 }
 
-impl Answer {
-    pub fn new(schema: SchemaRef, batches: Batches, held: Box<dyn Any + Send>) -> Answer {
-        Answer { schema, batches, is_whole: false, _held: held }
+impl AnswerStream {
+    pub fn new(schema: SchemaRef, batches: BatchReceiver, held: Box<dyn Any + Send>) -> AnswerStream {
+        AnswerStream { schema, batches, is_whole: false, _held: held }
     }
 
     async fn step(&mut self) -> Result<Option<Dataset>, SqlError> {
@@ -363,7 +363,7 @@ impl Answer {
     }
 }
 
-impl SqlRows for Answer {
+impl SqlRows for AnswerStream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Dataset, Follow};
+use arrowwood::{Dataset, TableFollower};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
@@ -50,7 +50,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<Stream
     // What can't be followed is said now.
     arrowwood::follow(dataset, start, None)?;
     let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
-    let rows = Arc::new(Followed { dataset: dataset.clone(), start, schema: schema.clone() });
+    let rows = Arc::new(FollowStream { dataset: dataset.clone(), start, schema: schema.clone() });
     let order = dataset.sorted_by().filter(|field| is_ordered_alike(field.data_type()));
     let order = order.map(|field| col(datafusion::common::Column::from_name(field.name())).sort(true, false));
     let table = StreamingTable::try_new(schema, vec![rows]).map_err(|e| {
@@ -62,13 +62,13 @@ pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<Stream
 
 /// The rows of a table that are followed.
 #[derive(Debug)]
-struct Followed {
+struct FollowStream {
     dataset: Dataset,
     start: Option<u64>,
     schema: SchemaRef,
 }
 
-impl PartitionStream for Followed {
+impl PartitionStream for FollowStream {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -96,7 +96,7 @@ impl PartitionStream for Followed {
 }
 
 /// The next rows; none where there were none for a while.
-fn batches(follow: &mut Follow, schema: &SchemaRef, size: usize) -> Result<Vec<RecordBatch>> {
+fn batches(follow: &mut TableFollower, schema: &SchemaRef, size: usize) -> Result<Vec<RecordBatch>> {
     let Some(rows) = follow.poll(PATIENCE).map_err(external)? else { return Ok(Vec::new()) };
     let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
     let rows = rows.select(&names).map_err(external)?;

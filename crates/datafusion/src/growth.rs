@@ -107,7 +107,7 @@ struct Argument {
 }
 
 impl Argument {
-    fn of(value: &ColumnarValue) -> Result<Argument> {
+    fn try_new(value: &ColumnarValue) -> Result<Argument> {
         Ok(match value {
             ColumnarValue::Array(array) => Argument { array: array.clone(), is_scalar: false },
             ColumnarValue::Scalar(value) => Argument { array: value.to_array()?, is_scalar: true },
@@ -253,7 +253,7 @@ fn counts(array: &ArrayRef) -> Result<ArrayRef> {
 
 /// Refuses a function that would compare for longer than a query may take.
 pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
-    let arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+    let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let rows = if arguments.iter().all(|argument| argument.is_scalar) { 1 } else { args.number_rows };
     let parts = |of: &Argument, row| of.elements(row).unwrap_or_else(|| of.bytes(row));
     let count = |row| arguments.iter().map(|argument| parts(argument, row)).fold(1, u128::saturating_mul);
@@ -266,7 +266,7 @@ pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result
 
 /// How many bytes a function's result will have, at most.
 pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
-    let arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+    let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let is_scalar = arguments.iter().all(|argument| argument.is_scalar);
     let rows = if is_scalar { 1 } else { args.number_rows };
     let sum = |bytes: &dyn Fn(usize) -> u128| (0..rows).map(bytes).fold(0, u128::saturating_add);

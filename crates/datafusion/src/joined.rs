@@ -1,4 +1,4 @@
-//! [`Joined`]: `||` of texts as a function.
+//! [`ConcatOp`]: `||` of texts as a function.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 
 use crate::growth::{Growth, predicted};
-use crate::most::Most;
+use crate::most::ResultBudget;
 
 /// The name of the function.
 pub(crate) const JOINED: &str = "||";
 
 /// Texts as one; null if one of them is.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct ConcatOp {
     signature: Signature,
-    most: Arc<Most>,
+    most: Arc<ResultBudget>,
 }
 
-impl Joined {
-    pub fn new(most: &Arc<Most>) -> Joined {
-        Joined { signature: Signature::user_defined(Volatility::Immutable), most: most.clone() }
+impl ConcatOp {
+    pub fn new(most: &Arc<ResultBudget>) -> ConcatOp {
+        ConcatOp { signature: Signature::user_defined(Volatility::Immutable), most: most.clone() }
     }
 }
 
-impl PartialEq for Joined {
-    fn eq(&self, _: &Joined) -> bool {
+impl PartialEq for ConcatOp {
+    fn eq(&self, _: &ConcatOp) -> bool {
         true
     }
 }
 
-impl Eq for Joined {}
+impl Eq for ConcatOp {}
 
-impl Hash for Joined {
+impl Hash for ConcatOp {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name().hash(state);
     }
@@ -55,7 +55,7 @@ fn common(arg_types: &[DataType]) -> Result<DataType> {
     })
 }
 
-impl ScalarUDFImpl for Joined {
+impl ScalarUDFImpl for ConcatOp {
     fn name(&self) -> &str {
         JOINED
     }

@@ -181,13 +181,13 @@ pub(crate) fn names_known_tables(statement: &Statement) -> bool {
 
 fn names_known(statement: &SqlStatement) -> bool {
     #[derive(Default)]
-    struct Tables {
+    struct TableVisitor {
         /// Those of each `with`.
         named: HashSet<String>,
         mentions: HashMap<String, usize>,
     }
 
-    impl Visitor for Tables {
+    impl Visitor for TableVisitor {
         type Break = ();
 
         fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
@@ -227,7 +227,7 @@ fn names_known(statement: &SqlStatement) -> bool {
         }
     }
 
-    let mut tables = Tables::default();
+    let mut tables = TableVisitor::default();
     let is_known = statement.visit(&mut tables).is_continue();
     let again = tables.named.iter().filter_map(|name| tables.mentions.get(name)).map(|count| count.saturating_sub(1));
     is_known && again.sum::<usize>() <= AGAIN

@@ -92,11 +92,11 @@ mod table;
 mod tables;
 
 #[cfg(feature = "engine")]
-pub use apart::{ProcessEngine, WORKER, work};
+pub use apart::{ProcessEngine, WORKER, run_worker};
 #[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 #[cfg(feature = "engine")]
-pub use command::Command;
+pub use command::CommandEngine;
 #[cfg(feature = "engine")]
 pub use engine::QueryEngine;
 pub use follow::follow;

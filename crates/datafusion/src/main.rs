@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use arrowwood_datafusion::{Command, QueryEngine, WORKER, work};
+use arrowwood_datafusion::{CommandEngine, QueryEngine, WORKER, run_worker};
 
 fn main() -> ExitCode {
     arrowwood::ignore_file_size_signal();
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     if let (Some(word), Some(directory), None) = (words.next(), words.next(), words.next())
         && word == WORKER
     {
-        return work(&directory);
+        return run_worker(&directory);
     }
     let engine = match QueryEngine::new() {
         Ok(engine) => engine,
@@ -22,6 +22,6 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let command = Box::leak(Box::new(Command::new(engine)));
+    let command = Box::leak(Box::new(CommandEngine::new(engine)));
     ExitCode::from(u8::try_from(arrowwood_cli::run_with(std::env::args_os(), Some(command))).unwrap_or(1))
 }

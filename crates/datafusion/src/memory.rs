@@ -17,14 +17,14 @@ pub(crate) struct QueryPool {
 }
 
 impl QueryPool {
-    pub fn of(memory: Arc<dyn SqlMemory>) -> QueryPool {
-        QueryPool { parts: FairSpillPool::new(memory.most()), memory, taken: Mutex::new(0) }
+    pub fn new(memory: Arc<dyn SqlMemory>) -> QueryPool {
+        QueryPool { parts: FairSpillPool::new(memory.max_bytes()), memory, taken: Mutex::new(0) }
     }
 
     /// Whether a part that can write to files should do so before it takes more. A quarter is left to parts that can't, such
     /// as what merges the rows that are written.
     fn should_spill(&self, reservation: &MemoryReservation, additional: usize) -> bool {
-        let most = self.memory.most();
+        let most = self.memory.max_bytes();
         let is_worth_it = reservation.consumer().can_spill() && reservation.size() > most / 16;
         is_worth_it && self.parts.reserved().saturating_add(additional) > most / 4 * 3
     }
@@ -40,7 +40,7 @@ impl QueryPool {
 
 impl Drop for QueryPool {
     fn drop(&mut self) {
-        self.memory.give_back(*self.taken.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.memory.release(*self.taken.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for QueryPool {
 
 impl fmt::Display for QueryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "arrowwood({} of {} bytes)", self.reserved(), self.memory.most())
+        write!(f, "arrowwood({} of {} bytes)", self.reserved(), self.memory.max_bytes())
     }
 }
 
@@ -79,7 +79,7 @@ impl MemoryPool for QueryPool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let more = taken.saturating_sub(self.parts.reserved());
         *taken -= more;
-        self.memory.give_back(more);
+        self.memory.release(more);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
@@ -103,6 +103,6 @@ impl MemoryPool for QueryPool {
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.memory.most())
+        MemoryLimit::Finite(self.memory.max_bytes())
     }
 }

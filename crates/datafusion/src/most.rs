@@ -1,4 +1,4 @@
-//! [`Most`]: the memory for results of functions, which DataFusion's pool does not know: it has what sorts, joins and groups
+//! [`ResultBudget`]: the memory for results of functions, which DataFusion's pool does not know: it has what sorts, joins and groups
 //! keep.
 
 use std::fmt;
@@ -15,33 +15,33 @@ const OWN: u64 = 512 << 20;
 
 /// The most memory of its own that the process may have when a large result is made.
 #[derive(Debug, Default)]
-pub(crate) struct Most {
+pub(crate) struct ResultBudget {
     bytes: AtomicU64,
     /// What results that are being made will take.
     reserved: AtomicU64,
     /// Where it does not depend on queries alone: gives more.
-    source: Mutex<Option<Arc<dyn Source>>>,
+    source: Mutex<Option<Arc<dyn MemorySource>>>,
 }
 
 /// What gives a process more memory.
-pub(crate) trait Source: fmt::Debug + Send + Sync {
+pub(crate) trait MemorySource: fmt::Debug + Send + Sync {
     /// The most that the process may have, after so many more bytes were asked for. `None` if it does not get them.
     fn more(&self, bytes: u64) -> Option<u64>;
 }
 
 /// The memory for a result, until it is made and the process has it.
 #[derive(Debug)]
-pub(crate) struct Reserved<'a>(&'a AtomicU64, u64);
+pub(crate) struct Reservation<'a>(&'a AtomicU64, u64);
 
-impl Drop for Reserved<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(self.1, Ordering::Relaxed);
     }
 }
 
-impl Most {
+impl ResultBudget {
     /// That for queries of so many bytes.
-    pub fn set(&self, bytes: usize) {
+    pub fn set_query_memory(&self, bytes: usize) {
         if self.source.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
@@ -49,7 +49,7 @@ impl Most {
     }
 
     /// So many bytes, and more from `source`, whatever queries may have.
-    pub fn begin(&self, bytes: u64, source: Arc<dyn Source>) {
+    pub fn set_source(&self, bytes: u64, source: Arc<dyn MemorySource>) {
         self.bytes.store(bytes, Ordering::Relaxed);
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
@@ -65,9 +65,9 @@ impl Most {
     }
 
     /// Reserves memory for a result, so that several at once don't take the same.
-    pub fn reserve(&self, bytes: u128, name: &str) -> Result<Reserved<'_>> {
+    pub fn reserve(&self, bytes: u128, name: &str) -> Result<Reservation<'_>> {
         if bytes < SMALL {
-            return Ok(Reserved(&self.reserved, 0));
+            return Ok(Reservation(&self.reserved, 0));
         }
         let wanted = u64::try_from(bytes).unwrap_or(u64::MAX);
         let mut reserved = self.try_reserve(wanted);
@@ -82,25 +82,25 @@ impl Most {
     }
 
     /// Reserves so many bytes; or returns how many are left, which are fewer.
-    fn try_reserve(&self, wanted: u64) -> Result<Reserved<'_>, u64> {
+    fn try_reserve(&self, wanted: u64) -> Result<Reservation<'_>, u64> {
         let most = self.bytes.load(Ordering::Relaxed);
-        let has = own_memory().unwrap_or(0);
+        let has = anonymous_memory().unwrap_or(0);
         let left = |reserved: u64| most.saturating_sub(has).saturating_sub(reserved);
         let more = |reserved| (wanted <= left(reserved)).then(|| reserved + wanted);
         match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Reserved(&self.reserved, wanted)),
+            Ok(_) => Ok(Reservation(&self.reserved, wanted)),
             Err(reserved) => Err(left(reserved)),
         }
     }
 }
 
 /// Bytes of memory that the process has beside files.
-pub(crate) fn own_memory() -> Option<u64> {
-    of_status("RssAnon:")
+pub(crate) fn anonymous_memory() -> Option<u64> {
+    status_bytes("RssAnon:")
 }
 
 /// What the process has of a kind of memory, in bytes.
-pub(crate) fn of_status(kind: &str) -> Option<u64> {
+pub(crate) fn status_bytes(kind: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(kind))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn results_made_at_the_same_time_share_the_memory() {
-        let most = Most::default();
-        most.set(1 << 40);
+        let most = ResultBudget::default();
+        most.set_query_memory(1 << 40);
         let half = u128::from(most.bytes.load(Ordering::Relaxed)) / 5 * 3;
         let first = most.reserve(half, "repeat").unwrap();
         let error = most.reserve(half, "repeat").unwrap_err();
@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn a_source_is_asked_for_what_is_missing() {
         #[derive(Debug)]
-        struct Few(AtomicU64);
+        struct LimitedSource(AtomicU64);
 
-        impl Source for Few {
+        impl MemorySource for LimitedSource {
             fn more(&self, bytes: u64) -> Option<u64> {
                 let all = self.0.load(Ordering::Relaxed) + bytes;
                 (all < 2 << 40).then(|| {
@@ -138,10 +138,10 @@ mod tests {
             }
         }
 
-        let most = Most::default();
-        most.begin(1 << 40, Arc::new(Few(AtomicU64::new(1 << 40))));
+        let most = ResultBudget::default();
+        most.set_source(1 << 40, Arc::new(LimitedSource(AtomicU64::new(1 << 40))));
         // What a query may have is nothing beside that.
-        most.set(0);
+        most.set_query_memory(0);
         let first = most.reserve(1 << 40, "repeat").unwrap();
         assert!(most.reserve(1 << 40, "repeat").is_err());
         drop(first);

@@ -14,32 +14,32 @@ use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, BinaryOperator, DataType
 
 use crate::bounded::{bounded, bounded_within};
 use crate::growth::WIDEST;
-use crate::joined::Joined;
-use crate::most::Most;
+use crate::joined::ConcatOp;
+use crate::most::ResultBudget;
 
 /// Puts bounded functions in the place of those that a session has.
-pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<Most>) {
+pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<ResultBudget>) {
     for function in builder.scalar_functions().iter_mut().flatten() {
         if let Some(bounded) = bounded(function, most) {
             *function = bounded;
         }
     }
-    let joined = Arc::new(ScalarUDF::new_from_impl(Joined::new(most)));
-    let operators = Operators { most: most.clone(), joined };
+    let joined = Arc::new(ScalarUDF::new_from_impl(ConcatOp::new(most)));
+    let operators = BoundedExprPlanner { most: most.clone(), joined };
     // Before DataFusion's own.
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(operators));
-    *builder.type_planner() = Some(Arc::new(Types));
+    *builder.type_planner() = Some(Arc::new(BoundedTypePlanner));
 }
 
 /// Plans operators and literals of lists as DataFusion does, with bounded functions, and `||` of texts as a function that is
 /// bounded, too.
 #[derive(Debug)]
-struct Operators {
-    most: Arc<Most>,
+struct BoundedExprPlanner {
+    most: Arc<ResultBudget>,
     joined: Arc<ScalarUDF>,
 }
 
-impl Operators {
+impl BoundedExprPlanner {
     /// The same call of a bounded function.
     fn bounded<T>(&self, planned: PlannerResult<T>) -> PlannerResult<T> {
         match planned {
@@ -63,7 +63,7 @@ impl Operators {
     }
 }
 
-impl ExprPlanner for Operators {
+impl ExprPlanner for BoundedExprPlanner {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         Ok(match NestedFunctionPlanner.plan_binary_op(expr, schema)? {
             PlannerResult::Original(expr) if expr.op == BinaryOperator::StringConcat => {
@@ -88,9 +88,9 @@ impl ExprPlanner for Operators {
 
 /// Refuses lists of a length that is part of their type, where that is too large: each null of them takes as much.
 #[derive(Debug)]
-struct Types;
+struct BoundedTypePlanner;
 
-impl TypePlanner for Types {
+impl TypePlanner for BoundedTypePlanner {
     fn plan_type_field(&self, sql_type: &SqlType) -> Result<Option<FieldRef>> {
         let (mut within, mut len) = (sql_type, 1_u128);
         while let SqlType::Array(ArrayElemTypeDef::SquareBracket(inner, size)) = within {
@@ -118,8 +118,8 @@ mod tests {
 
     fn context() -> SessionContext {
         let mut builder = SessionStateBuilder::new().with_default_features();
-        let most = Arc::new(Most::default());
-        most.set(1 << 30);
+        let most = Arc::new(ResultBudget::default());
+        most.set_query_memory(1 << 30);
         bound(&mut builder, &most);
         SessionContext::new_with_state(builder.build())
     }

@@ -1,4 +1,4 @@
-//! [`Projections`]: DataFusion's rule for projections, kept from one that it would leave out.
+//! [`ProjectionRule`]: DataFusion's rule for projections, kept from one that it would leave out.
 //!
 //! Of two projections that are written alike and follow each other, such as `select a + 1 as a from (select a + 1 as a from …)`,
 //! DataFusion 55 computes one only. It is mended in the version after 55.2 (apache/datafusion#24686): then this file goes.
@@ -17,20 +17,20 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 /// Puts it in the place of DataFusion's rule.
 pub(crate) fn kept_apart(builder: &mut SessionStateBuilder) {
     for rule in &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules {
-        if rule.name() == Projections::NAME {
-            *rule = Arc::new(Projections(OptimizeProjections::new()));
+        if rule.name() == ProjectionRule::NAME {
+            *rule = Arc::new(ProjectionRule(OptimizeProjections::new()));
         }
     }
 }
 
 #[derive(Debug)]
-struct Projections(OptimizeProjections);
+struct ProjectionRule(OptimizeProjections);
 
-impl Projections {
+impl ProjectionRule {
     const NAME: &str = "optimize_projections";
 }
 
-impl OptimizerRule for Projections {
+impl OptimizerRule for ProjectionRule {
     fn name(&self) -> &str {
         Self::NAME
     }

@@ -25,8 +25,8 @@ use datafusion::physical_plan::{
 use futures::stream::poll_fn;
 
 use crate::condition::{Condition, all};
-use crate::counted::{Memory, Values};
-use crate::stop::Stop;
+use crate::counted::{BufferOrigin, DictionaryCache};
+use crate::stop::CancelToken;
 use crate::{external, statistics};
 
 /// Rows that are filtered or copied at once: few enough for one thread and its caches.
@@ -37,7 +37,7 @@ const COPIED: u64 = 64 << 20;
 const SPLIT: u64 = 1 << 14;
 
 /// What a query asks of a table.
-pub(crate) struct Request {
+pub(crate) struct ScanRequest {
     pub snapshot: Arc<Dataset>,
     /// The columns, by number.
     pub columns: Vec<usize>,
@@ -64,7 +64,7 @@ pub struct Scan {
     is_counted: bool,
     /// Whether batches may have more rows than the session wants.
     is_whole: bool,
-    stop: Stop,
+    stop: CancelToken,
     fetch: Option<usize>,
     /// Of all splits, and of each.
     statistics: Arc<[Arc<Statistics>]>,
@@ -73,15 +73,15 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn of(request: Request) -> Result<Scan> {
-        let Request { snapshot, columns, schema, conditions, limit, splits, is_copied } = request;
+    pub(crate) fn try_new(request: ScanRequest) -> Result<Scan> {
+        let ScanRequest { snapshot, columns, schema, conditions, limit, splits, is_copied } = request;
         let order = order_of(&snapshot, &schema, &conditions);
         let keys = keys_of(&snapshot);
         let is_settled = |condition: &Condition| is_settled(order.as_ref(), &keys, condition);
         let left: Vec<_> = conditions.iter().filter(|c| c.is_exact && !is_settled(c)).collect();
         let condition = all(left.iter().copied());
         let mut rows = match all(&conditions) {
-            Some(predicate) => snapshot.narrowed(&predicate).map_err(external)?,
+            Some(predicate) => snapshot.prune(&predicate).map_err(external)?,
             None => snapshot.as_ref().clone(),
         };
         if let (Some(limit), None) = (limit, &condition) {
@@ -112,7 +112,7 @@ impl Scan {
             is_copied,
             is_counted: false,
             is_whole: false,
-            stop: Stop::default(),
+            stop: CancelToken::default(),
             fetch: limit,
             statistics,
             properties: Arc::new(properties),
@@ -125,7 +125,7 @@ impl Scan {
 impl Scan {
     /// The same until `stop`. With `is_counted`, rows count at their size for operators that keep account; with `is_whole`, a
     /// batch has as many rows as are read at once.
-    pub(crate) fn served(&self, stop: Stop, is_counted: bool, is_whole: bool) -> Scan {
+    pub(crate) fn served(&self, stop: CancelToken, is_counted: bool, is_whole: bool) -> Scan {
         Scan { stop, is_counted, is_whole, ..self.clone() }
     }
 
@@ -163,7 +163,7 @@ fn keys_of(snapshot: &Dataset) -> Vec<String> {
     first.into_iter().flat_map(|first| first.keys).map(|(name, _)| name).filter(is_compared).collect()
 }
 
-/// Whether [`Dataset::narrowed`] leaves exactly the rows of the condition.
+/// Whether [`Dataset::prune`] leaves exactly the rows of the condition.
 fn is_settled(order: Option<&FieldRef>, keys: &[String], condition: &Condition) -> bool {
     let sorted = order.filter(|field| *field.data_type() != DataType::Date64);
     let is_bounds = sorted.is_some_and(|field| condition.bounded.as_ref() == Some(field.name()));
@@ -209,7 +209,7 @@ fn known(
     let shown: Vec<usize> = (0..schema.fields().len()).collect();
     let of = |rows: &Dataset| {
         let rows = rows.select_at(&shown)?;
-        let found = statistics::of(&rows, sorted)?;
+        let found = statistics::compute(&rows, sorted)?;
         Ok(Arc::new(if is_filtered { found.to_inexact() } else { found }))
     };
     std::iter::once(rows).chain(splits).map(of).collect::<arrowwood::Result<_>>().map_err(external)
@@ -273,14 +273,14 @@ impl ExecutionPlan for Scan {
         let Some(rows) = self.splits.get(partition) else {
             return internal_err!("split {partition} of {}", self.splits.len());
         };
-        let mut batches = Batches {
+        let mut batches = SplitReader {
             rows: rows.clone(),
             next: 0,
             condition: self.condition.clone(),
             schema: self.schema.clone(),
             is_copied: self.is_copied,
-            counted: self.is_counted.then_some(Memory::Own),
-            values: Values::default(),
+            counted: self.is_counted.then_some(BufferOrigin::Owned),
+            values: DictionaryCache::default(),
             is_partitioned: !self.snapshot.partitions().is_empty(),
             size: if self.is_whole { usize::MAX } else { context.session_config().batch_size().max(1) },
             left: self.fetch.unwrap_or(usize::MAX),
@@ -338,7 +338,7 @@ impl ExecutionPlan for Scan {
 }
 
 /// The batches of one split.
-struct Batches {
+struct SplitReader {
     rows: Dataset,
     /// The first row that was not read yet.
     next: u64,
@@ -346,9 +346,9 @@ struct Batches {
     schema: SchemaRef,
     is_copied: bool,
     /// What the rows that were read are of, where that is counted.
-    counted: Option<Memory>,
+    counted: Option<BufferOrigin>,
     /// The dictionaries of the batches before.
-    values: Values,
+    values: DictionaryCache,
     is_partitioned: bool,
     /// The most rows of a batch.
     size: usize,
@@ -357,7 +357,7 @@ struct Batches {
     ready: VecDeque<RecordBatch>,
 }
 
-impl Batches {
+impl SplitReader {
     /// Reads the next rows.
     fn read(&mut self) -> arrowwood::Result<()> {
         let mut rows = self.rows.slice(self.next, CHUNK)?;
@@ -380,7 +380,7 @@ impl Batches {
             // Those of a filter are made, and so are the values of partitions.
             let footprint = rows.footprint();
             let is_mapped = footprint.mapped > 0 && footprint.copied == 0 && !self.is_partitioned;
-            self.counted = Some(if is_mapped { Memory::Mapped } else { Memory::Own });
+            self.counted = Some(if is_mapped { BufferOrigin::Mapped } else { BufferOrigin::Owned });
         }
         self.ready.extend(batches.into_iter().filter(|batch| batch.num_rows() > 0));
         Ok(())

@@ -20,7 +20,7 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::scan::Scan;
-use crate::stop::Stop;
+use crate::stop::CancelToken;
 
 /// Operators that pass rows on and keep none.
 const STREAMING: &[&str] = &[
@@ -40,7 +40,7 @@ const PASSING: &[&str] =
 /// The plan as a server runs it. Scans and joins end after `stop`: joins of DataFusion check nothing as long as they find
 /// nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of operators count
 /// at their size.
-pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
     let is_whole = passes_rows_on(&plan)?;
     let plan = stopped(plan, stop, is_whole)?;
     let cooperative = |node: Arc<dyn ExecutionPlan>| {
@@ -54,7 +54,7 @@ pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dy
 
 /// The plan, node for node, with scans and joins that end after `stop`. With `is_whole`, scans return as many rows in a
 /// batch as they read at once.
-pub(crate) fn stopped(plan: Arc<dyn ExecutionPlan>, stop: &Stop, is_whole: bool) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn stopped(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken, is_whole: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let is_counted = keeps_rows(&plan)?;
     let change = |node: Arc<dyn ExecutionPlan>| {
         if let Some(scan) = node.downcast_ref::<Scan>() {
@@ -85,9 +85,9 @@ fn passes(node: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// A join with a condition that fails after `stop`; `None` for other steps.
-fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let stopping = |filter: &JoinFilter| {
-        let condition = Stopping { condition: filter.expression().clone(), stop: stop.clone() };
+        let condition = CancellableExpr { condition: filter.expression().clone(), stop: stop.clone() };
         Some(JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone()))
     };
     if let Some(join) = node.downcast_ref::<HashJoinExec>()
@@ -105,32 +105,32 @@ fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Option<Arc<dyn
 
 /// A condition, until the end of the query.
 #[derive(Debug)]
-struct Stopping {
+struct CancellableExpr {
     condition: Arc<dyn PhysicalExpr>,
-    stop: Stop,
+    stop: CancelToken,
 }
 
-impl PartialEq for Stopping {
-    fn eq(&self, other: &Stopping) -> bool {
+impl PartialEq for CancellableExpr {
+    fn eq(&self, other: &CancellableExpr) -> bool {
         self.condition.eq(&other.condition)
     }
 }
 
-impl Eq for Stopping {}
+impl Eq for CancellableExpr {}
 
-impl Hash for Stopping {
+impl Hash for CancellableExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.condition.hash(state);
     }
 }
 
-impl fmt::Display for Stopping {
+impl fmt::Display for CancellableExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.condition.fmt(f)
     }
 }
 
-impl PhysicalExpr for Stopping {
+impl PhysicalExpr for CancellableExpr {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         self.stop.check()?;
         self.condition.evaluate(batch)
@@ -146,7 +146,7 @@ impl PhysicalExpr for Stopping {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let condition = children.into_iter().next().unwrap_or_else(|| self.condition.clone());
-        Ok(Arc::new(Stopping { condition, stop: self.stop.clone() }))
+        Ok(Arc::new(CancellableExpr { condition, stop: self.stop.clone() }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,7 +174,7 @@ mod tests {
         for sql in joins {
             let run = async |time: Duration| {
                 let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
-                collect(stopped(plan, &Stop::after(time), false).unwrap(), context.task_ctx()).await
+                collect(stopped(plan, &CancelToken::after(time), false).unwrap(), context.task_ctx()).await
             };
             let found = run(Duration::from_secs(3600)).await.unwrap();
             assert!(found.iter().all(|batch| batch.num_rows() == 0), "{sql}");

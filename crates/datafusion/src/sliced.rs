@@ -22,7 +22,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::counted::Memory;
+use crate::counted::BufferOrigin;
 use crate::growth::width;
 use crate::scan::Scan;
 
@@ -68,25 +68,25 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>, most: usize) -> Result<Arc<dy
     let change = |node: Arc<dyn ExecutionPlan>| {
         let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
         let bytes = bytes_at_once(sort.input(), most);
-        Ok(Transformed::yes(Arc::new(Sliced { sort: node, bytes }) as Arc<dyn ExecutionPlan>))
+        Ok(Transformed::yes(Arc::new(SlicedSortExec { sort: node, bytes }) as Arc<dyn ExecutionPlan>))
     };
     plan.transform_up(change).data()
 }
 
 /// A sort that gets batches of many bytes as several, and writes such of no more rows than these have.
 #[derive(Debug)]
-struct Sliced {
+struct SlicedSortExec {
     sort: Arc<dyn ExecutionPlan>,
     bytes: usize,
 }
 
-impl DisplayAs for Sliced {
+impl DisplayAs for SlicedSortExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ArrowwoodSliced: bytes={}", self.bytes)
     }
 }
 
-impl ExecutionPlan for Sliced {
+impl ExecutionPlan for SlicedSortExec {
     fn name(&self) -> &str {
         "ArrowwoodSliced"
     }
@@ -112,7 +112,7 @@ impl ExecutionPlan for Sliced {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Ok([sort]) = <[_; 1]>::try_from(children) else { return internal_err!("batches are cut for one sort") };
-        Ok(Arc::new(Sliced { sort, bytes: self.bytes }))
+        Ok(Arc::new(SlicedSortExec { sort, bytes: self.bytes }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -130,7 +130,7 @@ impl ExecutionPlan for Sliced {
             let all = stream::iter(first.map(Ok)).chain(batches);
             let slices = all.flat_map(move |batch| stream::iter(slices(batch, bytes)));
             let slices: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, slices));
-            let input = Once { properties, batches: Mutex::new(Some(slices)) };
+            let input = OnceExec { properties, batches: Mutex::new(Some(slices)) };
             let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             let sort = sort.replace_children(vec![Arc::new(input)], kept)?;
             let size = context.session_config().batch_size().min(rows);
@@ -145,24 +145,24 @@ impl ExecutionPlan for Sliced {
 }
 
 /// What comes of a step that has begun.
-struct Once {
+struct OnceExec {
     properties: Arc<PlanProperties>,
     batches: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl fmt::Debug for Once {
+impl fmt::Debug for OnceExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Once")
     }
 }
 
-impl DisplayAs for Once {
+impl DisplayAs for OnceExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ArrowwoodOnce")
     }
 }
 
-impl ExecutionPlan for Once {
+impl ExecutionPlan for OnceExec {
     fn name(&self) -> &str {
         "ArrowwoodOnce"
     }
@@ -213,7 +213,7 @@ fn slices(batch: Result<RecordBatch>, most: usize) -> impl Iterator<Item = Resul
 
 /// A slice in memory of its own: whoever keeps it keeps no more.
 fn counted(slice: &RecordBatch) -> Result<RecordBatch> {
-    Ok(Memory::Own.counted(slice)?)
+    Ok(BufferOrigin::Owned.counted(slice)?)
 }
 
 /// A batch of more than `most` bytes as slices.

@@ -7,10 +7,10 @@ use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::scalar::ScalarValue;
 
 /// The statistics of `rows`, of which column `sorted` never decreases and has no nulls.
-pub(crate) fn of(rows: &Dataset, sorted: Option<usize>) -> Result<Statistics> {
+pub(crate) fn compute(rows: &Dataset, sorted: Option<usize>) -> Result<Statistics> {
     let count = Precision::Exact(usize::try_from(rows.len()?).unwrap_or(usize::MAX));
     let column = |(number, field): (usize, &std::sync::Arc<Field>)| {
-        if sorted == Some(number) { of_sorted(rows, number) } else { Ok(of_field(field)) }
+        if sorted == Some(number) { for_sorted(rows, number) } else { Ok(for_field(field)) }
     };
     let fields = rows.schema().fields().iter().enumerate();
     let column_statistics = fields.map(column).collect::<Result<_>>()?;
@@ -19,7 +19,7 @@ pub(crate) fn of(rows: &Dataset, sorted: Option<usize>) -> Result<Statistics> {
     Ok(found)
 }
 
-fn of_field(field: &Field) -> ColumnStatistics {
+fn for_field(field: &Field) -> ColumnStatistics {
     let mut found = ColumnStatistics::new_unknown();
     if !field.is_nullable() {
         found.null_count = Precision::Exact(0);
@@ -27,7 +27,7 @@ fn of_field(field: &Field) -> ColumnStatistics {
     found
 }
 
-fn of_sorted(rows: &Dataset, number: usize) -> Result<ColumnStatistics> {
+fn for_sorted(rows: &Dataset, number: usize) -> Result<ColumnStatistics> {
     let mut found = ColumnStatistics { null_count: Precision::Exact(0), ..ColumnStatistics::new_unknown() };
     let is_cheap = is_read_alone(rows.schema().field(number).data_type());
     let Some(last) = rows.len()?.checked_sub(1).filter(|_| is_cheap) else { return Ok(found) };

@@ -1,4 +1,4 @@
-//! [`Stop`]: ends a query that nobody wants any more.
+//! [`CancelToken`]: ends a query that nobody wants any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,24 +11,24 @@ use datafusion::error::Result;
 
 /// Ends a query that is given up, or out of time. Tokio drops a task only where it waits; this ends what does not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct CancelToken {
     is_given_up: Arc<AtomicBool>,
     latest: Option<Instant>,
 }
 
 #[cfg(feature = "engine")]
-impl Stop {
+impl CancelToken {
     /// Ends the query after this time, if nothing else does.
-    pub fn after(time: Duration) -> Stop {
-        Stop { latest: Instant::now().checked_add(time), ..Stop::default() }
+    pub fn after(time: Duration) -> CancelToken {
+        CancelToken { latest: Instant::now().checked_add(time), ..CancelToken::default() }
     }
 
-    pub fn stop(&self) {
+    pub fn cancel(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
 }
 
-impl Stop {
+impl CancelToken {
     pub fn check(&self) -> Result<()> {
         if self.is_given_up.load(Ordering::Relaxed) {
             return exec_err!("the query was given up");

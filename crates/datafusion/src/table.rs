@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::condition::Condition;
 use crate::external;
-use crate::scan::{Request, Scan};
+use crate::scan::{ScanRequest, Scan};
 
 /// A file, a table, partitions or files as a table of DataFusion.
 ///
@@ -32,11 +32,11 @@ pub struct Table {
 /// The newest rows, and those of queries that are planned or run.
 struct Snapshots {
     newest: Dataset,
-    queries: Vec<(Query, Weak<Dataset>)>,
+    queries: Vec<(QueryKey, Weak<Dataset>)>,
 }
 
 /// A query: its session, and when it began.
-type Query = (String, i64);
+type QueryKey = (String, i64);
 
 impl Table {
     /// The table at `path`: of anything that [`arrowwood::open`] opens. New rows and new partitions are seen by later
@@ -146,7 +146,7 @@ impl TableProvider for Table {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let rows = self.with_own_columns(&self.lock().newest).map_err(external)?;
-        let of = |filter: &&Expr| match Condition::of(filter, &rows) {
+        let of = |filter: &&Expr| match Condition::bind(filter, &rows) {
             Some(condition) if condition.is_exact => TableProviderFilterPushDown::Exact,
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
@@ -166,12 +166,12 @@ impl TableProvider for Table {
         let schema = Arc::new(self.schema.project(&columns)?);
         let condition = |filter| {
             // An exact one is looked at nowhere else.
-            Condition::of(filter, &snapshot)
+            Condition::bind(filter, &snapshot)
                 .ok_or_else(|| internal_datafusion_err!("{filter} was taken over, and is no condition now"))
         };
         let conditions = filters.iter().map(condition).collect::<Result<_>>()?;
         let splits = state.config().target_partitions();
-        let request = Request { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
-        Ok(Arc::new(Scan::of(request)?))
+        let request = ScanRequest { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
+        Ok(Arc::new(Scan::try_new(request)?))
     }
 }

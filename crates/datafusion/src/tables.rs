@@ -27,7 +27,7 @@ pub(crate) struct QueryCatalogs {
 }
 
 impl QueryCatalogs {
-    pub fn of(tables: Arc<dyn SqlTables>) -> QueryCatalogs {
+    pub fn new(tables: Arc<dyn SqlTables>) -> QueryCatalogs {
         QueryCatalogs { tables, known: Arc::default(), failure: Arc::default() }
     }
 

@@ -63,7 +63,7 @@ impl Error {
         built
     }
 
-    pub(crate) fn argument(message: impl Into<String>) -> Error {
+    pub(crate) fn invalid_argument(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
@@ -118,12 +118,12 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {}
 
 /// An error type that [`watched`](crate::watched) calls can return.
-pub trait WatchedError: From<Error> {
+pub trait ChangeCheckError: From<Error> {
     /// Whether the error says that a mapped file has changed.
     fn is_file_changed(&self) -> bool;
 }
 
-impl WatchedError for Error {
+impl ChangeCheckError for Error {
     fn is_file_changed(&self) -> bool {
         self.kind() == ErrorKind::FileChanged
     }

@@ -6,46 +6,46 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::home::{Home, is_moved};
-use crate::medium::{Act, Medium};
-use crate::os::{self, HeldFolder};
+use crate::home::{LockedDirectory, is_moved_directory};
+use crate::medium::{FsOp, FileSystem};
+use crate::os::{self, DirectoryHandle};
 use crate::parts::{dropped_name, hidden_and_dropped, part_name};
 use crate::presence::metadata_at;
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
-pub struct Lock {
-    home: Arc<Home>,
+pub struct DirectoryLock {
+    home: Arc<LockedDirectory>,
     forks: u64,
-    medium: Medium,
+    medium: FileSystem,
 }
 
 /// The number of times that a directory is opened anew because another one has replaced it.
 const MOST_TRIES: usize = 1000;
 
-impl Lock {
+impl DirectoryLock {
     /// Takes the lock of the directory at `path`, which has no symbolic link in it if the lock's [medium](Lock::medium)
     /// is used; `None` if another process has it.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
-        medium.tell(Act::Lock { path })?;
+    pub fn try_acquire(medium: &FileSystem, path: &Path) -> io::Result<Option<DirectoryLock>> {
+        medium.tell(FsOp::LockDir { path })?;
         let mut tries = 0;
         loop {
-            let folder = HeldFolder::open(path)?;
+            let folder = DirectoryHandle::open(path)?;
             if !folder.try_lock()? {
                 return Ok(None);
             }
-            let home = Home::new(path, folder);
+            let home = LockedDirectory::new(path, folder);
             match home.check() {
                 Ok(()) => {
                     let home = Arc::new(home);
                     let medium = medium.at_home(home.clone());
-                    return Ok(Some(Lock { home, forks: os::forks(), medium }));
+                    return Ok(Some(DirectoryLock { home, forks: os::fork_count(), medium }));
                 }
                 // Another directory may have replaced the opened one. Some file systems number files anew each time.
-                Err(e) if is_moved(&e) && tries < MOST_TRIES => tries += 1,
+                Err(e) if is_moved_directory(&e) && tries < MOST_TRIES => tries += 1,
                 Err(e) => return Err(e),
             }
         }
@@ -54,14 +54,14 @@ impl Lock {
     /// Whether this process took the lock, rather than inheriting it by a fork.
     #[inline]
     pub fn is_ours(&self) -> bool {
-        os::forks() == self.forks
+        os::fork_count() == self.forks
     }
 
     /// Whether the directory at `path` is the locked one.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn is_of(&self, path: &Path) -> io::Result<bool> {
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = self.home.folder().file().metadata()?;
         Ok(metadata_at(path)?.is_some_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
     }
@@ -71,14 +71,14 @@ impl Lock {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn dropped_name(&self) -> io::Result<String> {
+    pub fn removal_name(&self) -> io::Result<String> {
         // Of the locked one, as another may have got its path.
         Ok(dropped_name(self.home.folder().file().metadata()?.ino()))
     }
 
     /// The disk, for changes of files inside and beside the locked directory: they reach this directory regardless of
     /// its name, and fail once another one may have the name.
-    pub fn medium(&self) -> &Medium {
+    pub fn medium(&self) -> &FileSystem {
         &self.medium
     }
 
@@ -87,12 +87,12 @@ impl Lock {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn sync(&self) -> io::Result<()> {
-        self.medium.sync_folder(self.home.path())
+        self.medium.sync_dir(self.home.path())
     }
 
     /// Whether files can be moved between the locked directory and others beside it, and another one can be made there and
     /// take its place, as far as is known before.
-    pub fn can_give_place(&self) -> bool {
+    pub fn is_replaceable(&self) -> bool {
         !self.home.is_alone()
     }
 
@@ -102,13 +102,13 @@ impl Lock {
     /// # Errors
     /// Those of the system, `Unsupported` and `InvalidInput` if the file system can't exchange names, or of the
     /// witness. Then each directory stays in place.
-    pub fn give_place(&self, mut newer: PartFolder) -> io::Result<PartFolder> {
-        self.medium.sync_folder(&newer.path)?;
+    pub fn replace_with(&self, mut newer: StagingDirectory) -> io::Result<StagingDirectory> {
+        self.medium.sync_dir(&newer.path)?;
         // Otherwise changes of names in the old directory could reach the disk after the exchange.
         self.sync()?;
         let own = self.home.path();
-        self.medium.check_home()?;
-        self.medium.tell(Act::Exchange { one: &newer.path, other: own })?;
+        self.medium.check_directory()?;
+        self.medium.tell(FsOp::Exchange { one: &newer.path, other: own })?;
         let part = self.medium.at(&newer.path);
         let name = self.home.name();
         part.exchange(&name)?;
@@ -124,7 +124,7 @@ impl Lock {
             }
             // The directory was renamed at this moment, and the exchanged one is another table's.
             Ok(false) => match part.exchange(&name) {
-                Ok(()) => self.medium.check_home().and(Err(io::ErrorKind::ResourceBusy.into())),
+                Ok(()) => self.medium.check_directory().and(Err(io::ErrorKind::ResourceBusy.into())),
                 Err(e) => newer.keep_after(e),
             },
             Err(e) => newer.keep_after(e),
@@ -132,7 +132,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         if self.is_ours() {
             // The descriptor stays open as long as a file knows its disk.
@@ -144,31 +144,31 @@ impl Drop for Lock {
 /// A directory beside a table's that will replace it, with files of its own or the table's under a second name. Removed
 /// on drop, with its contents.
 #[derive(Debug)]
-pub struct PartFolder {
+pub struct StagingDirectory {
     path: PathBuf,
-    folder: Arc<HeldFolder>,
-    medium: Medium,
+    folder: Arc<DirectoryHandle>,
+    medium: FileSystem,
 }
 
-impl PartFolder {
+impl StagingDirectory {
     /// Creates a directory beside `folder`, and locks it.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn beside(medium: &Medium, folder: &Path) -> io::Result<PartFolder> {
+    pub fn create_beside(medium: &FileSystem, folder: &Path) -> io::Result<StagingDirectory> {
         let path = part_name(folder);
         // On the disk before the exchange: then each of the names is that of a directory, whatever is lost.
-        medium.make_folder(&path)?;
+        medium.create_dir(&path)?;
         let locked = |path: &Path| {
             // The replacement needs the same permissions. Only root can change a directory's owner.
             let known = std::fs::metadata(folder)?;
             let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
             std::fs::set_permissions(path, known.permissions())?;
-            let own = HeldFolder::open(path)?;
+            let own = DirectoryHandle::open(path)?;
             if own.try_lock()? { Ok(Arc::new(own)) } else { Err(io::ErrorKind::WouldBlock.into()) }
         };
         match locked(&path) {
-            Ok(folder) => Ok(PartFolder { path, folder, medium: medium.clone() }),
+            Ok(folder) => Ok(StagingDirectory { path, folder, medium: medium.clone() }),
             Err(e) => {
                 // A failed removal only costs space, until the table is opened for writing again.
                 let _ = remove_part_folder(medium, &path);
@@ -197,13 +197,13 @@ impl PartFolder {
     }
 
     /// Keeps the directory after an error that leaves unknown whose files are in it.
-    fn keep_after(self, error: io::Error) -> io::Result<PartFolder> {
+    fn keep_after(self, error: io::Error) -> io::Result<StagingDirectory> {
         self.keep();
         Err(error)
     }
 }
 
-impl Drop for PartFolder {
+impl Drop for StagingDirectory {
     fn drop(&mut self) {
         if self.path != Path::new("") {
             // A failed removal only costs space, until the table is opened for writing again.
@@ -219,7 +219,7 @@ impl Drop for PartFolder {
 /// # Errors
 /// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
 /// the two has the table's name.
-pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
+pub fn remove_leftovers(medium: &FileSystem, folder: &Path) -> io::Result<()> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_part = |rest: &str| {
         let numbers = rest.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
@@ -229,15 +229,15 @@ pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
     for (path, _) in hidden.into_iter().filter(|(_, rest)| is_part(rest)) {
         // Files that can't be removed only cost space.
         if std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {
-            medium.sync_folder(path.parent().unwrap_or(Path::new(".")))?;
+            medium.sync_dir(path.parent().unwrap_or(Path::new(".")))?;
             let _ = remove_part_folder(medium, &path);
-        } else if medium.check_home().is_ok() {
+        } else if medium.check_directory().is_ok() {
             let _ = medium.at(&path).unlink();
         }
     }
     for path in dropped {
         // Who is about to remove it has its lock. What can't be removed only costs space.
-        let Ok(held) = HeldFolder::open(&path) else { continue };
+        let Ok(held) = DirectoryHandle::open(&path) else { continue };
         if held.try_lock().is_ok_and(|is_ours| is_ours) {
             let _ = remove_part_folder(medium, &path);
         }
@@ -246,7 +246,7 @@ pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
 }
 
 /// Removes a directory of files.
-fn remove_part_folder(medium: &Medium, path: &Path) -> io::Result<()> {
+fn remove_part_folder(medium: &FileSystem, path: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         medium.remove(&entry?.path())?;
     }
@@ -264,12 +264,12 @@ mod tests {
         std::fs::create_dir(&table).unwrap();
         std::fs::write(table.join("kept"), "kept").unwrap();
         std::fs::write(table.join("old"), "old").unwrap();
-        let medium = Medium::default();
-        let lock = Lock::take(&medium, &table).unwrap().unwrap();
-        let newer = PartFolder::beside(&medium, &table).unwrap();
+        let medium = FileSystem::default();
+        let lock = DirectoryLock::try_acquire(&medium, &table).unwrap().unwrap();
+        let newer = StagingDirectory::create_beside(&medium, &table).unwrap();
         newer.link(&table.join("kept")).unwrap();
         std::fs::write(newer.path().join("new"), "new").unwrap();
-        let older = lock.give_place(newer).unwrap();
+        let older = lock.replace_with(newer).unwrap();
         let names = |folder: &Path| {
             let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
             names.sort();
@@ -277,11 +277,11 @@ mod tests {
         };
         assert_eq!(names(&table), ["kept", "new"]);
         assert_eq!(names(older.path()), ["kept", "old"]);
-        assert!(Lock::take(&medium, &table).unwrap().is_none(), "the new one is locked as the old one was");
+        assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_none(), "the new one is locked as the old one was");
         drop(older);
         assert_eq!(names(home.path()), ["ticks"]);
-        assert!(Lock::take(&medium, &table).unwrap().is_none());
+        assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_none());
         drop(lock);
-        assert!(Lock::take(&medium, &table).unwrap().is_some());
+        assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_some());
     }
 }

@@ -70,7 +70,7 @@ impl GrowableBuffer {
     ///
     /// # Errors
     /// `Io` if the system refuses that many addresses.
-    pub fn exact(len: usize) -> Result<GrowableBuffer> {
+    pub fn with_len(len: usize) -> Result<GrowableBuffer> {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
         let mut memory = if len == 0 { PooledMemory::none() } else { PooledMemory::take(len, len).map_err(failed)? };
         memory.hold(0..len);
@@ -79,7 +79,7 @@ impl GrowableBuffer {
 
     /// Drops the buffer, whose bytes were not all written: the pages of the others are not counted as touched, and later buffers
     /// don't touch them in order to reuse them.
-    pub fn abandon(mut self) {
+    pub fn discard(mut self) {
         self.len = 0;
     }
 
@@ -169,7 +169,7 @@ impl GrowableBuffer {
     ///
     /// # Errors
     /// `Io` if memory runs out.
-    pub fn lengthen(&mut self, len: usize) -> Result<&mut [u8]> {
+    pub fn extend_uninit(&mut self, len: usize) -> Result<&mut [u8]> {
         self.reserve(len)?;
         let before = self.len;
         self.len += len;
@@ -205,7 +205,7 @@ impl GrowableBuffer {
     #[cold]
     fn make_room(&mut self, at: usize, len: usize) -> Result<()> {
         if at > self.len {
-            Err(Error::argument(format!("byte {at} of a buffer of {} bytes", self.len)))
+            Err(Error::invalid_argument(format!("byte {at} of a buffer of {} bytes", self.len)))
         } else {
             self.reserve(len).map(drop)
         }
@@ -284,7 +284,7 @@ impl PooledMemory {
         if let Some(region) = whole.then(|| MemoryRegion::reserved(wanted).ok()).flatten() {
             // A small buffer takes no huge page.
             region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
-            return Ok(PooledMemory::of(region));
+            return Ok(PooledMemory::from_region(region));
         }
         // The system limits addresses: reserve only what is needed now.
         let few = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
@@ -292,10 +292,10 @@ impl PooledMemory {
         if len >= HUGE {
             region.prefer_huge_pages(0);
         }
-        Ok(PooledMemory::of(region))
+        Ok(PooledMemory::from_region(region))
     }
 
-    fn of(region: MemoryRegion) -> PooledMemory {
+    fn from_region(region: MemoryRegion) -> PooledMemory {
         RESERVED.fetch_add(region.len(), Ordering::Relaxed);
         PooledMemory { region, touched: 0, lent: 0 }
     }

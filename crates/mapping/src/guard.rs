@@ -153,14 +153,14 @@ fn give_free(number: u32, slot: &Slot) {
 /// The registration of a file's region with the handler, until it is dropped, which must happen before the region is
 /// unmapped.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct FaultRegistration {
     number: u32,
     slot: &'static Slot,
 }
 
-impl Registered {
+impl FaultRegistration {
     /// Registers `len` bytes from `base` on, mapped from the file of `origin`. `None` if there are too many regions.
-    pub(crate) fn new(base: usize, len: usize, origin: MappedOrigin) -> Option<Registered> {
+    pub(crate) fn new(base: usize, len: usize, origin: MappedOrigin) -> Option<FaultRegistration> {
         install();
         let number = take_free().unwrap_or_else(|| {
             let number = COUNT.fetch_add(1, Ordering::AcqRel);
@@ -174,7 +174,7 @@ impl Registered {
         slot.lost.store(usize::MAX, Ordering::Relaxed);
         slot.is_lost_whole.store(false, Ordering::Relaxed);
         slot.base.store(base, Ordering::Release);
-        Some(Registered { number, slot })
+        Some(FaultRegistration { number, slot })
     }
 
     /// Whether the file was found to have changed.
@@ -214,7 +214,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for FaultRegistration {
     fn drop(&mut self) {
         let lost = Some(self.slot.lost.load(Ordering::Acquire)).filter(|&offset| offset != usize::MAX);
         let origin = self.slot.origins().now.take();
@@ -241,7 +241,7 @@ pub struct Fault {
 }
 
 /// The state of a thread, as the handler sees it.
-struct Local {
+struct ThreadState {
     /// The low half is the number of nested guarded calls of the thread. The high half counts calls, so that only some
     /// of them read the clock. Packed to avoid a store-forwarding stall.
     calls: Cell<u64>,
@@ -252,8 +252,8 @@ struct Local {
 
 thread_local! {
     // Has no destructor and no initializer that runs code: the handler may read it at any time.
-    static LOCAL: Local = const {
-        Local {
+    static LOCAL: ThreadState = const {
+        ThreadState {
             calls: Cell::new(0),
             has_fault: Cell::new(false),
             fault: Cell::new(Fault { slot: 0, turn: 0, offset: 0 }),
@@ -264,7 +264,7 @@ thread_local! {
 /// One call, in the word that counts them.
 const CALL: u64 = 1 << 32;
 
-impl Local {
+impl ThreadState {
     fn depth(&self) -> u32 {
         self.calls.get() as u32
     }
@@ -369,7 +369,7 @@ pub(crate) fn is_turn() -> bool {
 
 /// Whether this thread is inside of a guarded call, whose work may be shared with other threads.
 #[inline]
-pub fn is_inside() -> bool {
+pub fn is_guarded() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
@@ -379,11 +379,11 @@ pub fn is_inside() -> bool {
 /// `FileChanged`; the guard's own error takes its place.
 #[inline]
 pub fn check_pages() -> Result<()> {
-    if LOCAL.with(Local::has_failed) { Err(truncated(None)) } else { Ok(()) }
+    if LOCAL.with(ThreadState::has_failed) { Err(truncated(None)) } else { Ok(()) }
 }
 
 /// Runs a part of a call's work on another thread. The call must [adopt](adopt) the fault, if there is one.
-pub fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
+pub fn guard_on_thread<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
     let _inside = GuardScope::enter();
     let done = work();
     LOCAL.with(|local| {
@@ -394,7 +394,7 @@ pub fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
 }
 
 /// Takes over the fault of another thread that worked for the current call.
-pub fn adopt(fault: Option<Fault>) {
+pub fn adopt_fault(fault: Option<Fault>) {
     if let Some(fault) = fault {
         LOCAL.with(|local| local.note(fault));
     }
@@ -452,7 +452,7 @@ static IS_HANDLED: OnceLock<bool> = OnceLock::new();
 ///
 /// # Errors
 /// `Busy` if a file was mapped before, which installs the handler.
-pub fn leave_sigbus_alone() -> Result<()> {
+pub fn disable_sigbus_handler() -> Result<()> {
     if *IS_HANDLED.get_or_init(|| false) {
         let message = "a file was mapped before, and SIGBUS is handled since; call it first";
         return Err(Error::new(ErrorKind::Busy, message));
@@ -577,7 +577,7 @@ mod linux {
         if said.si_code == libc::SI_TKILL {
             // A handler that ran first may raise the fault again for ours: the access is repeated then, and faults
             // again.
-            return is_inside();
+            return is_guarded();
         }
         said.si_code == libc::BUS_ADRERR && is_replaced(address)
     }
@@ -587,7 +587,7 @@ mod linux {
         let Some((slot, fault)) = region_of(address) else { return false };
         // Only after that check: a thread's first access to its own data may allocate, which must not happen inside of
         // an allocator.
-        if !is_inside() {
+        if !is_guarded() {
             return false;
         }
         let page = PAGE.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::os::{HeldFolder, RelativePath};
+use crate::os::{DirectoryHandle, RelativePath};
 use crate::parts::beside;
 
 /// The longest name in bytes of a directory with files beside it that are called after it. File systems mostly take 255:
@@ -17,27 +17,27 @@ const LONGEST_NAME: usize = 228;
 /// A locked directory, and the path at which it was locked. Paths inside it, and beside it, are resolved from its
 /// descriptor: so they never lead into another directory that has got its name.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct LockedDirectory {
     path: PathBuf,
-    folder: Mutex<Arc<HeldFolder>>,
+    folder: Mutex<Arc<DirectoryHandle>>,
     is_alone: OnceLock<bool>,
 }
 
-impl Home {
-    pub(crate) fn new(path: &Path, folder: HeldFolder) -> Home {
-        Home { path: path.to_path_buf(), folder: Mutex::new(Arc::new(folder)), is_alone: OnceLock::new() }
+impl LockedDirectory {
+    pub(crate) fn new(path: &Path, folder: DirectoryHandle) -> LockedDirectory {
+        LockedDirectory { path: path.to_path_buf(), folder: Mutex::new(Arc::new(folder)), is_alone: OnceLock::new() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn folder(&self) -> Arc<HeldFolder> {
+    pub(crate) fn folder(&self) -> Arc<DirectoryHandle> {
         self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on with another directory, which has taken the path; returns the one before.
-    pub(crate) fn replace(&self, newer: Arc<HeldFolder>) -> Arc<HeldFolder> {
+    pub(crate) fn replace(&self, newer: Arc<DirectoryHandle>) -> Arc<DirectoryHandle> {
         std::mem::replace(&mut self.folder.lock().unwrap_or_else(PoisonError::into_inner), newer)
     }
 
@@ -49,7 +49,7 @@ impl Home {
         }
         match self.path.parent().and_then(|parent| path.strip_prefix(parent).ok()) {
             Some(beside) => RelativePath { folder: Some(self.folder()), path: Path::new("..").join(beside) },
-            None => RelativePath::of(path),
+            None => RelativePath::new(path),
         }
     }
 
@@ -70,7 +70,7 @@ impl Home {
             _ => {
                 let now = std::fs::read_link(format!("/proc/self/fd/{}", folder.file().as_raw_fd())).ok();
                 let now = now.filter(|_| own.nlink() > 0);
-                Err(io::Error::other(MovedFolder { path: self.path.clone(), now }))
+                Err(io::Error::other(MovedDirectoryError { path: self.path.clone(), now }))
             }
         }
     }
@@ -109,12 +109,12 @@ impl Home {
 
 /// The error of a directory that is no longer where it was locked.
 #[derive(Debug)]
-struct MovedFolder {
+struct MovedDirectoryError {
     path: PathBuf,
     now: Option<PathBuf>,
 }
 
-impl fmt::Display for MovedFolder {
+impl fmt::Display for MovedDirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.now {
@@ -129,9 +129,9 @@ impl fmt::Display for MovedFolder {
     }
 }
 
-impl std::error::Error for MovedFolder {}
+impl std::error::Error for MovedDirectoryError {}
 
 /// Whether the error is that of a locked directory which was renamed, removed or replaced.
-pub fn is_moved(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<MovedFolder>())
+pub fn is_moved_directory(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<MovedDirectoryError>())
 }

@@ -5,8 +5,8 @@
 //! | read or write a file in place | [`Mapping`], and [`View`]: its bytes as numbers |
 //! | survive a file that is truncated while it is mapped | [`guard`]; calls of this crate have it already |
 //! | collect bytes that never move | [`GrowableBuffer`] |
-//! | write a file that others map meanwhile | [`Store`], [`SharedWords`], [`Lock`] |
-//! | test the state of the disk after a crash | [`Medium`], [`Witness`] |
+//! | write a file that others map meanwhile | [`SharedFile`], [`SharedWords`], [`DirectoryLock`] |
+//! | test the state of the disk after a crash | [`FileSystem`], [`FsObserver`] |
 //!
 //! ```
 //! use arrowwood_mapping::{ErrorKind, Mapping, Mode};
@@ -86,31 +86,31 @@ mod words;
 
 pub use checksum::{ByteRun, ByteRunChange, ByteRunEnd, crc32c};
 pub use element::Element;
-pub use error::{Error, ErrorKind, Result, WatchedError};
-pub use folder::{Lock, PartFolder, remove_parts};
+pub use error::{Error, ErrorKind, Result, ChangeCheckError};
+pub use folder::{DirectoryLock, StagingDirectory, remove_leftovers};
 pub use growable::{GrowableBuffer, PooledMemory};
-pub use guard::{Fault, adopt, check_pages, guard, is_inside, leave_sigbus_alone, lend};
-pub use home::is_moved;
+pub use guard::{Fault, adopt_fault, check_pages, guard, is_guarded, disable_sigbus_handler, guard_on_thread};
+pub use home::is_moved_directory;
 pub use mapping::Mapping;
-pub use medium::{Act, Medium, PartFile, Witness, boot_id, read_boot_id};
+pub use medium::{FsOp, FileSystem, StagingFile, FsObserver, boot_id, read_boot_id};
 #[doc(hidden)]
-pub use medium::{pretend_boot, pretend_mount};
+pub use medium::{simulate_boot, simulate_mount};
 pub use memory::free_memory;
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
-pub use os::{Mounted, forks, is_first_thread, remote};
+pub use os::{MountInfo, fork_count, is_main_thread, remote_file_system};
 pub use parts::{UnfinishedFile, hidden_files};
 pub use presence::{exists, is_directory, metadata_at};
-pub use reserve::{ReserveAllocator, has_memory, is_memory_short};
-pub use store::Store;
+pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
+pub use store::SharedFile;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{copy_past_caches, load_soon, mapped_files, mappings_are_scarce, prefetch, settle};
+pub use sys::{copy_nontemporal, prefetch_line, mapped_file_count, mappings_are_scarce, prefetch, store_fence};
 pub use unmapped::{FileState, UnmappedFile};
 pub use view::View;
-pub use wait::{AwaitedWord, WaitAny};
-pub use watch::{ChangeCheck, FixedBytes, Watch, watched};
+pub use wait::{AwaitedWord, WaitSet};
+pub use watch::{ChangeCheck, FixedBytes, AllowedChanges, with_change_check};
 pub use words::SharedWords;
 
 #[cfg(not(target_pointer_width = "64"))]

@@ -15,13 +15,13 @@ use crate::fault::MappedOrigin;
 use crate::guard::guard;
 use crate::medium::mounted;
 use crate::mode::Mode;
-use crate::os::{Mounted, is_on_overlay};
+use crate::os::{MountInfo, is_on_overlay};
 use crate::presence::metadata_at;
 use crate::sys;
 use crate::unmapped::{FileState, bounded, open_regular, read_file};
-use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
+use crate::watch::{self, ChangeCheck, AllowedChanges, ChangeDetector, with_change_check};
 
-/// See [`Mapping::file_word`].
+/// See [`Mapping::file_fingerprint`].
 pub(crate) fn file_word(metadata: &Metadata) -> u64 {
     let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
     let made = made.map_or(0, |made| made.as_nanos() as u64);
@@ -31,10 +31,10 @@ pub(crate) fn file_word(metadata: &Metadata) -> u64 {
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
 #[derive(Clone, Debug)]
-pub struct Mapping(Arc<Mapped>);
+pub struct Mapping(Arc<MappingInner>);
 
 #[derive(Debug)]
-struct Mapped {
+struct MappingInner {
     region: sys::MemoryRegion,
     mode: Mode,
     /// Whether some bytes differ from those of the file.
@@ -50,9 +50,9 @@ struct MappedFile {
     file: RwLock<Option<File>>,
     /// Device and inode of the file, which identify it.
     identity: (u64, u64),
-    /// See [`Mapping::file_word`].
+    /// See [`Mapping::file_fingerprint`].
     word: u64,
-    watched: WatchedFile,
+    watched: ChangeDetector,
     /// Whether the pages of the watch's marks were asked for.
     is_asked: AtomicBool,
 }
@@ -71,10 +71,10 @@ impl Mapping {
     fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
         let (file, metadata, len) = open_regular(path, mode == Mode::ReadWrite)?;
         let identity = (metadata.dev(), metadata.ino());
-        let region = sys::MemoryRegion::of_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
+        let region = sys::MemoryRegion::map_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
         let region = region.map_err(|e| Error::io("mapping the file", &e))?;
         let word = file_word(&metadata);
-        let watched = WatchedFile::new(&metadata);
+        let watched = ChangeDetector::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
@@ -83,7 +83,7 @@ impl Mapping {
             watched,
             is_asked: AtomicBool::new(false),
         };
-        Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
+        Ok(Mapping(Arc::new(MappingInner { region, mode, is_patched: false, origin: Some(origin) })))
     }
 
     /// Maps the file at `path` for reading, with some bytes replaced: `over` has offsets and bytes, inside the file.
@@ -91,7 +91,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Those of [`Mapping::open`], and `FileChanged` if the file has become shorter than its mapping.
-    pub fn patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
+    pub fn open_patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
         let mut mapping = Mapping::open(path, Mode::CopyOnWrite)?;
         let mapped = Arc::get_mut(&mut mapping.0).ok_or_else(|| Error::internal("a new mapping is shared"))?;
         guard(|| {
@@ -107,7 +107,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Those of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
-    pub fn copied(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
+    pub fn copy_ranges(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
         let region = sys::MemoryRegion::sparse(self.len());
         let region = region.map_err(|e| self.failed("reserving memory for a copy", &e))?;
         let mut chunk = vec![0; 64 << 10];
@@ -125,11 +125,11 @@ impl Mapping {
                 file: RwLock::new(None),
                 identity: *identity,
                 word: *word,
-                watched: WatchedFile::none(),
+                watched: ChangeDetector::none(),
                 is_asked: AtomicBool::new(false),
             }
         });
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: true, origin })))
+        Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::Read, is_patched: true, origin })))
     }
 
     /// Maps anonymous memory of `len` zeroed bytes, aligned to a page.
@@ -139,24 +139,24 @@ impl Mapping {
     pub fn anonymous(len: usize) -> Result<Mapping> {
         let region = sys::MemoryRegion::anonymous(len)
             .map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
+        Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
     /// Joins parts of mapped files into one mapping. Parts are byte ranges of whole pages, but for the end of the last.
     ///
     /// # Errors
     /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.
-    pub fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
+    pub fn join(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
         let is_file =
             |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
         if parts.iter().any(|(mapping, ..)| !is_file(mapping)) {
-            return Err(Error::argument("what is not a file that is only read can't be joined"));
+            return Err(Error::invalid_argument("what is not a file that is only read can't be joined"));
         }
         let first = parts.first().and_then(|(mapping, ..)| mapping.path()).unwrap_or(Path::new(""));
         let regions: Vec<_> = parts.iter().map(|(mapping, offset, len)| (mapping.region(), *offset, *len)).collect();
         let joined = sys::MemoryRegion::joined(&regions, first);
         let region = joined.map_err(|e| Error::io("mapping segments side by side", &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: false, origin: None })))
+        Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::Read, is_patched: false, origin: None })))
     }
 
     /// Returns the number of bytes.
@@ -230,9 +230,9 @@ impl Mapping {
         let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
         match file.as_ref().and_then(|file| file.as_ref()) {
             Some(file) => read_file(file, offset, buffer),
-            None => watched(
+            None => with_change_check(
                 ChangeCheck::Seldom,
-                |when| self.look(when),
+                |when| self.check_unchanged(when),
                 || {
                     self.0.region.copy_out(offset, buffer);
                     Ok(())
@@ -245,25 +245,25 @@ impl Mapping {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn mounted(&self) -> Result<Mounted> {
+    pub fn mount_info(&self) -> Result<MountInfo> {
         let file = self.0.origin.as_ref().map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
         let asked = file.as_ref().and_then(|file| file.as_ref()).map(mounted).transpose();
         Ok(asked.map_err(|e| self.failed("asking for the mount", &e))?.unwrap_or_default())
     }
 
     /// Sets the allowed changes of the file. Only the first call has an effect.
-    pub fn watch(&self, rule: Watch) {
+    pub fn set_allowed_changes(&self, rule: AllowedChanges) {
         if let Some(origin) = &self.0.origin {
             origin.watched.set(rule);
         }
     }
 
-    /// As [`Mapping::watch`], for a stream, which may grow.
-    pub fn watch_stream(&self) {
+    /// As [`Mapping::set_allowed_changes`], for a stream, which may grow.
+    pub fn allow_append(&self) {
         let Some(origin) = &self.0.origin else { return };
         // Unreadable bytes are not compared.
         let _ = origin.with_file(&mut |file| {
-            origin.watched.set(Watch::Stream(watch::ends(file, self.len() as u64)));
+            origin.watched.set(AllowedChanges::Stream(watch::ends(file, self.len() as u64)));
             Ok(())
         });
     }
@@ -271,7 +271,7 @@ impl Mapping {
     /// Returns what identifies the file and its content; `None` for anonymous memory.
     pub fn state(&self) -> Option<FileState> {
         let origin = self.0.origin.as_ref()?;
-        Some(FileState::of(origin.identity, origin.watched.seen()))
+        Some(FileState::new(origin.identity, origin.watched.seen()))
     }
 
     /// Whether the file's name was removed; false of a file that is closed.
@@ -291,7 +291,7 @@ impl Mapping {
 
     /// A number that tells the file from its copies: of its inode number and, on file systems that have them, its time of
     /// creation. 0 for memory without a file.
-    pub fn file_word(&self) -> u64 {
+    pub fn file_fingerprint(&self) -> u64 {
         self.0.origin.as_ref().map_or(0, |origin| origin.word)
     }
 
@@ -333,7 +333,7 @@ impl Mapping {
     /// # Errors
     /// Those of opening and reading the file; `InvalidArgument` for anonymous memory.
     pub fn read_word(&self, offset: u64) -> Result<u64> {
-        let origin = self.0.origin.as_ref().ok_or_else(|| Error::argument("memory without a file"))?;
+        let origin = self.0.origin.as_ref().ok_or_else(|| Error::invalid_argument("memory without a file"))?;
         let mut word = [0; 8];
         let read = origin.with_file(&mut |file| file.read_exact_at(&mut word, offset));
         read.map_err(|e| self.failed("reading the file", &e))?;
@@ -346,13 +346,13 @@ impl Mapping {
     }
 
     /// Whether both are mappings of one file.
-    pub fn is_of_file(&self, other: &Mapping) -> bool {
+    pub fn is_same_file(&self, other: &Mapping) -> bool {
         self.identity().is_some() && self.identity() == other.identity()
     }
 
     /// Records that the file has changed, and returns the error; that of the system if bytes are others because pages could not
     /// be read.
-    pub fn overwritten(&self) -> Error {
+    pub fn mark_changed(&self) -> Error {
         let error = self.0.region.failure().unwrap_or_else(|| watch::changed(watch::OVERWRITTEN));
         self.0.region.mark();
         self.path().map_or(error.clone(), |path| error.at(path))
@@ -363,7 +363,7 @@ impl Mapping {
     /// # Errors
     /// `FileChanged`, or what the system says of pages that can't be read; from then on with every call.
     #[inline]
-    pub fn look(&self, when: ChangeCheck) -> Result<()> {
+    pub fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
         if self.0.region.is_changed() || origin.watched.is_due(when) { self.look_at(origin) } else { Ok(()) }
     }

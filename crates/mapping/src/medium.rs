@@ -1,7 +1,7 @@
 //! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
-//! Every change of a file or a name goes through [`Medium`] and the types it creates ([`Store`](crate::Store),
-//! [`Lock`](crate::Lock), [`PartFile`], [`PartFolder`](crate::PartFolder)). A medium may have a [`Witness`], which is
+//! Every change of a file or a name goes through [`FileSystem`] and the types it creates ([`SharedFile`](crate::Store),
+//! [`DirectoryLock`](crate::Lock), [`StagingFile`], [`StagingDirectory`](crate::PartFolder)). A medium may have a [`FsObserver`], which is
 //! called before each operation and may refuse it. From the operations of a run, a test knows all possible contents of
 //! the disk after a crash at any moment.
 
@@ -14,31 +14,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::home::Home;
-use crate::os::{Mounted, RelativePath};
+use crate::home::LockedDirectory;
+use crate::os::{MountInfo, RelativePath};
 use crate::parts::{beside, part_suffix, take_over};
 use crate::presence::is_directory;
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
-pub enum Act<'a> {
+pub enum FsOp<'a> {
     /// A directory is created (mkdir(2)).
     MakeFolder {
         /// Its path.
         path: &'a Path,
     },
     /// A directory is locked, or opened to be locked.
-    Lock {
+    LockDir {
         /// Its path.
         path: &'a Path,
     },
     /// A new file is about to be created in, or beside, a directory.
-    Make {
+    Create {
         /// The folder.
         folder: &'a Path,
     },
     /// The file was created, without a name or under a temporary one.
-    Made {
+    Created {
         /// The file.
         file: u64,
         /// Its temporary name.
@@ -89,7 +89,7 @@ pub enum Act<'a> {
         len: u64,
     },
     /// Bytes are stored through a mapping, which can't be refused.
-    Store {
+    StoreMapped {
         /// The file.
         file: u64,
         /// Where they begin.
@@ -176,43 +176,43 @@ pub enum Act<'a> {
 }
 
 /// An observer of a disk. Called from the writer's thread and its background thread.
-pub trait Witness: Debug + Send + Sync {
+pub trait FsObserver: Debug + Send + Sync {
     /// Called before each operation. Its error becomes that of the operation, which is then not performed.
     ///
     /// # Errors
     /// The error of the operation.
-    fn hear(&self, act: Act<'_>) -> io::Result<()>;
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()>;
 }
 
-/// The disk that a writer writes to. That of a [`Lock`](crate::Lock) has a home, the locked directory: what is done to files
+/// The disk that a writer writes to. That of a [`DirectoryLock`](crate::Lock) has a home, the locked directory: what is done to files
 /// inside or beside it reaches this directory, and no other one that has got its name meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct Medium {
-    witness: Option<Arc<dyn Witness>>,
-    home: Option<Arc<Home>>,
+pub struct FileSystem {
+    witness: Option<Arc<dyn FsObserver>>,
+    home: Option<Arc<LockedDirectory>>,
 }
 
-impl Medium {
+impl FileSystem {
     /// The disk, with an observer.
-    pub fn watched(witness: Arc<dyn Witness>) -> Medium {
-        Medium { witness: Some(witness), home: None }
+    pub fn with_observer(witness: Arc<dyn FsObserver>) -> FileSystem {
+        FileSystem { witness: Some(witness), home: None }
     }
 
     /// The same disk, with a locked directory.
-    pub(crate) fn at_home(&self, home: Arc<Home>) -> Medium {
-        Medium { witness: self.witness.clone(), home: Some(home) }
+    pub(crate) fn at_home(&self, home: Arc<LockedDirectory>) -> FileSystem {
+        FileSystem { witness: self.witness.clone(), home: Some(home) }
     }
 
     /// Checks that the locked directory is where it was locked. Every change of a name begins with this check.
     ///
     /// # Errors
     /// One for which [`is_moved`](crate::is_moved) returns true; those of the system.
-    pub fn check_home(&self) -> io::Result<()> {
+    pub fn check_directory(&self) -> io::Result<()> {
         self.home.as_ref().map_or(Ok(()), |home| home.check())
     }
 
     pub(crate) fn at(&self, path: &Path) -> RelativePath {
-        self.home.as_ref().map_or_else(|| RelativePath::of(path), |home| home.at(path))
+        self.home.as_ref().map_or_else(|| RelativePath::new(path), |home| home.at(path))
     }
 
     /// Whether there is no file at `path`. Asks for no times: that would make the next write record them exactly.
@@ -225,7 +225,7 @@ impl Medium {
 
     /// A path for a file that does not belong to `folder` yet, of a name that ends in `suffix`: beside the directory,
     /// or inside where it has to be. Listings for readers show it in neither place.
-    pub fn hidden(&self, folder: &Path, suffix: &str) -> PathBuf {
+    pub fn hidden_path(&self, folder: &Path, suffix: &str) -> PathBuf {
         match self.home.as_ref().filter(|home| home.path() == folder) {
             Some(home) => home.hidden(suffix),
             None => beside(folder, suffix),
@@ -238,10 +238,10 @@ impl Medium {
     }
 
     #[inline]
-    pub(crate) fn tell(&self, act: Act<'_>) -> io::Result<()> {
+    pub(crate) fn tell(&self, act: FsOp<'_>) -> io::Result<()> {
         match &self.witness {
             None => Ok(()),
-            Some(witness) => witness.hear(act),
+            Some(witness) => witness.before_op(act),
         }
     }
 
@@ -249,21 +249,21 @@ impl Medium {
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.tell(Act::MakeFolder { path })?;
+    pub fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.tell(FsOp::MakeFolder { path })?;
         std::fs::create_dir(path)?;
-        self.sync_folder(path.parent().unwrap_or(path))
+        self.sync_dir(path.parent().unwrap_or(path))
     }
 
     /// Makes the directory at `path` and those above it that are not there, each with its name on the disk.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn make_folders(&self, path: &Path) -> io::Result<()> {
+    pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         if path == Path::new("") || is_directory(path)? {
             return Ok(());
         }
-        path.parent().map_or(Ok(()), |above| self.make_folders(above))?;
+        path.parent().map_or(Ok(()), |above| self.create_dir_all(above))?;
         self.make_or_sync(path)
     }
 
@@ -272,18 +272,18 @@ impl Medium {
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn make_levels(&self, root: &Path, path: &Path) -> io::Result<()> {
+    pub fn create_dir_levels(&self, root: &Path, path: &Path) -> io::Result<()> {
         if path == Path::new("") || !path.starts_with(root) {
-            return self.make_folders(path);
+            return self.create_dir_all(path);
         }
-        path.parent().map_or(Ok(()), |above| self.make_levels(root, above))?;
-        if is_directory(path)? { self.sync_name(path) } else { self.make_or_sync(path) }
+        path.parent().map_or(Ok(()), |above| self.create_dir_levels(root, above))?;
+        if is_directory(path)? { self.sync_parent(path) } else { self.make_or_sync(path) }
     }
 
     /// Makes a directory; where another process was faster, brings its name to the disk.
     fn make_or_sync(&self, path: &Path) -> io::Result<()> {
-        match self.make_folder(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_directory(path)? => self.sync_name(path),
+        match self.create_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_directory(path)? => self.sync_parent(path),
             made => made,
         }
     }
@@ -293,9 +293,9 @@ impl Medium {
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn sync_name(&self, path: &Path) -> io::Result<()> {
+    pub fn sync_parent(&self, path: &Path) -> io::Result<()> {
         let Some(above) = path.parent() else { return Ok(()) };
-        match self.sync_folder(above) {
+        match self.sync_dir(above) {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         }
@@ -305,19 +305,19 @@ impl Medium {
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
+    pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // The directory of a name without one.
         let path = if path == Path::new("") { Path::new(".") } else { path };
-        self.tell(Act::SyncFolder { path })?;
+        self.tell(FsOp::SyncFolder { path })?;
         self.at(path).open_folder()?.sync_all()?;
-        self.tell(Act::SyncedFolder { path })
+        self.tell(FsOp::SyncedFolder { path })
     }
 
     /// Syncs the contents of the file, of inode number `id`, to the disk (fdatasync(2)).
     pub(crate) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
-        self.tell(Act::Sync { file: id })?;
+        self.tell(FsOp::Sync { file: id })?;
         file.sync_data()?;
-        self.tell(Act::Synced { file: id })
+        self.tell(FsOp::Synced { file: id })
     }
 
     /// Removes a name.
@@ -325,14 +325,14 @@ impl Medium {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        self.check_home()?;
-        self.tell(Act::Remove { path })?;
+        self.check_directory()?;
+        self.tell(FsOp::Remove { path })?;
         self.at(path).unlink()
     }
 
     /// Removes an empty directory.
     pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        self.tell(Act::RemoveFolder { path })?;
+        self.tell(FsOp::RemoveFolder { path })?;
         std::fs::remove_dir(path)
     }
 
@@ -341,8 +341,8 @@ impl Medium {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check_home()?;
-        self.tell(Act::Rename { from, to })?;
+        self.check_directory()?;
+        self.tell(FsOp::Rename { from, to })?;
         self.at(from).rename(&self.at(to))
     }
 
@@ -350,16 +350,16 @@ impl Medium {
     ///
     /// # Errors
     /// `AlreadyExists` if there is a file of the new name; those of the system, or of the witness.
-    pub fn rename_to_free(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check_home()?;
-        self.tell(Act::Rename { from, to })?;
+    pub fn rename_noreplace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_directory()?;
+        self.tell(FsOp::Rename { from, to })?;
         self.at(from).rename_to_free(&self.at(to))
     }
 
     /// Gives a file a second name.
     pub(crate) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check_home()?;
-        self.tell(Act::Link { from, to })?;
+        self.check_directory()?;
+        self.tell(FsOp::Link { from, to })?;
         self.at(from).link(&self.at(to))
     }
 
@@ -369,14 +369,14 @@ impl Medium {
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn part(&self, folder: &Path, like: &Path) -> io::Result<PartFile> {
+    pub fn create_staging_file(&self, folder: &Path, like: &Path) -> io::Result<StagingFile> {
         let known = match std::fs::metadata(like) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             known => Some(known?),
         };
         let mode = known.as_ref().map_or(0o666, |known| known.mode() & 0o777);
         let (file, path) = self.named_part(folder, mode)?;
-        let part = PartFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
+        let part = StagingFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
         known.map_or(Ok(()), |known| take_over(&part.file, &known))?;
         Ok(part)
     }
@@ -389,7 +389,7 @@ impl Medium {
         make: impl Fn(&Path) -> io::Result<T>,
     ) -> io::Result<(T, PathBuf)> {
         loop {
-            let path = self.hidden(folder, &part_suffix());
+            let path = self.hidden_path(folder, &part_suffix());
             match make(&path) {
                 // Left by a killed process that had our process id.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
@@ -400,10 +400,10 @@ impl Medium {
 
     /// The file has a hidden name, so that listings of the directory don't show it.
     pub(crate) fn named_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
-        self.tell(Act::Make { folder })?;
+        self.tell(FsOp::Create { folder })?;
         let (file, path) =
             self.with_part_name(folder, |path| self.at(path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode))?;
-        self.tell(Act::Made { file: inode(&file)?, path: Some(&path) })?;
+        self.tell(FsOp::Created { file: inode(&file)?, path: Some(&path) })?;
         Ok((file, path))
     }
 }
@@ -415,18 +415,18 @@ pub(crate) fn inode(file: &File) -> io::Result<u64> {
 /// A file that is written from front to back and gets its name when it is complete. If it is dropped without a name, it
 /// is removed.
 #[derive(Debug)]
-pub struct PartFile {
+pub struct StagingFile {
     file: File,
     path: PathBuf,
     id: u64,
     end: u64,
-    medium: Medium,
+    medium: FileSystem,
 }
 
-impl PartFile {
+impl StagingFile {
     /// Gives the file the whole second behind now, and behind the time of modification of the file at `before`, if there is one.
     /// What is written later sets it to the time then.
-    pub fn stamp_behind(&self, before: &Path) {
+    pub fn set_modified_after(&self, before: &Path) {
         let changed = std::fs::metadata(before).ok().and_then(|found| u64::try_from(found.mtime()).ok());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let seconds = now.max(changed.unwrap_or(0)).saturating_add(1);
@@ -457,9 +457,9 @@ impl PartFile {
     }
 }
 
-impl Write for PartFile {
+impl Write for StagingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.medium.tell(Act::Write { file: self.id, offset: self.end, bytes })?;
+        self.medium.tell(FsOp::Write { file: self.id, offset: self.end, bytes })?;
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
         Ok(bytes.len())
@@ -470,7 +470,7 @@ impl Write for PartFile {
     }
 }
 
-impl Drop for PartFile {
+impl Drop for StagingFile {
     fn drop(&mut self) {
         if self.path != Path::new("") {
             // A failed removal has no remedy.
@@ -483,7 +483,7 @@ impl Drop for PartFile {
 static PRETENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Simulates that the machine was booted with this id, or ends the simulation.
-pub fn pretend_boot(boot: Option<[u8; 16]>) {
+pub fn simulate_boot(boot: Option<[u8; 16]>) {
     let words = boot.unwrap_or_default().as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>();
     PRETENDED.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
@@ -521,7 +521,7 @@ pub fn read_boot_id() -> io::Result<[u8; 16]> {
 static PRETENDED_MOUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Simulates that all files are opened through the mount with this id, or ends the simulation.
-pub fn pretend_mount(mount: Option<u64>) {
+pub fn simulate_mount(mount: Option<u64>) {
     PRETENDED_MOUNT.store(mount.unwrap_or_default(), Ordering::Relaxed);
 }
 
@@ -529,10 +529,10 @@ pub fn pretend_mount(mount: Option<u64>) {
 ///
 /// # Errors
 /// Those of the system.
-pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
+pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
     let there = crate::os::mounted(file)?;
     Ok(match PRETENDED_MOUNT.load(Ordering::Relaxed) {
         0 => there,
-        mount => Mounted { mount, ..there },
+        mount => MountInfo { mount, ..there },
     })
 }

@@ -23,7 +23,7 @@ impl Mode {
             "r" => Ok(Mode::Read),
             "r+" => Ok(Mode::ReadWrite),
             "c" => Ok(Mode::CopyOnWrite),
-            other => Err(Error::argument(format!("mode must be 'r', 'r+' or 'c', got '{other}'"))),
+            other => Err(Error::invalid_argument(format!("mode must be 'r', 'r+' or 'c', got '{other}'"))),
         }
     }
 

@@ -13,12 +13,12 @@ use std::sync::{Arc, Once, OnceLock};
 /// A path, relative to an open directory if there is one: it leads there regardless of that directory's name.
 #[derive(Clone, Debug)]
 pub(crate) struct RelativePath {
-    pub folder: Option<Arc<HeldFolder>>,
+    pub folder: Option<Arc<DirectoryHandle>>,
     pub path: PathBuf,
 }
 
 impl RelativePath {
-    pub(crate) fn of(path: &Path) -> RelativePath {
+    pub(crate) fn new(path: &Path) -> RelativePath {
         RelativePath { folder: None, path: path.to_path_buf() }
     }
 
@@ -267,7 +267,7 @@ const PUNCH_HOLE: i32 = 2;
 
 /// The mount through which a file was opened, and when the file was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Mounted {
+pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
     pub mount: u64,
     /// Seconds and nanoseconds since 1970, zeros if unknown: later files get inode numbers again.
@@ -279,7 +279,7 @@ pub struct Mounted {
 /// # Errors
 /// Those of the system. One without that call, or that forbids it, tells nothing.
 #[cfg(target_os = "linux")]
-pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
+pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
     const UNIQUE_MOUNT_ID: u32 = 0x4000;
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     let (flags, mask) = (libc::AT_EMPTY_PATH, UNIQUE_MOUNT_ID | libc::STATX_BTIME);
@@ -293,17 +293,17 @@ pub(crate) fn mounted(file: &File) -> io::Result<Mounted> {
     if done != 0 {
         let e = io::Error::last_os_error();
         let is_without = is_unsupported(&e) || e.raw_os_error() == Some(libc::EPERM);
-        return if is_without { Ok(Mounted::default()) } else { Err(e) };
+        return if is_without { Ok(MountInfo::default()) } else { Err(e) };
     }
     if found.stx_mask & UNIQUE_MOUNT_ID == 0 {
-        return Ok(Mounted::default());
+        return Ok(MountInfo::default());
     }
-    Ok(Mounted { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) })
+    Ok(MountInfo { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) })
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn mounted(_file: &File) -> io::Result<Mounted> {
-    Ok(Mounted::default())
+pub(crate) fn mounted(_file: &File) -> io::Result<MountInfo> {
+    Ok(MountInfo::default())
 }
 
 /// Whether `file`, on the device `device`, is on an overlay file system (fstatfs(2)).
@@ -424,17 +424,17 @@ pub fn ignore_file_size_signal() {
 /// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock: there the descriptor
 /// leads to something else.
 #[derive(Debug)]
-pub(crate) struct HeldFolder {
+pub(crate) struct DirectoryHandle {
     file: File,
     place: &'static AtomicI32,
 }
 
-impl HeldFolder {
-    pub(crate) fn open(path: &Path) -> io::Result<HeldFolder> {
-        forks();
+impl DirectoryHandle {
+    pub(crate) fn open(path: &Path) -> io::Result<DirectoryHandle> {
+        fork_count();
         let file = File::open(path)?;
         let place = note_held(file.as_raw_fd());
-        Ok(HeldFolder { file, place })
+        Ok(DirectoryHandle { file, place })
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -459,7 +459,7 @@ impl HeldFolder {
     }
 }
 
-impl Drop for HeldFolder {
+impl Drop for DirectoryHandle {
     fn drop(&mut self) {
         // Before the descriptor is closed, and given to another file.
         self.place.store(NONE, Ordering::Release);
@@ -468,20 +468,20 @@ impl Drop for HeldFolder {
 
 /// Descriptors of held directories, for the handler of forks: it may neither allocate nor wait, so places are only added.
 #[derive(Debug)]
-struct HeldDescriptors {
+struct DescriptorTable {
     places: [AtomicI32; 64],
-    more: OnceLock<Box<HeldDescriptors>>,
+    more: OnceLock<Box<DescriptorTable>>,
 }
 
 const NONE: i32 = -1;
 
-impl HeldDescriptors {
-    const fn new() -> HeldDescriptors {
-        HeldDescriptors { places: [const { AtomicI32::new(NONE) }; 64], more: OnceLock::new() }
+impl DescriptorTable {
+    const fn new() -> DescriptorTable {
+        DescriptorTable { places: [const { AtomicI32::new(NONE) }; 64], more: OnceLock::new() }
     }
 }
 
-static HELD: HeldDescriptors = HeldDescriptors::new();
+static HELD: DescriptorTable = DescriptorTable::new();
 /// What leads nowhere, and takes the place of held descriptors in forked children.
 static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
 
@@ -493,7 +493,7 @@ fn note_held(descriptor: i32) -> &'static AtomicI32 {
             |place: &&AtomicI32| place.compare_exchange(NONE, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         match held.places.iter().find(take) {
             Some(place) => return place,
-            None => held = held.more.get_or_init(|| Box::new(HeldDescriptors::new())),
+            None => held = held.more.get_or_init(|| Box::new(DescriptorTable::new())),
         }
     }
 }
@@ -508,7 +508,7 @@ fn release_held() {
             let descriptor = place.load(Ordering::Acquire);
             if descriptor != NONE {
                 // SAFETY: takes numbers only, and is allowed between fork and exec. The descriptor is that of a
-                // `HeldFolder`, which goes on to own it: it stays open, and leads to something that is no directory.
+                // `DirectoryHandle`, which goes on to own it: it stays open, and leads to something that is no directory.
                 unsafe { libc::dup3(nowhere.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
             }
         }
@@ -536,7 +536,7 @@ fn open_nowhere() {}
 /// # Errors
 /// Those of the system, such as `NotFound`.
 #[cfg(target_os = "linux")]
-pub fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
+pub fn remote_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
     const REMOTE: [(u32, &str); 8] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -557,26 +557,26 @@ pub fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
+pub fn remote_file_system(_folder: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
 /// Waits for names to be added to or removed from directories (inotify(7)).
 #[derive(Debug)]
-pub(crate) struct NameWatch {
+pub(crate) struct DirectoryWatcher {
     events: OwnedFd,
     end: OwnedFd,
 }
 
 #[cfg(target_os = "linux")]
-impl NameWatch {
+impl DirectoryWatcher {
     /// A watch of no directory.
-    pub(crate) fn new() -> io::Result<NameWatch> {
+    pub(crate) fn new() -> io::Result<DirectoryWatcher> {
         // SAFETY: takes numbers only.
         let events = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
         // SAFETY: takes numbers only.
         let end = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
-        Ok(NameWatch { events, end })
+        Ok(DirectoryWatcher { events, end })
     }
 
     /// Watches `directory`, too.
@@ -589,7 +589,7 @@ impl NameWatch {
         if watch < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Returns true when names were added or removed, and false after [`NameWatch::end`].
+    /// Returns true when names were added or removed, and false after [`DirectoryWatcher::end`].
     pub(crate) fn wait(&self) -> bool {
         let poll = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut list = [poll(&self.events), poll(&self.end)];
@@ -621,8 +621,8 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl NameWatch {
-    pub(crate) fn new() -> io::Result<NameWatch> {
+impl DirectoryWatcher {
+    pub(crate) fn new() -> io::Result<DirectoryWatcher> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -641,7 +641,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of forks between the first caller and this process: a writer belongs to the process that made it.
 #[inline]
-pub fn forks() -> u64 {
+pub fn fork_count() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
         release_held();
@@ -658,7 +658,7 @@ pub fn forks() -> u64 {
 
 /// Whether this is the thread that the process began with, or, in a fork, the one that forked. True where the system doesn't
 /// tell.
-pub fn is_first_thread() -> bool {
+pub fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither call takes anything, or fails.
     let thread = unsafe { libc::gettid() };
@@ -699,7 +699,7 @@ mod tests {
     #[test]
     fn a_file_in_a_removed_directory_is_an_error_that_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let held = HeldFolder::open(folder.path()).unwrap();
+        let held = DirectoryHandle::open(folder.path()).unwrap();
         let inside = RelativePath { folder: Some(Arc::new(held)), path: PathBuf::from(".") };
         assert!(!inside.is_removed());
         folder.close().unwrap();

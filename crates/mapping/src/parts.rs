@@ -29,7 +29,7 @@ impl UnfinishedFile {
     ///
     /// # Errors
     /// Those of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is there.
-    pub fn beside(path: &Path) -> io::Result<UnfinishedFile> {
+    pub fn create_beside(path: &Path) -> io::Result<UnfinishedFile> {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
         }
@@ -38,7 +38,7 @@ impl UnfinishedFile {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Without this directory an unnamed file could not be named later.
         let can_be_named = Path::new("/proc/self/fd").exists();
-        let unnamed = if can_be_named { os::unnamed(&RelativePath::of(folder), 0o666)? } else { None };
+        let unnamed = if can_be_named { os::unnamed(&RelativePath::new(folder), 0o666)? } else { None };
         let is_named = unnamed.is_none();
         let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
         let unfinished = UnfinishedFile { file, part, is_named };
@@ -52,7 +52,7 @@ impl UnfinishedFile {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn finish(mut self, path: &Path) -> io::Result<()> {
+    pub fn persist(mut self, path: &Path) -> io::Result<()> {
         let path = &target_of(path)?;
         if self.take_over(path)? {
             self.file.sync_data()?;
@@ -60,7 +60,7 @@ impl UnfinishedFile {
         if !self.is_named {
             // A killed process with our process id may have left its file.
             let _ = std::fs::remove_file(&self.part);
-            os::name(&self.file, &RelativePath::of(&self.part))?;
+            os::name(&self.file, &RelativePath::new(&self.part))?;
             self.is_named = true;
         }
         std::fs::rename(&self.part, path)?;
@@ -176,7 +176,7 @@ pub fn hidden_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
 /// [`hidden_files`], and the directories beside `folder` that have names of ones to be removed.
 ///
 /// Both at once, as there may be many thousands of names.
-pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenAndDropped> {
+pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenEntries> {
     let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut hidden = Vec::new();
     let mut dropped = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenAndDropped> 
     Ok((hidden, dropped))
 }
 
-type HiddenAndDropped = (Vec<(PathBuf, String)>, Vec<PathBuf>);
+type HiddenEntries = (Vec<(PathBuf, String)>, Vec<PathBuf>);
 
 /// The name of the directory with this number in its file system while it is removed. It begins with a dot, so it is no
 /// partition's.
@@ -244,22 +244,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.csv");
         std::fs::write(&path, "old").unwrap();
-        let mut unfinished = UnfinishedFile::beside(&path).unwrap();
+        let mut unfinished = UnfinishedFile::create_beside(&path).unwrap();
         unfinished.write_all(b"half").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         drop(unfinished);
         assert_eq!(names(folder.path()), ["x.csv"]);
         // Left by a process with this id that was killed at the worst moment.
-        let mut finished = UnfinishedFile::beside(&path).unwrap();
+        let mut finished = UnfinishedFile::create_beside(&path).unwrap();
         std::fs::write(&finished.part, "older").unwrap();
         finished.write_all(b"new").unwrap();
-        finished.finish(&path).unwrap();
+        finished.persist(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(names(folder.path()), ["x.csv"]);
-        assert!(UnfinishedFile::beside(Path::new("/")).is_err());
+        assert!(UnfinishedFile::create_beside(Path::new("/")).is_err());
         // Only root could replace a device, and would miss it.
         for other in [Path::new("/dev/null"), folder.path()] {
-            let e = UnfinishedFile::beside(other).unwrap_err();
+            let e = UnfinishedFile::create_beside(other).unwrap_err();
             assert_eq!(e.kind(), io::ErrorKind::InvalidInput, "{e}");
         }
     }
@@ -269,13 +269,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         let write = |path: &Path, text: &str| {
-            let mut unfinished = UnfinishedFile::beside(path).unwrap();
+            let mut unfinished = UnfinishedFile::create_beside(path).unwrap();
             unfinished.write_all(text.as_bytes()).unwrap();
-            unfinished.finish(path).unwrap();
+            unfinished.persist(path).unwrap();
         };
         std::fs::write(place("private"), "old").unwrap();
         std::fs::set_permissions(place("private"), Permissions::from_mode(0o600)).unwrap();
-        let unfinished = UnfinishedFile::beside(&place("private")).unwrap();
+        let unfinished = UnfinishedFile::create_beside(&place("private")).unwrap();
         assert_eq!(unfinished.file.metadata().unwrap().mode() & 0o777, 0o600, "while it is written, too");
         drop(unfinished);
         write(&place("private"), "new");
@@ -295,6 +295,6 @@ mod tests {
 
         std::os::unix::fs::symlink("b", place("a")).unwrap();
         std::os::unix::fs::symlink("a", place("b")).unwrap();
-        assert_eq!(UnfinishedFile::beside(&place("a")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert_eq!(UnfinishedFile::create_beside(&place("a")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 }

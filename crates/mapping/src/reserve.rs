@@ -48,7 +48,7 @@ pub fn is_memory_short() -> bool {
 /// Whether the system would give as many bytes now, without the reserve of a [`ReserveAllocator`].
 ///
 /// For what is made by functions that can't fail, such as objects of an interpreter. Costs some microseconds.
-pub fn has_memory(bytes: usize) -> bool {
+pub fn can_allocate(bytes: usize) -> bool {
     MemoryRegion::sparse(bytes).is_ok()
 }
 

@@ -1,7 +1,7 @@
 //! The file of a growing segment, for its one writer.
 //!
 //! Large pieces are written by pwrite(2), which causes no page faults and reports a full disk as an error. Small ones
-//! are stored through a mapping of the whole file, but only after [`Store::prepare`] has reserved the blocks: a store
+//! are stored through a mapping of the whole file, but only after [`SharedFile::prepare`] has reserved the blocks: a store
 //! without blocks could raise SIGBUS. If one does all the same, no store behind it reaches the file either: the record of a
 //! commit is stored before the number that makes it count.
 
@@ -17,11 +17,11 @@ use crate::checksum::{ByteRun, ByteRunChange, ByteRunEnd};
 use crate::error::Result;
 use crate::fault::MappedOrigin;
 use crate::mapping::{Mapping, file_word};
-use crate::medium::{Act, Medium, inode, mounted};
+use crate::medium::{FsOp, FileSystem, inode, mounted};
 use crate::mode::Mode;
 use crate::parts::take_over;
 use crate::presence::metadata_at;
-use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
+use crate::watch::{ChangeCheck, FixedBytes, AllowedChanges, ChangeDetector, settle};
 use crate::{os, sys};
 
 /// The bytes in which holes are looked for.
@@ -38,72 +38,72 @@ const CHUNK: u64 = 64 << 10;
 
 /// A file of fixed size, sparse at first, with one writing process.
 #[derive(Debug)]
-pub struct Store {
+pub struct SharedFile {
     region: sys::MemoryRegion,
     file: Arc<File>,
-    watched: WatchedFile,
+    watched: ChangeDetector,
     /// The temporary path of a file that has no other one yet, and goes with the store.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
-    medium: Medium,
+    medium: FileSystem,
     id: u64,
 }
 
-impl Store {
+impl SharedFile {
     /// Creates a file of `len` zeros in `folder`, invisible until it is named.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
+    pub fn create(medium: &FileSystem, folder: &Path, len: u64) -> io::Result<SharedFile> {
         check_size(len)?;
-        medium.tell(Act::Make { folder })?;
+        medium.tell(FsOp::Create { folder })?;
         let (file, part) = match os::unnamed(&medium.at(folder), 0o644)? {
             Some(file) => (file, None),
             None => medium.named_part(folder, 0o666).map(|(file, path)| (file, Some(path)))?,
         };
         let id = inode(&file)?;
         if part.is_none() {
-            medium.tell(Act::Made { file: id, path: None })?;
+            medium.tell(FsOp::Created { file: id, path: None })?;
         }
-        medium.tell(Act::Resize { file: id, len })?;
+        medium.tell(FsOp::Resize { file: id, len })?;
         file.set_len(len)?;
-        Store::new(medium, file, part, folder)
+        SharedFile::new(medium, file, part, folder)
     }
 
     /// Opens the file at `path` to continue writing.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
-        medium.tell(Act::Open { path })?;
-        Store::new(medium, medium.at(path).open(libc::O_RDWR, 0)?, None, path)
+    pub fn open(medium: &FileSystem, path: &Path) -> io::Result<SharedFile> {
+        medium.tell(FsOp::Open { path })?;
+        SharedFile::new(medium, medium.at(path).open(libc::O_RDWR, 0)?, None, path)
     }
 
-    fn new(medium: &Medium, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<Store> {
+    fn new(medium: &FileSystem, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<SharedFile> {
         let metadata = file.metadata()?;
         let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
         let id = metadata.ino();
         check_size(len as u64)?;
-        medium.tell(Act::Map { file: id })?;
+        medium.tell(FsOp::Map { file: id })?;
         let file = Arc::new(file);
-        let region = sys::MemoryRegion::of_file(&file, len, Mode::ReadWrite, MappedOrigin::with_file(path, &file))?;
+        let region = sys::MemoryRegion::map_file(&file, len, Mode::ReadWrite, MappedOrigin::with_file(path, &file))?;
         region.lose_whole();
-        let watched = WatchedFile::new(&metadata);
+        let watched = ChangeDetector::new(&metadata);
         let part = Mutex::new(part);
         let medium = medium.clone();
-        Ok(Store { region, file, watched, part, forks: os::forks(), medium, id })
+        Ok(SharedFile { region, file, watched, part, forks: os::fork_count(), medium, id })
     }
 
-    /// Sets the bytes that must not change; see [`Store::look`].
-    pub fn watch(&self, marks: Vec<FixedBytes>) {
-        self.watched.set(Watch::InPlace(marks));
+    /// Sets the bytes that must not change; see [`SharedFile::check_unchanged`].
+    pub fn set_fixed_bytes(&self, marks: Vec<FixedBytes>) {
+        self.watched.set(AllowedChanges::InPlace(marks));
     }
 
     /// Checks that the file is still the one being written.
     ///
     /// # Errors
     /// `FileChanged` if another process has truncated or overwritten it.
-    pub fn look(&self, when: ChangeCheck) -> Result<()> {
+    pub fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
         }
@@ -113,24 +113,24 @@ impl Store {
     /// Checks that what was stored is in the file. After a store that could not be made, none is.
     ///
     /// # Errors
-    /// `Io` if the disk fails or is full, `FileChanged` as [`Store::look`].
+    /// `Io` if the disk fails or is full, `FileChanged` as [`SharedFile::check_unchanged`].
     #[inline]
     pub fn check_stored(&self) -> Result<()> {
-        if self.region.is_changed() { self.look(ChangeCheck::Now) } else { Ok(()) }
+        if self.region.is_changed() { self.check_unchanged(ChangeCheck::Now) } else { Ok(()) }
     }
 
     /// Names a new file.
     ///
     /// # Errors
     /// `AlreadyExists` if there is a file of that name; those of the system, or of the witness.
-    pub fn name(&self, path: &Path) -> io::Result<()> {
+    pub fn link_at(&self, path: &Path) -> io::Result<()> {
         let part = self.part().take();
         let Some(part) = part else {
-            self.medium.check_home()?;
-            self.medium.tell(Act::Name { file: self.id, path })?;
+            self.medium.check_directory()?;
+            self.medium.tell(FsOp::Name { file: self.id, path })?;
             return os::name(&self.file, &self.medium.at(path));
         };
-        if let Err(e) = self.medium.rename_to_free(&part, path) {
+        if let Err(e) = self.medium.rename_noreplace(&part, path) {
             *self.part() = Some(part);
             return Err(e);
         }
@@ -153,21 +153,21 @@ impl Store {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn is_of(&self, mapping: &Mapping) -> io::Result<bool> {
+    pub fn is_mapped_by(&self, mapping: &Mapping) -> io::Result<bool> {
         mapping.identity().map_or(Ok(false), |identity| self.is(identity))
     }
 
-    /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its final name.
+    /// Gives a new file a name under which another process finds it, until [`SharedFile::link_at`] gives it its final name.
     /// Removed with the store if that does not happen.
     ///
     /// # Errors
     /// Those of the system, or of the witness.
-    pub fn name_for_now(&self, path: &Path) -> io::Result<()> {
+    pub fn link_temporarily(&self, path: &Path) -> io::Result<()> {
         if self.part().as_deref() == Some(path) {
             // It was named before something else failed.
             return Ok(());
         }
-        self.name(path)?;
+        self.link_at(path)?;
         *self.part() = Some(path.to_path_buf());
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Store {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the id of the mount through which the file was opened; see [`Mapping::mounted`].
+    /// Returns the id of the mount through which the file was opened; see [`Mapping::mount_info`].
     ///
     /// # Errors
     /// Those of the system.
@@ -211,7 +211,7 @@ impl Store {
     pub fn replace(&self, path: &Path) -> io::Result<()> {
         metadata_at(path)?.map_or(Ok(()), |there| take_over(&self.file, &there))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let ((), part) = self.medium.with_part_name(folder, |part| self.name(part))?;
+        let ((), part) = self.medium.with_part_name(folder, |part| self.link_at(part))?;
         let renamed = self.medium.rename(&part, path);
         if renamed.is_err() {
             *self.part() = Some(part);
@@ -224,7 +224,7 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.medium.tell(Act::Write { file: self.id, offset, bytes })?;
+        self.medium.tell(FsOp::Write { file: self.id, offset, bytes })?;
         self.file.write_all_at(bytes, offset)
     }
 
@@ -233,9 +233,9 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.medium.tell(Act::WriteSynced { file: self.id, offset, bytes })?;
+        self.medium.tell(FsOp::WriteSynced { file: self.id, offset, bytes })?;
         os::write_synced(&self.file, offset, bytes)?;
-        self.medium.tell(Act::WroteSynced { file: self.id, offset, len: bytes.len() as u64 })
+        self.medium.tell(FsOp::WroteSynced { file: self.id, offset, len: bytes.len() as u64 })
     }
 
     /// Fills `into` with the bytes from `offset` on (pread(2)).
@@ -273,7 +273,7 @@ impl Store {
     #[cold]
     fn tell_stored(&self, offset: u64, bytes: &[u8]) {
         // A store can't be refused.
-        let _ = self.medium.tell(Act::Store { file: self.id, offset, bytes });
+        let _ = self.medium.tell(FsOp::StoreMapped { file: self.id, offset, bytes });
     }
 
     /// Fills `into` with the bytes from `offset` on, through the mapping: each aligned 8-byte word atomically, in no
@@ -309,7 +309,7 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
-        self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
+        self.medium.tell(FsOp::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
     }
 
@@ -357,7 +357,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of the system, or of the witness; that of a full disk where the file system wants blocks for pages around, too.
-    pub fn make_ready(&self, offset: u64, len: u64) -> io::Result<()> {
+    pub fn populate(&self, offset: u64, len: u64) -> io::Result<()> {
         let is_ready = || self.region.populate(offset as usize, len as usize);
         // The signal of a store tells that another process has cut the file off.
         let is_cut = || self.file.metadata().map(|metadata| metadata.len() < self.region.len() as u64);
@@ -399,7 +399,7 @@ impl Store {
     /// # Errors
     /// Those of the system, or of the witness.
     pub fn release(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.medium.tell(Act::Release { file: self.id, offset, len })?;
+        self.medium.tell(FsOp::Release { file: self.id, offset, len })?;
         os::release(&self.file, offset, len)
     }
 
@@ -410,7 +410,7 @@ impl Store {
         self.region.word64(offset as usize).store(value, Ordering::Release);
     }
 
-    /// As [`Store::publish64`].
+    /// As [`SharedFile::publish64`].
     #[inline]
     pub fn publish32(&self, offset: u64, value: u32) {
         self.stored(offset, &value.to_le_bytes());
@@ -434,16 +434,16 @@ impl Store {
         self.region.wake(asleep_on as usize);
     }
 
-    /// Which file it is: see [`Mapping::file_word`].
+    /// Which file it is: see [`Mapping::file_fingerprint`].
     ///
     /// # Errors
     /// Those of the system.
-    pub fn file_word(&self) -> io::Result<u64> {
+    pub fn file_fingerprint(&self) -> io::Result<u64> {
         Ok(file_word(&self.file.metadata()?))
     }
 
     /// Whether the file has the modification time `seconds`, to the nanosecond.
-    pub fn is_stamped(&self, seconds: u64) -> bool {
+    pub fn has_modified_time(&self, seconds: u64) -> bool {
         let has = |found: Metadata| found.mtime() == seconds.cast_signed() && found.mtime_nsec() == 0;
         self.file.metadata().is_ok_and(has)
     }
@@ -452,7 +452,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn next_stamp(&self, last: u64) -> io::Result<u64> {
+    pub fn next_modified_time(&self, last: u64) -> io::Result<u64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let changed = u64::try_from(self.file.metadata()?.mtime()).unwrap_or(0);
         Ok(now.max(changed).max(last).saturating_add(1))
@@ -462,14 +462,14 @@ impl Store {
     ///
     /// # Errors
     /// Those of the system: only who owns a file may choose its times.
-    pub fn stamp(&self, seconds: u64) -> io::Result<()> {
+    pub fn set_modified_time(&self, seconds: u64) -> io::Result<()> {
         let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).ok_or(io::ErrorKind::InvalidInput)?;
         self.file.set_times(FileTimes::new().set_modified(time))
     }
 
     /// Whether this process is the one that opened the file, and no fork of it.
     pub fn is_ours(&self) -> bool {
-        self.forks == os::forks()
+        self.forks == os::fork_count()
     }
 
     /// Syncs everything written to the disk (fdatasync(2)).
@@ -481,9 +481,9 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for SharedFile {
     fn drop(&mut self) {
-        let is_ours = self.forks == os::forks();
+        let is_ours = self.forks == os::fork_count();
         if let Ok(Some(part)) = self.part.get_mut().map(|part| part.take().filter(|_| is_ours)) {
             // The file was never named; a failed removal has no remedy.
             let _ = self.medium.remove(&part);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::fault::{JoinedPart, MappedOrigin};
-use crate::guard::Registered;
+use crate::guard::FaultRegistration;
 use crate::mode::Mode;
 
 /// A contiguous range of mapped addresses.
@@ -32,9 +32,9 @@ pub(crate) struct MemoryRegion {
     len: usize,
     is_writable: bool,
     /// The registration with the fault handler, for regions of files.
-    known: Option<Registered>,
+    known: Option<FaultRegistration>,
     /// Counts as one of the system's mappings of files.
-    counted: Option<Counted>,
+    counted: Option<MappingCount>,
 }
 
 // SAFETY: a MemoryRegion is an address range owned for its whole life, not tied to the thread that mapped it.
@@ -45,7 +45,7 @@ unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
     /// Maps the first `len` bytes of `file`, which is that of `origin`.
-    pub(crate) fn of_file(file: &File, len: usize, mode: Mode, origin: MappedOrigin) -> io::Result<MemoryRegion> {
+    pub(crate) fn map_file(file: &File, len: usize, mode: Mode, origin: MappedOrigin) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
@@ -57,8 +57,8 @@ impl MemoryRegion {
 
     fn registered(mut self, origin: MappedOrigin) -> MemoryRegion {
         if self.len > 0 {
-            self.known = Registered::new(self.address(), self.len, origin);
-            self.counted = Some(Counted::new());
+            self.known = FaultRegistration::new(self.address(), self.len, origin);
+            self.counted = Some(MappingCount::new());
         }
         self
     }
@@ -66,22 +66,22 @@ impl MemoryRegion {
     /// Whether a file of the region was found to have changed.
     #[inline]
     pub(crate) fn is_changed(&self) -> bool {
-        self.known.as_ref().is_some_and(Registered::is_changed)
+        self.known.as_ref().is_some_and(FaultRegistration::is_changed)
     }
 
     /// Lets all pages of the region be lost with one that can't be touched.
     pub(crate) fn lose_whole(&self) {
-        self.known.iter().for_each(Registered::lose_whole);
+        self.known.iter().for_each(FaultRegistration::lose_whole);
     }
 
     /// The error of the page that was lost first, if it is that of the system and not of a file that has changed.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.known.as_ref().and_then(Registered::failure)
+        self.known.as_ref().and_then(FaultRegistration::failure)
     }
 
     /// Records that the file has changed, for good.
     pub(crate) fn mark(&self) {
-        self.known.iter().for_each(Registered::mark);
+        self.known.iter().for_each(FaultRegistration::mark);
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched, without huge pages. Adjacent
@@ -212,7 +212,7 @@ impl MemoryRegion {
         for (from, offset, len) in parts {
             // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
             let place = unsafe { region.base.as_ptr().add(at) };
-            let origin = from.known.as_ref().and_then(Registered::origin);
+            let origin = from.known.as_ref().and_then(FaultRegistration::origin);
             let origin = origin.unwrap_or_else(|| MappedOrigin::joined(path, Vec::new()));
             joined.push(JoinedPart { start: at as u64, offset: *offset as u64, origin });
             // SAFETY: `offset` is inside of the mapping, checked above.
@@ -585,16 +585,16 @@ static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Counts as one of [`FILES`] until it is dropped.
 #[derive(Debug)]
-struct Counted;
+struct MappingCount;
 
-impl Counted {
-    fn new() -> Counted {
+impl MappingCount {
+    fn new() -> MappingCount {
         FILES.fetch_add(1, Ordering::Relaxed);
-        Counted
+        MappingCount
     }
 }
 
-impl Drop for Counted {
+impl Drop for MappingCount {
     fn drop(&mut self) {
         FILES.fetch_sub(1, Ordering::Relaxed);
     }
@@ -603,7 +603,7 @@ impl Drop for Counted {
 /// Whether so many files are mapped that other code in the process, such as its allocator, might soon be refused a
 /// mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
-    mapped_files() >= LIMIT.load(Ordering::Relaxed).min(most_mappings())
+    mapped_file_count() >= LIMIT.load(Ordering::Relaxed).min(most_mappings())
 }
 
 /// The part of the system's limit that is taken at most. What is read once is remembered, and no failure to read it.
@@ -621,7 +621,7 @@ fn most_mappings() -> usize {
 }
 
 /// The number of files that the process has mapped.
-pub fn mapped_files() -> usize {
+pub fn mapped_file_count() -> usize {
     FILES.load(Ordering::Relaxed)
 }
 
@@ -688,7 +688,7 @@ fn prefetch_at(start: *const u8, len: usize) {
 /// Asks the processor for the first of `bytes`, without waiting for it. A hint: on most kinds of processors nothing happens, nor
 /// where the page has not been touched yet.
 #[inline(always)]
-pub fn load_soon(bytes: &[u8]) {
+pub fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction changes nothing and can't fail, whatever the address; every x86-64 has SSE.
     unsafe {
@@ -703,7 +703,7 @@ pub fn load_soon(bytes: &[u8]) {
 ///
 /// # Panics
 /// If the slices differ in length.
-pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
+pub fn copy_nontemporal(into: &mut [u8], from: &[u8]) {
     assert_eq!(into.len(), from.len(), "copying to another length");
     #[cfg(target_arch = "x86_64")]
     {
@@ -726,7 +726,7 @@ pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
 }
 
 /// Orders this thread's copies past the caches before its later stores.
-pub fn settle() {
+pub fn store_fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has SSE; the instruction touches no memory.
     unsafe {

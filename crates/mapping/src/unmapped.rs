@@ -17,7 +17,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    pub(crate) fn of(identity: (u64, u64), stamp: Stamp) -> FileState {
+    pub(crate) fn new(identity: (u64, u64), stamp: Stamp) -> FileState {
         FileState { identity, stamp }
     }
 
@@ -58,7 +58,7 @@ impl UnmappedFile {
     /// Those of [`Mapping::open`](crate::Mapping::open), but for those of mapping it.
     pub fn open(path: &Path) -> Result<UnmappedFile> {
         let (file, metadata, len) = open_regular(path, false).map_err(|e| e.at(path))?;
-        let state = FileState::of((metadata.dev(), metadata.ino()), stamp(&metadata));
+        let state = FileState::new((metadata.dev(), metadata.ino()), stamp(&metadata));
         let mut front = vec![0; len.min(FRONT)];
         read_file(&file, 0, &mut front).map_err(|e| e.at(path))?;
         Ok(UnmappedFile { file, state, len, front })
@@ -107,7 +107,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, 
     let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
     refuse_others(&metadata)?;
     let len =
-        usize::try_from(metadata.len()).map_err(|_| Error::argument("the file is larger than the address space"))?;
+        usize::try_from(metadata.len()).map_err(|_| Error::invalid_argument("the file is larger than the address space"))?;
     Ok((file, metadata, len))
 }
 
@@ -119,7 +119,7 @@ fn refuse_others(metadata: &Metadata) -> Result<()> {
         kind if kind.is_dir() => "only regular files can be mapped, and this is a directory; name a file in it",
         _ => "only regular files can be mapped; read this one into memory instead",
     };
-    Err(Error::argument(message))
+    Err(Error::invalid_argument(message))
 }
 
 /// Refuses to read `wanted` bytes at `offset` of `len`, if there are not as many.

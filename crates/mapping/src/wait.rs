@@ -1,4 +1,4 @@
-//! [`WaitAny`]: sleeps until any of many words changes, or names in any of several directories.
+//! [`WaitSet`]: sleeps until any of many words changes, or names in any of several directories.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,19 +26,19 @@ pub struct AwaitedWord {
 /// Waits for many words at a time, and for names in directories: with a thread per 127 words, and one for all
 /// directories. They sleep until a change, and end when this is dropped.
 #[derive(Debug)]
-pub struct WaitAny {
-    shared: Arc<Sleepers>,
+pub struct WaitSet {
+    shared: Arc<WaitState>,
     threads: Vec<JoinHandle<()>>,
     forks: u64,
 }
 
 #[derive(Debug)]
-struct Sleepers {
+struct WaitState {
     /// 1 once the threads should end.
     end: AtomicU32,
     has_happened: Mutex<bool>,
     happened: Condvar,
-    names: Option<os::NameWatch>,
+    names: Option<os::DirectoryWatcher>,
 }
 
 /// The maximum number of words that one thread waits for, besides the one that ends it.
@@ -46,36 +46,36 @@ const MOST_WORDS: usize = sys::MOST_AWAITED - 1;
 /// The stack size of a waiting thread.
 const STACK: usize = 128 << 10;
 
-impl WaitAny {
+impl WaitSet {
     /// Starts to wait. Words that already differ from their expected values count as changes. In directories only later
     /// changes of names are noticed; the caller must check for earlier ones.
     ///
     /// # Errors
     /// `Unsupported` if the system can't wait for several words (Linux before 5.16), those of starting a thread, and of
     /// watching a directory, of which the system allows a limited number.
-    pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitAny> {
+    pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitSet> {
         if !sys::can_wait_for_any() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let names = if directories.is_empty() { None } else { Some(os::NameWatch::new()?) };
+        let names = if directories.is_empty() { None } else { Some(os::DirectoryWatcher::new()?) };
         if let Some(names) = &names {
             directories.iter().try_for_each(|directory| names.add(directory))?;
         }
         let watches_names = names.is_some();
         let end = AtomicU32::new(0);
-        let shared = Arc::new(Sleepers { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
-        let mut this = WaitAny { shared: shared.clone(), threads: Vec::new(), forks: os::forks() };
+        let shared = Arc::new(WaitState { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
+        let mut this = WaitSet { shared: shared.clone(), threads: Vec::new(), forks: os::fork_count() };
         for words in words.chunks(MOST_WORDS) {
             let words = words.to_vec();
             this.start(move |shared| shared.await_words(&words))?;
         }
         if watches_names {
-            this.start(Sleepers::await_names)?;
+            this.start(WaitState::await_names)?;
         }
         Ok(this)
     }
 
-    fn start(&mut self, work: impl FnOnce(&Sleepers) + Send + 'static) -> io::Result<()> {
+    fn start(&mut self, work: impl FnOnce(&WaitState) + Send + 'static) -> io::Result<()> {
         let shared = self.shared.clone();
         let thread = Builder::new().name("arrowwood-wait".into()).stack_size(STACK);
         self.threads.push(thread.spawn(move || work(&shared))?);
@@ -83,14 +83,14 @@ impl WaitAny {
     }
 
     /// Whether there was a change.
-    pub fn has_happened(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         // A forked child lacks the threads, and has to check for itself.
-        self.forks != os::forks() || *self.shared.lock()
+        self.forks != os::fork_count() || *self.shared.lock()
     }
 
     /// Returns whether there was a change, after waiting at most `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
-        if self.forks != os::forks() {
+        if self.forks != os::fork_count() {
             return true;
         }
         let waited = self.shared.happened.wait_timeout_while(self.shared.lock(), timeout, |happened| !*happened);
@@ -98,7 +98,7 @@ impl WaitAny {
     }
 }
 
-impl Sleepers {
+impl WaitState {
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.has_happened.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,16 +134,16 @@ impl Sleepers {
     }
 }
 
-impl Drop for WaitAny {
+impl Drop for WaitSet {
     fn drop(&mut self) {
         let threads = std::mem::take(&mut self.threads);
-        if self.forks != os::forks() {
+        if self.forks != os::fork_count() {
             // The threads are missing after a fork.
             return std::mem::forget(threads);
         }
         self.shared.end.store(1, Ordering::Release);
         sys::wake_word(&self.shared.end);
-        self.shared.names.iter().for_each(os::NameWatch::end);
+        self.shared.names.iter().for_each(os::DirectoryWatcher::end);
         for thread in threads {
             // It doesn't panic, and if it did, nothing could be done here.
             let _ = thread.join();

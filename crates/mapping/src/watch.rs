@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::error::{Error, ErrorKind, Result, WatchedError};
+use crate::error::{Error, ErrorKind, Result, ChangeCheckError};
 use crate::guard::{guard, is_turn};
 use crate::os;
 use crate::sys::MemoryRegion;
@@ -34,7 +34,7 @@ pub enum ChangeCheck {
 
 /// The allowed changes of a mapped file.
 #[derive(Debug)]
-pub enum Watch {
+pub enum AllowedChanges {
     /// None, unless the caller declares the file to be written in place.
     Still(fn(&File, u64) -> bool),
     /// It may grow; the given bytes at both ends are constant.
@@ -51,23 +51,23 @@ pub(crate) type Stamp = (u64, (i64, i64));
 
 /// The last known state of a file.
 #[derive(Debug)]
-pub(crate) struct WatchedFile {
+pub(crate) struct ChangeDetector {
     /// Stores through mappings change the modification time as well: without a rule only the size is checked.
-    rule: OnceLock<Watch>,
+    rule: OnceLock<AllowedChanges>,
     stamp: Mutex<Stamp>,
     last: AtomicU64,
 }
 
-impl WatchedFile {
-    pub(crate) fn new(metadata: &std::fs::Metadata) -> WatchedFile {
-        WatchedFile { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
+impl ChangeDetector {
+    pub(crate) fn new(metadata: &std::fs::Metadata) -> ChangeDetector {
+        ChangeDetector { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
     }
 
     /// For a copy, which never changes.
-    pub(crate) fn none() -> WatchedFile {
+    pub(crate) fn none() -> ChangeDetector {
         let stamp = Mutex::new(Stamp::default());
         let last = AtomicU64::new(os::millis());
-        WatchedFile { rule: OnceLock::new(), stamp, last }
+        ChangeDetector { rule: OnceLock::new(), stamp, last }
     }
 
     /// Returns size and modification time as last seen.
@@ -76,14 +76,14 @@ impl WatchedFile {
     }
 
     /// Sets the rule, once.
-    pub(crate) fn set(&self, rule: Watch) {
+    pub(crate) fn set(&self, rule: AllowedChanges) {
         self.rule.get_or_init(|| rule);
     }
 
     /// Returns the constant bytes of a file that is written in place.
     pub(crate) fn marks(&self) -> Option<&[FixedBytes]> {
         match self.rule.get() {
-            Some(Watch::InPlace(marks)) => Some(marks),
+            Some(AllowedChanges::InPlace(marks)) => Some(marks),
             _ => None,
         }
     }
@@ -113,9 +113,9 @@ impl WatchedFile {
             return Some(format!("the file was truncated to {} bytes, and {len} are mapped; open it again", now.0));
         }
         let is_same = match self.rule.get()? {
-            Watch::Still(is_growable) => now == *self.stamp() || now.0 == len && is_growable(file, len),
-            Watch::Stream(ends) => now == *self.stamp() || self.has_grown(now) && are_there(file, ends),
-            Watch::InPlace(marks) => now.0 == len && are_there(file, marks),
+            AllowedChanges::Still(is_growable) => now == *self.stamp() || now.0 == len && is_growable(file, len),
+            AllowedChanges::Stream(ends) => now == *self.stamp() || self.has_grown(now) && are_there(file, ends),
+            AllowedChanges::InPlace(marks) => now.0 == len && are_there(file, marks),
         };
         (!is_same).then(|| OVERWRITTEN.into())
     }
@@ -182,7 +182,7 @@ pub(crate) fn settle(region: &MemoryRegion, found: Result<Option<String>>) -> Re
 /// # Errors
 /// `FileChanged`, and those of `work` and `look`.
 #[inline]
-pub fn watched<T, E: WatchedError>(
+pub fn with_change_check<T, E: ChangeCheckError>(
     when: ChangeCheck,
     look: impl Fn(ChangeCheck) -> Result<(), E>,
     work: impl FnOnce() -> Result<T, E>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::mapping::Mapping;
 use crate::mode::Mode;
-use crate::store::Store;
+use crate::store::SharedFile;
 
 /// Words that one process stores and others load, at offsets that are multiples of their size. All loads and stores are
 /// atomic.
@@ -53,47 +53,47 @@ fn are_words(offset: u64, len: usize) -> bool {
 }
 
 /// The writer's side.
-impl SharedWords for Store {
+impl SharedWords for SharedFile {
     #[inline]
     fn store_words(&self, offset: u64, bytes: &[u8]) {
         debug_assert!(are_words(offset, bytes.len()), "whole words");
-        Store::put(self, offset, bytes);
+        SharedFile::put(self, offset, bytes);
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        Store::write(self, offset, bytes)
+        SharedFile::write(self, offset, bytes)
     }
 
     fn load_words(&self, offset: u64, into: &mut [u8]) {
         debug_assert!(are_words(offset, into.len()), "whole words");
-        Store::copy_out(self, offset, into);
+        SharedFile::copy_out(self, offset, into);
     }
 
     #[inline]
     fn load64(&self, offset: u64) -> u64 {
-        Store::load64(self, offset)
+        SharedFile::load64(self, offset)
     }
 
     #[inline]
     fn publish64(&self, offset: u64, value: u64) {
-        Store::publish64(self, offset, value);
+        SharedFile::publish64(self, offset, value);
     }
 
     #[inline]
     fn load32(&self, offset: u64) -> u32 {
-        Store::load32(self, offset)
+        SharedFile::load32(self, offset)
     }
 
     #[inline]
     fn publish32(&self, offset: u64, value: u32) {
-        Store::publish32(self, offset, value);
+        SharedFile::publish32(self, offset, value);
     }
 
     /// A writer never waits for readers.
     fn wait(&self, _offset: u64, _expected: u32, _timeout: Duration) {}
 
     fn wake(&self, offset: u64) {
-        Store::wake(self, offset);
+        SharedFile::wake(self, offset);
     }
 }
 

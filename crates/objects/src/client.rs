@@ -22,7 +22,7 @@ const TOLD: [HeaderName; 5] = [ACCEPT, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGEN
 
 /// How a store is connected to.
 #[derive(Clone, Debug)]
-pub(crate) struct Connections {
+pub(crate) struct Connector {
     pub connect_timeout: Duration,
     /// The user and the password of the URL, for its host.
     pub authorization: Option<HeaderValue>,
@@ -31,7 +31,7 @@ pub(crate) struct Connections {
     pub creates_only: bool,
 }
 
-impl HttpConnector for Connections {
+impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         // Those of a store, or those for the credentials of a machine, who are asked without TLS, and answer at once or never.
         let is_plain = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|allowed| allowed == "true");
@@ -64,7 +64,7 @@ pub(crate) fn authorization_of(url: &Url) -> Option<HeaderValue> {
 #[derive(Clone, Debug)]
 struct Client {
     client: reqwest::Client,
-    how: Connections,
+    how: Connector,
 }
 
 impl HttpService for Client {
@@ -93,14 +93,14 @@ impl Client {
                 None => return Ok(answer),
             }
         }
-        Err(refused(Redirect::TooMany))
+        Err(refused(RedirectError::TooMany))
     }
 }
 
 /// The request that goes on where an answer says; `None` if it is no redirect.
 ///
 /// # Errors
-/// `Redirect`, if it would be another request, or tell what it must not.
+/// `RedirectError`, if it would be another request, or tell what it must not.
 fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpRequest>, HttpError> {
     let keeps_method = matches!(answer.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let changes_method =
@@ -108,25 +108,25 @@ fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpR
     let Some(location) = answer.headers().get(LOCATION).filter(|_| keeps_method || changes_method) else {
         return Ok(None);
     };
-    let here = Url::parse(&request.uri().to_string()).map_err(|_| refused(Redirect::Nowhere))?;
+    let here = Url::parse(&request.uri().to_string()).map_err(|_| refused(RedirectError::Nowhere))?;
     let there = location.to_str().ok().and_then(|location| here.join(location).ok());
-    let mut there = there.ok_or_else(|| refused(Redirect::Nowhere))?;
+    let mut there = there.ok_or_else(|| refused(RedirectError::Nowhere))?;
     // Fails where there can be no user or password.
     let _ = (there.set_username(""), there.set_password(None));
     there.set_fragment(None);
     let host = there.host_str().unwrap_or_default().to_owned();
     match (here.scheme(), there.scheme()) {
         ("http" | "https", "https") | ("http", "http") => (),
-        _ => return Err(refused(Redirect::WithoutTls(host))),
+        _ => return Err(refused(RedirectError::WithoutTls(host))),
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_same = here.origin() == there.origin();
     let may_follow = is_read || is_same && keeps_method;
     if !may_follow {
-        return Err(refused(Redirect::OfWrite(host)));
+        return Err(refused(RedirectError::OfWrite(host)));
     }
     let (mut parts, body) = request.into_parts();
-    parts.uri = there.as_str().parse().map_err(|_| refused(Redirect::Nowhere))?;
+    parts.uri = there.as_str().parse().map_err(|_| refused(RedirectError::Nowhere))?;
     if !is_same {
         let told = TOLD.into_iter().filter_map(|name| parts.headers.remove(&name).map(|value| (name, value)));
         parts.headers = told.collect();
@@ -136,7 +136,7 @@ fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpR
 
 /// Why a redirect is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Redirect {
+pub(crate) enum RedirectError {
     /// There are more than [`REDIRECTS`].
     TooMany,
     /// It names no place.
@@ -147,15 +147,15 @@ pub(crate) enum Redirect {
     OfWrite(String),
 }
 
-impl fmt::Display for Redirect {
+impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Redirect::TooMany => write!(f, "the server redirects more than {REDIRECTS} times"),
-            Redirect::Nowhere => f.write_str("the server redirects to what is no URL"),
-            Redirect::WithoutTls(host) => {
+            RedirectError::TooMany => write!(f, "the server redirects more than {REDIRECTS} times"),
+            RedirectError::Nowhere => f.write_str("the server redirects to what is no URL"),
+            RedirectError::WithoutTls(host) => {
                 write!(f, "the server redirects to '{host}' without TLS, or to no web server")
             }
-            Redirect::OfWrite(host) => write!(
+            RedirectError::OfWrite(host) => write!(
                 f,
                 "the store redirects what is written to '{host}', which is not told the signature; set AWS_REGION to the region \
                  of the bucket, or AWS_ENDPOINT_URL to its host"
@@ -164,8 +164,8 @@ impl fmt::Display for Redirect {
     }
 }
 
-impl std::error::Error for Redirect {}
+impl std::error::Error for RedirectError {}
 
-fn refused(why: Redirect) -> HttpError {
+fn refused(why: RedirectError) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, why)
 }

@@ -1,8 +1,8 @@
 //! What went wrong in a store, in a sentence.
 
-use arrowwood::{Error, ErrorKind, cut, visible};
+use arrowwood::{Error, ErrorKind, ellipsize, escape_hidden};
 
-use crate::client::Redirect;
+use crate::client::RedirectError;
 
 /// What is being done to an object that is read.
 pub(crate) const READING: &str = "reading the object";
@@ -20,7 +20,7 @@ pub(crate) fn failed(doing: &str, e: &object_store::Error, is_bucket: bool) -> E
         Store::PermissionDenied { .. } => denied(403, is_bucket),
         Store::Unauthenticated { .. } => denied(401, is_bucket),
         Store::Precondition { .. } => return changed(),
-        _ => of_cause(e, doing, is_bucket),
+        _ => classify_cause(e, doing, is_bucket),
     };
     Error::new(kind, format!("{doing}: {what}"))
 }
@@ -45,8 +45,8 @@ fn denied(status: u16, is_bucket: bool) -> (ErrorKind, String) {
 }
 
 /// The kind of an error of a request that has none of its own, and what it says.
-fn of_cause(e: &object_store::Error, doing: &str, is_bucket: bool) -> (ErrorKind, String) {
-    if let Some(redirect) = causes(e).find_map(|cause| cause.downcast_ref::<Redirect>()) {
+fn classify_cause(e: &object_store::Error, doing: &str, is_bucket: bool) -> (ErrorKind, String) {
+    if let Some(redirect) = causes(e).find_map(|cause| cause.downcast_ref::<RedirectError>()) {
         return (ErrorKind::Unsupported, redirect.to_string());
     }
     let cause = cause(e);
@@ -83,7 +83,7 @@ fn cause(e: &object_store::Error) -> String {
     let text = causes(e).last().map(ToString::to_string).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let words = line.split(' ').map(|word| if word.contains("://") { "URL" } else { word });
-    cut(visible(&words.collect::<Vec<_>>().join(" ")), 200)
+    ellipsize(escape_hidden(&words.collect::<Vec<_>>().join(" ")), 200)
 }
 
 /// The error for an object that is another one than was opened.

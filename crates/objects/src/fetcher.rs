@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use arrowwood::mapping::forks;
+use arrowwood::mapping::fork_count;
 use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result, waits};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::failure::changed;
 use crate::object::{Object, Version};
-use crate::ranges::{Ranges, requests};
-use crate::runtime::{REQUESTS, Threads};
+use crate::ranges::{RangeSet, requests};
+use crate::runtime::{REQUESTS, RequestRuntime};
 
 /// The bytes that are read of the end of an object when it is opened: the footer of most files.
 const TAIL: u64 = 64 << 10;
@@ -37,9 +37,9 @@ pub(crate) struct Fetcher {
 #[derive(Debug, Default)]
 struct State {
     /// What is in the file.
-    present: Ranges,
+    present: RangeSet,
     /// What some thread is fetching.
-    coming: Ranges,
+    coming: RangeSet,
     /// The process whose threads those are.
     process: u64,
     /// The error of an object that was replaced.
@@ -50,7 +50,7 @@ struct State {
 pub(crate) fn open(object: Object) -> Result<Bytes> {
     let object = Arc::new(object);
     let asked = object.clone();
-    let (version, tail) = Threads::of_process()?.wait(async move { asked.tail(TAIL).await })?;
+    let (version, tail) = RequestRuntime::for_process()?.wait(async move { asked.tail(TAIL).await })?;
     if !object.location.is_version(&version.text()) {
         return Err(changed());
     }
@@ -61,12 +61,12 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
     let (file, mapping) = sparse(&object, size)?;
     let start = size - tail.len();
     file.write_all_at(&tail, start as u64).map_err(|e| Error::io("writing to a file of the cache", &e))?;
-    let mut present = Ranges::default();
+    let mut present = RangeSet::default();
     present.insert(start..size);
-    let process = forks();
+    let process = fork_count();
     let state = Mutex::new(State { present, process, ..State::default() });
     let fetcher = Fetcher { object, version, file: Arc::new(file), state, came: Condvar::new(), process };
-    Bytes::fetched(mapping, Arc::new(fetcher), Path::new(&address))
+    Bytes::from_fetch(mapping, Arc::new(fetcher), Path::new(&address))
 }
 
 fn too_large(size: u64) -> Error {
@@ -123,7 +123,7 @@ fn folder(named: Option<&Path>) -> PathBuf {
 impl Fetcher {
     /// The state. In a fork the lock may be that of a thread that is not there.
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
-        let process = forks();
+        let process = fork_count();
         if process == self.process {
             return Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -164,7 +164,7 @@ impl Fetcher {
 
     /// Sends requests for `ranges`, several at a time, and waits until all were answered and the parts `own` written.
     fn request(&self, ranges: Vec<Range<usize>>, own: Arc<[Range<usize>]>) -> Result<()> {
-        let threads = Threads::of_process()?;
+        let threads = RequestRuntime::for_process()?;
         let permits = threads.permits.clone();
         let object = self.object.clone();
         let file = self.file.clone();
@@ -196,7 +196,7 @@ impl Fetch for Fetcher {
                 // Looks again now and then: whoever fetches may be in a process before a fork.
                 let waited = self.came.wait_timeout(state, waits::TURN);
                 drop(waited.unwrap_or_else(PoisonError::into_inner).0);
-                waits::check()?;
+                waits::check_interrupt()?;
                 state = self.lock()?;
                 continue;
             }
@@ -215,7 +215,7 @@ impl Fetch for Fetcher {
         self.lock().is_ok_and(|state| state.changed.is_none() && state.present.missing_of(ranges).is_empty())
     }
 
-    fn look(&self) -> Result<()> {
+    fn check_unchanged(&self) -> Result<()> {
         let state = self.lock()?;
         state.changed.clone().map_or(Ok(()), |changed| Err(changed.at(&self.object.location.name)))
     }

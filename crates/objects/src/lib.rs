@@ -29,4 +29,4 @@ mod upload;
 
 pub use location::Options;
 pub use open::{install, open, open_with};
-pub use push::{PushOptions, Pushed, push};
+pub use push::{PushOptions, PushResult, push};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind, Result, without_secrets};
+use arrowwood::{Error, ErrorKind, Result, redact_urls};
 use object_store::aws::AmazonS3Builder;
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
@@ -13,7 +13,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use reqwest::header::HeaderValue;
 use url::Url;
 
-use crate::client::{Connections, authorization_of};
+use crate::client::{Connector, authorization_of};
 use crate::failure::failed;
 
 /// A place in a store.
@@ -38,7 +38,7 @@ const VERSION: &str = "arrowwood-version=";
 
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Location> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(without_secrets(text).as_ref());
+        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(redact_urls(text).as_ref());
         let no_url = |e| wrong(format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"));
         let mut url = Url::parse(text).map_err(no_url)?;
         if url.scheme() == "s3a" {
@@ -141,7 +141,7 @@ impl Location {
             ..BackoffConfig::default()
         };
         let retry = RetryConfig { backoff, max_retries: 3, retry_timeout: timeout };
-        let connections = Connections {
+        let connections = Connector {
             connect_timeout: timeout.min(Duration::from_secs(10)),
             authorization: self.authorization.clone(),
             creates_only: self.is_listed(),

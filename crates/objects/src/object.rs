@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrowwood::mapping::forks;
+use arrowwood::mapping::fork_count;
 use arrowwood::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -21,13 +21,13 @@ use crate::location::{Location, Options};
 pub(crate) const SLOWEST: u64 = 32 << 10;
 
 /// A store, and the process whose connections it has.
-type StoreOfProcess = Option<(u64, Arc<dyn ObjectStore>)>;
+type ProcessStore = Option<(u64, Arc<dyn ObjectStore>)>;
 
 /// An object.
 pub(crate) struct Object {
     pub location: Location,
     pub options: Options,
-    store: Mutex<StoreOfProcess>,
+    store: Mutex<ProcessStore>,
 }
 
 /// What tells an object from one that has its name later.
@@ -39,7 +39,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    fn of(meta: &ObjectMeta) -> Version {
+    fn from_meta(meta: &ObjectMeta) -> Version {
         Version { size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp_millis() }
     }
 
@@ -57,12 +57,12 @@ impl Object {
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
         let mut known = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((process, store)) = known.as_ref()
-            && *process == forks()
+            && *process == fork_count()
         {
             return Ok(store.clone());
         }
         let store = self.location.store(self.options.timeout)?;
-        *known = Some((forks(), store.clone()));
+        *known = Some((fork_count(), store.clone()));
         Ok(store)
     }
 
@@ -79,7 +79,7 @@ impl Object {
         let answer = timeout(self.options.timeout, store.get_opts(&self.location.path, options)).await;
         let answer = answer.map_err(|_| self.late())?.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
         match expected {
-            Some(version) if *version != Version::of(&answer.meta) => Err(changed()),
+            Some(version) if *version != Version::from_meta(&answer.meta) => Err(changed()),
             _ => Ok(answer),
         }
     }
@@ -121,7 +121,7 @@ impl Object {
     /// Reads up to `most` bytes at the end; also returns what the object is.
     pub(crate) async fn tail(&self, most: u64) -> Result<(Version, Vec<u8>)> {
         let answer = self.get(GetRange::Suffix(most), None).await?;
-        let version = Version::of(&answer.meta);
+        let version = Version::from_meta(&answer.meta);
         let range = version.size.saturating_sub(most)..version.size;
         let mut bytes = Vec::new();
         let take = |_, piece: Bytes| {

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrowwood::waits::Call;
-use arrowwood::{Dataset, Error, ErrorKind, Open, Result, UrlOpener, open_urls_with};
+use arrowwood::waits::CancelToken;
+use arrowwood::{Dataset, Error, ErrorKind, OpenOptions, Result, UrlOpener, open_urls_with};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use crate::failure::failed;
 use crate::fetcher;
 use crate::location::{Location, Options};
 use crate::object::Object;
-use crate::runtime::{REQUESTS, Threads};
+use crate::runtime::{REQUESTS, RequestRuntime};
 
 /// Most objects of a folder that are opened as one dataset.
 const MOST: usize = 100_000;
@@ -24,14 +24,14 @@ const MOST: usize = 100_000;
 /// # Errors
 /// Those of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores ranges.
 pub fn open(url: &str) -> Result<Dataset> {
-    open_with(url, Open::new(), &Options::default())
+    open_with(url, OpenOptions::new(), &Options::default())
 }
 
 /// As [`open`], in a certain way.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with(url: &str, how: Open, options: &Options) -> Result<Dataset> {
+pub fn open_with(url: &str, how: OpenOptions, options: &Options) -> Result<Dataset> {
     let location = Location::parse(url)?;
     if !location.is_folder() || !location.is_listed() {
         return match open_object(&location, how, options) {
@@ -54,13 +54,13 @@ pub fn install() {
     open_urls_with(UrlOpener { takes, open: |url, how| open_with(url, how, &Options::default()) });
 }
 
-pub(crate) fn open_object(location: &Location, how: Open, options: &Options) -> Result<Dataset> {
+pub(crate) fn open_object(location: &Location, how: OpenOptions, options: &Options) -> Result<Dataset> {
     let bytes = fetcher::open(Object::new(location.clone(), options.clone()));
     how.named_bytes(bytes.map_err(|e| e.at(&location.name))?, &location.name)
 }
 
 /// The objects of a folder, as one dataset; `None` if there is none.
-fn open_folder(location: &Location, how: Open, options: &Options) -> Result<Option<Dataset>> {
+fn open_folder(location: &Location, how: OpenOptions, options: &Options) -> Result<Option<Dataset>> {
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     let opened = each(&objects, |object| open_object(object, how, options))?;
     if let Some(starts) = objects.iter().map(first_row).collect::<Option<Vec<_>>>() {
@@ -123,7 +123,7 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R>
             done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
         }
     };
-    let call = Call::current();
+    let call = CancelToken::current();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (1..REQUESTS.min(items.len())).map(|_| scope.spawn(|| call.run(run))).collect();
         call.run(run);
@@ -139,7 +139,7 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
     let store = location.store(options.timeout)?;
     let wait = options.timeout;
     let folder = location.clone();
-    let names = Threads::of_process()?.wait(async move {
+    let names = RequestRuntime::for_process()?.wait(async move {
         let late =
             |_| Error::new(ErrorKind::Io, format!("listing the folder: the store did not answer within {wait:?}"));
         let mut listed = store.list(Some(&folder.path));
@@ -183,7 +183,7 @@ mod tests {
         let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
         let listed = list(&location, &Options::default()).unwrap();
         assert_eq!(listed.iter().map(|object| object.path.filename().unwrap()).collect::<Vec<_>>(), names);
-        let opened = open_folder(&location, Open::new(), &Options::default()).unwrap().unwrap();
+        let opened = open_folder(&location, OpenOptions::new(), &Options::default()).unwrap().unwrap();
         assert_eq!(opened.len().unwrap(), 10);
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
         write(&rows, folder.path().join(format!("{}.arrow", u64::MAX)), &WriteOptions::default()).unwrap();
         let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
-        let error = open_folder(&location, Open::new(), &Options::default()).map(drop).unwrap_err();
+        let error = open_folder(&location, OpenOptions::new(), &Options::default()).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         assert!(error.to_string().contains("a row that no table has"), "{error}");
     }

@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrowwood::{
-    Dataset, Error, ErrorKind, Open, PushedRows, Result, same_end, sealed_rows, table_identity, table_stat,
+    Dataset, Error, ErrorKind, OpenOptions, PushedRows, Result, tails_equal, sealed_rows, table_identity, table_stat,
 };
 
 use crate::location::{Location, Options};
 use crate::open::{check_order, each, first_row, list, open_object, span};
-use crate::upload::{Uploaded, upload};
+use crate::upload::{UploadOutcome, upload};
 
 /// Bytes of rows of one object, about, where segments are small.
 const OBJECT: u64 = 256 << 20;
@@ -23,7 +23,7 @@ const VAIN: u32 = 3;
 /// What [`push`] has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Pushed {
+pub struct PushResult {
     /// Rows that were copied now.
     pub rows: u64,
     /// Objects that were made.
@@ -64,14 +64,14 @@ pub fn push(
     url: &str,
     options: &PushOptions,
     mut progress: impl FnMut(u64, u64),
-) -> Result<Pushed> {
+) -> Result<PushResult> {
     let table = table.as_ref();
     let location = Location::parse(url)?;
     if !location.is_writable() {
         let message = "a table is pushed to s3://BUCKET/PATH or file:///PATH";
         return Err(Error::new(ErrorKind::InvalidArgument, message).at(&location.name));
     }
-    let mut pushed = Pushed::default();
+    let mut pushed = PushResult::default();
     let mut vain = 0;
     loop {
         let before = pushed.end;
@@ -91,7 +91,7 @@ fn push_on(
     table: &Path,
     location: &Location,
     options: &PushOptions,
-    pushed: &mut Pushed,
+    pushed: &mut PushResult,
     progress: &mut impl FnMut(u64, u64),
 ) -> Result<Option<Location>> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(table);
@@ -117,8 +117,8 @@ fn push_on(
         let name = location.child(&format!("{:020}.arrow", range.start));
         let from = PushedRows { first_row: range.start, table: identity.clone() };
         match upload(&cut, &from, &name, options.batch_rows, &options.store).map_err(|e| e.at(&name.name))? {
-            Uploaded::Made(bytes) => pushed.bytes += bytes,
-            Uploaded::Taken => return Ok(Some(name)),
+            UploadOutcome::Made(bytes) => pushed.bytes += bytes,
+            UploadOutcome::Taken => return Ok(Some(name)),
         }
         pushed.objects += 1;
         pushed.rows += range.end - range.start;
@@ -154,7 +154,7 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
         let wrong = |kind, what: String| Error::new(kind, what).at(&object.name);
         let start = first_row(object)
             .ok_or_else(|| wrong(ErrorKind::InvalidData, "no object of a table is called so".into()))?;
-        let found = open_object(object, Open::new(), &options.store)?;
+        let found = open_object(object, OpenOptions::new(), &options.store)?;
         if found.schema().fields() != rows.schema().fields() {
             let message =
                 "its schema is not the one of the table, which was altered or is another; push to another folder";
@@ -195,7 +195,7 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
 /// # Errors
 /// `InvalidData` if they are others.
 fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
-    let (Range { start, end }, are_same) = same_end((found, span.start), (rows, rows.first_row()), span.end)?;
+    let (Range { start, end }, are_same) = tails_equal((found, span.start), (rows, rows.first_row()), span.end)?;
     if are_same {
         return Ok(end - start);
     }

@@ -1,13 +1,13 @@
-//! [`Ranges`]: which bytes are there.
+//! [`RangeSet`]: which bytes are there.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Ranges of bytes, none of which touch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges(BTreeMap<usize, usize>);
+pub(crate) struct RangeSet(BTreeMap<usize, usize>);
 
-impl Ranges {
+impl RangeSet {
     /// Adds a range, joined with those that it touches.
     pub(crate) fn insert(&mut self, range: Range<usize>) {
         if range.is_empty() {
@@ -69,7 +69,7 @@ impl Ranges {
 
     /// The parts of all of `ranges` that are missing, in order and without overlap.
     pub(crate) fn missing_of(&self, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-        let mut wanted = Ranges::default();
+        let mut wanted = RangeSet::default();
         let missing = ranges.iter().filter(|range| !range.is_empty()).flat_map(|range| self.missing(range.clone()));
         missing.for_each(|part| wanted.insert(part));
         wanted.iter().collect()
@@ -106,7 +106,7 @@ pub(crate) fn requests(missing: &[Range<usize>], size: usize) -> Vec<Range<usize
 mod tests {
     use std::ops::Range;
 
-    use super::{Ranges, requests};
+    use super::{RangeSet, requests};
 
     /// The same by a flag for each byte, over all short ranges.
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             (seed >> 33) as usize % below
         };
         for _ in 0..300 {
-            let mut ranges = Ranges::default();
+            let mut ranges = RangeSet::default();
             let mut flags = [false; 40];
             for _ in 0..20 {
                 let start = random(40);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrowwood::mapping::forks;
+use arrowwood::mapping::fork_count;
 use arrowwood::{Error, ErrorKind, Result, waits};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -15,19 +15,19 @@ pub(crate) const REQUESTS: usize = 16;
 
 /// What a process sends requests with.
 #[derive(Clone)]
-pub(crate) struct Threads {
+pub(crate) struct RequestRuntime {
     runtime: &'static Runtime,
     /// Taken by each request.
     pub permits: Arc<Semaphore>,
 }
 
-impl Threads {
+impl RequestRuntime {
     /// Those of this process: a fork has none of the threads of the process before.
-    pub(crate) fn of_process() -> Result<Threads> {
-        static KNOWN: Mutex<Option<(u64, Threads)>> = Mutex::new(None);
+    pub(crate) fn for_process() -> Result<RequestRuntime> {
+        static KNOWN: Mutex<Option<(u64, RequestRuntime)>> = Mutex::new(None);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((process, threads)) = known.as_ref()
-            && *process == forks()
+            && *process == fork_count()
         {
             return Ok(threads.clone());
         }
@@ -35,8 +35,8 @@ impl Threads {
         let runtime = built.map_err(|e| Error::io("starting threads for requests", &e))?;
         // Never ended: its threads sleep while there are no requests, and those of a process before are not there.
         let runtime: &'static Runtime = Box::leak(Box::new(runtime));
-        let threads = Threads { runtime, permits: Arc::new(Semaphore::new(REQUESTS)) };
-        *known = Some((forks(), threads.clone()));
+        let threads = RequestRuntime { runtime, permits: Arc::new(Semaphore::new(REQUESTS)) };
+        *known = Some((fork_count(), threads.clone()));
         Ok(threads)
     }
 
@@ -60,7 +60,7 @@ impl Threads {
         loop {
             match receiver.recv_timeout(waits::TURN) {
                 Ok(done) => return done,
-                Err(RecvTimeoutError::Timeout) => waits::check().inspect_err(|_| task.abort())?,
+                Err(RecvTimeoutError::Timeout) => waits::check_interrupt().inspect_err(|_| task.abort())?,
                 Err(RecvTimeoutError::Disconnected) => {
                     let message = "a request to a store ended without an answer";
                     return Err(Error::new(ErrorKind::Internal, message));

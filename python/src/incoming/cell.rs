@@ -2,20 +2,20 @@
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
-use arrowwood::{Value, time_of_text, type_name, zone_advice, zones_agree};
+use arrowwood::{Value, parse_time, type_name, time_zone_hint, zones_agree};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::calling::Ask;
-use crate::errors::{Failure, argument, wrong_type};
-use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class, is_beyond_years};
+use crate::calling::CallPy;
+use crate::errors::{PyArrowwoodError, invalid_argument, type_error};
+use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, cached_class, is_beyond_years};
 
 /// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
 /// unit, decimals of its scale, and a number is in the range of its type.
 #[derive(Clone, Copy, Debug)]
-pub enum Cell<'a> {
+pub enum StoredValue<'a> {
     Null,
     Bool(bool),
     /// Of signed integers, dates, times and durations.
@@ -32,25 +32,25 @@ pub enum Cell<'a> {
     Interval(i32, i32, i64),
 }
 
-impl<'a> Cell<'a> {
+impl<'a> StoredValue<'a> {
     /// The cell as a value of a column of `data_type`, which it was made for.
     pub fn value(self, data_type: &'a DataType) -> Value<'a> {
         match self {
-            Cell::Null => Value::Null,
-            Cell::Bool(flag) => Value::Bool(flag),
-            Cell::I64(number) => match data_type {
+            StoredValue::Null => Value::Null,
+            StoredValue::Bool(flag) => Value::Bool(flag),
+            StoredValue::I64(number) => match data_type {
                 DataType::Timestamp(unit, zone) => Value::Timestamp(number, *unit, zone.as_deref()),
                 DataType::Duration(unit) => Value::Duration(number, *unit),
                 DataType::Time32(unit) | DataType::Time64(unit) => Value::Time(number, *unit),
                 DataType::Date32 => Value::Date(number),
                 _ => Value::Int(number),
             },
-            Cell::U64(number) => Value::UInt(number),
-            Cell::F64(number) => Value::Float64(number),
-            Cell::Decimal(digits) => Value::Decimal { digits, scale: scale_of(data_type) },
-            Cell::Str(text) => Value::Str(text),
-            Cell::Bytes(bytes) => Value::Bytes(bytes),
-            Cell::Interval(months, days, nanoseconds) => {
+            StoredValue::U64(number) => Value::UInt(number),
+            StoredValue::F64(number) => Value::Float64(number),
+            StoredValue::Decimal(digits) => Value::Decimal { digits, scale: scale_of(data_type) },
+            StoredValue::Str(text) => Value::Str(text),
+            StoredValue::Bytes(bytes) => Value::Bytes(bytes),
+            StoredValue::Interval(months, days, nanoseconds) => {
                 Value::Interval { months, days, nanoseconds, unit: unit_of(data_type) }
             }
         }
@@ -76,7 +76,7 @@ fn scale_of(data_type: &DataType) -> i8 {
 
 /// Why a value is none of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum ConversionErrorKind {
     /// It is of another type.
     Type,
     /// It is too large, too long or too fine.
@@ -84,86 +84,86 @@ pub enum Misfit {
 }
 
 /// The problem with a value, before its position is known.
-pub enum Problem {
+pub enum ConversionError {
     Type(String),
     Range(String),
-    Failed(Failure),
+    Other(PyArrowwoodError),
 }
 
-impl Problem {
+impl ConversionError {
     /// That `given` is no value of `expected`.
-    pub fn misfit(misfit: Misfit, expected: &DataType, given: &Bound<'_, PyAny>) -> Problem {
-        let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
+    pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, given: &Bound<'_, PyAny>) -> ConversionError {
+        let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
         let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         let got = if given.is_none() { shown } else { format!("{class} {shown}") };
-        Problem::new(misfit, expected, &got)
+        ConversionError::new(misfit, expected, &got)
     }
 
     /// That `got` is no value of `expected`.
-    pub fn new(misfit: Misfit, expected: &DataType, got: &str) -> Problem {
+    pub fn new(misfit: ConversionErrorKind, expected: &DataType, got: &str) -> ConversionError {
         let expected = type_name(expected);
         match misfit {
-            Misfit::Type => Problem::Type(format!("expected {expected}, got {got}")),
-            Misfit::Range => Problem::Range(format!("expected {expected}, got {got}, which does not fit into it")),
+            ConversionErrorKind::Type => ConversionError::Type(format!("expected {expected}, got {got}")),
+            ConversionErrorKind::Range => ConversionError::Range(format!("expected {expected}, got {got}, which does not fit into it")),
         }
     }
 
     /// The same problem, with advice.
-    pub fn advised(self, advice: &str) -> Problem {
+    pub fn with_advice(self, advice: &str) -> ConversionError {
         match self {
-            Problem::Type(message) => Problem::Type(message + advice),
+            ConversionError::Type(message) => ConversionError::Type(message + advice),
             other => other,
         }
     }
 
     /// The error, with the place it is about.
-    pub fn at(self, column: &str, row: usize) -> Failure {
+    pub fn at_row(self, column: &str, row: usize) -> PyArrowwoodError {
         let place = |message| format!("column '{column}', row {row}: {message}");
         match self {
-            Problem::Type(message) => wrong_type(place(message)),
-            Problem::Range(message) => argument(place(message)),
-            Problem::Failed(Failure::Library(error)) => error.context(format!("column '{column}', row {row}")).into(),
-            Problem::Failed(failure) => failure,
+            ConversionError::Type(message) => type_error(place(message)),
+            ConversionError::Range(message) => invalid_argument(place(message)),
+            ConversionError::Other(PyArrowwoodError::Library(error)) => error.context(format!("column '{column}', row {row}")).into(),
+            ConversionError::Other(failure) => failure,
         }
     }
 }
 
-impl From<PyErr> for Problem {
-    fn from(error: PyErr) -> Problem {
-        Problem::Failed(error.into())
+impl From<PyErr> for ConversionError {
+    fn from(error: PyErr) -> ConversionError {
+        ConversionError::Other(error.into())
     }
 }
 
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Problem {
-        Problem::Failed(failure)
+impl From<PyArrowwoodError> for ConversionError {
+    fn from(failure: PyArrowwoodError) -> ConversionError {
+        ConversionError::Other(failure)
     }
 }
 
-impl From<arrowwood::Error> for Problem {
-    fn from(error: arrowwood::Error) -> Problem {
-        Problem::Failed(error.into())
+impl From<arrowwood::Error> for ConversionError {
+    fn from(error: arrowwood::Error) -> ConversionError {
+        ConversionError::Other(error.into())
     }
 }
 
 /// Converts `given` to a cell of type `data_type`, which must not be nested; `None` if only [`plain`] can convert it.
-pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Cell<'a>>, Problem> {
+pub fn to_stored_value<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<StoredValue<'a>>, ConversionError> {
     let fit = |value: Value<'a>| match value {
         // Of Python's integers, not of columns of them.
-        Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit(data_type, &value)),
-        _ => fit(data_type, &value),
+        Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit_to_type(data_type, &value)),
+        _ => fit_to_type(data_type, &value),
     };
-    let Some(value) = read(data_type, given)? else { return Ok(None) };
-    let advice = zone_advice(data_type, &value);
-    fit(value).map(Some).map_err(|misfit| Problem::misfit(misfit, data_type, given).advised(advice))
+    let Some(value) = to_value(data_type, given)? else { return Ok(None) };
+    let advice = time_zone_hint(data_type, &value);
+    fit(value).map(Some).map_err(|misfit| ConversionError::for_object(misfit, data_type, given).with_advice(advice))
 }
 
 /// An integer for a date, time or duration, in the column's unit.
-pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>, Misfit>> {
+pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<StoredValue<'a>, ConversionErrorKind>> {
     use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
     match data_type {
-        Date32 | Time32(_) if i32::try_from(number).is_err() => Some(Err(Misfit::Range)),
-        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(Ok(Cell::I64(number))),
+        Date32 | Time32(_) if i32::try_from(number).is_err() => Some(Err(ConversionErrorKind::Range)),
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(Ok(StoredValue::I64(number))),
         _ => None,
     }
 }
@@ -172,14 +172,14 @@ pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>
 
 /// The value that `given` is, for a column of `data_type` if that is known; `None` for lists, dicts and whatever is not
 /// known.
-pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+pub fn to_value<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
     Ok(Some(if let Ok(number) = given.cast_exact::<PyFloat>() {
         Value::Float64(number.value())
     } else if let Ok(number) = given.cast_exact::<PyInt>() {
         integer(number)?
     } else if let Ok(text) = given.cast::<PyString>() {
         let text = text.to_str().map_err(|_| no_unicode(text))?;
-        time_of_text(data_type, text).unwrap_or(Value::Str(text))
+        parse_time(data_type, text).unwrap_or(Value::Str(text))
     } else if given.is_none() {
         Value::Null
     } else if let Ok(flag) = given.cast_exact::<PyBool>() {
@@ -192,25 +192,25 @@ pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
 }
 
 /// Python's text may have half of a character, as of bytes that were decoded with `surrogateescape`.
-fn no_unicode(text: &Bound<'_, PyString>) -> Problem {
-    let shown = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
-    Problem::Range(format!(
+fn no_unicode(text: &Bound<'_, PyString>) -> ConversionError {
+    let shown = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+    ConversionError::Range(format!(
         "expected text, got str {shown}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
          their own encoding, or store them as binary"
     ))
 }
 
-fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, Problem> {
+fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, ConversionError> {
     if let Ok(number) = number.extract() {
         return Ok(Value::Int(number));
     }
     let wide = || number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128));
-    wide().map_err(|_| Problem::Range(format!("{} does not fit into 128 bits", arrowwood::cut(number, 40))))
+    wide().map_err(|_| ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, 40))))
 }
 
-fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
     let py = given.py();
-    let is = |kept, module, name| Ok::<_, Problem>(given.is_instance(class(py, kept, module, name)?)?);
+    let is = |kept, module, name| Ok::<_, ConversionError>(given.is_instance(cached_class(py, kept, module, name)?)?);
     Ok(Some(if is(&DATETIME, "datetime", "datetime")? {
         datetime(given)?
     } else if is(&DATE, "datetime", "date")? {
@@ -241,18 +241,18 @@ fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<
 }
 
 fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let day: i64 = given.ask_method(intern!(given.py(), "toordinal"), ())?.extract()?;
+    let day: i64 = given.call_py_method(intern!(given.py(), "toordinal"), ())?.extract()?;
     Ok(day - 719_163)
 }
 
-fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, Problem> {
+fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, ConversionError> {
     let py = given.py();
     if !given.getattr(intern!(py, "tzinfo"))?.is_none() {
         let shown = given.repr()?;
         let message = format!(
             "{shown} has a time zone, and times of day in Arrow have none; take it off by replace(tzinfo=None)"
         );
-        return Err(Problem::Type(message));
+        return Err(ConversionError::Type(message));
     }
     let part = |name| given.getattr(name)?.extract::<i64>();
     let seconds = 3_600 * part(intern!(py, "hour"))? + 60 * part(intern!(py, "minute"))? + part(intern!(py, "second"))?;
@@ -260,7 +260,7 @@ fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, Problem> {
 }
 
 /// By way of the time since 1970, which Python works out, zone and all.
-fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
     static EPOCHS: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
     let py = given.py();
     let [naive, utc] = EPOCHS.get_or_try_init(py, || epochs(py))?;
@@ -275,14 +275,14 @@ fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
 fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
     let class = py.import("datetime")?.getattr("datetime")?;
     let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
-    Ok([class.ask((1970, 1, 1))?.unbind(), class.ask((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
+    Ok([class.call_py((1970, 1, 1))?.unbind(), class.call_py((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
 }
 
-fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
     let py = given.py();
     let part = |name| given.getattr(name)?.extract::<i64>();
     // Those of pandas have a value for nothing, and nanoseconds.
-    let is_subclass = !given.get_type().is(class(py, &TIMEDELTA, "datetime", "timedelta")?);
+    let is_subclass = !given.get_type().is(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?);
     if is_subclass && given.get_type().name()?.to_str()? == "NaTType" {
         return Ok(Value::Null);
     }
@@ -303,13 +303,13 @@ fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
                 Some(Value::Duration(millis, TimeUnit::Millisecond))
             }),
     };
-    all.ok_or_else(|| Problem::Range(format!("{given} has more microseconds than 64 bits can count")))
+    all.ok_or_else(|| ConversionError::Range(format!("{given} has more microseconds than 64 bits can count")))
 }
 
-fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
-    let unfit = || Problem::Range(format!("{given} is no number that a decimal of Arrow can hold"));
+fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+    let unfit = || ConversionError::Range(format!("{given} is no number that a decimal of Arrow can hold"));
     let (negative, figures, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) =
-        given.ask_method(intern!(given.py(), "as_tuple"), ())?.extract()?;
+        given.call_py_method(intern!(given.py(), "as_tuple"), ())?.extract()?;
     let exponent: i32 = exponent.extract().map_err(|_| unfit())?;
     let ten = i256::from_i128(10);
     let step = |sum: i256, figure| sum.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(figure)));
@@ -326,12 +326,12 @@ fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
 }
 
 /// `numpy.datetime64` and `numpy.timedelta64`.
-fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
     let py = given.py();
     if !matches!(given.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
         return Ok(None);
     }
-    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.ask((given,))?;
+    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call_py((given,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
     let zone = if let DataType::Timestamp(_, zone) = data_type { zone.as_deref() } else { None };
     // NumPy knows no zones: whether it is an instant is not known, but of those that only columns give so.
@@ -358,7 +358,7 @@ fn is_time_of_day(data_type: &DataType, number: i64, unit: TimeUnit) -> bool {
 
 /// What `given` stands for among Python's own classes, where it is none of them: scalars and arrays of NumPy, UUIDs,
 /// and what has the buffer protocol.
-pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn to_builtin<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = given.py();
     let class = given.get_type();
     let module = class.module()?;
@@ -366,10 +366,10 @@ pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
     let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(given.getattr("bytes")?),
         ("numpy", _) if given.hasattr("dtype")? => {
-            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.ask((given,))?;
+            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call_py((given,))?;
             Some(plain).filter(|plain| !plain.is_none())
         }
-        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().ask((given,))?),
+        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call_py((given,))?),
         _ => None,
     };
     // Where NumPy knows nothing better it gives the same again.
@@ -380,22 +380,22 @@ pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
 
 /// `value` as a column of `data_type`, not a nested one, stores it. Nothing is lost by it, but for floats of less than
 /// 64 bits, which are rounded.
-pub fn fit<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Cell<'a>, Misfit> {
+pub fn fit_to_type<'a>(data_type: &DataType, value: &Value<'a>) -> Result<StoredValue<'a>, ConversionErrorKind> {
     use DataType::*;
     match (data_type, value) {
-        (_, Value::Null) => Ok(Cell::Null),
-        (Int64, Value::Int(number)) => Ok(Cell::I64(*number)),
-        (Float64, Value::Float64(number)) => Ok(Cell::F64(*number)),
-        (Boolean, Value::Bool(flag)) => Ok(Cell::Bool(*flag)),
-        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Ok(Cell::Str(text)),
-        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Ok(Cell::Bytes(bytes)),
-        (Binary | LargeBinary | BinaryView, Value::Uuid(bytes)) => Ok(Cell::Bytes(*bytes)),
+        (_, Value::Null) => Ok(StoredValue::Null),
+        (Int64, Value::Int(number)) => Ok(StoredValue::I64(*number)),
+        (Float64, Value::Float64(number)) => Ok(StoredValue::F64(*number)),
+        (Boolean, Value::Bool(flag)) => Ok(StoredValue::Bool(*flag)),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Ok(StoredValue::Str(text)),
+        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Ok(StoredValue::Bytes(bytes)),
+        (Binary | LargeBinary | BinaryView, Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
         (FixedSizeBinary(width), Value::Bytes(bytes)) if usize::try_from(*width) != Ok(bytes.len()) => {
-            Err(Misfit::Range)
+            Err(ConversionErrorKind::Range)
         }
-        (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(Cell::Bytes(bytes)),
-        (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(Cell::Bytes(*bytes)),
-        (Dictionary(_, values), _) => fit(values, value),
+        (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(StoredValue::Bytes(bytes)),
+        (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
+        (Dictionary(_, values), _) => fit_to_type(values, value),
         (Interval(unit), Value::Interval { months, days, nanoseconds, .. }) => {
             calendar(*unit, *months, *days, *nanoseconds)
         }
@@ -424,17 +424,17 @@ fn range(data_type: &DataType) -> Option<(i128, i128)> {
     })
 }
 
-fn whole<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
-    let (least, most) = range(data_type).ok_or(Misfit::Type)?;
+fn whole<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    let (least, most) = range(data_type).ok_or(ConversionErrorKind::Type)?;
     let number = match value {
         Value::Float64(number) => exact(*number)?,
         Value::Float32(number) => exact((*number).into())?,
-        other => int(other).ok_or(Misfit::Type)?,
+        other => int(other).ok_or(ConversionErrorKind::Type)?,
     };
     match number {
-        number if number < least || number > most => Err(Misfit::Range),
-        number if least == 0 => Ok(Cell::U64(number as u64)),
-        number => Ok(Cell::I64(number as i64)),
+        number if number < least || number > most => Err(ConversionErrorKind::Range),
+        number if least == 0 => Ok(StoredValue::U64(number as u64)),
+        number => Ok(StoredValue::I64(number as i64)),
     }
 }
 
@@ -448,16 +448,16 @@ fn int(value: &Value<'_>) -> Option<i128> {
 }
 
 /// The integer that a float is.
-fn exact(number: f64) -> Result<i128, Misfit> {
+fn exact(number: f64) -> Result<i128, ConversionErrorKind> {
     let is_whole = number.fract() == 0.0 && number.abs() < 1e38;
-    if is_whole { Ok(number as i128) } else { Err(Misfit::Range) }
+    if is_whole { Ok(number as i128) } else { Err(ConversionErrorKind::Range) }
 }
 
-fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
+fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
     let (number, whole) = match value {
         Value::Float64(number) => (*number, None),
         Value::Float32(number) => (f64::from(*number), None),
-        other => int(other).map(|whole| (whole as f64, Some(whole))).ok_or(Misfit::Type)?,
+        other => int(other).map(|whole| (whole as f64, Some(whole))).ok_or(ConversionErrorKind::Type)?,
     };
     let stored = match data_type {
         DataType::Float16 => half::f16::from_f64(number).to_f64(),
@@ -465,30 +465,30 @@ fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit
         _ => number,
     };
     let is_lost = stored.is_infinite() != number.is_infinite() || whole.is_some_and(|whole| stored as i128 != whole);
-    if is_lost { Err(Misfit::Range) } else { Ok(Cell::F64(stored)) }
+    if is_lost { Err(ConversionErrorKind::Range) } else { Ok(StoredValue::F64(stored)) }
 }
 
-fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<Cell<'a>, Misfit> {
+fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<StoredValue<'a>, ConversionErrorKind> {
     let (digits, from) = match value {
         Value::Decimal { digits, scale } => (*digits, *scale),
-        other => (i256::from_i128(int(other).ok_or(Misfit::Type)?), 0),
+        other => (i256::from_i128(int(other).ok_or(ConversionErrorKind::Type)?), 0),
     };
-    let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(Misfit::Range);
+    let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(ConversionErrorKind::Range);
     let shift = i32::from(scale) - i32::from(from);
     let factor = power(shift.unsigned_abs())?;
     let digits = if shift >= 0 {
-        digits.checked_mul(factor).ok_or(Misfit::Range)?
+        digits.checked_mul(factor).ok_or(ConversionErrorKind::Range)?
     } else if digits.checked_rem(factor) == Some(i256::ZERO) {
         digits.wrapping_div(factor)
     } else {
-        return Err(Misfit::Range);
+        return Err(ConversionErrorKind::Range);
     };
     let limit = power(precision.into())?;
-    if digits >= limit || digits <= limit.wrapping_neg() { Err(Misfit::Range) } else { Ok(Cell::Decimal(digits)) }
+    if digits >= limit || digits <= limit.wrapping_neg() { Err(ConversionErrorKind::Range) } else { Ok(StoredValue::Decimal(digits)) }
 }
 
 /// An interval in a column of `unit`, which may lack a part of it.
-fn calendar<'a>(unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) -> Result<Cell<'a>, Misfit> {
+fn calendar<'a>(unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) -> Result<StoredValue<'a>, ConversionErrorKind> {
     let fits = match unit {
         IntervalUnit::YearMonth => days == 0 && nanoseconds == 0,
         IntervalUnit::DayTime => {
@@ -496,7 +496,7 @@ fn calendar<'a>(unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) ->
         }
         IntervalUnit::MonthDayNano => true,
     };
-    if fits { Ok(Cell::Interval(months, days, nanoseconds)) } else { Err(Misfit::Range) }
+    if fits { Ok(StoredValue::Interval(months, days, nanoseconds)) } else { Err(ConversionErrorKind::Range) }
 }
 
 const DAY_NANOS: i128 = 86_400_000_000_000;
@@ -510,7 +510,7 @@ fn nanos(unit: TimeUnit) -> i128 {
     }
 }
 
-fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
+fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
     use DataType::*;
     // The units of the value's and the column's numbers in nanoseconds; both must have a zone, or neither.
     let (number, from, to) = match (data_type, value) {
@@ -521,19 +521,19 @@ fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit>
         (Date64, Value::Timestamp(since, unit, None)) if i128::from(*since) * nanos(*unit) % DAY_NANOS == 0 => {
             (*since, nanos(*unit), nanos(TimeUnit::Millisecond))
         }
-        (Date64, Value::Timestamp(_, _, None)) => return Err(Misfit::Range),
+        (Date64, Value::Timestamp(_, _, None)) => return Err(ConversionErrorKind::Range),
         (Time32(to) | Time64(to), Value::Time(since, unit)) => (*since, nanos(*unit), nanos(*to)),
         (Timestamp(to, None), Value::Date(days)) => (*days, DAY_NANOS, nanos(*to)),
         (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zones_agree(zone.as_deref(), *other) => {
             (*since, nanos(*unit), nanos(*to))
         }
         (Duration(to), Value::Duration(length, unit)) => (*length, nanos(*unit), nanos(*to)),
-        _ => return Err(Misfit::Type),
+        _ => return Err(ConversionErrorKind::Type),
     };
     let all = i128::from(number) * from;
     let narrow = matches!(data_type, Date32 | Time32(_));
     match i64::try_from(all / to) {
-        Ok(number) if all % to == 0 && !(narrow && i32::try_from(number).is_err()) => Ok(Cell::I64(number)),
-        _ => Err(Misfit::Range),
+        Ok(number) if all % to == 0 && !(narrow && i32::try_from(number).is_err()) => Ok(StoredValue::I64(number)),
+        _ => Err(ConversionErrorKind::Range),
     }
 }

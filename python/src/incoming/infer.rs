@@ -11,16 +11,16 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::cell::{Misfit, Problem, plain, read};
-use crate::calling::Ask;
-use crate::value::{UUID, class};
+use super::cell::{ConversionErrorKind, ConversionError, to_builtin, to_value};
+use crate::calling::CallPy;
+use crate::value::{UUID, cached_class};
 
 /// The deepest that values may be nested; one may even contain itself.
 const DEEPEST: usize = 64;
 
 /// The type as known from the values seen so far.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum InferredType {
     /// Nothing but nulls.
     Unknown,
     Int {
@@ -31,27 +31,27 @@ pub enum Kind {
     },
     /// The maximum number of digits before and after the point.
     Decimal(i32, i32),
-    List(Box<Kind>),
-    Struct(Vec<(String, Kind)>),
+    List(Box<InferredType>),
+    Struct(Vec<(String, InferredType)>),
     Plain(DataType),
     Uuid,
     /// Numbers of NumPy, with a known type, and their type as Python numbers, which applies if they are mixed with
     /// others.
-    Typed(DataType, Box<Kind>),
+    Typed(DataType, Box<InferredType>),
 }
 
-impl Kind {
+impl InferredType {
     /// The type that fits all values seen.
     pub fn data_type(&self) -> DataType {
         match self {
-            Kind::Unknown => DataType::Null,
-            Kind::Int { large: true, .. } => DataType::UInt64,
-            Kind::Int { .. } => DataType::Int64,
-            Kind::Decimal(before, behind) => decimal(before + behind, *behind),
-            Kind::List(item) => DataType::List(Arc::new(item.field("item"))),
-            Kind::Struct(members) => DataType::Struct(members.iter().map(|(name, kind)| kind.field(name)).collect()),
-            Kind::Uuid => DataType::FixedSizeBinary(16),
-            Kind::Plain(data_type) | Kind::Typed(data_type, _) => data_type.clone(),
+            InferredType::Unknown => DataType::Null,
+            InferredType::Int { large: true, .. } => DataType::UInt64,
+            InferredType::Int { .. } => DataType::Int64,
+            InferredType::Decimal(before, behind) => decimal(before + behind, *behind),
+            InferredType::List(item) => DataType::List(Arc::new(item.field("item"))),
+            InferredType::Struct(members) => DataType::Struct(members.iter().map(|(name, kind)| kind.field(name)).collect()),
+            InferredType::Uuid => DataType::FixedSizeBinary(16),
+            InferredType::Plain(data_type) | InferredType::Typed(data_type, _) => data_type.clone(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Kind {
     pub fn field(&self, name: &str) -> Field {
         let field = Field::new(name, self.data_type(), true);
         match self {
-            Kind::Uuid => field.with_metadata(HashMap::from([
+            InferredType::Uuid => field.with_metadata(HashMap::from([
                 (EXTENSION_TYPE_NAME_KEY.into(), "arrow.uuid".into()),
                 (EXTENSION_TYPE_METADATA_KEY.into(), String::new()),
             ])),
@@ -68,13 +68,13 @@ impl Kind {
     }
 
     /// Takes note of a value.
-    pub fn see(&mut self, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
-        self.look(given, 0)
+    pub fn observe(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        self.observe_nested(given, 0)
     }
 
-    fn look(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+    fn observe_nested(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
         if depth > DEEPEST {
-            return Err(Problem::Range(format!("the lists and dicts in it are nested more than {DEEPEST} deep")));
+            return Err(ConversionError::Range(format!("the lists and dicts in it are nested more than {DEEPEST} deep")));
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
             return self.see_list(given, depth);
@@ -82,7 +82,7 @@ impl Kind {
         if let Ok(dict) = given.cast::<PyDict>() {
             return self.see_dict(dict, depth);
         }
-        match read(&DataType::Null, given)? {
+        match to_value(&DataType::Null, given)? {
             Some(value) if self.has(&value) => Ok(()),
             Some(value) => {
                 let merged = kind_of(&value, given)?.and_then(|kind| self.merged(kind));
@@ -90,18 +90,18 @@ impl Kind {
                 Ok(())
             }
             None if is_uuid(given)? => {
-                *self = self.merged(Kind::Uuid).ok_or_else(|| self.mismatch(given))?;
+                *self = self.merged(InferredType::Uuid).ok_or_else(|| self.mismatch(given))?;
                 Ok(())
             }
-            None => match plain(given)? {
+            None => match to_builtin(given)? {
                 Some(other) => match numpy_type(given)? {
                     Some(data_type) => {
-                        let mut found = Kind::Unknown;
-                        found.look(&other, depth)?;
+                        let mut found = InferredType::Unknown;
+                        found.observe_nested(&other, depth)?;
                         *self = self.merged(found.typed(&data_type)).ok_or_else(|| self.mismatch(given))?;
                         Ok(())
                     }
-                    None => self.look(&other, depth),
+                    None => self.observe_nested(&other, depth),
                 },
                 None => Err(self.mismatch(given)),
             },
@@ -113,86 +113,86 @@ impl Kind {
         use DataType::*;
         match (self, value) {
             (_, Value::Null)
-            | (Kind::Plain(Float64), Value::Float64(_))
-            | (Kind::Plain(Utf8), Value::Str(_))
-            | (Kind::Plain(Boolean), Value::Bool(_)) => true,
-            (Kind::Int { negative, .. }, Value::Int(number)) => *negative || *number >= 0,
-            (Kind::Plain(Timestamp(unit, zone)), Value::Timestamp(_, other, new)) => {
+            | (InferredType::Plain(Float64), Value::Float64(_))
+            | (InferredType::Plain(Utf8), Value::Str(_))
+            | (InferredType::Plain(Boolean), Value::Bool(_)) => true,
+            (InferredType::Int { negative, .. }, Value::Int(number)) => *negative || *number >= 0,
+            (InferredType::Plain(Timestamp(unit, zone)), Value::Timestamp(_, other, new)) => {
                 unit == other && zone.is_some() == new.is_some()
             }
             _ => false,
         }
     }
 
-    fn mismatch(&self, given: &Bound<'_, PyAny>) -> Problem {
+    fn mismatch(&self, given: &Bound<'_, PyAny>) -> ConversionError {
         let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         match self {
-            Kind::Unknown => Problem::Type(format!("expected a value that Arrow has a type for, got {class}")),
-            known => Problem::misfit(Misfit::Type, &known.data_type(), given),
+            InferredType::Unknown => ConversionError::Type(format!("expected a value that Arrow has a type for, got {class}")),
+            known => ConversionError::for_object(ConversionErrorKind::Type, &known.data_type(), given),
         }
     }
 
-    fn see_list(&mut self, list: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
-        if let Kind::Unknown = self {
-            *self = Kind::List(Box::new(Kind::Unknown));
+    fn see_list(&mut self, list: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
+        if let InferredType::Unknown = self {
+            *self = InferredType::List(Box::new(InferredType::Unknown));
         }
-        let Kind::List(item) = self else { return Err(self.mismatch(list)) };
-        list.try_iter()?.try_for_each(|value| item.look(&value?, depth + 1))
+        let InferredType::List(item) = self else { return Err(self.mismatch(list)) };
+        list.try_iter()?.try_for_each(|value| item.observe_nested(&value?, depth + 1))
     }
 
-    fn see_dict(&mut self, dict: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
-        if let Kind::Unknown = self {
-            *self = Kind::Struct(Vec::new());
+    fn see_dict(&mut self, dict: &Bound<'_, PyDict>, depth: usize) -> Result<(), ConversionError> {
+        if let InferredType::Unknown = self {
+            *self = InferredType::Struct(Vec::new());
         }
-        let Kind::Struct(members) = self else { return Err(self.mismatch(dict)) };
+        let InferredType::Struct(members) = self else { return Err(self.mismatch(dict)) };
         for (key, value) in dict {
             let key: String = key.extract()?;
             let at = members.iter().position(|(name, _)| *name == key).unwrap_or(members.len());
             if at == members.len() {
-                members.push((key, Kind::Unknown));
+                members.push((key, InferredType::Unknown));
             }
-            members[at].1.look(&value, depth + 1)?;
+            members[at].1.observe_nested(&value, depth + 1)?;
         }
         Ok(())
     }
 
     /// The same, knowing the type of its innermost numbers.
-    fn typed(self, data_type: &DataType) -> Kind {
+    fn typed(self, data_type: &DataType) -> InferredType {
         match self {
-            Kind::List(item) => Kind::List(Box::new(item.typed(data_type))),
-            number => Kind::Typed(data_type.clone(), Box::new(number)),
+            InferredType::List(item) => InferredType::List(Box::new(item.typed(data_type))),
+            number => InferredType::Typed(data_type.clone(), Box::new(number)),
         }
     }
 
     /// The type that fits the values of both `self` and `other`.
-    fn merged(&self, other: Kind) -> Option<Kind> {
+    fn merged(&self, other: InferredType) -> Option<InferredType> {
         use DataType::*;
         Some(match (self, other) {
-            (Kind::Unknown, other) => other,
-            (known, Kind::Unknown) => known.clone(),
-            (Kind::Typed(own, known), Kind::Typed(other, new)) => {
+            (InferredType::Unknown, other) => other,
+            (known, InferredType::Unknown) => known.clone(),
+            (InferredType::Typed(own, known), InferredType::Typed(other, new)) => {
                 let merged = known.merged(*new)?;
-                if *own == other { Kind::Typed(other, Box::new(merged)) } else { merged }
+                if *own == other { InferredType::Typed(other, Box::new(merged)) } else { merged }
             }
-            (Kind::Typed(_, known), other) => known.merged(other)?,
-            (known, Kind::Typed(_, new)) => known.merged(*new)?,
-            (Kind::List(item), Kind::List(other)) => Kind::List(Box::new(item.merged(*other)?)),
-            (Kind::Int { negative, large }, Kind::Int { negative: other, large: more }) => {
+            (InferredType::Typed(_, known), other) => known.merged(other)?,
+            (known, InferredType::Typed(_, new)) => known.merged(*new)?,
+            (InferredType::List(item), InferredType::List(other)) => InferredType::List(Box::new(item.merged(*other)?)),
+            (InferredType::Int { negative, large }, InferredType::Int { negative: other, large: more }) => {
                 let negative = *negative || other;
                 let large = *large || more;
-                return (!(negative && large)).then_some(Kind::Int { negative, large });
+                return (!(negative && large)).then_some(InferredType::Int { negative, large });
             }
-            (Kind::Int { .. }, Kind::Plain(Float64)) | (Kind::Plain(Float64), Kind::Int { .. }) => Kind::Plain(Float64),
-            (Kind::Decimal(before, behind), Kind::Decimal(a, b)) => Kind::Decimal(a.max(*before), b.max(*behind)),
-            (Kind::Plain(Timestamp(unit, zone)), Kind::Plain(Timestamp(other, new)))
+            (InferredType::Int { .. }, InferredType::Plain(Float64)) | (InferredType::Plain(Float64), InferredType::Int { .. }) => InferredType::Plain(Float64),
+            (InferredType::Decimal(before, behind), InferredType::Decimal(a, b)) => InferredType::Decimal(a.max(*before), b.max(*behind)),
+            (InferredType::Plain(Timestamp(unit, zone)), InferredType::Plain(Timestamp(other, new)))
                 if zone.is_some() == new.is_some() =>
             {
-                Kind::Plain(Timestamp(finer(*unit, other), zone.clone()))
+                InferredType::Plain(Timestamp(finer(*unit, other), zone.clone()))
             }
-            (Kind::Plain(Duration(unit)), Kind::Plain(Duration(other))) => Kind::Plain(Duration(finer(*unit, other))),
-            (Kind::Uuid, Kind::Uuid) => Kind::Uuid,
-            (Kind::Uuid, Kind::Plain(Binary)) | (Kind::Plain(Binary), Kind::Uuid) => Kind::Plain(Binary),
-            (Kind::Plain(one), Kind::Plain(other)) if *one == other => Kind::Plain(other),
+            (InferredType::Plain(Duration(unit)), InferredType::Plain(Duration(other))) => InferredType::Plain(Duration(finer(*unit, other))),
+            (InferredType::Uuid, InferredType::Uuid) => InferredType::Uuid,
+            (InferredType::Uuid, InferredType::Plain(Binary)) | (InferredType::Plain(Binary), InferredType::Uuid) => InferredType::Plain(Binary),
+            (InferredType::Plain(one), InferredType::Plain(other)) if *one == other => InferredType::Plain(other),
             _ => return None,
         })
     }
@@ -208,8 +208,8 @@ fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     Ok(data_type.filter(|data_type| data_type.is_numeric() || *data_type == DataType::Boolean))
 }
 
-fn is_uuid(given: &Bound<'_, PyAny>) -> Result<bool, Problem> {
-    Ok(given.is_instance(class(given.py(), &UUID, "uuid", "UUID")?)?)
+fn is_uuid(given: &Bound<'_, PyAny>) -> Result<bool, ConversionError> {
+    Ok(given.is_instance(cached_class(given.py(), &UUID, "uuid", "UUID")?)?)
 }
 
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
@@ -227,26 +227,26 @@ fn decimal(precision: i32, scale: i32) -> DataType {
     }
 }
 
-fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<Kind>, Problem> {
+fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<InferredType>, ConversionError> {
     use DataType::*;
     Ok(Some(match value {
-        Value::Int(number) => Kind::Int { negative: *number < 0, large: false },
-        Value::UInt(_) => Kind::Int { negative: false, large: true },
-        Value::Int128(_) => return Err(Problem::misfit(Misfit::Range, &UInt64, given)),
+        Value::Int(number) => InferredType::Int { negative: *number < 0, large: false },
+        Value::UInt(_) => InferredType::Int { negative: false, large: true },
+        Value::Int128(_) => return Err(ConversionError::for_object(ConversionErrorKind::Range, &UInt64, given)),
         Value::Decimal { digits, scale } => {
             let figures = if *digits == i256::ZERO { 0 } else { digits.wrapping_abs().to_string().len() as i32 };
             // Tens behind the digits count as digits.
-            Kind::Decimal((figures - i32::from(*scale)).max(0), i32::from(*scale).max(0))
+            InferredType::Decimal((figures - i32::from(*scale)).max(0), i32::from(*scale).max(0))
         }
-        Value::Bool(_) => Kind::Plain(Boolean),
-        Value::Float64(_) => Kind::Plain(Float64),
-        Value::Str(_) => Kind::Plain(Utf8),
-        Value::Bytes(_) => Kind::Plain(Binary),
-        Value::Date(_) => Kind::Plain(Date32),
-        Value::Time(..) => Kind::Plain(Time64(TimeUnit::Microsecond)),
-        Value::Duration(_, unit) => Kind::Plain(Duration(*unit)),
-        Value::Timestamp(_, unit, None) => Kind::Plain(Timestamp(*unit, None)),
-        Value::Timestamp(_, unit, Some(_)) => Kind::Plain(Timestamp(*unit, Some(zone(given)?.into()))),
+        Value::Bool(_) => InferredType::Plain(Boolean),
+        Value::Float64(_) => InferredType::Plain(Float64),
+        Value::Str(_) => InferredType::Plain(Utf8),
+        Value::Bytes(_) => InferredType::Plain(Binary),
+        Value::Date(_) => InferredType::Plain(Date32),
+        Value::Time(..) => InferredType::Plain(Time64(TimeUnit::Microsecond)),
+        Value::Duration(_, unit) => InferredType::Plain(Duration(*unit)),
+        Value::Timestamp(_, unit, None) => InferredType::Plain(Timestamp(*unit, None)),
+        Value::Timestamp(_, unit, Some(_)) => InferredType::Plain(Timestamp(*unit, Some(zone(given)?.into()))),
         _ => return Ok(None),
     }))
 }
@@ -262,7 +262,7 @@ fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
             return Ok(name);
         }
     }
-    let offset: f64 = given.ask_method("utcoffset", ())?.ask_method("total_seconds", ())?.extract()?;
+    let offset: f64 = given.call_py_method("utcoffset", ())?.call_py_method("total_seconds", ())?.extract()?;
     let minutes = (offset / 60.0) as i64;
     let sign = if minutes < 0 { '-' } else { '+' };
     let hours = minutes.abs() / 60;

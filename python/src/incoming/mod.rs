@@ -18,25 +18,25 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
-use crate::arrow::{dataset_of, exports};
-use crate::calling::{Ask, calling};
-use crate::errors::{Failure, Result, argument, wrong_type};
-use crate::exchange::{arrays_of, no_column};
-use crate::tensor::{Shape, shape_of};
-use build::Builder;
-pub use cell::{Problem, cell, plain, read};
-use infer::Kind;
+use crate::arrow::{extract_dataset, exports_arrow};
+use crate::calling::{CallPy, with_unwind_barrier};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::exchange::{import_column, column_not_found};
+use crate::tensor::{TensorShape, tensor_shape};
+use build::ColumnBuilder;
+pub use cell::{ConversionError, to_stored_value, to_builtin, to_value};
+use infer::InferredType;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
-pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
-    calling(|| dataset_of_any(data, schema))
+pub fn convert_to_dataset(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
+    with_unwind_barrier(|| dataset_of_any(data, schema))
 }
 
 fn dataset_of_any(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
     let helper = helper(data.py(), "table")?;
-    let table = helper.ask((data,))?;
-    if schema.is_none() && exports(&table)? {
-        return dataset_of(&table);
+    let table = helper.call_py((data,))?;
+    if schema.is_none() && exports_arrow(&table)? {
+        return extract_dataset(&table);
     }
     let mut given = table_of(&table)?;
     let schema = match schema {
@@ -58,17 +58,17 @@ fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// The given columns, of `rows` rows each.
-struct Table<'py> {
-    columns: Vec<Column<'py>>,
+struct InputTable<'py> {
+    columns: Vec<InputColumn<'py>>,
     rows: usize,
 }
 
-struct Column<'py> {
+struct InputColumn<'py> {
     name: String,
-    values: Values<'py>,
+    values: InputValues<'py>,
 }
 
-enum Values<'py> {
+enum InputValues<'py> {
     Arrow(Field, Vec<ArrayRef>),
     Numpy(numpy::NumpyArray),
     Objects(Vec<Bound<'py, PyAny>>),
@@ -77,22 +77,22 @@ enum Values<'py> {
 
 // ---- the given columns ----
 
-fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<Table<'py>> {
-    if exports(data)? {
-        return table_of_dataset(&dataset_of(data)?);
+fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<InputTable<'py>> {
+    if exports_arrow(data)? {
+        return table_of_dataset(&extract_dataset(data)?);
     }
     if let Some(columns) = dict_of(data)? {
         return table_of_columns(&columns);
     }
     match data.try_iter() {
         Ok(mut rows) if !data.is_instance_of::<PyString>() => {
-            table_of_rows(std::iter::from_fn(|| calling(|| rows.next())))
+            table_of_rows(std::iter::from_fn(|| with_unwind_barrier(|| rows.next())))
         }
         _ => {
             let got = data.get_type().name()?;
             let wanted = "a dict of columns, a list of dicts, a data frame, or an object with __arrow_c_stream__ or \
                           __arrow_c_array__";
-            Err(wrong_type(format!("expected {wanted}, got {got}")))
+            Err(type_error(format!("expected {wanted}, got {got}")))
         }
     }
 }
@@ -107,54 +107,54 @@ fn dict_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>
     Ok(Some(dict))
 }
 
-fn table_of_dataset<'py>(dataset: &Dataset) -> Result<Table<'py>> {
+fn table_of_dataset<'py>(dataset: &Dataset) -> Result<InputTable<'py>> {
     let batches = dataset.to_record_batches().collect::<Result<Vec<_>, _>>()?;
     let column = |(number, field): (usize, &FieldRef)| {
         let arrays = batches.iter().map(|batch| batch.column(number).clone()).collect();
-        Column { name: field.name().clone(), values: Values::Arrow(field.as_ref().clone(), arrays) }
+        InputColumn { name: field.name().clone(), values: InputValues::Arrow(field.as_ref().clone(), arrays) }
     };
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    Ok(Table { columns: dataset.schema().fields().iter().enumerate().map(column).collect(), rows })
+    Ok(InputTable { columns: dataset.schema().fields().iter().enumerate().map(column).collect(), rows })
 }
 
-fn table_of_columns<'py>(given: &Bound<'py, PyDict>) -> Result<Table<'py>> {
+fn table_of_columns<'py>(given: &Bound<'py, PyDict>) -> Result<InputTable<'py>> {
     let column = helper(given.py(), "column")?;
     let mut columns = Vec::with_capacity(given.len());
     for (name, values) in given {
         let name = name_of(&name)?;
-        let values = values_of(&column.ask((&name, values))?).map_err(|e| e.in_column(&name))?;
-        columns.push(Column { name, values });
+        let values = values_of(&column.call_py((&name, values))?).map_err(|e| e.in_column(&name))?;
+        columns.push(InputColumn { name, values });
     }
-    let rows = columns.first().map_or(0, Column::len);
+    let rows = columns.first().map_or(0, InputColumn::len);
     if columns.iter().any(|column| column.len() != rows) {
         let lengths: Vec<_> = columns.iter().map(|column| format!("'{}' has {}", column.name, column.len())).collect();
-        return Err(argument(format!("the columns must have one number of rows: {}", lengths.join(", "))));
+        return Err(invalid_argument(format!("the columns must have one number of rows: {}", lengths.join(", "))));
     }
-    Ok(Table { columns, rows })
+    Ok(InputTable { columns, rows })
 }
 
 fn name_of(name: &Bound<'_, PyAny>) -> Result<String> {
-    name.extract().map_err(|_| wrong_type(format!("a column's name must be a str, got {name}")))
+    name.extract().map_err(|_| type_error(format!("a column's name must be a str, got {name}")))
 }
 
-fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
+fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<InputValues<'py>> {
     if let Ok(list) = given.cast::<PyList>() {
-        return Ok(Values::Objects(list.iter().collect()));
+        return Ok(InputValues::Objects(list.iter().collect()));
     }
     if given.is_instance_of::<PyTuple>() {
-        let (kind, values, nulls, shape): numpy::Parts<'_> = given.extract()?;
+        let (kind, values, nulls, shape): numpy::NumpyParts<'_> = given.extract()?;
         // Times known to have no zone become Arrow times without one.
         let Some(kind) = kind.strip_prefix("naive ") else {
-            return Ok(Values::Numpy(numpy::NumpyArray::of((kind, values, nulls, shape))?));
+            return Ok(InputValues::Numpy(numpy::NumpyArray::try_new((kind, values, nulls, shape))?));
         };
-        let array = numpy::NumpyArray::of((kind.into(), values, nulls, shape))?.array(None)?;
-        return Ok(Values::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
+        let array = numpy::NumpyArray::try_new((kind.into(), values, nulls, shape))?.array(None)?;
+        return Ok(InputValues::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
-    arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))
+    import_column(given).map(|(field, arrays)| InputValues::Arrow(field, arrays))
 }
 
 /// Converts rows to columns: the names of all rows, in order of first appearance; missing values are None.
-fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<Table<'py>> {
+fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<InputTable<'py>> {
     let mut columns: Vec<(String, Vec<Bound<'py, PyAny>>)> = Vec::new();
     let mut numbers = HashMap::new();
     let mut rows = 0;
@@ -163,12 +163,12 @@ fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) 
         let none = row.py().None().into_bound(row.py());
         let Some(dict) = dict_of(&row)? else {
             let got = row.get_type().name()?;
-            return Err(wrong_type(format!("row {rows}: expected a dict of the row's values by column, got {got}")));
+            return Err(type_error(format!("row {rows}: expected a dict of the row's values by column, got {got}")));
         };
         for (name, value) in dict {
             let text = name
                 .cast::<PyString>()
-                .map_err(|_| wrong_type(format!("row {rows}: a column's name must be a str, got {name}")))?;
+                .map_err(|_| type_error(format!("row {rows}: a column's name must be a str, got {name}")))?;
             let text = text.to_str()?;
             let number = numbers.get(text).copied().unwrap_or(columns.len());
             if number == columns.len() {
@@ -185,23 +185,23 @@ fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) 
         if let Some(none) = values.first().map(|value| value.py().None().into_bound(value.py())) {
             values.resize(rows, none);
         }
-        Column { name, values: Values::Objects(values) }
+        InputColumn { name, values: InputValues::Objects(values) }
     };
-    Ok(Table { columns: columns.into_iter().map(pad).collect(), rows })
+    Ok(InputTable { columns: columns.into_iter().map(pad).collect(), rows })
 }
 
 // ---- the result ----
 
-impl<'py> Table<'py> {
+impl<'py> InputTable<'py> {
     /// The schema that the values have.
     fn schema(&self) -> Result<SchemaRef> {
-        let fields = self.columns.iter().map(Column::field).collect::<Result<Fields>>()?;
+        let fields = self.columns.iter().map(InputColumn::field).collect::<Result<Fields>>()?;
         Ok(Arc::new(Schema::new(fields)))
     }
 
     /// `schema`, whose categories are ordered only where those of the column are: others are numbered as they come.
     fn with_orders(&self, schema: &SchemaRef) -> SchemaRef {
-        let field = |(field, column): (&FieldRef, &Column)| {
+        let field = |(field, column): (&FieldRef, &InputColumn)| {
             Arc::new(field.as_ref().clone().with_dict_is_ordered(column.is_ordered(field)))
         };
         let fields: Fields = schema.fields().iter().zip(&self.columns).map(field).collect();
@@ -215,7 +215,7 @@ impl<'py> Table<'py> {
         let mut slots: Vec<_> = names.iter().map(|_| None).collect();
         for column in self.columns.drain(..) {
             let slot = names.iter().zip(&mut slots).find(|(name, slot)| **name == column.name && slot.is_none());
-            let (_, slot) = slot.ok_or_else(|| no_column(&column.name, &names))?;
+            let (_, slot) = slot.ok_or_else(|| column_not_found(&column.name, &names))?;
             *slot = Some(column);
         }
         for (field, slot) in schema.fields().iter().zip(slots) {
@@ -223,34 +223,34 @@ impl<'py> Table<'py> {
                 let message = format!("column '{}' is missing, and it is not nullable", field.name());
                 return Err(Error::new(ErrorKind::SchemaMismatch, message).into());
             }
-            let missing = || Column { name: field.name().clone(), values: Values::Missing };
+            let missing = || InputColumn { name: field.name().clone(), values: InputValues::Missing };
             self.columns.push(slot.unwrap_or_else(missing));
         }
         Ok(())
     }
 }
 
-impl Column<'_> {
+impl InputColumn<'_> {
     fn len(&self) -> usize {
         match &self.values {
-            Values::Arrow(_, arrays) => arrays.iter().map(|array| array.len()).sum(),
-            Values::Numpy(array) => array.len(),
-            Values::Objects(objects) => objects.len(),
-            Values::Missing => 0,
+            InputValues::Arrow(_, arrays) => arrays.iter().map(|array| array.len()).sum(),
+            InputValues::Numpy(array) => array.len(),
+            InputValues::Objects(objects) => objects.len(),
+            InputValues::Missing => 0,
         }
     }
 
     /// Name and type that the values have.
     fn field(&self) -> Result<FieldRef> {
         let objects = match &self.values {
-            Values::Arrow(field, _) => return Ok(Arc::new(field.clone().with_name(&self.name))),
-            Values::Numpy(array) => return Ok(Arc::new(array.field(&self.name)?)),
-            Values::Objects(objects) => &objects[..],
-            Values::Missing => &[],
+            InputValues::Arrow(field, _) => return Ok(Arc::new(field.clone().with_name(&self.name))),
+            InputValues::Numpy(array) => return Ok(Arc::new(array.field(&self.name)?)),
+            InputValues::Objects(objects) => &objects[..],
+            InputValues::Missing => &[],
         };
-        let mut kind = Kind::Unknown;
+        let mut kind = InferredType::Unknown;
         for (row, object) in objects.iter().enumerate() {
-            kind.see(object).map_err(|problem| problem.at(&self.name, row))?;
+            kind.observe(object).map_err(|problem| problem.at_row(&self.name, row))?;
         }
         Ok(Arc::new(kind.field(&self.name)))
     }
@@ -258,24 +258,24 @@ impl Column<'_> {
     /// The values as arrays of the type of `field`.
     fn arrays(&self, field: &FieldRef, rows: usize) -> Result<Vec<ArrayRef>> {
         match &self.values {
-            Values::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
+            InputValues::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
             // Nulls are nulls of any type, also of those that no value can be made of.
-            Values::Objects(objects) if field.is_nullable() && objects.iter().all(|object| object.is_none()) => {
+            InputValues::Objects(objects) if field.is_nullable() && objects.iter().all(|object| object.is_none()) => {
                 Ok(vec![new_null_array(field.data_type(), rows)])
             }
-            Values::Objects(objects) => {
-                let mut builder = Builder::new(field).map_err(|e| e.in_column(&self.name))?;
-                let shape = shape_of(field);
+            InputValues::Objects(objects) => {
+                let mut builder = ColumnBuilder::new(field).map_err(|e| e.in_column(&self.name))?;
+                let shape = tensor_shape(field);
                 for (row, object) in objects.iter().enumerate() {
                     let pushed = match &shape {
                         Some(shape) => push_tensor(&mut builder, shape, object),
                         None => builder.push(object),
                     };
-                    pushed.map_err(|problem| problem.at(&self.name, row))?;
+                    pushed.map_err(|problem| problem.at_row(&self.name, row))?;
                 }
                 Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
             }
-            Values::Numpy(array) => {
+            InputValues::Numpy(array) => {
                 let array = numpy::in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
                 if array.data_type().is_integer() && field.data_type().is_temporal() {
                     // Counts of the column's unit, as Python's integers are; those of Arrow are of another type.
@@ -283,7 +283,7 @@ impl Column<'_> {
                 }
                 self.cast(array.data_type(), std::slice::from_ref(&array), field)
             }
-            Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),
+            InputValues::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),
         }
     }
 
@@ -302,7 +302,7 @@ impl Column<'_> {
     /// Whether the column has ordered categories, as `field` has.
     fn is_ordered(&self, field: &Field) -> bool {
         let is_ordered = |field: &Field| field.dict_is_ordered() == Some(true);
-        matches!(&self.values, Values::Arrow(own, _) if is_ordered(own) && is_ordered(field))
+        matches!(&self.values, InputValues::Arrow(own, _) if is_ordered(own) && is_ordered(field))
     }
 
     fn check_nulls(&self, field: &FieldRef, arrays: &[ArrayRef]) -> Result<()> {
@@ -312,24 +312,24 @@ impl Column<'_> {
         let nulls = arrays.iter().flat_map(|array| (0..array.len()).map(|row| array.is_null(row)));
         let row = nulls.take_while(|is_null| !is_null).count();
         let name = type_name(field.data_type());
-        Err(Problem::Range(format!("expected {name}, which is not nullable, got null")).at(&self.name, row))
+        Err(ConversionError::Range(format!("expected {name}, which is not nullable, got null")).at_row(&self.name, row))
     }
 }
 
 /// Pushes an array of the shape of a tensor's rows, or its items in a row.
-fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
+fn push_tensor(builder: &mut ColumnBuilder, shape: &TensorShape, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
     let sizes: Option<Vec<usize>> = given.getattr_opt(intern!(given.py(), "shape"))?.and_then(|own| own.extract().ok());
     let is_whole = shape.order.is_none() && sizes.as_ref() == Some(&shape.sizes);
     let pushed = if is_whole {
-        builder.push(&given.ask_method(intern!(given.py(), "reshape"), (-1,))?)
+        builder.push(&given.call_py_method(intern!(given.py(), "reshape"), (-1,))?)
     } else {
         builder.push(given)
     };
     pushed.map_err(|problem| match problem {
-        Problem::Range(message) if shape.order.is_none() => {
+        ConversionError::Range(message) if shape.order.is_none() => {
             let whole = &shape.sizes;
             let items = shape.items();
-            Problem::Range(format!("{message}; write a NumPy array of shape {whole:?}, or its {items} items in a row"))
+            ConversionError::Range(format!("{message}; write a NumPy array of shape {whole:?}, or its {items} items in a row"))
         }
         other => other,
     })
@@ -337,7 +337,7 @@ fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -
 
 /// `arrays` of another type as one of the type of `field`, value by value; integers as counts of its unit if so asked.
 fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: bool) -> Result<ArrayRef> {
-    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
+    let mut builder = ColumnBuilder::new(field).map_err(|e| e.in_column(field.name()))?;
     push_values(&mut builder, (own, arrays), field, are_counts)?;
     builder.finish().map_err(|e| e.in_column(field.name()))
 }
@@ -345,7 +345,7 @@ fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: 
 /// `array` of ordered categories as one of the type of `field`, with all of them in their order.
 fn converted_categories(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
     let categories = array.as_any_dictionary().values();
-    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
+    let mut builder = ColumnBuilder::new(field).map_err(|e| e.in_column(field.name()))?;
     for values in [categories, array] {
         push_values(&mut builder, (values.data_type(), std::slice::from_ref(values)), field, false)?;
     }
@@ -355,7 +355,7 @@ fn converted_categories(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> 
 
 /// Pushes the values of `arrays`, of type `own`, to the builder of a column of `field`.
 fn push_values(
-    builder: &mut Builder,
+    builder: &mut ColumnBuilder,
     (own, arrays): (&DataType, &[ArrayRef]),
     field: &FieldRef,
     are_counts: bool,
@@ -368,7 +368,7 @@ fn push_values(
     for (row, value) in column.values().enumerate() {
         let value = value?;
         let pushed = if are_counts { builder.push_count(&value) } else { builder.push_value(&value) };
-        pushed.map_err(|problem| problem.at(field.name(), row))?;
+        pushed.map_err(|problem| problem.at_row(field.name(), row))?;
     }
     Ok(())
 }
@@ -404,6 +404,6 @@ fn part(arrays: &[ArrayRef], start: usize, end: usize) -> ArrayRef {
     new_null_array(&DataType::Null, end - start)
 }
 
-fn broken(error: &arrow_schema::ArrowError) -> Failure {
-    argument(format!("making a record batch: {error}"))
+fn broken(error: &arrow_schema::ArrowError) -> PyArrowwoodError {
+    invalid_argument(format!("making a record batch: {error}"))
 }

@@ -8,15 +8,15 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
-use arrowwood::{Value, type_name, zone_advice, zones_agree};
+use arrowwood::{Value, type_name, time_zone_hint, zones_agree};
 use pyo3::prelude::*;
 
-use crate::errors::{Result, argument, wrong_type};
-use crate::memory::bytes_of;
-use crate::tensor::{shape_of, tensor_field};
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::memory::buffer_bytes;
+use crate::tensor::{tensor_shape, tensor_field};
 
 /// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
-pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);
+pub type NumpyParts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);
 
 /// A NumPy array: its values side by side, and the shape of a row.
 pub struct NumpyArray {
@@ -27,9 +27,9 @@ pub struct NumpyArray {
 
 impl NumpyArray {
     /// The array that `parts` are.
-    pub fn of((kind, values, nulls, shape): Parts<'_>) -> Result<NumpyArray> {
+    pub fn try_new((kind, values, nulls, shape): NumpyParts<'_>) -> Result<NumpyArray> {
         let data_type =
-            data_type(&kind).ok_or_else(|| wrong_type(format!("NumPy arrays of {kind} cannot become Arrow")))?;
+            data_type(&kind).ok_or_else(|| type_error(format!("NumPy arrays of {kind} cannot become Arrow")))?;
         let values = whole(&values)?;
         let nulls = nulls.map(|nulls| whole(&nulls)).transpose()?;
         let nulls = nulls.map(|nulls| NullBuffer::new(flags(&nulls, |byte| byte == 0)));
@@ -38,7 +38,7 @@ impl NumpyArray {
             None => (values.len(), flags(&values, |byte| byte != 0).into_inner()),
         };
         let array = ArrayData::builder(data_type).len(len).nulls(nulls).add_buffer(buffer).align_buffers(true).build();
-        let values = array.map_err(|e| argument(format!("reading a NumPy array: {e}")))?;
+        let values = array.map_err(|e| invalid_argument(format!("reading a NumPy array: {e}")))?;
         let (rows, shape) = shape.split_first().map_or((len, &[][..]), |(rows, shape)| (*rows, shape));
         Ok(NumpyArray { values, rows, shape: shape.to_vec() })
     }
@@ -65,7 +65,7 @@ impl NumpyArray {
     /// # Errors
     /// `InvalidArgument` where `field` is of tensors of another shape.
     pub fn array(&self, field: Option<&Field>) -> Result<ArrayRef> {
-        let wanted = field.and_then(shape_of);
+        let wanted = field.and_then(tensor_shape);
         if let (Some(wanted), Some(field)) = (&wanted, field)
             && (wanted.sizes != self.shape && self.shape != [wanted.items()] || wanted.order.is_some())
         {
@@ -76,7 +76,7 @@ impl NumpyArray {
                 "column '{}': expected rows of shape {expected:?}, got {shape:?} in {rows} rows{order}",
                 field.name()
             );
-            return Err(argument(message));
+            return Err(invalid_argument(message));
         }
         if wanted.is_some() || field.is_none() && self.is_tensor() {
             let width = self.shape.iter().try_fold(1usize, |width, size| width.checked_mul(*size));
@@ -108,26 +108,26 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
         _ => return Ok(array.clone()),
     };
     if !zones_agree(Some(zone), Some("")) {
-        let advice = zone_advice(data_type, &Value::Timestamp(0, unit, Some("")));
+        let advice = time_zone_hint(data_type, &Value::Timestamp(0, unit, Some("")));
         let wanted = type_name(data_type);
         let got = type_name(array.data_type());
-        return Err(wrong_type(format!("column '{name}': expected {wanted}, got NumPy's {got}{advice}")));
+        return Err(type_error(format!("column '{name}': expected {wanted}, got NumPy's {got}{advice}")));
     }
     let zoned = values.into_builder().data_type(DataType::Timestamp(unit, Some(zone.clone()))).build();
-    Ok(make_array(zoned.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
+    Ok(make_array(zoned.map_err(|e| invalid_argument(format!("reading a NumPy array: {e}")))?))
 }
 
 /// `len` lists of `width` items each.
 fn rows(items: ArrayData, width: usize, len: usize) -> Result<ArrayData> {
-    let failed = |_| argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
+    let failed = |_| invalid_argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
     let size = i32::try_from(width).map_err(failed)?;
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lists = ArrayData::builder(DataType::FixedSizeList(item, size)).len(len).add_child_data(items).build();
-    lists.map_err(|e| argument(format!("reading a NumPy array: {e}")))
+    lists.map_err(|e| invalid_argument(format!("reading a NumPy array: {e}")))
 }
 
 fn whole(array: &Bound<'_, PyAny>) -> Result<Buffer> {
-    let bytes = bytes_of(array)?;
+    let bytes = buffer_bytes(array)?;
     Ok(bytes.slice(0, bytes.len()).unwrap_or_default())
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::messages::PREFIX;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 
 /// The maximum size in bytes of a request message.
@@ -23,7 +23,7 @@ pub(crate) const QUESTION: usize = 64 << 10;
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The messages of a call's request.
-pub(crate) struct Calls {
+pub(crate) struct RequestStream {
     body: Incoming,
     session: Session,
     buffer: BytesMut,
@@ -38,24 +38,24 @@ pub(crate) struct Calls {
 }
 
 /// A message, and its share of the memory for uncommitted rows.
-pub(crate) struct Called {
+pub(crate) struct ReceivedMessage {
     pub message: Bytes,
     pub share: OwnedSemaphorePermit,
 }
 
-impl Calls {
-    pub fn new(body: Incoming, session: Session) -> Calls {
+impl RequestStream {
+    pub fn new(body: Incoming, session: Session) -> RequestStream {
         let rest = session.shared.limits.stall;
-        Calls { body, session, buffer: BytesMut::new(), share: None, begun: None, ended: None, rest }
+        RequestStream { body, session, buffer: BytesMut::new(), share: None, begun: None, ended: None, rest }
     }
 
     /// The same, without a time limit between messages: the client is listening.
-    pub fn unhurried(self) -> Calls {
-        Calls { rest: FOREVER, ..self }
+    pub fn unhurried(self) -> RequestStream {
+        RequestStream { rest: FOREVER, ..self }
     }
 
     /// The next message, of at most `most` bytes; `None` at the end. Dropping the future loses nothing.
-    pub async fn next(&mut self, most: usize) -> Result<Option<Called>> {
+    pub async fn next(&mut self, most: usize) -> Result<Option<ReceivedMessage>> {
         loop {
             if let Some(called) = self.arrived(most)? {
                 return Ok(Some(called));
@@ -69,7 +69,7 @@ impl Calls {
     }
 
     /// The next message, if all of it has arrived.
-    pub fn arrived(&mut self, most: usize) -> Result<Option<Called>> {
+    pub fn arrived(&mut self, most: usize) -> Result<Option<ReceivedMessage>> {
         loop {
             if self.buffer.len() >= PREFIX {
                 let end = PREFIX + length(&self.buffer, most)?;
@@ -82,7 +82,7 @@ impl Calls {
                     self.begun = None;
                     self.buffer.advance(PREFIX);
                     let message = self.buffer.split_to(end - PREFIX).freeze();
-                    return Ok(Some(Called { message, share }));
+                    return Ok(Some(ReceivedMessage { message, share }));
                 }
                 self.share = Some(share);
             }
@@ -103,15 +103,15 @@ impl Calls {
         let (patience, latest) = if self.buffer.is_empty() {
             (self.rest, Instant::now() + self.rest)
         } else {
-            (limits.part, limits.latest(*self.begun.get_or_insert_with(Instant::now)))
+            (limits.part, limits.next_part_deadline(*self.begun.get_or_insert_with(Instant::now)))
         };
         let slow = |_| {
             let detail = format!("no part of a message came for {} seconds", patience.as_secs());
-            Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
         };
         let frame = tokio::select! {
             frame = timeout_at(latest, self.body.frame()) => frame.map_err(slow)?,
-            () = self.session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
+            () = self.session.wait_for_stop() => return Err(Problem::unavailable("the server is stopping")),
         };
         self.take(frame);
         Ok(())
@@ -131,13 +131,13 @@ impl Calls {
 
     /// The only message of a call with a single request.
     pub async fn question<M: Message + Default>(&mut self) -> Result<M> {
-        let called = self.next(QUESTION).await?.ok_or_else(|| Refusal::bad_request("the call has no message"))?;
+        let called = self.next(QUESTION).await?.ok_or_else(|| Problem::bad_request("the call has no message"))?;
         decoded(called.message)
     }
 }
 
-fn broken() -> Refusal {
-    Refusal::bad_request("the call broke off in the middle of a message")
+fn broken() -> Problem {
+    Problem::bad_request("the call broke off in the middle of a message")
 }
 
 /// The length of the message that begins with these bytes.
@@ -145,16 +145,16 @@ fn length(buffer: &BytesMut, most: usize) -> Result<usize> {
     let [flag, len @ ..] = buffer.first_chunk::<PREFIX>().ok_or_else(broken)?;
     if *flag != 0 {
         let detail = "compressed messages are not taken; compress the buffers of record batches";
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
+        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
     }
     let len = u32::from_be_bytes(*len) as usize;
     if len > most {
-        return Err(Refusal::too_large(format!("a message has at most {most} bytes, got {len}; send several")));
+        return Err(Problem::too_large(format!("a message has at most {most} bytes, got {len}; send several")));
     }
     Ok(len)
 }
 
 /// A message of protobuf.
 pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M> {
-    M::decode(message).map_err(|e| Refusal::bad_request(format!("the message is damaged: {e}")))
+    M::decode(message).map_err(|e| Problem::bad_request(format!("the message is damaged: {e}")))
 }

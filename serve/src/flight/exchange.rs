@@ -11,16 +11,16 @@ use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
-use super::calls::Calls;
+use super::calls::RequestStream;
 use super::messages::{FlightData, all_framed};
-use super::put::{Put, audit, header_of, opening};
+use super::put::{PutStream, audit, header_of, opening};
 use super::status::answered;
 use super::target::target_of;
 use crate::following::{self, Follower};
 use crate::frames::Framing;
-use crate::outgoing::{Outgoing, Step, Steps};
+use crate::outgoing::{ResponseBody, BodyStep, BodySource};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::table::Table;
 
@@ -35,22 +35,22 @@ struct Exchange {
     follower: Option<Follower>,
     /// The answers to batches, or the error that ends them.
     answers: mpsc::Receiver<Result<Bytes>>,
-    _receiving: Receiving,
+    _receiving: AbortOnDrop,
     /// The row after the last one to send, once the client has finished sending.
     end: Option<u64>,
 }
 
 /// Appends batches until the call ends.
-struct Receiving(AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
-impl Drop for Receiving {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// Reads the first message, which names the table.
-pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response<Outgoing>> {
+pub(super) async fn begin(session: Session, mut calls: RequestStream) -> Result<Response<ResponseBody>> {
     let first = opening(&session, &mut calls).await?;
     let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
     let is_followed = query.get("follow")?.is_none() || query.flag("follow")?;
@@ -60,34 +60,34 @@ pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response
         session.check_write(&name)?;
     }
     if let Some(other) = FOLLOWING.iter().find(|name| !is_followed && query.all(name).next().is_some()) {
-        return Err(Refusal::bad_request(format!("{other} goes with follow")));
+        return Err(Problem::bad_request(format!("{other} goes with follow")));
     }
     let table = session.table(&name).await?;
     let mut follower = None;
     if is_followed {
         let (table, query) = (table.clone(), query.clone());
-        let follow = move |session: &Session| Follower::of(table, &query, session.clone(), Framing::Flight);
-        follower = Some(session.work(follow).await?);
+        let follow = move |session: &Session| Follower::open(table, &query, session.clone(), Framing::Flight);
+        follower = Some(session.run_blocking(follow).await?);
         session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
         calls = calls.unhurried();
     }
     let (sender, answers) = mpsc::channel(1);
-    let appending = Appending { session: session.clone(), name, query, sender };
-    let receiving = Receiving(tokio::spawn(appending.run(calls, (first.header, first.share))).abort_handle());
+    let appending = BatchAppender { session: session.clone(), name, query, sender };
+    let receiving = AbortOnDrop(tokio::spawn(appending.run(calls, (first.header, first.share))).abort_handle());
     let exchange = Exchange { session: session.clone(), table, follower, answers, _receiving: receiving, end: None };
-    Ok(answered(if is_followed { following::body(exchange, &session) } else { Outgoing::steps(exchange) }))
+    Ok(answered(if is_followed { following::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
 }
 
 /// The destination of the client's batches.
-struct Appending {
+struct BatchAppender {
     session: Session,
     name: String,
     query: Query,
     sender: mpsc::Sender<Result<Bytes>>,
 }
 
-impl Appending {
-    async fn run(self, calls: Calls, first: (Bytes, OwnedSemaphorePermit)) {
+impl BatchAppender {
+    async fn run(self, calls: RequestStream, first: (Bytes, OwnedSemaphorePermit)) {
         if let Err(refusal) = self.append_all(calls, first).await {
             audit(&self.session, "DoExchange", Some(&refusal));
             // After the end of the call there is no one to answer.
@@ -96,7 +96,7 @@ impl Appending {
     }
 
     /// Appends batches. The schema comes first, in the first message or in a later one.
-    async fn append_all(&self, mut calls: Calls, (mut header, mut share): (Bytes, OwnedSemaphorePermit)) -> Result<()> {
+    async fn append_all(&self, mut calls: RequestStream, (mut header, mut share): (Bytes, OwnedSemaphorePermit)) -> Result<()> {
         while header.is_empty() {
             let Some((next, more)) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
             if !next.is_empty() {
@@ -104,7 +104,7 @@ impl Appending {
             }
             header = next;
         }
-        let mut put = Put::of(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await?;
+        let mut put = PutStream::open(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await?;
         audit(&self.session, "DoExchange", None);
         while let Some(answers) = put.next().await? {
             let data =
@@ -117,56 +117,56 @@ impl Appending {
     }
 }
 
-fn failed<S>(refusal: Refusal) -> Step<S> {
-    Step::Failed(io::Error::other(refusal))
+fn failed<S>(refusal: Problem) -> BodyStep<S> {
+    BodyStep::Failed(io::Error::other(refusal))
 }
 
 impl Exchange {
     /// Sends the answer to a batch. Without one the client has finished sending, and the call ends after the rows
     /// committed now.
-    async fn answer(mut self, answer: Option<Result<Bytes>>) -> Step<Exchange> {
+    async fn answer(mut self, answer: Option<Result<Bytes>>) -> BodyStep<Exchange> {
         match answer {
-            Some(Ok(answer)) => return Step::Data(self, vec![answer]),
+            Some(Ok(answer)) => return BodyStep::Data(self, vec![answer]),
             Some(Err(refusal)) => return failed(refusal),
-            None if self.follower.is_none() => return Step::End(Vec::new()),
+            None if self.follower.is_none() => return BodyStep::End(Vec::new()),
             None => (),
         }
         let table = self.table.clone();
-        match self.session.work(move |_| table.progress().map_err(|e| Refusal::of_table(&e))).await {
+        match self.session.run_blocking(move |_| table.progress().map_err(|e| Problem::from_table_error(&e))).await {
             Ok(progress) => {
                 self.end = Some(progress.end);
-                Step::Data(self, Vec::new())
+                BodyStep::Data(self, Vec::new())
             }
             Err(refusal) => failed(refusal),
         }
     }
 
     /// Continues after the follower has sent rows.
-    fn sent(mut self, step: Step<Follower>) -> Step<Exchange> {
+    fn sent(mut self, step: BodyStep<Follower>) -> BodyStep<Exchange> {
         match step {
-            Step::Data(follower, bytes) => {
+            BodyStep::Data(follower, bytes) => {
                 self.follower = Some(follower);
-                Step::Data(self, bytes)
+                BodyStep::Data(self, bytes)
             }
-            Step::Failed(e) => Step::Failed(e),
+            BodyStep::Failed(e) => BodyStep::Failed(e),
             // Batches that the client has sent meanwhile may be unanswered: that is not a complete call.
-            Step::End(_) => failed(self.why_ended()),
+            BodyStep::End(_) => failed(self.why_ended()),
         }
     }
 
-    fn why_ended(&self) -> Refusal {
+    fn why_ended(&self) -> Problem {
         if self.session.is_stopping() {
-            Refusal::unavailable("the server is stopping")
+            Problem::unavailable("the server is stopping")
         } else if self.session.is_valid() {
-            Refusal::conflict("schema_mismatch", "the table has another schema now; call again")
+            Problem::conflict("schema_mismatch", "the table has another schema now; call again")
         } else {
-            Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")
+            Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")
         }
     }
 }
 
-impl Steps for Exchange {
-    async fn step(mut self) -> Step<Exchange> {
+impl BodySource for Exchange {
+    async fn step(mut self) -> BodyStep<Exchange> {
         if self.session.is_stopping() || !self.session.is_valid() {
             return failed(self.why_ended());
         }
@@ -176,10 +176,10 @@ impl Steps for Exchange {
         };
         if let Some(head) = follower.begin() {
             self.follower = Some(follower);
-            return head.map_or_else(Step::Failed, |head| Step::Data(self, vec![head]));
+            return head.map_or_else(BodyStep::Failed, |head| BodyStep::Data(self, vec![head]));
         }
         if self.end.is_some_and(|end| follower.next_row() >= end) {
-            return Step::End(Vec::new());
+            return BodyStep::End(Vec::new());
         }
         tokio::select! {
             answer = self.answers.recv(), if self.end.is_none() => {

@@ -21,10 +21,10 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
-use self::calls::{Calls, decoded};
+use self::calls::{RequestStream, decoded};
 pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
-use self::sql::Question;
+use self::sql::SqlCommand;
 use self::sql::messages::Any;
 pub(crate) use self::status::refused;
 use self::status::{answered, whole};
@@ -32,10 +32,10 @@ use self::target::{target_of, target_of_ticket};
 use crate::access::password_of;
 use crate::following::{self, Follower};
 use crate::frames::Framing;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::query::Query;
 use crate::reading::{self, Selection};
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::response::allow;
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
@@ -52,35 +52,35 @@ pub(crate) async fn answer(
     body: Incoming,
     method: &str,
     trace: &mut Trace,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::POST])?;
     if parts.version != Version::HTTP_2 {
-        return Err(Refusal::bad_request("Flight is spoken over HTTP/2"));
+        return Err(Problem::bad_request("Flight is spoken over HTTP/2"));
     }
-    let mut calls = Calls::new(body, session.clone());
+    let mut calls = RequestStream::new(body, session.clone());
     match method {
-        "ListFlights" => session.work(list).await,
+        "ListFlights" => session.run_blocking(list).await,
         "GetFlightInfo" => {
             let descriptor = calls.question::<FlightDescriptor>().await?;
-            match Question::parse(&descriptor.command)? {
+            match SqlCommand::parse(&descriptor.command)? {
                 Some(question) => sql::flight_info(session, descriptor, question).await,
                 None => flight_info(session, descriptor).await,
             }
         }
         "GetSchema" => {
             let descriptor = calls.question::<FlightDescriptor>().await?;
-            if let Some(question) = Question::parse(&descriptor.command)? {
+            if let Some(question) = SqlCommand::parse(&descriptor.command)? {
                 return sql::schema(session, question).await;
             }
             let (name, query) = target_of(&descriptor, PARAMETERS)?;
             session.check_facts(&name)?;
             let selection = selection(&session, &name, query).await?;
-            let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
+            let schema = selection.schema_message().map_err(|e| Problem::from_table_error(&e))?.into();
             Ok(whole(framed(&SchemaResult { schema })))
         }
         "DoGet" => {
             let ticket = calls.question::<Ticket>().await?;
-            if let Some(question) = Question::parse(&ticket.ticket)? {
+            if let Some(question) = SqlCommand::parse(&ticket.ticket)? {
                 return sql::get(session, question).await;
             }
             let (name, query) = target_of_ticket(&ticket, PARAMETERS)?;
@@ -92,7 +92,7 @@ pub(crate) async fn answer(
                 return sql::put(session, calls, command, first.header).await;
             }
             trace.is_write = true;
-            Ok(answered(Outgoing::steps(put::begin(session, calls, first).await?)))
+            Ok(answered(ResponseBody::steps(put::begin(session, calls, first).await?)))
         }
         "DoExchange" => exchange::begin(session, calls).await,
         "DoAction" => {
@@ -103,14 +103,14 @@ pub(crate) async fn answer(
         "Handshake" => Ok(handshake(parts)),
         _ => {
             let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet, DoPut, DoExchange and DoAction";
-            Err(Refusal::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
+            Err(Problem::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
         }
     }
 }
 
 /// Handshake with a name and a password, which is the token; returns the token in the form required by further calls.
-fn handshake(parts: &Parts) -> Response<Outgoing> {
-    let mut response = answered(Outgoing::empty());
+fn handshake(parts: &Parts) -> Response<ResponseBody> {
+    let mut response = answered(ResponseBody::empty());
     let token = password_of(&parts.headers).and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
     if let Some(token) = token {
         response.headers_mut().insert(header::AUTHORIZATION, token);
@@ -120,7 +120,7 @@ fn handshake(parts: &Parts) -> Response<Outgoing> {
 
 /// The table named in a call's message, if there is one. For tests, which send any bytes.
 #[doc(hidden)]
-pub fn meaning_of_call(method: &str, message: &[u8]) -> Option<String> {
+pub fn parse_call_target(method: &str, message: &[u8]) -> Option<String> {
     let message = Bytes::copy_from_slice(message);
     let meant = match method {
         "DoGet" => target_of_ticket(&decoded(message).ok()?, PARAMETERS),
@@ -133,43 +133,43 @@ pub fn meaning_of_call(method: &str, message: &[u8]) -> Option<String> {
 /// The requested rows.
 async fn selection(session: &Session, name: &str, query: Query) -> Result<Selection> {
     let table = session.table(name).await?;
-    session.work(move |_| Selection::of(table, &query)).await
+    session.run_blocking(move |_| Selection::open(table, &query)).await
 }
 
-async fn get(session: Session, name: &str, query: Query) -> Result<Response<Outgoing>> {
+async fn get(session: Session, name: &str, query: Query) -> Result<Response<ResponseBody>> {
     if !query.flag("follow")? {
         if query.get("durable")?.is_some() {
-            return Err(Refusal::bad_request("durable goes with follow"));
+            return Err(Problem::bad_request("durable goes with follow"));
         }
         session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
         return Ok(answered(reading::flight_body(selection, session).await?));
     }
     if let Some(other) = ["to", "where", "limit"].into_iter().find(|name| query.all(name).next().is_some()) {
-        return Err(Refusal::bad_request(format!("{other} does not go with follow")));
+        return Err(Problem::bad_request(format!("{other} does not go with follow")));
     }
     session.check_read(name)?;
     let table = session.table(name).await?;
-    let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Flight)).await?;
+    let follower = session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
     session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
     Ok(answered(following::body(follower, &session)))
 }
 
-async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<Outgoing>> {
+async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<ResponseBody>> {
     let (name, query) = target_of(&descriptor, PARAMETERS)?;
     if query.flag("follow")? {
-        return Err(Refusal::bad_request("a stream that goes on has no end to inform of; get its ticket"));
+        return Err(Problem::bad_request("a stream that goes on has no end to inform of; get its ticket"));
     }
     session.check_read(&name)?;
     let table = session.table(&name).await?;
-    let info = session.work(move |_| info_of(table, descriptor, &query)).await?;
+    let info = session.run_blocking(move |_| info_of(table, descriptor, &query)).await?;
     Ok(whole(framed(&info)))
 }
 
 /// The description of rows, and their endpoints: here, in parts. Blocks.
 fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
-    let selection = Selection::of(table.clone(), query)?;
-    let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
+    let selection = Selection::open(table.clone(), query)?;
+    let schema = selection.schema_message().map_err(|e| Problem::from_table_error(&e))?.into();
     let rows = selection.end_row - selection.first_row;
     let is_whole = query.get("where")?.is_none() && query.get("limit")?.is_none();
     let part = if is_whole { rows.div_ceil(ENDPOINTS.0).max(ENDPOINTS.1) } else { rows.max(1) };
@@ -207,7 +207,7 @@ fn ticket(table: &Table, start: u64, end: u64, query: &Query) -> String {
 }
 
 /// The readable tables. Blocks.
-fn list(session: &Session) -> Result<Response<Outgoing>> {
+fn list(session: &Session) -> Result<Response<ResponseBody>> {
     let mut frames = Vec::new();
     for entry in session.shared.catalog.list()? {
         if !session.caller.rights().may_read(&entry.name) {
@@ -225,5 +225,5 @@ fn list(session: &Session) -> Result<Response<Outgoing>> {
         });
         frames.extend(info.ok().map(|info| framed(&info)));
     }
-    Ok(answered(Outgoing::several(frames)))
+    Ok(answered(ResponseBody::several(frames)))
 }

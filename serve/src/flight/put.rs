@@ -7,16 +7,16 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::calls::{Called, Calls, QUESTION, decoded};
+use super::calls::{ReceivedMessage, RequestStream, QUESTION, decoded};
 use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, all_framed};
 use super::target::target_of;
 use crate::audit::AuditLine;
-use crate::ingest::{Destination, Passed, lost};
-use crate::outgoing::{Step, Steps};
+use crate::ingest::{Destination, PendingBatches, lost};
+use crate::outgoing::{BodyStep, BodySource};
 use crate::query::Query;
-use crate::queue::Answers;
-use crate::receive::{Received, SMALL};
-use crate::refusal::{Refusal, Result};
+use crate::queue::AppendResults;
+use crate::receive::{ReceivedBody, SMALL};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.
@@ -33,30 +33,30 @@ const AHEAD: usize = 1 << 20;
 ///
 /// Messages that have arrived together are passed to the table's writer together, while earlier ones are being
 /// committed.
-pub(crate) struct Put {
+pub(crate) struct PutStream {
     session: Session,
-    calls: Calls,
+    calls: RequestStream,
     destination: Destination,
     /// The schema and the dictionaries received so far, as messages of a stream.
     front: Vec<u8>,
     /// The memory of the schema and the dictionaries.
     kept: OwnedSemaphorePermit,
     /// A received message to be passed on next.
-    held: Option<Called>,
+    held: Option<ReceivedMessage>,
     /// Batches passed on, in order.
-    waiting: VecDeque<Passed>,
+    waiting: VecDeque<PendingBatches>,
     /// How the call ends, once no more batches are received.
     ended: Option<Result<()>>,
 }
 
 /// Starts a stream from the first message.
-pub(crate) async fn begin(session: Session, calls: Calls, first: Opening) -> Result<Put> {
+pub(crate) async fn begin(session: Session, calls: RequestStream, first: FirstMessage) -> Result<PutStream> {
     let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
-    Put::of(session, calls, (&name, &query), (first.header, first.share)).await
+    PutStream::open(session, calls, (&name, &query), (first.header, first.share)).await
 }
 
 /// The first message of a call that sends rows.
-pub(super) struct Opening {
+pub(super) struct FirstMessage {
     pub descriptor: FlightDescriptor,
     /// The schema; empty if a later message has it.
     pub header: Bytes,
@@ -72,7 +72,7 @@ pub(super) fn target_of_first(message: Bytes) -> Result<((String, Query), Bytes)
 
 fn descriptor_of(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
     let first: FlightData = decoded(message)?;
-    let missing = || Refusal::bad_request("the first message has a descriptor");
+    let missing = || Problem::bad_request("the first message has a descriptor");
     Ok((first.descriptor.ok_or_else(missing)?, first.header))
 }
 
@@ -81,34 +81,34 @@ fn most_of(session: &Session) -> usize {
     session.check_writer().map_or(QUESTION, |()| session.shared.limits.body + AROUND)
 }
 
-async fn first(session: &Session, calls: &mut Calls) -> Result<Called> {
-    let nothing = || Refusal::bad_request("the call has no message");
+async fn first(session: &Session, calls: &mut RequestStream) -> Result<ReceivedMessage> {
+    let nothing = || Problem::bad_request("the call has no message");
     calls.next(most_of(session)).await?.ok_or_else(nothing)
 }
 
 /// Receives the first message of a call that sends rows.
-pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<Opening> {
-    let Called { message, share } = first(session, calls).await?;
+pub(super) async fn opening(session: &Session, calls: &mut RequestStream) -> Result<FirstMessage> {
+    let ReceivedMessage { message, share } = first(session, calls).await?;
     let (descriptor, header) = descriptor_of(message)?;
-    Ok(Opening { descriptor, header, share })
+    Ok(FirstMessage { descriptor, header, share })
 }
 
 /// The metadata of the next message, possibly empty, and its share of the memory; `None` at the end.
-pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
-    let Some(Called { message, share }) = calls.next(most_of(session)).await? else { return Ok(None) };
+pub(super) async fn header_of(session: &Session, calls: &mut RequestStream) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
+    let Some(ReceivedMessage { message, share }) = calls.next(most_of(session)).await? else { return Ok(None) };
     decoded::<FlightData>(message).map(|data| Some((data.header, share)))
 }
 
 /// The kinds of messages in a stream of record batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum IpcMessageKind {
     Schema,
     Dictionary,
     Batch,
 }
 
 /// The kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
-fn kind_of(metadata: &[u8]) -> Option<Kind> {
+fn kind_of(metadata: &[u8]) -> Option<IpcMessageKind> {
     let word = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| i32::from_le_bytes(*raw));
     let half = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| usize::from(u16::from_le_bytes(*raw)));
     let root = usize::try_from(word(0)?).ok()?;
@@ -116,9 +116,9 @@ fn kind_of(metadata: &[u8]) -> Option<Kind> {
     // The second field, after two lengths.
     let place = half(fields + 6).filter(|&place| place > 0 && half(fields).is_some_and(|len| len > 6))?;
     match metadata.get(root + place)? {
-        1 => Some(Kind::Schema),
-        2 => Some(Kind::Dictionary),
-        3 => Some(Kind::Batch),
+        1 => Some(IpcMessageKind::Schema),
+        2 => Some(IpcMessageKind::Dictionary),
+        3 => Some(IpcMessageKind::Batch),
         _ => None,
     }
 }
@@ -134,22 +134,22 @@ pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
     stream.extend_from_slice(body);
 }
 
-impl Put {
+impl PutStream {
     /// Receives batches with the schema in `header`, to be appended to the named table with the parameters in the
     /// query.
-    pub async fn of(
+    pub async fn open(
         session: Session,
-        calls: Calls,
+        calls: RequestStream,
         (name, query): (&str, &Query),
         (header, kept): (Bytes, OwnedSemaphorePermit),
-    ) -> Result<Put> {
-        if kind_of(&header) != Some(Kind::Schema) {
-            return Err(Refusal::bad_request("a schema is expected before the first record batch"));
+    ) -> Result<PutStream> {
+        if kind_of(&header) != Some(IpcMessageKind::Schema) {
+            return Err(Problem::bad_request("a schema is expected before the first record batch"));
         }
-        let destination = Destination::of(&session, name, query).await?;
+        let destination = Destination::open(&session, name, query).await?;
         let mut front = Vec::new();
         push(&mut front, &header, &[]);
-        Ok(Put { session, calls, destination, front, kept, held: None, waiting: VecDeque::new(), ended: None })
+        Ok(PutStream { session, calls, destination, front, kept, held: None, waiting: VecDeque::new(), ended: None })
     }
 
     /// Receives batches until some are answered; returns their answers, or `None` at the end.
@@ -192,7 +192,7 @@ impl Put {
     }
 
     /// Takes the answers to the first batches passed on; returns them as text, if there are any.
-    fn answered(&mut self, Answers { receipts, refusal }: Answers) -> Option<Vec<String>> {
+    fn answered(&mut self, AppendResults { receipts, refusal }: AppendResults) -> Option<Vec<String>> {
         let passed = self.waiting.pop_front()?;
         if let Some(refusal) = refusal {
             // Later batches are refused for that reason.
@@ -205,7 +205,7 @@ impl Put {
     }
 
     /// Passes on a received message, together with others that have arrived. Notes the end of the call.
-    async fn receive(&mut self, called: Result<Option<Called>>) {
+    async fn receive(&mut self, called: Result<Option<ReceivedMessage>>) {
         match called {
             Ok(None) => self.ended = Some(Ok(())),
             Err(refusal) => self.ended = Some(Err(refusal)),
@@ -224,15 +224,15 @@ impl Put {
 
     /// Passes on a message, and further ones that have arrived, of the same kind. Returns `false` if the message is
     /// held until batches passed on before have released their memory.
-    async fn pass_with_others(&mut self, called: Called) -> Result<bool> {
+    async fn pass_with_others(&mut self, called: ReceivedMessage) -> Result<bool> {
         self.session.check_valid()?;
         if self.session.is_stopping() {
-            return Err(Refusal::unavailable("the server is stopping"));
+            return Err(Problem::unavailable("the server is stopping"));
         }
         let data: FlightData = decoded(called.message.clone())?;
         match kind_of(&data.header) {
-            Some(Kind::Dictionary) => self.keep(&data, called.share)?,
-            Some(Kind::Batch) => {
+            Some(IpcMessageKind::Dictionary) => self.keep(&data, called.share)?,
+            Some(IpcMessageKind::Batch) => {
                 // Schema and dictionaries are repeated.
                 let mut share = match self.session.shared.memory.share(self.front.len()) {
                     Ok(share) => share,
@@ -249,7 +249,7 @@ impl Put {
                     && let Some(called) = self.arrived()
                 {
                     let data = decoded::<FlightData>(called.message.clone()).ok();
-                    let data = data.filter(|data| kind_of(&data.header) == Some(Kind::Batch));
+                    let data = data.filter(|data| kind_of(&data.header) == Some(IpcMessageKind::Batch));
                     let Some(data) = data.filter(|data| size + size_of(data) <= SMALL) else {
                         self.held = Some(called);
                         break;
@@ -258,17 +258,17 @@ impl Put {
                     share.merge(called.share);
                     batches.push(data);
                 }
-                self.pass(&batches, share).await?;
+                self.submit(&batches, share).await?;
             }
             // Metadata without a batch is ignored.
             None if data.header.is_empty() => (),
-            _ => return Err(Refusal::bad_request("a record batch or a dictionary is expected")),
+            _ => return Err(Problem::bad_request("a record batch or a dictionary is expected")),
         }
         Ok(true)
     }
 
     /// The next message, if it has arrived, and is valid; an error is found again by the next call.
-    fn arrived(&mut self) -> Option<Called> {
+    fn arrived(&mut self) -> Option<ReceivedMessage> {
         self.calls.arrived(most_of(&self.session)).ok().flatten()
     }
 
@@ -279,13 +279,13 @@ impl Put {
         push(&mut self.front, &data.header, &data.body);
         if self.front.len() > most {
             let detail = format!("the dictionaries of a call have at most {most} bytes; make several");
-            return Err(Refusal::too_large(detail));
+            return Err(Problem::too_large(detail));
         }
         Ok(())
     }
 
     /// Passes batches to the table's writer. Those before an invalid one are passed on alone.
-    async fn pass(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
+    async fn submit(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
         let passed = self.pass_together(batches, share).await;
         if passed.is_ok() || batches.len() == 1 {
             return passed;
@@ -301,7 +301,7 @@ impl Put {
         let mut bytes = self.front.clone();
         batches.iter().for_each(|data| push(&mut bytes, &data.header, &data.body));
         bytes.extend_from_slice(&END);
-        let passed = self.destination.pass(&self.session, Received { bytes, share }, batches.len()).await?;
+        let passed = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
         self.waiting.push_back(passed);
         Ok(())
     }
@@ -312,30 +312,30 @@ fn size_of(data: &FlightData) -> usize {
 }
 
 /// Logs that a call appends rows, or why batches are refused after its answer has begun.
-pub(super) fn audit(session: &Session, call: &str, refusal: Option<&Refusal>) {
+pub(super) fn audit(session: &Session, call: &str, refusal: Option<&Problem>) {
     session.shared.audit.write(&AuditLine {
         peer: session.peer.address,
         token: session.caller.name(),
         method: &Method::POST,
         path: &format!("/{SERVICE}/{call}"),
-        status: refusal.map_or(StatusCode::OK, Refusal::status).as_u16(),
+        status: refusal.map_or(StatusCode::OK, Problem::status).as_u16(),
         rows: None,
-        code: refusal.map(Refusal::code),
-        log: refusal.and_then(Refusal::log).as_deref(),
+        code: refusal.map(Problem::code),
+        log: refusal.and_then(Problem::log).as_deref(),
     });
 }
 
-impl Steps for Put {
-    async fn step(mut self) -> Step<Put> {
+impl BodySource for PutStream {
+    async fn step(mut self) -> BodyStep<PutStream> {
         match self.next().await {
             Ok(Some(answers)) => {
                 let results = answers.into_iter().map(|answer| PutResult { app_metadata: answer.into() });
-                Step::Data(self, vec![all_framed(&results.collect::<Vec<_>>())])
+                BodyStep::Data(self, vec![all_framed(&results.collect::<Vec<_>>())])
             }
-            Ok(None) => Step::End(Vec::new()),
+            Ok(None) => BodyStep::End(Vec::new()),
             Err(refusal) => {
                 audit(&self.session, "DoPut", Some(&refusal));
-                Step::Failed(io::Error::other(refusal))
+                BodyStep::Failed(io::Error::other(refusal))
             }
         }
     }

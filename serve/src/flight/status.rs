@@ -7,15 +7,15 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::query::own;
-use crate::refusal::Refusal;
+use crate::refusal::Problem;
 
 /// The characters encoded in a header's message: all but printable ASCII, and the percent sign.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// The status code of a refusal.
-fn number_of(refusal: &Refusal) -> u16 {
+fn number_of(refusal: &Problem) -> u16 {
     match refusal.status() {
         StatusCode::UNAUTHORIZED => 16,
         StatusCode::FORBIDDEN => 7,
@@ -40,28 +40,28 @@ fn trailers(number: u16, message: &str) -> HeaderMap {
     trailers
 }
 
-fn trailers_of_refusal(refusal: &Refusal) -> HeaderMap {
+fn trailers_of_refusal(refusal: &Problem) -> HeaderMap {
     trailers(number_of(refusal), &format!("{}: {}", refusal.code(), refusal.detail()))
 }
 
 /// An answer that refuses a call.
-pub(crate) fn refused(refusal: &Refusal) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::empty());
+pub(crate) fn refused(refusal: &Problem) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::empty());
     response.headers_mut().extend(trailers_of_refusal(refusal));
     with_type(response)
 }
 
 /// An answer to a call, whose status follows `body`.
-pub(crate) fn answered(body: Outgoing) -> Response<Outgoing> {
+pub(crate) fn answered(body: ResponseBody) -> Response<ResponseBody> {
     with_type(Response::new(body.with_trailers(trailers_of)))
 }
 
 /// An answer of one message.
-pub(crate) fn whole(frame: Bytes) -> Response<Outgoing> {
-    answered(Outgoing::of(frame))
+pub(crate) fn whole(frame: Bytes) -> Response<ResponseBody> {
+    answered(ResponseBody::new(frame))
 }
 
-fn with_type(mut response: Response<Outgoing>) -> Response<Outgoing> {
+fn with_type(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }
@@ -71,7 +71,7 @@ fn trailers_of(ended: Result<(), &io::Error>) -> HeaderMap {
     let Err(e) = ended else {
         return HeaderMap::from_iter([(own("grpc-status"), HeaderValue::from_static("0"))]);
     };
-    match e.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Problem>()) {
         Some(refusal) => trailers_of_refusal(refusal),
         // Only the log has it; it may contain paths of files.
         None => trailers(13, "the answer broke off; the server's log says more"),

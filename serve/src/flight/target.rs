@@ -2,7 +2,7 @@
 
 use super::messages::{DescriptorType, FlightDescriptor, Ticket};
 use crate::query::Query;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 
 /// The table of a descriptor, and its parameters, which must be among `known`.
 pub(super) fn target_of(descriptor: &FlightDescriptor, known: &[&str]) -> Result<(String, Query)> {
@@ -10,16 +10,16 @@ pub(super) fn target_of(descriptor: &FlightDescriptor, known: &[&str]) -> Result
         (DescriptorType::Path, [name]) => Ok((name.clone(), Query::parse(None, &[])?)),
         (DescriptorType::Command, _) => {
             let text = std::str::from_utf8(&descriptor.command);
-            parse_target(text.map_err(|_| Refusal::bad_request("the command is not UTF-8"))?, known)
+            parse_target(text.map_err(|_| Problem::bad_request("the command is not UTF-8"))?, known)
         }
-        _ => Err(Refusal::bad_request("a descriptor is a path of one name, a table's, or a command")),
+        _ => Err(Problem::bad_request("a descriptor is a path of one name, a table's, or a command")),
     }
 }
 
 /// The same for a ticket.
 pub(super) fn target_of_ticket(ticket: &Ticket, known: &[&str]) -> Result<(String, Query)> {
     let text = std::str::from_utf8(&ticket.ticket);
-    parse_target(text.map_err(|_| Refusal::bad_request("the ticket is not UTF-8"))?, known)
+    parse_target(text.map_err(|_| Problem::bad_request("the ticket is not UTF-8"))?, known)
 }
 
 /// The same for the text of a ticket or a command: `ticks?from=10`.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::simulate::{Medium, pretend_boot, pretend_mount};
+use arrowwood::simulate::{FileSystem, simulate_boot, simulate_mount};
 use arrowwood::{Value, open};
 use arrowwood_serve::Options;
 
@@ -27,13 +27,13 @@ const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: i
 /// The machine is started again.
 fn another_boot() {
     static BOOTS: AtomicU64 = AtomicU64::new(1);
-    pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
+    simulate_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
 /// The file system is mounted again, and the machine stays up.
 fn another_mount() {
     static MOUNTS: AtomicU64 = AtomicU64::new(1);
-    pretend_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
+    simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
 /// A server over a disk that is watched, with an empty table `t`.
@@ -41,7 +41,7 @@ fn watched() -> (Served, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let folder = folder_in_memory();
     std::fs::create_dir(folder.path().join("data")).unwrap();
-    let served = Served::over(folder, Options { medium: Medium::watched(recorder.clone()), ..options() });
+    let served = Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
     (served, recorder)
 }
 
@@ -192,7 +192,7 @@ fn a_sync_that_fails_is_no_acknowledgement() {
     let home = folder_in_memory();
     disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
     assert_eq!(rows_of(&home.path().join("t")).unwrap(), expected);
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 /// Rows that nobody waited for are synced once a second. That this failed is no fault of the next batch: another writer takes it.
@@ -225,7 +225,7 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
     }
     let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
     assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 // ---- power cuts ----
@@ -447,8 +447,8 @@ fn lose_at_each_moment(lose: fn()) {
         eprintln!("  seed {seed}: {images} images, {resumed} of which a server went on with");
         assert!(images > 200 && resumed > 0);
     }
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 #[test]
@@ -505,8 +505,8 @@ fn a_batch_whose_rows_were_lost_with_the_page_cache_is_appended_when_it_is_sent_
         kept += usize::from(before == 3);
     }
     assert!(kept > 0 && kept < 10 * Luck::ALL.len(), "{kept}");
-    pretend_boot(None);
-    pretend_mount(None);
+    simulate_boot(None);
+    simulate_mount(None);
 }
 
 /// A producer that takes over and repeats the last batch adds no row: its epoch alone must reach the disk before it is told so,
@@ -525,5 +525,5 @@ fn who_was_replaced_stays_so_after_a_power_cut() {
     run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
     drop(client);
     assert!(run.judge(another_boot, &mut Dice::new(1)).0 > 20);
-    pretend_boot(None);
+    simulate_boot(None);
 }

@@ -90,7 +90,7 @@ fn a_follower_goes_on_where_it_stopped() {
 fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
     let served = Served::start();
     let schema = Arc::new(parse_schema("n: int not null").unwrap());
-    let options = WriterOptions { sync: arrowwood::Sync::Never, ..WriterOptions::default() };
+    let options = WriterOptions { sync: arrowwood::SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
     let mut durable = follow(&served, "?from=0&durable=true");
     let mut visible = follow(&served, "?from=0");

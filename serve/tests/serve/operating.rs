@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
 use arrowwood_serve::{Limits, Options};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
@@ -42,8 +42,8 @@ fn whoever_asks_how_the_server_is_gets_an_answer_when_all_connections_are_taken(
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 
-impl Witness for Full {
-    fn hear(&self, _: Act<'_>) -> io::Result<()> {
+impl FsObserver for Full {
+    fn before_op(&self, _: FsOp<'_>) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(io::Error::from_raw_os_error(28)) } else { Ok(()) }
     }
 }
@@ -51,7 +51,7 @@ impl Witness for Full {
 #[test]
 fn a_server_whose_disk_is_full_is_alive_and_not_ready() {
     let full = Arc::new(Full::default());
-    let medium = Medium::watched(full.clone());
+    let medium = FileSystem::with_observer(full.clone());
     let served = Served::with(|_| Options { medium, ..options() });
     served.numbers("t", 3);
     assert_eq!(served.get("/readyz").status, 200);
@@ -99,7 +99,7 @@ fn a_write_that_the_disk_refuses_shows_in_readiness() {
                 let recorder = Arc::new(Recorder::default());
                 let folder = folder_in_memory();
                 fs::create_dir(folder.path().join("data")).unwrap();
-                let served = Served::over(folder, Options { medium: Medium::watched(recorder.clone()), ..options() });
+                let served = Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
                 for name in ["open", "closed"] {
                     let path = format!("/v1/tables/{name}?segment_rows=24");
                     assert_eq!(served.send("PUT", &path, &[], b"n: int not null").status, 201);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
-use arrowwood::{Dataset, Late, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
+use arrowwood::{Dataset, LatePolicy, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
 use arrowwood_serve::{AuditLog, BlockingEngine, Options, Server, SqlEngine, Stopper};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -418,7 +418,7 @@ fn bins_over_time_are_those_of_all_rows() {
     let late = folder.path().join("late");
     let timely: Vec<_> = mixed.iter().copied().filter(|(time, _)| time.is_some()).collect();
     let batch = batch_of(&timely, false);
-    let options = WriterOptions { late: Some(Late::Accept), ..options };
+    let options = WriterOptions { late: Some(LatePolicy::Accept), ..options };
     let mut writer = Writer::open(&late, Some(batch.schema()), &options).unwrap();
     writer.append(&batch).unwrap();
     writer.close().unwrap();
@@ -697,14 +697,14 @@ fn what_is_shown_is_saved_whole_and_in_its_order() {
     assert_eq!(numbers(&saved), (7_000..10_000).rev().collect::<Vec<_>>());
     let reply = viewed.get(&format!("/v1/tables/a.arrow/save?view={view}&format=arrow"));
     assert_eq!(reply.header("content-type"), Some("application/vnd.apache.arrow.stream"));
-    let read = arrowwood::Open::new().bytes(reply.body.clone().into()).unwrap();
+    let read = arrowwood::OpenOptions::new().bytes(reply.body.clone().into()).unwrap();
     assert_eq!((read.len().unwrap(), read.schema()), (3_000, all.schema()));
     assert!(matches!(read.row(0).unwrap().get(0).unwrap(), Value::Int(9_999)));
     let parquet = viewed.get(&format!("/v1/tables/a.arrow/save?view={view}&format=parquet"));
     assert_eq!(parquet.header("content-type"), Some("application/vnd.apache.parquet"));
-    assert_eq!(arrowwood::Open::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 3_000);
+    assert_eq!(arrowwood::OpenOptions::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 3_000);
     let parquet = viewed.get("/v1/tables/a.arrow/save?format=parquet");
-    assert_eq!(arrowwood::Open::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 10_000);
+    assert_eq!(arrowwood::OpenOptions::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 10_000);
 
     // All groups, of which a page has a thousand, and no two columns of one name.
     let groups = lines("groups?at=0&of=sum:0&of=sum:0&sort=0&descending=true&format=jsonl");

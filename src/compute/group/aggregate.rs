@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
-use super::block::{Computed, states_of_bits};
-use super::cost::GroupCost;
-use super::fused::Fused;
-use super::groups::{GroupMemory, Groups, check_claim, check_keys, group, with_plain_booleans};
-use super::outcome::{self, Function};
-use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
-use super::state::{GroupState, StateKind, ValueKind, is_integer};
-use super::table::{GroupTable, Grouped};
+use super::block::{ComputedColumns, states_of_bits};
+use super::cost::MemoryEstimate;
+use super::fused::FusedSum;
+use super::groups::{GroupScratch, Groups, check_claim, check_keys, group, with_plain_booleans};
+use super::outcome::{self, AggregateFunction};
+use super::partition::{CHUNK, InputColumns, PARTITIONS, Wave};
+use super::state::{GroupState, StateKind, ValueKind, is_stored_as_integer};
+use super::table::{GroupTable, OrderedGroups};
 use crate::array::slice;
 use crate::compute::frame::{Frame, RowRanks, ValueOrder};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
-    Categories, Condition, Expression, Formula, Mask, Predicate, RowSet, behind_filter, check_found, col, gather_rows,
+    Categories, BoundPredicate, Expression, BoundExpression, Mask, Predicate, RowSet, filter_input, check_result_memory, col, gather_rows,
 };
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -56,8 +56,8 @@ pub struct Aggregation<'a> {
     pub(super) predicate: Option<Predicate>,
     /// The rows that are looked at, if not all.
     pub(super) rows: Option<Arc<RowSet>>,
-    pub(super) outputs: Vec<Output>,
-    pub(super) watch: Option<AggregationWatch<'a>>,
+    pub(super) outputs: Vec<AggregateExpr>,
+    pub(super) watch: Option<ProgressCallback<'a>>,
     /// The most bytes that groups may take.
     pub(super) memory: Option<u64>,
 }
@@ -75,23 +75,23 @@ pub struct AggregationProgress {
 
 /// What is told how far an aggregation is, and may stop it.
 #[derive(Clone, Copy)]
-pub(super) struct AggregationWatch<'a> {
+pub(super) struct ProgressCallback<'a> {
     watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync),
     /// The most rows between two calls.
     rows: usize,
 }
 
-impl fmt::Debug for AggregationWatch<'_> {
+impl fmt::Debug for ProgressCallback<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AggregationWatch")
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Output {
+pub(super) struct AggregateExpr {
     name: String,
     /// None for the number of rows.
-    pub of: Option<(Expression, Function)>,
+    pub of: Option<(Expression, AggregateFunction)>,
 }
 
 impl Dataset {
@@ -139,9 +139,9 @@ impl Dataset {
         let names: Vec<String> = keys.iter().map(|&key| schema.field(key).name().clone()).collect();
         let plain = with_plain_booleans(self, &names)?;
         let plan = GroupPlan::empty(plain.as_ref().unwrap_or(self), keys, None);
-        self.watched(ChangeCheck::Now, || {
+        self.with_change_check(ChangeCheck::Now, || {
             let (_, found) = plan.grouped(plain.as_ref().unwrap_or(self), None)?;
-            gather_rows(self, &Frame::of(self)?, found.firsts.len(), |group| found.firsts[group])
+            gather_rows(self, &Frame::try_new(self)?, found.firsts.len(), |group| found.firsts[group])
         })
     }
 }
@@ -157,13 +157,13 @@ impl<'a> Aggregation<'a> {
     }
 
     /// Adds `function` of column `name`, as a column of the same name.
-    pub fn column(self, name: &str, function: Function) -> Aggregation<'a> {
-        self.named(name, name, function)
+    pub fn column(self, name: &str, function: AggregateFunction) -> Aggregation<'a> {
+        self.column_as(name, name, function)
     }
 
     /// Adds `function` of column `column`, as a column called `name`.
-    pub fn named(self, name: &str, column: &str, function: Function) -> Aggregation<'a> {
-        self.computed(name, col(column), function)
+    pub fn column_as(self, name: &str, column: &str, function: AggregateFunction) -> Aggregation<'a> {
+        self.expression_as(name, col(column), function)
     }
 
     /// Adds `function` of what `expression` is in each row, as a column called `name`. It is computed block by block, of
@@ -180,30 +180,30 @@ impl<'a> Aggregation<'a> {
     /// assert_eq!(total.row(0)?.get(0)?.to_string(), "14");
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn computed(mut self, name: &str, expression: Expression, function: Function) -> Aggregation<'a> {
-        self.outputs.push(Output { name: name.into(), of: Some((expression, function)) });
+    pub fn expression_as(mut self, name: &str, expression: Expression, function: AggregateFunction) -> Aggregation<'a> {
+        self.outputs.push(AggregateExpr { name: name.into(), of: Some((expression, function)) });
         self
     }
 
     /// Adds the number of rows, as a column called `name`.
-    pub fn rows(mut self, name: &str) -> Aggregation<'a> {
-        self.outputs.push(Output { name: name.into(), of: None });
+    pub fn count_rows(mut self, name: &str) -> Aggregation<'a> {
+        self.outputs.push(AggregateExpr { name: name.into(), of: None });
         self
     }
 
     /// Calls `watch` on the caller's thread before every `rows` rows or so, and at least before every few million. If it returns
     /// an error, the aggregation stops with that. Many groups take longer in small steps.
-    pub fn watched(
+    pub fn on_progress(
         mut self,
         rows: usize,
         watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync),
     ) -> Aggregation<'a> {
-        self.watch = Some(AggregationWatch { watch, rows });
+        self.watch = Some(ProgressCallback { watch, rows });
         self
     }
 
     /// Lets groups take at most `most` bytes of memory. Without, it is what the system has left when they begin to be many.
-    pub fn memory(mut self, most: u64) -> Aggregation<'a> {
+    pub fn memory_limit(mut self, most: u64) -> Aggregation<'a> {
         self.memory = Some(most);
         self
     }
@@ -214,7 +214,7 @@ impl<'a> Aggregation<'a> {
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
     /// columns of one name, or a sum that overflows its type; `Io` before groups take more memory than there is.
     pub fn finish(&self) -> Result<Dataset> {
-        match behind_filter(self.dataset) {
+        match filter_input(self.dataset) {
             Some((base, rows)) => Aggregation { dataset: &base, rows: Some(rows), ..self.clone() }.finish_all(),
             None => self.finish_all(),
         }
@@ -228,10 +228,10 @@ impl<'a> Aggregation<'a> {
     }
 
     fn finish_plain(&self) -> Result<Dataset> {
-        let mut plan = GroupPlan::of(self)?;
-        self.dataset.watched(ChangeCheck::Now, || {
+        let mut plan = GroupPlan::try_new(self)?;
+        self.dataset.with_change_check(ChangeCheck::Now, || {
             let bounded = match &self.predicate {
-                Some(predicate) if self.rows.is_none() => &self.dataset.bounded(predicate)?,
+                Some(predicate) if self.rows.is_none() => &self.dataset.prune_inner(predicate)?,
                 _ => self.dataset,
             };
             let others = plan.count_in_sets(bounded, self.watch)?;
@@ -240,7 +240,7 @@ impl<'a> Aggregation<'a> {
                 return Ok(found);
             }
             // There are many more groups than in the first rows.
-            let mut plan = GroupPlan::of(self)?;
+            let mut plan = GroupPlan::try_new(self)?;
             let all = plan.asked_distinct();
             self.count_distinct(&mut plan, all)?;
             plan.run(bounded, self.watch)?.ok_or_else(|| Error::internal("sets of integers that nobody asked for"))
@@ -261,7 +261,7 @@ impl<'a> Aggregation<'a> {
         let names: Vec<&String> = self.by.iter().chain(self.outputs.iter().map(|output| &output.name)).collect();
         let twice = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name));
         twice.map_or(Ok(()), |(_, name)| {
-            Err(Error::argument(format!("aggregate would return two columns called '{name}'; rename one")))
+            Err(Error::invalid_argument(format!("aggregate would return two columns called '{name}'; rename one")))
         })
     }
 }
@@ -271,12 +271,12 @@ pub(super) struct GroupPlan {
     /// The dataset of whose rows errors tell.
     pub whole: Dataset,
     pub keys: Vec<usize>,
-    condition: Option<Condition>,
+    condition: Option<BoundPredicate>,
     /// The rows of which errors tell, if not all of the dataset.
     found: Option<Arc<RowSet>>,
     /// The number of the dataset's columns; what is computed is numbered behind them.
     columns: usize,
-    computed: Vec<Formula>,
+    computed: Vec<BoundExpression>,
     /// The states, each once.
     pub kinds: Vec<StateKind>,
     pub outputs: Vec<OutputColumn>,
@@ -293,23 +293,23 @@ pub(super) struct OutputColumn {
     field: FieldRef,
     /// The type of its source column.
     pub of: DataType,
-    pub function: Function,
+    pub function: AggregateFunction,
     /// The state it is made from, and of which column.
     pub kind: usize,
     pub column: Option<usize>,
 }
 
 impl GroupPlan {
-    pub(super) fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
+    pub(super) fn try_new(asked: &Aggregation<'_>) -> Result<GroupPlan> {
         asked.check_names()?;
         let dataset = asked.dataset;
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
         check_keys(&keys, dataset)?;
         let condition = asked.predicate.as_ref();
-        let condition = condition.map(|predicate| Condition::of(predicate, dataset));
+        let condition = condition.map(|predicate| BoundPredicate::bind(predicate, dataset));
         let found = asked.rows.clone();
-        let condition = match (found.clone().map(Condition::Rows), condition.transpose()?) {
-            (Some(rows), Some(condition)) => Some(Condition::And(Box::new(rows), Box::new(condition))),
+        let condition = match (found.clone().map(BoundPredicate::Rows), condition.transpose()?) {
+            (Some(rows), Some(condition)) => Some(BoundPredicate::And(Box::new(rows), Box::new(condition))),
             (rows, condition) => rows.or(condition),
         };
         let mut plan = GroupPlan::empty(dataset, keys, condition);
@@ -320,7 +320,7 @@ impl GroupPlan {
         }
         let columns: Vec<usize> = plan.kinds.iter().filter_map(StateKind::column).collect();
         if plan.condition.is_some() || !plan.computed.is_empty() {
-            check_found(dataset, dataset.len()?.div_ceil(8))?;
+            check_result_memory(dataset, dataset.len()?.div_ceil(8))?;
         } else if plan.keys.is_empty() {
             check_claim(&columns, dataset)?;
         }
@@ -328,7 +328,7 @@ impl GroupPlan {
     }
 
     /// Groups by these keys, of which nothing is asked.
-    fn empty(dataset: &Dataset, keys: Vec<usize>, condition: Option<Condition>) -> GroupPlan {
+    fn empty(dataset: &Dataset, keys: Vec<usize>, condition: Option<BoundPredicate>) -> GroupPlan {
         GroupPlan {
             whole: dataset.clone(),
             keys,
@@ -344,10 +344,10 @@ impl GroupPlan {
         }
     }
 
-    fn add(&mut self, dataset: &Dataset, output: &Output) -> Result<()> {
-        let is_row = |function| matches!(function, Function::First | Function::Last);
+    fn add(&mut self, dataset: &Dataset, output: &AggregateExpr) -> Result<()> {
+        let is_row = |function| matches!(function, AggregateFunction::First | AggregateFunction::Last);
         let (kind, of, function, column) = match &output.of {
-            None => (StateKind::Rows, DataType::Null, Function::Count, None),
+            None => (StateKind::RowCount, DataType::Null, AggregateFunction::Count, None),
             Some((expression, function)) => {
                 let (column, of) = self.column(dataset, expression, *function)?;
                 let kind = outcome::kind_of(*function, &of, column, self.is_ordered(column)).ok_or_else(|| {
@@ -362,8 +362,8 @@ impl GroupPlan {
             }
         };
         let kind = self.number_of(kind);
-        let is_nullable = !matches!(function, Function::Count | Function::NUnique);
-        let is_extreme = matches!(function, Function::Min | Function::Max);
+        let is_nullable = !matches!(function, AggregateFunction::Count | AggregateFunction::NUnique);
+        let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         let is_own = |column: &usize| is_row(function) || is_extreme && self.is_ordered(*column);
         let field = match column.filter(is_own) {
             Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
@@ -384,7 +384,7 @@ impl GroupPlan {
     }
 
     /// The groups; `None` if there are too many for sets of their integers.
-    fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Option<Dataset>> {
+    fn run(&self, dataset: &Dataset, watch: Option<ProgressCallback<'_>>) -> Result<Option<Dataset>> {
         let (frame, found) = self.grouped(dataset, watch)?;
         if found.tables.iter().any(GroupTable::is_too_large) {
             return Ok(None);
@@ -398,28 +398,28 @@ impl GroupPlan {
     }
 
     /// The number of a column, or of what is computed, and the type of its values.
-    fn column(&mut self, dataset: &Dataset, of: &Expression, function: Function) -> Result<(usize, DataType)> {
-        let is_row = matches!(function, Function::First | Function::Last);
+    fn column(&mut self, dataset: &Dataset, of: &Expression, function: AggregateFunction) -> Result<(usize, DataType)> {
+        let is_row = matches!(function, AggregateFunction::First | AggregateFunction::Last);
         if let Some(name) = of.name() {
             let column = dataset.index_of(name)?;
-            if matches!(function, Function::Min | Function::Max)
+            if matches!(function, AggregateFunction::Min | AggregateFunction::Max)
                 && !self.is_ordered(column)
-                && let Some(categories) = Categories::of(dataset, column)?
+                && let Some(categories) = Categories::load(dataset, column)?
             {
                 self.orders.push((column, Box::new(categories)));
             }
             let data_type = match dataset.schema().field(column).data_type() {
-                DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_integer(values)) => values,
+                DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_stored_as_integer(values)) => values,
                 own => own,
             };
             return Ok((column, data_type.clone()));
         }
-        if is_row || function == Function::NUnique {
+        if is_row || function == AggregateFunction::NUnique {
             let message =
                 format!("{function} is that of columns, and {of} is computed: ask DuckDB or Polars: ds.sql(…)");
             return Err(Error::unsupported(message));
         }
-        let formula = Formula::of(of, dataset.schema(), &|name| dataset.index_of(name))?;
+        let formula = BoundExpression::bind(of, dataset.schema(), &|name| dataset.index_of(name))?;
         let data_type = formula.data_type();
         self.computed.push(formula);
         Ok((dataset.num_columns() + self.computed.len() - 1, data_type))
@@ -429,15 +429,15 @@ impl GroupPlan {
     fn grouped<'a>(
         &'a self,
         dataset: &'a Dataset,
-        watch: Option<AggregationWatch<'_>>,
-    ) -> Result<(Frame<'a>, Grouped<'a>)> {
+        watch: Option<ProgressCallback<'_>>,
+    ) -> Result<(Frame<'a>, OrderedGroups<'a>)> {
         if self.needs_no_values() {
-            let blocks = GroupBlocks { frame: self.frame(dataset)?.in_blocks_of(usize::MAX), fused: None };
+            let blocks = InputBlocks { frame: self.frame(dataset)?.with_block_rows(usize::MAX), fused: None };
             return self.in_one_table(blocks, watch);
         }
         let blocks = self.blocks(dataset, &mut None)?;
         if blocks.frame.block_rows() == LARGE && self.computed.is_empty() && self.orders.is_empty() {
-            let frame = self.frame(dataset)?.in_blocks_of(CHUNK);
+            let frame = self.frame(dataset)?.with_block_rows(CHUNK);
             match self.in_partitions(dataset, &frame, watch) {
                 Ok(found) => return Ok((frame, found)),
                 // Long texts, and dictionaries of more values than there are keys, stay where they are.
@@ -450,67 +450,67 @@ impl GroupPlan {
 
     fn in_one_table<'a>(
         &self,
-        blocks: GroupBlocks<'a>,
-        watch: Option<AggregationWatch<'_>>,
-    ) -> Result<(Frame<'a>, Grouped<'a>)> {
+        blocks: InputBlocks<'a>,
+        watch: Option<ProgressCallback<'_>>,
+    ) -> Result<(Frame<'a>, OrderedGroups<'a>)> {
         let mut table = GroupTable::new(self.keys.len(), &self.kinds);
-        self.add_blocks(&blocks, 0..blocks.frame.blocks(), watch, &mut table)?;
-        Ok((blocks.frame, Grouped::of_one(table)))
+        self.add_blocks(&blocks, 0..blocks.frame.num_blocks(), watch, &mut table)?;
+        Ok((blocks.frame, OrderedGroups::from_table(table)))
     }
 
     /// Whether numbers of rows are all that is asked for: then any number of rows is one block.
     fn needs_no_values(&self) -> bool {
-        let is_number = |kind: &StateKind| matches!(kind, StateKind::Rows | StateKind::Row(_));
+        let is_number = |kind: &StateKind| matches!(kind, StateKind::RowCount | StateKind::Row(_));
         self.keys.is_empty() && self.condition.is_none() && self.kinds.iter().all(is_number)
     }
 
     pub(super) fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
         let ranks = self.found.as_deref().map(|found| found as &dyn RowRanks);
-        Ok(Frame::of_part(dataset, &self.whole)?.numbered_in(ranks).with_orders(&self.orders))
+        Ok(Frame::for_part(dataset, &self.whole)?.with_ranks(ranks).with_orders(&self.orders))
     }
 
     /// The rows in blocks. Their size, by the number of groups in the first of them, is put into `size` where it was looked for.
-    pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<GroupBlocks<'a>> {
-        let frame = self.frame(dataset)?.in_blocks_of(BLOCK);
+    pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<InputBlocks<'a>> {
+        let frame = self.frame(dataset)?.with_block_rows(BLOCK);
         let fused = if self.computed.is_empty() {
-            Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
+            FusedSum::try_new(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
         } else {
             None
         };
         // A first block that is not full yet is the only one.
-        let is_open = fused.is_none() && !self.keys.is_empty() && frame.blocks() > 1;
+        let is_open = fused.is_none() && !self.keys.is_empty() && frame.num_blocks() > 1;
         if is_open && size.is_none() {
             *size = Some(block_rows(self.first_groups(&frame)?));
         }
-        let frame = frame.in_blocks_of(size.filter(|_| is_open).unwrap_or(BLOCK));
-        Ok(GroupBlocks { frame, fused })
+        let frame = frame.with_block_rows(size.filter(|_| is_open).unwrap_or(BLOCK));
+        Ok(InputBlocks { frame, fused })
     }
 
     /// Adds some blocks to `table`, which has all before them.
     pub(super) fn add_blocks<'a>(
         &self,
-        GroupBlocks { frame, fused }: &GroupBlocks<'a>,
+        InputBlocks { frame, fused }: &InputBlocks<'a>,
         blocks: Range<usize>,
-        watch: Option<AggregationWatch<'_>>,
+        watch: Option<ProgressCallback<'_>>,
         table: &mut GroupTable<'a>,
     ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = (step(watch, WAVE * BLOCK) / frame.block_rows()).max(1);
         let is_any_new = frame.block_rows() == LARGE;
-        let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, is_any_new);
+        let mut cost = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, is_any_new);
         for start in blocks.clone().step_by(wave) {
             let blocks = start..blocks.end.min(start + wave);
             tell(watch, frame, start, table.firsts.len())?;
-            cost.check(rows_of(frame, &blocks), frame.rows(), table.firsts.len())?;
+            cost.check(rows_of(frame, &blocks), frame.num_rows(), table.firsts.len())?;
             let bytes = blocks.len().saturating_mul(8 * columns).saturating_mul(frame.block_rows());
-            let done = parallel::map_with(blocks.len(), bytes, GroupMemory::default, |memory, job| {
+            let done = parallel::map_with(blocks.len(), bytes, GroupScratch::default, |memory, job| {
                 self.block(frame, start + job, fused.as_ref(), memory)
             });
             for (block, done) in blocks.zip(done) {
                 let mut done = done?;
                 if !done.in_order && !table.knows(&done.groups) {
                     // First rows are only needed if there are new groups.
-                    done = self.block(frame, block, None, &mut GroupMemory::default())?;
+                    done = self.block(frame, block, None, &mut GroupScratch::default())?;
                 }
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
             }
@@ -526,23 +526,23 @@ impl GroupPlan {
         &'a self,
         dataset: &Dataset,
         frame: &Frame<'a>,
-        watch: Option<AggregationWatch<'_>>,
-    ) -> Result<Grouped<'a>> {
-        let needed = NeededColumns::of(dataset, frame, &self.keys, &self.kinds)?;
+        watch: Option<ProgressCallback<'_>>,
+    ) -> Result<OrderedGroups<'a>> {
+        let needed = InputColumns::build(dataset, frame, &self.keys, &self.kinds)?;
         let tables: Vec<_> =
             (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
         let size = step(watch, needed.wave_rows(dataset)).div_ceil(CHUNK).max(1);
-        let mut cost = GroupCost::of(self.keys.len(), &self.kinds, self.memory, true);
-        for start in (0..frame.blocks()).step_by(size) {
+        let mut cost = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, true);
+        for start in (0..frame.num_blocks()).step_by(size) {
             let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
             tell(watch, frame, start, groups)?;
-            let chunks = start..frame.blocks().min(start + size);
-            cost.check(rows_of(frame, &chunks), frame.rows(), groups)?;
-            let is_only = frame.blocks() <= size;
-            let wave = Wave::of(frame, &needed, chunks, |block| self.masks(frame, block))?;
+            let chunks = start..frame.num_blocks().min(start + size);
+            cost.check(rows_of(frame, &chunks), frame.num_rows(), groups)?;
+            let is_only = frame.num_blocks() <= size;
+            let wave = Wave::build(frame, &needed, chunks, |block| self.masks(frame, block))?;
             let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
             let jobs = wave.jobs();
-            let done = parallel::map_with(jobs.len(), bytes, GroupMemory::default, |memory, number| {
+            let done = parallel::map_with(jobs.len(), bytes, GroupScratch::default, |memory, number| {
                 let job = &jobs[number];
                 if !job.is_whole {
                     return wave.groups(job, memory).map(Some);
@@ -563,12 +563,12 @@ impl GroupPlan {
             }
         }
         let tables = tables.into_iter().map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Ok(Grouped::of(tables.collect(), frame.rows()))
+        Ok(OrderedGroups::from_tables(tables.collect(), frame.num_rows()))
     }
 
     /// The number of groups in the first block, of `BLOCK` rows.
     pub(super) fn first_groups(&self, frame: &Frame<'_>) -> Result<usize> {
-        let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupMemory::default())?;
+        let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupScratch::default())?;
         Ok(first.count())
     }
 
@@ -582,24 +582,24 @@ impl GroupPlan {
         &self,
         frame: &Frame<'a>,
         block: usize,
-        fused: Option<&Fused<'a>>,
-        memory: &mut GroupMemory,
-    ) -> Result<BlockGroups<'a>> {
+        fused: Option<&FusedSum<'a>>,
+        memory: &mut GroupScratch,
+    ) -> Result<BlockResult<'a>> {
         if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
-            return Ok(BlockGroups { groups, states, in_order: false });
+            return Ok(BlockResult { groups, states, in_order: false });
         }
         if let Some(states) = self.plain_states(frame, block)? {
             let firsts = vec![0];
             let groups = Groups { ids: Vec::new(), cells: Vec::new(), width: 0, firsts, is_sparse: false };
-            return Ok(BlockGroups { groups, states, in_order: true });
+            return Ok(BlockResult { groups, states, in_order: true });
         }
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?, memory)?;
         memory.expected = groups.count();
-        let computed = Computed { columns: self.columns, formulas: &self.computed };
-        let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups, &computed));
+        let computed = ComputedColumns { columns: self.columns, formulas: &self.computed };
+        let states = self.kinds.iter().map(|&kind| GroupState::from_block(kind, frame, block, &groups, &computed));
         let states = states.collect::<Result<_>>()?;
         memory.reuse(&mut groups);
-        Ok(BlockGroups { groups, states, in_order: true })
+        Ok(BlockResult { groups, states, in_order: true })
     }
 
     /// The states of all rows of a block as one group, where no row's number is needed for them.
@@ -608,14 +608,14 @@ impl GroupPlan {
             return Ok(None);
         }
         if self.condition.is_some() {
-            if !self.kinds.iter().all(|kind| matches!(kind, StateKind::Rows | StateKind::Row(_))) {
+            if !self.kinds.iter().all(|kind| matches!(kind, StateKind::RowCount | StateKind::Row(_))) {
                 return Ok(None);
             }
             return Ok(states_of_bits(&self.kinds, frame, block, &self.masks(frame, block)?));
         }
         let mut states = Vec::with_capacity(self.kinds.len());
         for &kind in &self.kinds {
-            match GroupState::of_plain(kind, frame, block)? {
+            match GroupState::from_ungrouped_block(kind, frame, block)? {
                 Some(state) => states.push(state),
                 None => return Ok(None),
             }
@@ -623,7 +623,7 @@ impl GroupPlan {
         Ok(Some(states))
     }
 
-    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, found: &Grouped<'_>) -> Result<Dataset> {
+    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, found: &OrderedGroups<'_>) -> Result<Dataset> {
         let keys = dataset.select_at(&self.keys)?;
         let rows = if self.keys.is_empty() { 1 } else { found.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
@@ -637,18 +637,18 @@ impl GroupPlan {
         let fields: Vec<FieldRef> = keys.schema().fields().iter().cloned().chain(self.fields()).collect();
         let schema = Arc::new(Schema::new(fields));
         if self.keys.is_empty() {
-            return Ok(Dataset::of_arrays(schema, vec![(1, columns)]));
+            return Ok(Dataset::from_arrays(schema, vec![(1, columns)]));
         }
         if let Some(mut all) = self.keys_of(&keys, found)? {
             all.extend(columns);
-            return Ok(Dataset::of_arrays(schema, vec![(rows, all)]));
+            return Ok(Dataset::from_arrays(schema, vec![(rows, all)]));
         }
-        let keys = gather_rows(&keys, &Frame::of(&keys)?, rows, |group| found.firsts[group])?;
+        let keys = gather_rows(&keys, &Frame::try_new(&keys)?, rows, |group| found.firsts[group])?;
         beside(&keys, &columns, schema)
     }
 
     /// The key columns, if the groups have them, and they fit one batch.
-    fn keys_of(&self, keys: &Dataset, found: &Grouped<'_>) -> Result<Option<Vec<ArrayData>>> {
+    fn keys_of(&self, keys: &Dataset, found: &OrderedGroups<'_>) -> Result<Option<Vec<ArrayData>>> {
         if !found.has_keys() {
             return Ok(None);
         }
@@ -666,7 +666,7 @@ impl GroupPlan {
         &self,
         dataset: &Dataset,
         frame: &Frame<'_>,
-        found: &Grouped<'_>,
+        found: &OrderedGroups<'_>,
         output: &OutputColumn,
         rows: usize,
     ) -> Result<ArrayData> {
@@ -674,7 +674,7 @@ impl GroupPlan {
             (self.kinds[output.kind], output.column)
         {
             let best = found.in_order(|table| table.states[output.kind].rows());
-            return outcome::of_rows(dataset, frame, column, rows, &best);
+            return outcome::gather_group_rows(dataset, frame, column, rows, &best);
         }
         let data_type = output.field.data_type();
         let own = |table: &GroupTable<'_>, groups: usize| {
@@ -689,9 +689,9 @@ impl GroupPlan {
 }
 
 /// The rows of a dataset in blocks, and what does them in one loop, if that can be.
-pub(super) struct GroupBlocks<'a> {
+pub(super) struct InputBlocks<'a> {
     pub frame: Frame<'a>,
-    fused: Option<Fused<'a>>,
+    fused: Option<FusedSum<'a>>,
 }
 
 /// The rows of blocks where the first one, of `BLOCK` rows, has so many groups.
@@ -710,22 +710,22 @@ pub(super) fn block_rows(groups: usize) -> usize {
 
 /// The rows of some blocks.
 fn rows_of(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
-    frame.block_start(blocks.start)..frame.rows().min(frame.block_start(blocks.end))
+    frame.block_start(blocks.start)..frame.num_rows().min(frame.block_start(blocks.end))
 }
 
 /// The rows of a wave that would have `rows` of them if nobody watched.
-fn step(watch: Option<AggregationWatch<'_>>, rows: usize) -> usize {
+fn step(watch: Option<ProgressCallback<'_>>, rows: usize) -> usize {
     watch.map_or(rows, |watch| rows.min(watch.rows))
 }
 
 /// Tells how far the aggregation is, before block `block`.
-pub(super) fn tell(watch: Option<AggregationWatch<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
-    let Some(AggregationWatch { watch, .. }) = watch else { return Ok(()) };
-    watch(AggregationProgress { rows: frame.block_start(block), of: frame.rows(), groups })
+pub(super) fn tell(watch: Option<ProgressCallback<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
+    let Some(ProgressCallback { watch, .. }) = watch else { return Ok(()) };
+    watch(AggregationProgress { rows: frame.block_start(block), of: frame.num_rows(), groups })
 }
 
 /// The result of one block.
-struct BlockGroups<'a> {
+struct BlockResult<'a> {
     groups: Groups<'a>,
     states: Vec<GroupState<'a>>,
     /// Whether the groups are numbered in order of appearance, with known first rows.
@@ -744,7 +744,7 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
         batches.push((len, arrays));
         start += len;
     }
-    Ok(Dataset::of_arrays(schema, batches))
+    Ok(Dataset::from_arrays(schema, batches))
 }
 
 #[cfg(test)]
@@ -758,12 +758,12 @@ mod tests {
     use super::*;
     use crate::col;
 
-    type Given = (Option<u8>, Option<i64>, Option<f64>);
+    type TestRow = (Option<u8>, Option<i64>, Option<f64>);
 
     const WORDS: [&str; 6] = ["", "fig", "pear", "apple", "a word of many letters", "another word of many"];
 
     /// Columns of the rows: keys of every kind, an integer, a float.
-    fn batch(rows: &[Given], start: usize) -> RecordBatch {
+    fn batch(rows: &[TestRow], start: usize) -> RecordBatch {
         let words = || rows.iter().map(|row| row.0.map(|key| WORDS[usize::from(key) % 6]));
         // Another dictionary in each batch, some words of it twice.
         let turned: Vec<&str> = (0..12).map(|i| WORDS[(i + start) % 6]).collect();
@@ -787,7 +787,7 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
     }
 
-    fn dataset(rows: &[Given], cuts: &[usize]) -> Dataset {
+    fn dataset(rows: &[TestRow], cuts: &[usize]) -> Dataset {
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows.len() + 1)).chain([0, rows.len()]).collect();
         ends.sort_unstable();
         let batches = ends.windows(2).map(|ends| batch(&rows[ends[0]..ends[1]], ends[0]));
@@ -798,13 +798,13 @@ mod tests {
         dataset
             .aggregate(by)
             .filter(col("n").ne(3) | col("n").is_null())
-            .rows("rows")
-            .named("sum", "n", Function::Sum)
-            .named("min", "n", Function::Min)
-            .named("mean", "x", Function::Mean)
-            .named("max", "x", Function::Max)
-            .named("var", "x", Function::Var)
-            .named("first", "text", Function::Min)
+            .count_rows("rows")
+            .column_as("sum", "n", AggregateFunction::Sum)
+            .column_as("min", "n", AggregateFunction::Min)
+            .column_as("mean", "x", AggregateFunction::Mean)
+            .column_as("max", "x", AggregateFunction::Max)
+            .column_as("var", "x", AggregateFunction::Var)
+            .column_as("first", "text", AggregateFunction::Min)
     }
 
     fn cells(dataset: &Dataset) -> Vec<Vec<String>> {
@@ -813,8 +813,8 @@ mod tests {
     }
 
     /// The rows of each word, in the order in which words appear.
-    fn naive(rows: &[Given]) -> Vec<Vec<Given>> {
-        let (mut numbers, mut groups) = (HashMap::new(), Vec::<Vec<Given>>::new());
+    fn naive(rows: &[TestRow]) -> Vec<Vec<TestRow>> {
+        let (mut numbers, mut groups) = (HashMap::new(), Vec::<Vec<TestRow>>::new());
         for row in rows.iter().filter(|row| row.1 != Some(3)) {
             let group = *numbers.entry(row.0.map(|key| key % 6)).or_insert(groups.len());
             groups.resize(groups.len().max(group + 1), Vec::new());
@@ -823,7 +823,7 @@ mod tests {
         groups
     }
 
-    fn check(found: &[String], group: &[Given]) {
+    fn check(found: &[String], group: &[TestRow]) {
         let sum: i64 = group.iter().filter_map(|row| row.1).sum();
         let min = group.iter().filter_map(|row| row.1).min().map_or("null".into(), |min| min.to_string());
         assert_eq!(found[..3], [group.len().to_string(), sum.to_string(), min]);
@@ -840,7 +840,7 @@ mod tests {
         assert_eq!(found[6], group[0].0.map_or("null", |key| WORDS[usize::from(key) % 6]));
     }
 
-    fn given() -> impl Strategy<Value = Given> {
+    fn given() -> impl Strategy<Value = TestRow> {
         let option = |weight| prop::option::weighted(weight, any::<u8>());
         (option(0.9), prop::option::weighted(0.8, -9i64..9), prop::option::weighted(0.8, -1e3..1e3f64))
     }
@@ -871,7 +871,7 @@ mod tests {
     #[test]
     fn neither_threads_nor_batches_change_a_result() {
         let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
-        let rows: Vec<Given> = (0..300_000).map(row).collect();
+        let rows: Vec<TestRow> = (0..300_000).map(row).collect();
         let whole = cells(&asked(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
         let cuts: Vec<usize> = (0..50).map(|i| i * i * 7919).collect();
         assert_eq!(cells(&asked(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
@@ -884,24 +884,24 @@ mod tests {
 
     #[test]
     fn an_aggregation_tells_how_far_it_is_and_can_be_stopped() {
-        let rows: Vec<Given> = vec![(Some(1), Some(1), None); 9_000_000];
+        let rows: Vec<TestRow> = vec![(Some(1), Some(1), None); 9_000_000];
         let dataset = dataset(&rows, &[]).select(&["small", "n"]).unwrap();
         let seen = std::sync::Mutex::new(Vec::new());
         let watch = |progress: AggregationProgress| {
             seen.lock().unwrap().push((progress.rows, progress.of, progress.groups));
             Ok(())
         };
-        let counted = dataset.aggregate(&["small"]).rows("rows").watched(1 << 20, &watch).finish().unwrap();
+        let counted = dataset.aggregate(&["small"]).count_rows("rows").on_progress(1 << 20, &watch).finish().unwrap();
         assert_eq!(cells(&counted), [["-2", "9000000"]]);
         let waves: Vec<_> = (0..9).map(|wave| (wave << 20, 9_000_000, usize::from(wave > 0))).collect();
         assert_eq!(*seen.lock().unwrap(), waves);
         let stop = |progress: AggregationProgress| match progress.rows {
             0 => Ok(()),
-            rows => Err(Error::argument(format!("stopped at {rows}"))),
+            rows => Err(Error::invalid_argument(format!("stopped at {rows}"))),
         };
-        for function in [Function::Sum, Function::NUnique] {
+        for function in [AggregateFunction::Sum, AggregateFunction::NUnique] {
             let stopped =
-                dataset.aggregate(&["small"]).column("n", function).watched(1 << 20, &stop).finish().unwrap_err();
+                dataset.aggregate(&["small"]).column("n", function).on_progress(1 << 20, &stop).finish().unwrap_err();
             assert_eq!(stopped.message(), "stopped at 1048576");
         }
     }

@@ -4,34 +4,34 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::groups::{Groups, ordered_cell};
-use super::intern::Cell;
+use super::intern::KeyPart;
 use super::sets::{IntegerRange, IntegerSets};
 use super::state::{
-    DecimalMoments, DecimalSum, End, Extreme, FoundText, GroupState, IntegerMoments, IntegerSum, Kept, Moments,
-    StateKind, Sum, ValueKind, Values64, distance, floats, integers, rows, texts,
+    DecimalMoments, DecimalSum, ExtremeKind, Extreme, RowText, GroupState, IntegerMoments, IntegerSum, Accumulator, Moments,
+    StateKind, NeumaierSum, ValueKind, FloatValues, distance, floats, integers, rows, texts,
 };
 use crate::array::access::{Texts, fixed_values, short};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::{LEAF, moments_f64};
 use crate::compute::reduce::{
-    LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
+    LANES, OUT, GroupedRows, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float, for_each_integer, with_decoded_rows,
 };
-use crate::compute::select::{AT_ONCE, Formula, FormulaRows, Mask, nulls};
+use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, null_mask};
 use crate::error::Result;
 use crate::types::is_text_or_binary;
 
 impl<'a> GroupState<'a> {
     /// The states for the rows of block `block`, by group.
-    pub(super) fn of_block(
+    pub(super) fn from_block(
         kind: StateKind,
         frame: &Frame<'a>,
         block: usize,
         groups: &Groups<'a>,
-        computed: &Computed<'_>,
+        computed: &ComputedColumns<'_>,
     ) -> Result<GroupState<'a>> {
         let columns = BlockColumns { frame, block, groups, computed };
         match kind {
-            StateKind::Rows => Ok(GroupState::Counts(columns.count_rows())),
+            StateKind::RowCount => Ok(GroupState::Counts(columns.count_rows())),
             StateKind::Count(column) => columns.count(column).map(GroupState::Counts),
             StateKind::Floats(column) => columns.floats(column).map(GroupState::Floats),
             StateKind::Integers(column) => columns.integers(column).map(GroupState::Integers),
@@ -53,17 +53,17 @@ impl<'a> GroupState<'a> {
 
 impl GroupState<'_> {
     /// The state for all rows of block `block` as one group; `None` where it needs a look at each row's group.
-    pub(super) fn of_plain(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
+    pub(super) fn from_ungrouped_block(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
         match kind {
-            StateKind::Rows => {
+            StateKind::RowCount => {
                 let rows = frame.spans(block).map(|(_, rows)| rows.len() as u64).sum();
                 Ok(Some(GroupState::Counts(vec![rows])))
             }
             StateKind::Row(end) => {
                 let mut found = rows(end, 1);
                 let start = frame.block_start(block);
-                let last = frame.rows().min(start.saturating_add(frame.block_rows() as u64)) - 1;
-                found.offer(0, if end == End::Least { start } else { last });
+                let last = frame.num_rows().min(start.saturating_add(frame.block_rows() as u64)) - 1;
+                found.offer(0, if end == ExtremeKind::Min { start } else { last });
                 Ok(Some(GroupState::Row(found)))
             }
             StateKind::Moments(column) => {
@@ -88,18 +88,18 @@ pub(super) fn states_of_bits<'a>(
     for (mask, (_, rows)) in masks.iter().zip(frame.spans(block)) {
         let mask = mask.as_ref()?;
         count += mask.count() as u64;
-        if let Some((first, last)) = mask.ends() {
+        if let Some((first, last)) = mask.first_and_last() {
             let least = ends.map_or(start + first as u64, |(least, _)| least);
             ends = Some((least, start + last as u64));
         }
         start += rows.len() as u64;
     }
     let state = |kind: &StateKind| match *kind {
-        StateKind::Rows => Some(GroupState::Counts(vec![count])),
+        StateKind::RowCount => Some(GroupState::Counts(vec![count])),
         StateKind::Row(end) => {
             let mut found = rows(end, 1);
             if let Some((least, most)) = ends {
-                found.offer(0, if end == End::Least { least } else { most });
+                found.offer(0, if end == ExtremeKind::Min { least } else { most });
             }
             Some(GroupState::Row(found))
         }
@@ -119,7 +119,7 @@ fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Opti
     let mut leaf: Vec<[u8; 8]> = Vec::new();
     for (part, rows) in frame.spans(block) {
         let array = frame.checked(part, column)?;
-        let has_nulls = Mask::valid(array, &rows).is_some_and(|valid| valid.count() < rows.len());
+        let has_nulls = Mask::from_validity(array, &rows).is_some_and(|valid| valid.count() < rows.len());
         if *array.data_type() != DataType::Float64 || has_nulls {
             return Ok(None);
         }
@@ -152,57 +152,57 @@ struct BlockColumns<'f, 'a> {
     frame: &'f Frame<'a>,
     block: usize,
     groups: &'f Groups<'a>,
-    computed: &'f Computed<'f>,
+    computed: &'f ComputedColumns<'f>,
 }
 
 /// What is computed of columns, numbered from `columns` on.
-pub(super) struct Computed<'f> {
+pub(super) struct ComputedColumns<'f> {
     pub columns: usize,
-    pub formulas: &'f [Formula],
+    pub formulas: &'f [BoundExpression],
 }
 
-impl Computed<'_> {
-    fn get(&self, column: usize) -> Option<&Formula> {
+impl ComputedColumns<'_> {
+    fn get(&self, column: usize) -> Option<&BoundExpression> {
         self.formulas.get(column.checked_sub(self.columns)?)
     }
 }
 
 impl<'a> BlockColumns<'_, 'a> {
-    fn each(&self, column: usize, mut work: impl FnMut(&Rows<'a>, &[u32]) -> Result<()>) -> Result<()> {
+    fn each(&self, column: usize, mut work: impl FnMut(&GroupedRows<'a>, &[u32]) -> Result<()>) -> Result<()> {
         let mut at = 0;
         for (part, rows) in self.frame.spans(self.block) {
             let ids = &self.groups.ids[at..at + rows.len()];
             let array = self.frame.checked(part, column)?;
             at += rows.len();
             let lane = (at - ids.len()) % LANES;
-            work(&Rows { array, rows, ids: &[], lane, is_sparse: self.groups.is_sparse }, ids)?;
+            work(&GroupedRows { array, rows, ids: &[], lane, is_sparse: self.groups.is_sparse }, ids)?;
         }
         Ok(())
     }
 
     /// The same for numbers, with dictionary keys looked up.
-    fn each_number(&self, column: usize, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
+    fn each_number(&self, column: usize, mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>) -> Result<()> {
         if let Some(formula) = self.computed.get(column) {
             return self.each_computed(formula, work);
         }
         self.each(column, |rows, ids| {
-            number_rows(rows.array, rows.rows.clone(), |array, inside| {
-                work(&Rows { array, rows: inside, ids, ..*rows })
+            with_decoded_rows(rows.array, rows.rows.clone(), |array, inside| {
+                work(&GroupedRows { array, rows: inside, ids, ..*rows })
             })
         })
     }
 
     /// The same for what is computed, a few thousand rows at a time.
-    fn each_computed(&self, formula: &Formula, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
+    fn each_computed(&self, formula: &BoundExpression, mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>) -> Result<()> {
         let mut at = 0;
         for (part, rows) in self.frame.spans(self.block) {
             for start in rows.clone().step_by(AT_ONCE) {
                 let rows = start..rows.end.min(start + AT_ONCE);
                 let ids = &self.groups.ids[at..at + rows.len()];
-                let some = FormulaRows { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
+                let some = EvalContext { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
                 let array = formula.array(&some)?;
                 let lane = at % LANES;
-                work(&Rows { array: &array, rows: 0..ids.len(), ids, lane, is_sparse: self.groups.is_sparse })?;
+                work(&GroupedRows { array: &array, rows: 0..ids.len(), ids, lane, is_sparse: self.groups.is_sparse })?;
                 at += ids.len();
             }
         }
@@ -226,16 +226,16 @@ impl<'a> BlockColumns<'_, 'a> {
 
     fn count_rows(&self) -> Vec<u64> {
         let mut counts = self.lanes(0);
-        count(&self.groups.ids, 0, self.width(), &mut counts);
+        count_by_group(&self.groups.ids, 0, self.width(), &mut counts);
         self.joined(&counts, |lanes| lanes.iter().sum())
     }
 
     fn count(&self, column: usize) -> Result<Vec<u64>> {
         let mut counts = self.lanes(0);
-        let mut add = |rows: &Rows<'_>, ids: &[u32]| {
-            let valid = nulls(rows.array, &rows.rows, false)?;
+        let mut add = |rows: &GroupedRows<'_>, ids: &[u32]| {
+            let valid = null_mask(rows.array, &rows.rows, false)?;
             let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
-            count(&ids.iter().enumerate().map(masked).collect::<Vec<_>>(), rows.lane, self.width(), &mut counts);
+            count_by_group(&ids.iter().enumerate().map(masked).collect::<Vec<_>>(), rows.lane, self.width(), &mut counts);
             Ok(())
         };
         match self.computed.get(column) {
@@ -245,33 +245,33 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(self.joined(&counts, |lanes| lanes.iter().sum()))
     }
 
-    fn floats(&self, column: usize) -> Result<Vec<Sum>> {
+    fn floats(&self, column: usize) -> Result<Vec<NeumaierSum>> {
         if self.width() == 1 {
             return self.floats_in_order(column);
         }
         let mut sums = self.lanes([0.0; 2]);
         self.each_number(column, |rows| add_floats(rows, &mut sums))?;
-        Ok(self.joined(&sums, Sum::of_lanes))
+        Ok(self.joined(&sums, NeumaierSum::from_lanes))
     }
 
     /// The same without lanes, with rounding errors: a partition's rows may be millions.
-    fn floats_in_order(&self, column: usize) -> Result<Vec<Sum>> {
-        let mut sums = vec![Sum::NONE; self.groups.count() + 1];
+    fn floats_in_order(&self, column: usize) -> Result<Vec<NeumaierSum>> {
+        let mut sums = vec![NeumaierSum::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
-            each_float(rows, |id, _, number| {
+            for_each_float(rows, |id, _, number| {
                 if let Some(sum) = sums.get_mut(id as usize) {
-                    sum.add(&Sum::of_one(number));
+                    sum.add(&NeumaierSum::from_value(number));
                 }
             })
         })?;
-        Ok(of_groups(sums))
+        Ok(drop_excluded(sums))
     }
 
     fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
         let width = self.width();
         let mut sums = self.lanes(IntegerSum::NONE);
         self.each_number(column, |rows| {
-            each_integer(rows, |id, lane, number| {
+            for_each_integer(rows, |id, lane, number| {
                 if let Some(sum) = sums.get_mut(id as usize * width + lane % width) {
                     sum.sum = sum.sum.wrapping_add(number);
                     sum.count += 1;
@@ -284,19 +284,19 @@ impl<'a> BlockColumns<'_, 'a> {
     fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
         let mut sums = vec![DecimalSum::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
+            for_each_decimal(rows, |id, digits| {
                 if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
                     sum.push(digits);
                 }
             })
         })?;
-        Ok(of_groups(sums))
+        Ok(drop_excluded(sums))
     }
 
     /// Computes the means of the block's groups, then the distances from them.
     fn moments(&self, column: usize) -> Result<Vec<Moments>> {
         let sums = self.floats(column)?;
-        let mean = |sum: &Sum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
+        let mean = |sum: &NeumaierSum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
         let mut means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
         let mut squares = self.squares(column, &means)?;
         let is_off = |number: usize, squares: &[f64]| !squares[number].is_finite() && means[number + 1].is_finite();
@@ -305,7 +305,7 @@ impl<'a> BlockColumns<'_, 'a> {
             // As for all rows: the rounding error of a mean may be too large to be squared.
             let mut rests = vec![0.0; means.len()];
             self.each_number(column, |rows| {
-                each_float(rows, |id, _, number| {
+                for_each_float(rows, |id, _, number| {
                     if let (Some(rest), Some(mean)) = (rests.get_mut(id as usize), means.get(id as usize)) {
                         *rest += number - mean;
                     }
@@ -333,7 +333,7 @@ impl<'a> BlockColumns<'_, 'a> {
         let width = self.width();
         let mut moments = self.lanes(IntegerMoments::NONE);
         self.each_number(column, |rows| {
-            each_integer(rows, |id, lane, number| {
+            for_each_integer(rows, |id, lane, number| {
                 if let Some(moments) = moments.get_mut(id as usize * width + lane % width) {
                     moments.push(number);
                 }
@@ -346,7 +346,7 @@ impl<'a> BlockColumns<'_, 'a> {
     fn decimal_moments(&self, column: usize) -> Result<Vec<DecimalMoments>> {
         let mut moments = vec![DecimalMoments::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
+            for_each_decimal(rows, |id, digits| {
                 if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
                     *first = if distances.count == 0 { digits } else { *first };
                     distances.mean += distance(digits, *first);
@@ -356,72 +356,72 @@ impl<'a> BlockColumns<'_, 'a> {
         })?;
         moments.iter_mut().for_each(|group| group.distances.mean /= group.distances.count.max(1) as f64);
         self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
+            for_each_decimal(rows, |id, digits| {
                 if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
                     distances.squares += (distance(digits, *first) - distances.mean).powi(2);
                 }
             })
         })?;
-        Ok(of_groups(moments))
+        Ok(drop_excluded(moments))
     }
 
-    fn values(&self, column: usize) -> Result<Vec<Values64>> {
-        let mut values = vec![Values64::NONE; self.groups.count() + 1];
+    fn values(&self, column: usize) -> Result<Vec<FloatValues>> {
+        let mut values = vec![FloatValues::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
-            each_float(rows, |id, _, number| {
+            for_each_float(rows, |id, _, number| {
                 if let Some(values) = values.get_mut(id as usize).filter(|_| id != OUT && !number.is_nan()) {
                     values.0.push(number);
                 }
             })
         })?;
-        Ok(of_groups(values))
+        Ok(drop_excluded(values))
     }
 
     fn distinct(&self, range: IntegerRange, column: usize) -> Result<IntegerSets> {
-        let mut sets = IntegerSets::of_block(range, self.groups.count() + 1, self.frame.block_rows());
+        let mut sets = IntegerSets::for_block(range, self.groups.count() + 1, self.frame.block_rows());
         self.each_number(column, |rows| {
-            let valid = Mask::valid(rows.array, &rows.rows);
+            let valid = Mask::from_validity(rows.array, &rows.rows);
             let is_null = |row: &usize| valid.as_ref().is_some_and(|valid| !valid.is_set(*row));
             (0..rows.ids.len()).filter(is_null).for_each(|row| sets.insert_null(rows.ids[row] as usize));
-            each_integer(rows, |id, _, number| sets.insert(id as usize, number))
+            for_each_integer(rows, |id, _, number| sets.insert(id as usize, number))
         })?;
         sets.without_first()
     }
 
-    fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
+    fn extreme_integers(&self, end: ExtremeKind, column: usize) -> Result<Extreme<i256>> {
         let mut extreme = integers(end, self.groups.count() + 1);
-        self.each_number(column, |rows| each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
+        self.each_number(column, |rows| for_each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
-    fn extreme_floats(&self, end: End, column: usize) -> Result<Extreme<f64>> {
+    fn extreme_floats(&self, end: ExtremeKind, column: usize) -> Result<Extreme<f64>> {
         let mut extreme = floats(end, self.groups.count() + 1);
-        self.each_number(column, |rows| each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
+        self.each_number(column, |rows| for_each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
-    fn end_rows(&self, end: End) -> Extreme<u64> {
+    fn end_rows(&self, end: ExtremeKind) -> Extreme<u64> {
         let mut found = rows(end, self.groups.count() + 1);
         let numbers = self.frame.block_start(self.block)..;
         self.groups.ids.iter().zip(numbers).for_each(|(&id, row)| found.offer(id as usize, row));
         found.without_first()
     }
 
-    fn extreme_texts(&self, end: End, column: usize) -> Result<Extreme<FoundText<'a>>> {
+    fn extreme_texts(&self, end: ExtremeKind, column: usize) -> Result<Extreme<RowText<'a>>> {
         let mut extreme = texts(end, self.groups.count() + 1);
-        let mut orders = TextOrders::new(end, self.groups.count());
+        let mut orders = BestTextKeys::new(end, self.groups.count());
         let mut row_of_all = self.frame.block_start(self.block);
         self.each(column, |rows, ids| {
             if is_text_or_binary(rows.array.data_type()) {
-                orders.add(&Texts::of(rows.array)?, rows, ids, row_of_all, &mut extreme)?;
+                orders.add(&Texts::try_new(rows.array)?, rows, ids, row_of_all, &mut extreme)?;
                 row_of_all += ids.len() as u64;
                 return Ok(());
             }
             for (row, &id) in rows.rows.clone().zip(ids) {
                 if id != OUT
-                    && let Cell::Bytes(bytes) = ordered_cell(self.frame, column, rows.array, row)?
+                    && let KeyPart::Bytes(bytes) = ordered_cell(self.frame, column, rows.array, row)?
                 {
-                    orders.offer(id as usize, FoundText { bytes, row: row_of_all }, &mut extreme);
+                    orders.offer(id as usize, RowText { bytes, row: row_of_all }, &mut extreme);
                 }
                 row_of_all += 1;
             }
@@ -432,7 +432,7 @@ impl<'a> BlockColumns<'_, 'a> {
 }
 
 /// The order of the best text of each group: that of its first bytes as a number. Nearly all texts are compared by it alone.
-struct TextOrders {
+struct BestTextKeys {
     best: Vec<u128>,
     /// All ones where the greatest text is the best, so that the best one has the least number.
     flip: u128,
@@ -441,22 +441,22 @@ struct TextOrders {
 /// The number of texts of more than 15 bytes in the last byte, above those of shorter ones.
 const LONG_TEXT: u128 = 17;
 
-impl TextOrders {
-    fn new(end: End, groups: usize) -> TextOrders {
+impl BestTextKeys {
+    fn new(end: ExtremeKind, groups: usize) -> BestTextKeys {
         let mut best = vec![u128::MAX; groups + 1];
         // Nothing is better than what excluded rows have.
         best[OUT as usize] = 0;
-        TextOrders { best, flip: if end == End::Least { 0 } else { u128::MAX } }
+        BestTextKeys { best, flip: if end == ExtremeKind::Min { 0 } else { u128::MAX } }
     }
 
     /// Of a text of at most 15 bytes, which are `bytes` as a number: they as digits, and behind them the length, as a text comes
     /// behind those that it begins with.
     #[inline(always)]
-    fn of_short(&self, len: usize, bytes: u128) -> u128 {
+    fn short_key(&self, len: usize, bytes: u128) -> u128 {
         (bytes.swap_bytes() | (len as u128 + 1)) ^ self.flip
     }
 
-    fn of(&self, bytes: &[u8]) -> u128 {
+    fn key(&self, bytes: &[u8]) -> u128 {
         match bytes.first_chunk::<15>() {
             Some(first) if bytes.len() > first.len() => {
                 let mut raw = [0; 16];
@@ -465,7 +465,7 @@ impl TextOrders {
             }
             _ => {
                 let (len, bytes) = short(bytes);
-                self.of_short(len, bytes)
+                self.short_key(len, bytes)
             }
         }
     }
@@ -474,23 +474,23 @@ impl TextOrders {
     fn add<'a>(
         &mut self,
         texts: &Texts<'a>,
-        rows: &Rows<'a>,
+        rows: &GroupedRows<'a>,
         ids: &[u32],
         start: u64,
-        extreme: &mut Extreme<FoundText<'a>>,
+        extreme: &mut Extreme<RowText<'a>>,
     ) -> Result<()> {
         let first = rows.rows.start;
         let mut done = Ok(());
         let mut one = |here: usize, len: usize, bytes: u128| {
             let group = ids[here] as usize;
-            if len > 15 || self.of_short(len, bytes) < self.best[group] {
+            if len > 15 || self.short_key(len, bytes) < self.best[group] {
                 match texts.get(first + here) {
-                    Ok(bytes) => self.offer(group, FoundText { bytes, row: start + here as u64 }, extreme),
+                    Ok(bytes) => self.offer(group, RowText { bytes, row: start + here as u64 }, extreme),
                     Err(e) => done = Err(e),
                 }
             }
         };
-        match Mask::valid(rows.array, &rows.rows) {
+        match Mask::from_validity(rows.array, &rows.rows) {
             // Anything may lie under nulls.
             Some(valid) => {
                 for here in (0..ids.len()).filter(|&here| valid.is_set(here)) {
@@ -508,8 +508,8 @@ impl TextOrders {
         done
     }
 
-    fn offer<'a>(&mut self, group: usize, text: FoundText<'a>, extreme: &mut Extreme<FoundText<'a>>) {
-        let order = self.of(text.bytes);
+    fn offer<'a>(&mut self, group: usize, text: RowText<'a>, extreme: &mut Extreme<RowText<'a>>) {
+        let order = self.key(text.bytes);
         let Some(best) = self.best.get_mut(group) else { return };
         if order < *best {
             *best = order;
@@ -521,12 +521,12 @@ impl TextOrders {
 }
 
 /// The states but that of group 0.
-fn of_groups<T>(mut states: Vec<T>) -> Vec<T> {
+fn drop_excluded<T>(mut states: Vec<T>) -> Vec<T> {
     states.remove(0);
     states
 }
 
-fn merged<T: Kept>(states: &[T]) -> T {
+fn merged<T: Accumulator>(states: &[T]) -> T {
     states.iter().fold(T::NONE, |mut all, state| {
         all.add(state);
         all
@@ -544,18 +544,18 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    use crate::{Dataset, Function, Value};
+    use crate::{Dataset, AggregateFunction, Value};
 
-    type Given = (i8, Option<Vec<u8>>);
+    type TestRow = (i8, Option<Vec<u8>>);
 
     /// Texts that begin alike, end with zeros, and are about as long as those that are compared as numbers.
-    fn given() -> impl Strategy<Value = Given> {
+    fn given() -> impl Strategy<Value = TestRow> {
         let text = (0usize..3, prop::collection::vec(prop_oneof![Just(0u8), Just(255), 1u8..3], 0..4));
         let text = text.prop_map(|(number, end)| [vec![b'a'; [0, 13, 15][number]], end].concat());
         (-1i8..2, prop::option::weighted(0.8, text))
     }
 
-    fn ends(rows: &[Given]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+    fn ends(rows: &[TestRow]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
         let mut groups = BTreeMap::new();
         for (key, text) in rows {
             let best: &mut Option<(Vec<u8>, Vec<u8>)> = groups.entry(key).or_default();
@@ -580,7 +580,7 @@ mod tests {
             rows in prop::collection::vec(given(), 1..60), cut in any::<usize>(),
         ) {
             for layout in 0..4 {
-                let batch = |rows: &[Given]| {
+                let batch = |rows: &[TestRow]| {
                     let keys: Int8Array = rows.iter().map(|row| row.0).collect();
                     let texts = || rows.iter().map(|row| row.1.clone());
                     let texts: ArrayRef = match layout {
@@ -596,7 +596,7 @@ mod tests {
                 };
                 let (first, rest) = rows.split_at(cut % (rows.len() + 1));
                 let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
-                let found = dataset.aggregate(&["k"]).named("least", "t", Function::Min).named("most", "t", Function::Max);
+                let found = dataset.aggregate(&["k"]).column_as("least", "t", AggregateFunction::Min).column_as("most", "t", AggregateFunction::Max);
                 let found = found.finish().unwrap().sort(&[("k", false)]).unwrap();
                 let least = |row: crate::Row<'_>| bytes(row.get(1).unwrap()).zip(bytes(row.get(2).unwrap()));
                 let found: Vec<_> = found.rows().map(|row| least(row.unwrap())).collect();

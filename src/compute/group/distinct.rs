@@ -5,10 +5,10 @@ use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::aggregate::{Aggregation, AggregationWatch, BLOCK, GroupPlan, MANY, block_rows, tell};
-use super::outcome::Function;
+use super::aggregate::{Aggregation, ProgressCallback, BLOCK, GroupPlan, MANY, block_rows, tell};
+use super::outcome::AggregateFunction;
 use super::sets::IntegerRange;
-use super::state::{StateKind, is_integer};
+use super::state::{StateKind, is_stored_as_integer};
 use crate::array::Value;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ impl Aggregation<'_> {
         let keys: Vec<usize> = (0..self.by.len()).collect();
         // Names that no key has.
         let names: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
-        let counted = pairs.select_at(&keys)?.with_names(&names)?.aggregate(&names).rows("count").finish()?;
+        let counted = pairs.select_at(&keys)?.with_names(&names)?.aggregate(&names).count_rows("count").finish()?;
         let counts = counted.column_at(keys.len())?;
         let count = |value: Result<Value<'_>>| match value? {
             Value::Int(count) => Ok(count),
@@ -45,7 +45,7 @@ impl Aggregation<'_> {
 impl GroupPlan {
     /// The numbers of the outputs of which distinct values are asked.
     pub(super) fn asked_distinct(&self) -> Vec<usize> {
-        (0..self.outputs.len()).filter(|&number| self.outputs[number].function == Function::NUnique).collect()
+        (0..self.outputs.len()).filter(|&number| self.outputs[number].function == AggregateFunction::NUnique).collect()
     }
 
     /// Lets distinct integers be counted in sets, where these take little memory beside the rows. Returns the numbers of the outputs
@@ -53,27 +53,27 @@ impl GroupPlan {
     pub(super) fn count_in_sets(
         &mut self,
         dataset: &Dataset,
-        watch: Option<AggregationWatch<'_>>,
+        watch: Option<ProgressCallback<'_>>,
     ) -> Result<Vec<usize>> {
         let mut asked = self.asked_distinct();
         if asked.is_empty() {
             return Ok(asked);
         }
-        let frame = self.frame(dataset)?.in_blocks_of(BLOCK);
-        let is_one = self.keys.is_empty() || frame.blocks() == 0;
+        let frame = self.frame(dataset)?.with_block_rows(BLOCK);
+        let is_one = self.keys.is_empty() || frame.num_blocks() == 0;
         let groups = if is_one { 1 } else { self.first_groups(&frame)?.max(1) };
         if groups > MANY {
             return Ok(asked);
         }
-        let most = SET_BITS_A_ROW * frame.rows().min(block_rows(groups) as u64) as usize / groups;
+        let most = SET_BITS_A_ROW * frame.num_rows().min(block_rows(groups) as u64) as usize / groups;
         let memory = self.memory.map_or(SETS, |memory| SETS.min(memory / 4)) as usize / asked.len();
         let mut found = Vec::new();
         for &number in &asked {
             let output = &self.outputs[number];
-            let Some(column) = output.column.filter(|_| is_integer(&output.of)) else { continue };
+            let Some(column) = output.column.filter(|_| is_stored_as_integer(&output.of)) else { continue };
             let is_stored_as_shown = is_stored_as_shown(dataset.schema().field(column));
             let tell = || tell(watch, &frame, 0, 0);
-            let range = if is_stored_as_shown { IntegerRange::of(dataset, column, most, tell)? } else { None };
+            let range = if is_stored_as_shown { IntegerRange::scan(dataset, column, most, tell)? } else { None };
             let range = range.map(|range| range.within(memory)).filter(|range| range.fits(groups));
             found.extend(range.map(|range| (number, StateKind::Distinct { range, column })));
         }

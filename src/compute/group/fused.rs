@@ -8,14 +8,14 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use super::groups::{Groups, cell};
-use super::intern::Cell;
-use super::state::{GroupState, StateKind, Sum};
-use crate::array::Unchecked;
+use super::groups::{Groups, key_part};
+use super::intern::KeyPart;
+use super::state::{GroupState, StateKind, NeumaierSum};
+use crate::array::UncheckedArray;
 use crate::array::access::{Keys, dictionary_of, fixed_values};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::LANES;
-use crate::compute::select::{Condition, Mask, RowSet, Test};
+use crate::compute::select::{BoundPredicate, Mask, RowSet, ValuePredicate};
 use crate::error::Result;
 
 /// The number of keys that fit into a byte.
@@ -24,44 +24,44 @@ const KEYS: usize = 256;
 const RUN: usize = 32;
 
 /// Sum and count of each lane of each key.
-type Sums = [[[f64; 2]; LANES]; KEYS];
+type LaneSums = [[[f64; 2]; LANES]; KEYS];
 type Raw = [u8; 8];
 
 /// A query of this kind.
-pub(super) struct Fused<'a> {
+pub(super) struct FusedSum<'a> {
     key: usize,
     dictionary: &'a ArrayData,
-    cells: Vec<Cell<'a>>,
-    condition: FusedCondition,
+    cells: Vec<KeyPart<'a>>,
+    condition: FusedFilter,
     /// The column that is summed.
     value: usize,
     kinds: &'a [StateKind],
 }
 
 /// The rows that are looked at.
-enum FusedCondition {
+enum FusedFilter {
     All,
     /// The column whose floats lie between two others.
     Range(usize, f64, f64),
-    Known(Arc<RowSet>),
+    RowSet(Arc<RowSet>),
 }
 
 /// The columns of some rows.
 struct FusedRows<'a> {
     keys: &'a [[u8; 1]],
     values: &'a [Raw],
-    wanted: FusedWanted<'a>,
+    wanted: FusedMask<'a>,
 }
 
 /// Which of them are looked at.
-enum FusedWanted<'a> {
+enum FusedMask<'a> {
     All,
-    Range(InRange<'a>),
-    Known(Mask),
+    Range(RangeFilter<'a>),
+    Bits(Mask),
 }
 
 /// Tells which rows are looked at.
-trait IsWanted {
+trait RowFilter {
     fn is_wanted(&self, row: usize) -> bool;
 
     /// The same of the rows from `first` on.
@@ -69,9 +69,9 @@ trait IsWanted {
 }
 
 /// All rows.
-struct Everything;
+struct AllRows;
 
-impl IsWanted for Everything {
+impl RowFilter for AllRows {
     #[inline(always)]
     fn is_wanted(&self, _row: usize) -> bool {
         true
@@ -84,13 +84,13 @@ impl IsWanted for Everything {
 }
 
 /// Rows with a float between two others.
-struct InRange<'a> {
+struct RangeFilter<'a> {
     tested: &'a [Raw],
     low: f64,
     high: f64,
 }
 
-impl InRange<'_> {
+impl RangeFilter<'_> {
     #[inline(always)]
     fn holds(&self, raw: Raw) -> bool {
         let number = f64::from_le_bytes(raw);
@@ -98,7 +98,7 @@ impl InRange<'_> {
     }
 }
 
-impl IsWanted for InRange<'_> {
+impl RowFilter for RangeFilter<'_> {
     #[inline(always)]
     fn is_wanted(&self, row: usize) -> bool {
         self.tested.get(row).is_some_and(|&raw| self.holds(raw))
@@ -113,7 +113,7 @@ impl IsWanted for InRange<'_> {
     }
 }
 
-impl IsWanted for Mask {
+impl RowFilter for Mask {
     #[inline(always)]
     fn is_wanted(&self, row: usize) -> bool {
         self.is_set(row)
@@ -128,51 +128,51 @@ impl IsWanted for Mask {
     }
 }
 
-impl<'a> Fused<'a> {
-    pub(in crate::compute) fn of(
+impl<'a> FusedSum<'a> {
+    pub(in crate::compute) fn try_new(
         frame: &Frame<'a>,
         keys: &[usize],
-        condition: Option<&Condition>,
+        condition: Option<&BoundPredicate>,
         kinds: &'a [StateKind],
-    ) -> Result<Option<Fused<'a>>> {
+    ) -> Result<Option<FusedSum<'a>>> {
         let (&[key], Some((part, _))) = (keys, frame.spans(0).next()) else { return Ok(None) };
         let condition = match condition {
-            None => FusedCondition::All,
-            Some(Condition::Test(column, Test::Floats(low, high))) => FusedCondition::Range(*column, *low, *high),
-            Some(Condition::Rows(rows)) => FusedCondition::Known(rows.clone()),
+            None => FusedFilter::All,
+            Some(BoundPredicate::Value(column, ValuePredicate::Floats(low, high))) => FusedFilter::Range(*column, *low, *high),
+            Some(BoundPredicate::Rows(rows)) => FusedFilter::RowSet(rows.clone()),
             Some(_) => return Ok(None),
         };
         let value =
             kinds.iter().find_map(|kind| if let StateKind::Floats(column) = kind { Some(*column) } else { None });
         let Some(value) = value else { return Ok(None) };
         let is_known = |kind: &StateKind| {
-            matches!(kind, StateKind::Rows) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind)
+            matches!(kind, StateKind::RowCount) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind)
         };
         let array = frame.checked(part, key)?;
         if !kinds.iter().all(is_known) || !matches!(array.data_type(), DataType::Dictionary(..)) {
             return Ok(None);
         }
         let dictionary = dictionary_of(array)?;
-        if dictionary.len() > KEYS || !matches!(Keys::of(array), Keys::Bytes(_)) {
+        if dictionary.len() > KEYS || !matches!(Keys::new(array), Keys::Bytes(_)) {
             return Ok(None);
         }
-        let cells = (0..dictionary.len()).map(|key| cell(dictionary, key)).collect::<Result<Vec<_>>>()?;
+        let cells = (0..dictionary.len()).map(|key| key_part(dictionary, key)).collect::<Result<Vec<_>>>()?;
         let is_twice = (1..cells.len()).any(|key| cells[..key].contains(&cells[key]));
-        Ok((!is_twice).then_some(Fused { key, dictionary, cells, condition, value, kinds }))
+        Ok((!is_twice).then_some(FusedSum { key, dictionary, cells, condition, value, kinds }))
     }
 
     /// The groups of a block, in order of their keys, and their states; `None` if a row needs the general path. The
     /// rows' groups and the groups' first rows are not determined.
     pub(super) fn block(&self, frame: &Frame<'a>, block: usize) -> Result<Option<(Groups<'a>, Vec<GroupState<'a>>)>> {
-        let mut sums: Sums = [[[0.0; 2]; LANES]; KEYS];
+        let mut sums: LaneSums = [[[0.0; 2]; LANES]; KEYS];
         let mut at = 0;
         for (part, rows) in frame.spans(block) {
             let len = rows.len();
             let Some(rows) = self.rows(frame, part, rows)? else { return Ok(None) };
             match &rows.wanted {
-                FusedWanted::All => add_all(rows.keys, rows.values, at % LANES, &mut sums),
-                FusedWanted::Range(range) => add_tested(rows.keys, rows.values, range, at % LANES, &mut sums),
-                FusedWanted::Known(mask) => add_known(rows.keys, rows.values, mask, at % LANES, &mut sums),
+                FusedMask::All => add_all(rows.keys, rows.values, at % LANES, &mut sums),
+                FusedMask::Range(range) => add_tested(rows.keys, rows.values, range, at % LANES, &mut sums),
+                FusedMask::Bits(mask) => add_known(rows.keys, rows.values, mask, at % LANES, &mut sums),
             }
             at += len;
         }
@@ -182,8 +182,8 @@ impl<'a> Fused<'a> {
         Ok(used.iter().all(|&key| key < self.cells.len()).then(|| self.outcome(&sums, &used)))
     }
 
-    fn outcome(&self, sums: &Sums, used: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
-        let sums: Vec<Sum> = used.iter().map(|&key| Sum::of_lanes(&sums[key])).collect();
+    fn outcome(&self, sums: &LaneSums, used: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
+        let sums: Vec<NeumaierSum> = used.iter().map(|&key| NeumaierSum::from_lanes(&sums[key])).collect();
         let state = |kind: &StateKind| match kind {
             StateKind::Floats(_) => GroupState::Floats(sums.clone()),
             _ => GroupState::Counts(sums.iter().map(|sum| sum.count).collect()),
@@ -196,8 +196,8 @@ impl<'a> Fused<'a> {
 
     fn rows(&self, frame: &Frame<'a>, part: usize, rows: std::ops::Range<usize>) -> Result<Option<FusedRows<'a>>> {
         let keys = frame.checked(part, self.key)?;
-        let Keys::Bytes(bytes) = Keys::of(keys) else { return Ok(None) };
-        if has_nulls(keys) || !Unchecked::of(dictionary_of(keys)?).is_same(Unchecked::of(self.dictionary)) {
+        let Keys::Bytes(bytes) = Keys::new(keys) else { return Ok(None) };
+        if has_nulls(keys) || !UncheckedArray::from_ref(dictionary_of(keys)?).is_same(UncheckedArray::from_ref(self.dictionary)) {
             return Ok(None);
         }
         let floats = |column: usize| -> Result<Option<&'a [Raw]>> {
@@ -207,14 +207,14 @@ impl<'a> Fused<'a> {
         };
         let (Some(keys), Some(values)) = (bytes.get(rows.clone()), floats(self.value)?) else { return Ok(None) };
         let wanted = match &self.condition {
-            FusedCondition::All => FusedWanted::All,
-            FusedCondition::Range(column, low, high) => {
+            FusedFilter::All => FusedMask::All,
+            FusedFilter::Range(column, low, high) => {
                 let Some(tested) = floats(*column)? else { return Ok(None) };
-                FusedWanted::Range(InRange { tested, low: *low, high: *high })
+                FusedMask::Range(RangeFilter { tested, low: *low, high: *high })
             }
-            FusedCondition::Known(set) => {
-                let start = frame.row_here(part, rows.start);
-                FusedWanted::Known(set.mask(start..start + rows.len() as u64))
+            FusedFilter::RowSet(set) => {
+                let start = frame.row_number(part, rows.start);
+                FusedMask::Bits(set.mask(start..start + rows.len() as u64))
             }
         };
         Ok(Some(FusedRows { keys, values, wanted }))
@@ -227,23 +227,23 @@ fn has_nulls(array: &ArrayData) -> bool {
 
 /// Adds the values of rows in a range.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_tested(keys: &[[u8; 1]], values: &[Raw], range: &InRange<'_>, lane: usize, sums: &mut Sums) {
+fn add_tested(keys: &[[u8; 1]], values: &[Raw], range: &RangeFilter<'_>, lane: usize, sums: &mut LaneSums) {
     add(keys, values, lane, sums, range);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_known(keys: &[[u8; 1]], values: &[Raw], mask: &Mask, lane: usize, sums: &mut Sums) {
+fn add_known(keys: &[[u8; 1]], values: &[Raw], mask: &Mask, lane: usize, sums: &mut LaneSums) {
     add(keys, values, lane, sums, mask);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_all(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums) {
-    add(keys, values, lane, sums, &Everything);
+fn add_all(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums) {
+    add(keys, values, lane, sums, &AllRows);
 }
 
 /// Adds values to their keys' lanes, zeros for excluded ones.
 #[inline(always)]
-fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, wanted: &impl IsWanted) {
+fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, wanted: &impl RowFilter) {
     // Starts at the first lane, so that the lanes of each step are known.
     let head = ((LANES - lane) % LANES).min(keys.len());
     let (first, keys) = keys.split_at(head);
@@ -271,7 +271,7 @@ fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, wanted: &
 }
 
 #[inline(always)]
-fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, is_wanted: impl Fn(usize) -> bool) {
+fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, is_wanted: impl Fn(usize) -> bool) {
     for (row, (key, &raw)) in keys.iter().zip(values).enumerate() {
         let sum = &mut sums[usize::from(key[0])][(lane + row) % LANES];
         if is_wanted(row) {
@@ -281,7 +281,7 @@ fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums, is_w
 }
 
 #[inline(always)]
-fn add_steps(keys: &[[u8; 1]; RUN], numbers: &[f64; RUN], ones: &[f64; RUN], sums: &mut Sums) {
+fn add_steps(keys: &[[u8; 1]; RUN], numbers: &[f64; RUN], ones: &[f64; RUN], sums: &mut LaneSums) {
     for row in 0..RUN {
         let sum = &mut sums[usize::from(keys[row][0])][row % LANES];
         *sum = [sum[0] + numbers[row], sum[1] + ones[row]];
@@ -312,7 +312,7 @@ mod tests {
     use arrow_array::*;
     use proptest::prelude::*;
 
-    use crate::{Aggregation, Dataset, Function, col};
+    use crate::{Aggregation, Dataset, AggregateFunction, col};
 
     const WORDS: [&str; 3] = ["fig", "pear", "a word of many letters"];
 
@@ -336,7 +336,7 @@ mod tests {
     }
 
     fn cells(asked: &Aggregation<'_>) -> Vec<Vec<String>> {
-        let asked = asked.clone().named("mean", "x", Function::Mean).named("n", "x", Function::Count).rows("rows");
+        let asked = asked.clone().column_as("mean", "x", AggregateFunction::Mean).column_as("n", "x", AggregateFunction::Count).count_rows("rows");
         let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{:?}", value.unwrap())).collect();
         asked.finish().unwrap().rows().map(|found| row(found.unwrap())).collect()
     }

@@ -10,9 +10,9 @@ use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::intern::{AT_ONCE, Cell, Interner, InternerMemory, LONG, packed, with_len};
+use super::intern::{AT_ONCE, KeyPart, Interner, InternerScratch, LONG, packed, with_len};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
-use crate::array::{Unchecked, Value, value};
+use crate::array::{UncheckedArray, Value, value};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::OUT;
 use crate::compute::select::Mask;
@@ -35,7 +35,7 @@ pub(super) struct Groups<'a> {
     /// The number of each row's group.
     pub ids: Vec<u32>,
     /// The keys of group 1, of group 2, and so on: `width` each.
-    pub cells: Vec<Cell<'a>>,
+    pub cells: Vec<KeyPart<'a>>,
     pub width: usize,
     /// The first row of each group.
     pub firsts: Vec<u32>,
@@ -48,16 +48,16 @@ impl<'a> Groups<'a> {
         self.firsts.len()
     }
 
-    pub(super) fn cells_of(&self, group: usize) -> &[Cell<'a>] {
+    pub(super) fn cells_of(&self, group: usize) -> &[KeyPart<'a>] {
         &self.cells[group * self.width..][..self.width]
     }
 }
 
 /// Whether rows can be grouped by a column of the type.
-pub(in crate::compute) fn is_key(data_type: &DataType) -> bool {
+pub(in crate::compute) fn is_key_type(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
-        Dictionary(_, values) => is_key(values) && !matches!(**values, Dictionary(..)),
+        Dictionary(_, values) => is_key_type(values) && !matches!(**values, Dictionary(..)),
         Null | Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
         other => other.is_primitive(),
     }
@@ -93,7 +93,7 @@ pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result
 /// `Unsupported` if rows can't be grouped by the columns `keys`.
 pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
     let field = |key: usize| dataset.schema().field(key);
-    if let Some(&key) = keys.iter().find(|&&key| !is_key(field(key).data_type())) {
+    if let Some(&key) = keys.iter().find(|&&key| !is_key_type(field(key).data_type())) {
         let name = field(key).name();
         let data_type = type_name(field(key).data_type());
         return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
@@ -119,14 +119,14 @@ pub(super) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
 
 /// Memory of one block's groups, for the next one's.
 #[derive(Debug, Default)]
-pub(super) struct GroupMemory {
+pub(super) struct GroupScratch {
     ids: Vec<u32>,
-    interner: InternerMemory,
+    interner: InternerScratch,
     /// Groups that are expected.
     pub expected: usize,
 }
 
-impl GroupMemory {
+impl GroupScratch {
     /// Takes back what `groups` has no need of any more.
     pub(super) fn reuse(&mut self, groups: &mut Groups<'_>) {
         self.ids = std::mem::take(&mut groups.ids);
@@ -139,7 +139,7 @@ pub(super) fn group<'a>(
     block: usize,
     keys: &[usize],
     masks: &[Option<Mask>],
-    memory: &mut GroupMemory,
+    memory: &mut GroupScratch,
 ) -> Result<Groups<'a>> {
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
@@ -176,7 +176,7 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
 }
 
 /// Groups of both: a number for each pair that occurs.
-fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupMemory) -> Groups<'a> {
+fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupScratch) -> Groups<'a> {
     /// The maximum number of pairs for which a table of all is made.
     const DENSE: usize = 1 << 18;
     let rows_of = b.count() as u64 + 1;
@@ -237,14 +237,14 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    fn new(most_dense: usize, expected: usize, memory: &mut GroupMemory) -> Encoder<'a> {
+    fn new(most_dense: usize, expected: usize, memory: &mut GroupScratch) -> Encoder<'a> {
         let mut ids = std::mem::take(&mut memory.ids);
         ids.clear();
         let interner = Interner::expecting(expected, &mut memory.interner);
         Encoder { ids, firsts: Vec::with_capacity(expected), interner, most_dense, dictionary: None }
     }
 
-    fn finish(self, memory: &mut GroupMemory) -> Groups<'a> {
+    fn finish(self, memory: &mut GroupScratch) -> Groups<'a> {
         let cells = self.interner.into_cells(&mut memory.interner);
         Groups { ids: self.ids, cells, width: 1, firsts: self.firsts, is_sparse: false }
     }
@@ -268,7 +268,7 @@ impl<'a> Encoder<'a> {
 
     /// The number of `cell`, the value of row `row` of the block.
     #[inline]
-    fn intern(&mut self, cell: Cell<'a>, row: usize) -> u32 {
+    fn intern(&mut self, cell: KeyPart<'a>, row: usize) -> u32 {
         let id = self.interner.id(cell);
         if id as usize > self.firsts.len() {
             self.firsts.push(row as u32);
@@ -280,7 +280,7 @@ impl<'a> Encoder<'a> {
     fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         for (number, row) in rows.enumerate() {
             let is_in = mask.is_none_or(|mask| mask.is_set(number));
-            let id = if is_in { self.intern(cell(array, row)?, self.ids.len()) } else { OUT };
+            let id = if is_in { self.intern(key_part(array, row)?, self.ids.len()) } else { OUT };
             self.ids.push(id);
         }
         Ok(())
@@ -309,7 +309,7 @@ impl<'a> Encoder<'a> {
         word: impl Fn([u8; N]) -> u64,
     ) -> Result<()> {
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-        let valid = Mask::valid(array, rows);
+        let valid = Mask::from_validity(array, rows);
         // Some words tell the range of nearly all.
         self.interner.prepare(values.iter().step_by(SAMPLED).map(|raw| word(*raw)), self.most_dense);
         let mut numbers = [OUT; AT_ONCE];
@@ -346,7 +346,7 @@ impl<'a> Encoder<'a> {
         while new != 0 {
             let row = new.trailing_zeros() as usize;
             let is_valid = valid >> row & 1 == 1;
-            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(Cell::Null) };
+            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(KeyPart::Null) };
             if id as usize > self.firsts.len() {
                 self.firsts.push((self.ids.len() + row) as u32);
             }
@@ -374,7 +374,7 @@ impl<'a> Encoder<'a> {
             let row = left.trailing_zeros() as usize;
             left &= left - 1;
             let is_valid = valid >> row & 1 == 1;
-            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(Cell::Null) };
+            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(KeyPart::Null) };
             if id as usize > self.firsts.len() {
                 self.firsts.push((start + row) as u32);
             }
@@ -384,8 +384,8 @@ impl<'a> Encoder<'a> {
     }
 
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
-        let texts = Texts::of(array)?;
-        let valid = Mask::valid(array, &rows);
+        let texts = Texts::try_new(array)?;
+        let valid = Mask::from_validity(array, &rows);
         // Sorted rows have many equal neighbours.
         let mut last = (&[][..], UNSEEN);
         let (mut numbers, mut words) = ([OUT; AT_ONCE], [LONG; AT_ONCE]);
@@ -434,12 +434,12 @@ impl<'a> Encoder<'a> {
     fn add_keys(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let dictionary = dictionary_of(array)?;
         let mut numbers = match self.dictionary.take() {
-            Some((last, numbers)) if Unchecked::of(last).is_same(Unchecked::of(dictionary)) => numbers,
+            Some((last, numbers)) if UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)) => numbers,
             // Values without bytes may be any number.
             _ => vec![UNSEEN; if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 }],
         };
-        let keys = Keys::of(array);
-        let valid = Mask::valid(array, &rows);
+        let keys = Keys::new(array);
+        let valid = Mask::from_validity(array, &rows);
         let start = self.ids.len();
         self.ids.resize(start + rows.len(), OUT);
         for (word, first) in rows.clone().step_by(64).enumerate() {
@@ -456,7 +456,7 @@ impl<'a> Encoder<'a> {
                 let key = keys.get(first + i);
                 self.ids[at] = match (wanted >> i & 1 == 1, valid >> i & 1 == 1) {
                     (false, _) => OUT,
-                    (true, false) => self.intern(Cell::Null, at),
+                    (true, false) => self.intern(KeyPart::Null, at),
                     (true, true) => self.number(dictionary, &mut numbers, key, at)?,
                 };
             }
@@ -479,7 +479,7 @@ impl<'a> Encoder<'a> {
         if let Some(&number) = numbers.get(key).filter(|&&number| number != UNSEEN) {
             return Ok(number);
         }
-        let number = self.intern(cell(dictionary, key)?, row);
+        let number = self.intern(key_part(dictionary, key)?, row);
         if let Some(known) = numbers.get_mut(key) {
             *known = number;
         }
@@ -569,42 +569,42 @@ fn float_word(number: f64) -> u64 {
 }
 
 /// The key that row `row` of `array` has.
-pub(in crate::compute) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
+pub(in crate::compute) fn key_part(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-        return Ok(Cell::Null);
+        return Ok(KeyPart::Null);
     }
-    let words = |number: Option<u64>| number.map(Cell::Word).ok_or_else(|| Error::invalid("fewer values than rows"));
+    let words = |number: Option<u64>| number.map(KeyPart::Word).ok_or_else(|| Error::invalid("fewer values than rows"));
     match array.data_type() {
-        DataType::Null => Ok(Cell::Null),
-        DataType::Boolean => Ok(Cell::Word(Bits::of(array).get(row).into())),
+        DataType::Null => Ok(KeyPart::Null),
+        DataType::Boolean => Ok(KeyPart::Word(Bits::new(array).get(row).into())),
         DataType::Dictionary(..) => cell_of_key(array, row),
         DataType::Float16 | DataType::Float32 | DataType::Float64 => match value(array, row)? {
-            Value::Float32(number) => Ok(Cell::Word(float_word(number.into()))),
-            Value::Float64(number) => Ok(Cell::Word(float_word(number))),
-            _ => Ok(Cell::Null),
+            Value::Float32(number) => Ok(KeyPart::Word(float_word(number.into()))),
+            Value::Float64(number) => Ok(KeyPart::Word(float_word(number))),
+            _ => Ok(KeyPart::Null),
         },
         other => match other.primitive_width() {
             Some(1) => words(fixed_values::<1>(array).get(row).map(|raw| raw[0].into())),
             Some(2) => words(fixed_values::<2>(array).get(row).map(|raw| word_of_2(other)(*raw))),
             Some(4) => words(fixed_values::<4>(array).get(row).map(|raw| word_of_4(other)(*raw))),
             Some(8) => words(fixed_values::<8>(array).get(row).map(|raw| u64::from_le_bytes(*raw))),
-            _ => Texts::of(array)?.get(row).map(Cell::Bytes),
+            _ => Texts::try_new(array)?.get(row).map(KeyPart::Bytes),
         },
     }
 }
 
 /// What the value of row `row` of `array`, of column number `column`, is compared by.
-pub(super) fn ordered_cell<'a>(frame: &Frame<'a>, column: usize, array: &'a ArrayData, row: usize) -> Result<Cell<'a>> {
-    match frame.order_of(column) {
-        Some(order) => Ok(order.bytes(array, row)?.map_or(Cell::Null, Cell::Bytes)),
-        None => cell(array, row),
+pub(super) fn ordered_cell<'a>(frame: &Frame<'a>, column: usize, array: &'a ArrayData, row: usize) -> Result<KeyPart<'a>> {
+    match frame.value_order(column) {
+        Some(order) => Ok(order.sort_key(array, row)?.map_or(KeyPart::Null, KeyPart::Bytes)),
+        None => key_part(array, row),
     }
 }
 
-fn cell_of_key(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
+fn cell_of_key(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
     let dictionary = dictionary_of(array)?;
-    match Keys::of(array).get(row).filter(|&key| key < dictionary.len()) {
-        Some(key) if !matches!(dictionary.data_type(), DataType::Dictionary(..)) => cell(dictionary, key),
+    match Keys::new(array).get(row).filter(|&key| key < dictionary.len()) {
+        Some(key) if !matches!(dictionary.data_type(), DataType::Dictionary(..)) => key_part(dictionary, key),
         _ => Err(Error::new(ErrorKind::InvalidData, "a key outside of its dictionary")),
     }
 }

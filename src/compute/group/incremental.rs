@@ -3,11 +3,11 @@
 //! Kept are the states after the last full block of rows, as `aggregate` merges them, so that the answer is the same bit
 //! for bit; but for sums of floats by very many groups, which `aggregate` finds in partitions. They refer to rows by number only: the keys of groups are found again in their first rows.
 
-use super::aggregate::{Aggregation, GroupBlocks, GroupPlan, Output};
-use super::groups::{cell, with_plain_booleans};
-use super::kept::KeptState;
-use super::outcome::Function;
-use super::table::{GroupTable, Grouped};
+use super::aggregate::{Aggregation, InputBlocks, GroupPlan, AggregateExpr};
+use super::groups::{key_part, with_plain_booleans};
+use super::kept::StateSnapshot;
+use super::outcome::AggregateFunction;
+use super::table::{GroupTable, OrderedGroups};
 use crate::compute::select::Predicate;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -21,14 +21,14 @@ pub struct IncrementalAggregation {
     dataset: Dataset,
     by: Vec<String>,
     predicate: Option<Predicate>,
-    outputs: Vec<Output>,
-    kept: Option<KeptGroups>,
+    outputs: Vec<AggregateExpr>,
+    kept: Option<GroupSnapshot>,
     rows_read: u64,
 }
 
 /// The groups after the last full block.
 #[derive(Debug)]
-struct KeptGroups {
+struct GroupSnapshot {
     /// The row of the dataset with which the first block begins: rows before it are excluded by the dataset's order.
     start: u64,
     blocks: usize,
@@ -37,7 +37,7 @@ struct KeptGroups {
     size: Option<usize>,
     /// The first row of each group, counted from `start`.
     firsts: Vec<u64>,
-    states: Vec<KeptState>,
+    states: Vec<StateSnapshot>,
 }
 
 impl Aggregation<'_> {
@@ -48,10 +48,10 @@ impl Aggregation<'_> {
     /// As [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as large as the rows, and
     /// for groups by columns of `arrow.bool8`.
     pub fn incremental(&self) -> Result<IncrementalAggregation> {
-        GroupPlan::of(self)?;
+        GroupPlan::try_new(self)?;
         let functions = self.outputs.iter().filter_map(|output| output.of.as_ref());
         for (_, function) in functions {
-            if matches!(function, Function::Median | Function::NUnique) {
+            if matches!(function, AggregateFunction::Median | AggregateFunction::NUnique) {
                 let message = format!("{function} can't be kept up to date without all rows; aggregate them each time");
                 return Err(Error::unsupported(message));
             }
@@ -95,9 +95,9 @@ impl IncrementalAggregation {
             return self.asked(&self.dataset.head(0)?).finish();
         };
         let rows = if start == 0 { newer.clone() } else { newer.slice(start, u64::MAX)? };
-        let mut plan = GroupPlan::of(&self.asked(&rows))?;
+        let mut plan = GroupPlan::try_new(&self.asked(&rows))?;
         plan.whole = newer;
-        let (answer, kept, rows_read) = rows.watched(ChangeCheck::Now, || plan.go_on(&rows, kept, start))?;
+        let (answer, kept, rows_read) = rows.with_change_check(ChangeCheck::Now, || plan.go_on(&rows, kept, start))?;
         self.kept = Some(kept);
         self.rows_read = rows_read;
         Ok(answer)
@@ -106,7 +106,7 @@ impl IncrementalAggregation {
     /// The first row that the predicate's bounds on a sorted column leave; `None` if there is none.
     fn first_row(&self) -> Result<Option<u64>> {
         let Some(predicate) = &self.predicate else { return Ok(Some(0)) };
-        let inside = self.dataset.within_bounds(predicate)?;
+        let inside = self.dataset.prune_contiguous(predicate)?;
         let is_empty = inside.is_empty()?;
         Ok((!is_empty).then(|| inside.first_row().saturating_sub(self.dataset.first_row())))
     }
@@ -127,7 +127,7 @@ impl IncrementalAggregation {
 
 impl GroupPlan {
     /// The answer for `rows`, the groups to keep, and how many rows were read.
-    fn go_on(&self, rows: &Dataset, kept: Option<KeptGroups>, start: u64) -> Result<(Dataset, KeptGroups, u64)> {
+    fn go_on(&self, rows: &Dataset, kept: Option<GroupSnapshot>, start: u64) -> Result<(Dataset, GroupSnapshot, u64)> {
         let mut size = kept.as_ref().and_then(|kept| kept.size);
         let blocks = self.blocks(rows, &mut size)?;
         let block_rows = blocks.frame.block_rows();
@@ -137,22 +137,22 @@ impl GroupPlan {
         if let Some(kept) = &kept {
             self.restore(kept, &blocks, &mut table)?;
         }
-        let full = usize::try_from(blocks.frame.rows() / block_rows as u64).unwrap_or(usize::MAX);
+        let full = usize::try_from(blocks.frame.num_rows() / block_rows as u64).unwrap_or(usize::MAX);
         self.add_blocks(&blocks, known..full, None, &mut table)?;
         let kept = match kept.filter(|_| full == known) {
-            Some(kept) => KeptGroups { size, ..kept },
+            Some(kept) => GroupSnapshot { size, ..kept },
             None => {
                 let states = table.states.iter().map(|state| state.kept()).collect();
-                KeptGroups { start, blocks: full, block_rows, size, firsts: table.firsts.clone(), states }
+                GroupSnapshot { start, blocks: full, block_rows, size, firsts: table.firsts.clone(), states }
             }
         };
-        self.add_blocks(&blocks, full..blocks.frame.blocks(), None, &mut table)?;
-        let rows_read = blocks.frame.rows() - blocks.frame.block_start(known);
-        Ok((self.finish(rows, &blocks.frame, &Grouped::of_one(table))?, kept, rows_read))
+        self.add_blocks(&blocks, full..blocks.frame.num_blocks(), None, &mut table)?;
+        let rows_read = blocks.frame.num_rows() - blocks.frame.block_start(known);
+        Ok((self.finish(rows, &blocks.frame, &OrderedGroups::from_table(table))?, kept, rows_read))
     }
 
     /// Puts the kept groups into an empty table.
-    fn restore<'a>(&self, kept: &KeptGroups, blocks: &GroupBlocks<'a>, table: &mut GroupTable<'a>) -> Result<()> {
+    fn restore<'a>(&self, kept: &GroupSnapshot, blocks: &InputBlocks<'a>, table: &mut GroupTable<'a>) -> Result<()> {
         let frame = &blocks.frame;
         let mut hint = 0;
         let mut cells = Vec::with_capacity(self.keys.len());
@@ -162,7 +162,7 @@ impl GroupPlan {
             hint = part;
             cells.clear();
             for &key in &self.keys {
-                cells.push(cell(frame.checked(part, key)?, row)?);
+                cells.push(key_part(frame.checked(part, key)?, row)?);
             }
             table.find(&cells, first);
         }

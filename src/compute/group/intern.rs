@@ -7,11 +7,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use multiversion::multiversion;
 
 use crate::array::access::short;
-use crate::compute::select::pack;
+use crate::compute::select::pack_bits;
 
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::compute) enum Cell<'a> {
+pub(in crate::compute) enum KeyPart<'a> {
     Null,
     /// A number of up to 64 bits; floats as f64, with one zero and one NaN.
     Word(u64),
@@ -21,15 +21,15 @@ pub(in crate::compute) enum Cell<'a> {
 /// Keys and their numbers, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Interner<'a> {
-    cells: Vec<Cell<'a>>,
+    cells: Vec<KeyPart<'a>>,
     /// Words of a narrow range, if such are expected.
     dense: DenseWords,
     /// Words outside of it.
-    words: Words<1>,
+    words: WordMap<1>,
     /// Text of up to 15 bytes.
-    short: Words<2>,
+    short: WordMap<2>,
     /// Other keys: cells stored beside their numbers, so that a lookup touches one place in memory.
-    rest: HashTable<(Cell<'a>, u32)>,
+    rest: HashTable<(KeyPart<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
 
@@ -38,14 +38,14 @@ pub(super) const AT_ONCE: usize = 64;
 
 /// Memory of an interner, for the next one.
 #[derive(Debug, Default)]
-pub(super) struct InternerMemory {
-    words: Words<1>,
-    short: Words<2>,
+pub(super) struct InternerScratch {
+    words: WordMap<1>,
+    short: WordMap<2>,
 }
 
 impl<'a> Interner<'a> {
     /// Some `count` keys are expected, as many as there are where keys are alike.
-    pub(super) fn expecting(count: usize, memory: &mut InternerMemory) -> Interner<'a> {
+    pub(super) fn expecting(count: usize, memory: &mut InternerScratch) -> Interner<'a> {
         Interner {
             cells: Vec::with_capacity(count),
             words: take(&mut memory.words).emptied(count),
@@ -55,7 +55,7 @@ impl<'a> Interner<'a> {
     }
 
     /// The keys in the order of their numbers; the memory of all else is left in `memory`.
-    pub(super) fn into_cells(self, memory: &mut InternerMemory) -> Vec<Cell<'a>> {
+    pub(super) fn into_cells(self, memory: &mut InternerScratch) -> Vec<KeyPart<'a>> {
         memory.words = self.words;
         memory.short = self.short;
         self.cells
@@ -63,26 +63,26 @@ impl<'a> Interner<'a> {
 
     /// The number of `cell`.
     #[inline]
-    pub(super) fn id(&mut self, cell: Cell<'a>) -> u32 {
+    pub(super) fn id(&mut self, cell: KeyPart<'a>) -> u32 {
         match cell {
-            Cell::Word(word) => self.word(word),
-            Cell::Bytes(bytes) => self.text(packed(bytes), bytes),
-            Cell::Null => self.other(cell),
+            KeyPart::Word(word) => self.word(word),
+            KeyPart::Bytes(bytes) => self.text(packed(bytes), bytes),
+            KeyPart::Null => self.other(cell),
         }
     }
 
     /// The number of `cell`, if it has one.
-    pub(super) fn known(&self, cell: Cell<'a>) -> Option<u32> {
+    pub(super) fn known(&self, cell: KeyPart<'a>) -> Option<u32> {
         match cell {
-            Cell::Word(word) => match self.dense.numbers.get(self.dense.place(word)) {
+            KeyPart::Word(word) => match self.dense.numbers.get(self.dense.place(word)) {
                 Some(&id) => Some(id).filter(|&id| id != 0),
                 None => self.words.find([word]),
             },
-            Cell::Bytes(bytes) => match packed(bytes) {
+            KeyPart::Bytes(bytes) => match packed(bytes) {
                 LONG => self.other_known(cell),
                 word => self.short.find(halves(word)),
             },
-            Cell::Null => self.other_known(cell),
+            KeyPart::Null => self.other_known(cell),
         }
     }
 
@@ -92,12 +92,12 @@ impl<'a> Interner<'a> {
         let place = dense.place(word);
         match dense.numbers.get_mut(place) {
             Some(&mut 0) => {
-                let id = next(cells, Cell::Word(word));
+                let id = next(cells, KeyPart::Word(word));
                 dense.numbers[place] = id;
                 id
             }
             Some(&mut id) => id,
-            None => words.id([word], || next(cells, Cell::Word(word))),
+            None => words.id([word], || next(cells, KeyPart::Word(word))),
         }
     }
 
@@ -105,10 +105,10 @@ impl<'a> Interner<'a> {
     #[inline(always)]
     pub(super) fn text(&mut self, word: u128, bytes: &'a [u8]) -> u32 {
         if word == LONG {
-            return self.other(Cell::Bytes(bytes));
+            return self.other(KeyPart::Bytes(bytes));
         }
         let Interner { short, cells, .. } = self;
-        short.id(halves(word), || next(cells, Cell::Bytes(bytes)))
+        short.id(halves(word), || next(cells, KeyPart::Bytes(bytes)))
     }
 
     /// Writes the numbers of words of which one is found at once, and returns a bit for each of these.
@@ -154,13 +154,13 @@ impl<'a> Interner<'a> {
         }
     }
 
-    fn other_known(&self, cell: Cell<'a>) -> Option<u32> {
+    fn other_known(&self, cell: KeyPart<'a>) -> Option<u32> {
         let found = self.rest.find(self.hasher.hash_one(cell), |&(known, _)| known == cell);
         found.map(|&(_, id)| id)
     }
 
     /// The number of null, or of a long text.
-    pub(super) fn other(&mut self, cell: Cell<'a>) -> u32 {
+    pub(super) fn other(&mut self, cell: KeyPart<'a>) -> u32 {
         if let Some(id) = self.other_known(cell) {
             return id;
         }
@@ -185,7 +185,7 @@ impl DenseWords {
     }
 }
 
-fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
+fn next<'a>(cells: &mut Vec<KeyPart<'a>>, cell: KeyPart<'a>) -> u32 {
     cells.push(cell);
     cells.len() as u32
 }
@@ -198,7 +198,7 @@ const MOST_BEHIND: usize = 4;
 /// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are taken, so that a
 /// key is nearly always in one of the first slots looked at.
 #[derive(Debug)]
-struct Words<const N: usize> {
+struct WordMap<const N: usize> {
     /// Each word of the key in each slot. There is a power of two of slots, or none; then come the first ones again, so that
     /// `WINDOW` of them are neighbours from each one on.
     keys: [Vec<u64>; N],
@@ -215,10 +215,10 @@ struct Words<const N: usize> {
     expected: usize,
 }
 
-impl<const N: usize> Default for Words<N> {
-    fn default() -> Words<N> {
+impl<const N: usize> Default for WordMap<N> {
+    fn default() -> WordMap<N> {
         let keys = std::array::from_fn(|_| Vec::new());
-        Words { keys, ids: Vec::new(), factors: factors(), shift: 0, taken: 0, behind: 0, expected: 0 }
+        WordMap { keys, ids: Vec::new(), factors: factors(), shift: 0, taken: 0, behind: 0, expected: 0 }
     }
 }
 
@@ -228,12 +228,12 @@ fn factors<const N: usize>() -> [u64; N] {
     std::array::from_fn(|word| hasher.hash_one(word) | 1)
 }
 
-impl<const N: usize> Words<N> {
+impl<const N: usize> WordMap<N> {
     /// An empty table in the same memory.
-    fn emptied(mut self, expected: usize) -> Words<N> {
+    fn emptied(mut self, expected: usize) -> WordMap<N> {
         self.keys.iter_mut().for_each(Vec::clear);
         self.ids.clear();
-        Words { taken: 0, behind: 0, expected, ..self }
+        WordMap { taken: 0, behind: 0, expected, ..self }
     }
 
     /// The number of slots.
@@ -296,7 +296,7 @@ impl<const N: usize> Words<N> {
             // At most one of them has a number: the key of an empty slot, which may be equal too, has number 0.
             *into = (0..WINDOW).fold(0, |id, slot| id | ids[slot] & equal[slot]);
         }
-        pack(&into.map(|id| u8::from(id != 0)))
+        pack_bits(&into.map(|id| u8::from(id != 0)))
     }
 
     #[inline(always)]
@@ -348,12 +348,12 @@ impl<const N: usize> Words<N> {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-fn look_up_words(known: &Words<1>, words: &[[u64; 1]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+fn look_up_words(known: &WordMap<1>, words: &[[u64; 1]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
     known.look_up(words, into)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-fn look_up_texts(known: &Words<2>, words: &[[u64; 2]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
+fn look_up_texts(known: &WordMap<2>, words: &[[u64; 2]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
     known.look_up(words, into)
 }
 
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn factors_that_put_keys_side_by_side_are_replaced() {
         // By this factor all keys belong into one slot.
-        let mut words = Words::<1> { factors: [1], ..Words::default() };
+        let mut words = WordMap::<1> { factors: [1], ..WordMap::default() };
         let keys = || (1..=1000).map(|id: u32| (id, [u64::from(id) << 32]));
         for (id, key) in keys() {
             assert_eq!(words.id(key, || id), id);
@@ -413,9 +413,9 @@ mod tests {
             most in prop_oneof![Just(0), Just(1), Just(1usize << 20)],
             scale in prop_oneof![Just(1i64), Just(1 << 32), Just(1 << 60)],
         ) {
-            let cells = texts.iter().map(|text| Cell::Bytes(text)).chain([Cell::Null]);
-            let all: Vec<Cell<'_>> = cells.chain(words.iter().map(|&word| Cell::Word(word.wrapping_mul(scale) as u64))).collect();
-            let (mut memory, mut naive) = (InternerMemory::default(), HashMap::new());
+            let cells = texts.iter().map(|text| KeyPart::Bytes(text)).chain([KeyPart::Null]);
+            let all: Vec<KeyPart<'_>> = cells.chain(words.iter().map(|&word| KeyPart::Word(word.wrapping_mul(scale) as u64))).collect();
+            let (mut memory, mut naive) = (InternerScratch::default(), HashMap::new());
             if used {
                 let mut before = Interner::expecting(3, &mut memory);
                 for &cell in all.iter().rev() {
@@ -424,7 +424,7 @@ mod tests {
                 before.into_cells(&mut memory);
             }
             let mut interner = Interner::expecting(expected, &mut memory);
-            let of = |cell: &Cell<'_>| if let Cell::Word(word) = *cell { Some(word) } else { None };
+            let of = |cell: &KeyPart<'_>| if let KeyPart::Word(word) = *cell { Some(word) } else { None };
             interner.prepare(all.iter().filter_map(of).skip(expected), most);
             for &cell in all.iter().chain(&all) {
                 let next = naive.len() as u32 + 1;
@@ -435,14 +435,14 @@ mod tests {
                 let words: Vec<u64> = some.iter().map(|cell| of(cell).unwrap_or(1 << 40)).collect();
                 let mut texts = [LONG; AT_ONCE];
                 for (text, cell) in texts.iter_mut().zip(some) {
-                    *text = if let Cell::Bytes(bytes) = cell { packed(bytes) } else { LONG };
+                    *text = if let KeyPart::Bytes(bytes) = cell { packed(bytes) } else { LONG };
                 }
                 let (mut into, mut texts_into) = ([0; AT_ONCE], [0; AT_ONCE]);
                 let known = interner.look_up(words.iter().copied(), &mut into);
                 let texts_known = interner.look_up_texts(&texts, &mut texts_into);
                 for (number, cell) in some.iter().enumerate() {
                     let (bit, text_bit) = (known >> number & 1, texts_known >> number & 1);
-                    prop_assert!(bit == 0 || naive[&Cell::Word(words[number])] == into[number]);
+                    prop_assert!(bit == 0 || naive[&KeyPart::Word(words[number])] == into[number]);
                     prop_assert!(text_bit == 0 || naive[cell] == texts_into[number]);
                 }
             }

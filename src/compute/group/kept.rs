@@ -1,32 +1,32 @@
 //! The states of groups without references, to go on with when there are more rows.
 
 use super::groups::ordered_cell;
-use super::intern::Cell;
-use super::state::{End, Extreme, FoundText, GroupState, StateKind, texts};
+use super::intern::KeyPart;
+use super::state::{ExtremeKind, Extreme, RowText, GroupState, StateKind, texts};
 use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
 
 /// A state that refers to no dataset: of texts only their rows are kept.
 #[derive(Debug)]
-pub(super) enum KeptState {
+pub(super) enum StateSnapshot {
     Texts(Vec<Option<u64>>),
     Other(GroupState<'static>),
 }
 
 impl GroupState<'_> {
     /// A copy that may be kept beyond the dataset.
-    pub(super) fn kept(&self) -> KeptState {
-        let rows = |found: &Extreme<FoundText<'_>>| found.best.iter().map(|best| best.map(|found| found.row)).collect();
+    pub(super) fn kept(&self) -> StateSnapshot {
+        let rows = |found: &Extreme<RowText<'_>>| found.best.iter().map(|best| best.map(|found| found.row)).collect();
         match (self, self.copied()) {
-            (GroupState::Text(found), _) => KeptState::Texts(rows(found)),
-            (_, copied) => KeptState::Other(copied),
+            (GroupState::Text(found), _) => StateSnapshot::Texts(rows(found)),
+            (_, copied) => StateSnapshot::Other(copied),
         }
     }
 
     /// A copy without a reference, of texts none of them.
     fn copied<'a>(&self) -> GroupState<'a> {
         match self {
-            GroupState::Text(_) => GroupState::Text(texts(End::Least, 0)),
+            GroupState::Text(_) => GroupState::Text(texts(ExtremeKind::Min, 0)),
             GroupState::Counts(states) => GroupState::Counts(states.clone()),
             GroupState::Floats(states) => GroupState::Floats(states.clone()),
             GroupState::Integers(states) => GroupState::Integers(states.clone()),
@@ -43,24 +43,24 @@ impl GroupState<'_> {
     }
 }
 
-impl KeptState {
+impl StateSnapshot {
     /// The state, of kind `kind`, to go on with in `frame`, which has the same rows and maybe more.
     pub(super) fn state<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
         match (self, kind) {
-            (KeptState::Texts(kept), StateKind::Extreme { end, column, .. }) => {
+            (StateSnapshot::Texts(kept), StateKind::Extreme { end, column, .. }) => {
                 let mut found = texts(end, kept.len());
                 for (group, row) in kept.iter().enumerate() {
                     let Some((row, (part, inside))) = row.and_then(|row| Some((row, frame.locate(row, 0)?))) else {
                         continue;
                     };
-                    if let Cell::Bytes(bytes) = ordered_cell(frame, column, frame.checked(part, column)?, inside)? {
-                        found.offer(group, FoundText { bytes, row });
+                    if let KeyPart::Bytes(bytes) = ordered_cell(frame, column, frame.checked(part, column)?, inside)? {
+                        found.offer(group, RowText { bytes, row });
                     }
                 }
                 Ok(GroupState::Text(found))
             }
-            (KeptState::Texts(_), kind) => Err(Error::internal(format!("texts were kept for {kind:?}"))),
-            (KeptState::Other(state), _) => Ok(state.copied()),
+            (StateSnapshot::Texts(_), kind) => Err(Error::internal(format!("texts were kept for {kind:?}"))),
+            (StateSnapshot::Other(state), _) => Ok(state.copied()),
         }
     }
 }

@@ -23,8 +23,8 @@ mod table;
 mod views;
 
 pub use aggregate::{Aggregation, AggregationProgress};
-pub(super) use groups::{cell, is_key};
+pub(super) use groups::{key_part, is_key_type};
 pub use incremental::IncrementalAggregation;
-pub(super) use intern::Cell;
-pub use outcome::Function;
-pub(super) use state::is_integer;
+pub(super) use intern::KeyPart;
+pub use outcome::AggregateFunction;
+pub(super) use state::is_stored_as_integer;

@@ -8,20 +8,20 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::groups::is_key;
-use super::state::{DecimalSum, End, GroupState, StateKind, ValueKind, Values64, is_integer};
-use crate::array::{Parts, Unchecked, nulls};
+use super::groups::is_key_type;
+use super::state::{DecimalSum, ExtremeKind, GroupState, StateKind, ValueKind, FloatValues, is_stored_as_integer};
+use crate::array::{ArrayParts, UncheckedArray, nulls};
 use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
-use crate::compute::select::{Picked, Plains, limits};
+use crate::compute::select::{RowSelection, FixedWidthColumns, limits};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::{is_text_or_binary, type_name};
 
 /// A function of the values of a group; nulls are ignored, but for [`First`](Function::First) and [`Last`](Function::Last).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
+pub enum AggregateFunction {
     /// The sum, 0 for no values: `int64` or `uint64` for integers and booleans, `float64` for floats, the same kind for
     /// decimals and durations. Overflow is an error.
     Sum,
@@ -49,57 +49,57 @@ pub enum Function {
     Last,
 }
 
-impl FromStr for Function {
+impl FromStr for AggregateFunction {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Function> {
+    fn from_str(name: &str) -> Result<AggregateFunction> {
         Ok(match name {
-            "sum" => Function::Sum,
-            "mean" => Function::Mean,
-            "min" => Function::Min,
-            "max" => Function::Max,
-            "count" => Function::Count,
-            "var" => Function::Var,
-            "std" => Function::Std,
-            "median" => Function::Median,
-            "n_unique" => Function::NUnique,
-            "first" => Function::First,
-            "last" => Function::Last,
+            "sum" => AggregateFunction::Sum,
+            "mean" => AggregateFunction::Mean,
+            "min" => AggregateFunction::Min,
+            "max" => AggregateFunction::Max,
+            "count" => AggregateFunction::Count,
+            "var" => AggregateFunction::Var,
+            "std" => AggregateFunction::Std,
+            "median" => AggregateFunction::Median,
+            "n_unique" => AggregateFunction::NUnique,
+            "first" => AggregateFunction::First,
+            "last" => AggregateFunction::Last,
             other => {
                 let known =
                     "'sum', 'mean', 'median', 'min', 'max', 'count', 'n_unique', 'first', 'last', 'var' or 'std'";
-                return Err(Error::argument(format!("expected {known}, got '{other}'")));
+                return Err(Error::invalid_argument(format!("expected {known}, got '{other}'")));
             }
         })
     }
 }
 
-impl fmt::Display for Function {
+impl fmt::Display for AggregateFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Function::Sum => "sum",
-            Function::Mean => "mean",
-            Function::Min => "min",
-            Function::Max => "max",
-            Function::Count => "count",
-            Function::Var => "var",
-            Function::Std => "std",
-            Function::Median => "median",
-            Function::NUnique => "n_unique",
-            Function::First => "first",
-            Function::Last => "last",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Mean => "mean",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::Count => "count",
+            AggregateFunction::Var => "var",
+            AggregateFunction::Std => "std",
+            AggregateFunction::Median => "median",
+            AggregateFunction::NUnique => "n_unique",
+            AggregateFunction::First => "first",
+            AggregateFunction::Last => "last",
         })
     }
 }
 
 /// The result type of `function` for a column of type `of`.
-pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
+pub(super) fn type_of(function: AggregateFunction, of: &DataType) -> DataType {
     use DataType::*;
     match function {
-        Function::Count | Function::NUnique => Int64,
-        Function::Mean | Function::Var | Function::Std | Function::Median => Float64,
-        Function::Min | Function::Max | Function::First | Function::Last => of.clone(),
-        Function::Sum => match of {
+        AggregateFunction::Count | AggregateFunction::NUnique => Int64,
+        AggregateFunction::Mean | AggregateFunction::Var | AggregateFunction::Std | AggregateFunction::Median => Float64,
+        AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::First | AggregateFunction::Last => of.clone(),
+        AggregateFunction::Sum => match of {
             Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => Decimal128(38, *scale),
             Decimal256(_, scale) => Decimal256(76, *scale),
             Duration(unit) => Duration(*unit),
@@ -112,7 +112,7 @@ pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
 
 /// The state that `function` of a column needs; `None` if the type does not support it. Values that are ordered have an order that is
 /// not that of their bytes.
-pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize, is_ordered: bool) -> Option<StateKind> {
+pub(super) fn kind_of(function: AggregateFunction, data_type: &DataType, column: usize, is_ordered: bool) -> Option<StateKind> {
     use DataType::*;
     let is_float = data_type.is_floating();
     let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
@@ -126,7 +126,7 @@ pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize, i
             ValueKind::Texts
         } else if is_float {
             ValueKind::Floats
-        } else if is_wide || is_integer(data_type) {
+        } else if is_wide || is_stored_as_integer(data_type) {
             ValueKind::Integers
         } else if is_text {
             ValueKind::Texts
@@ -136,21 +136,21 @@ pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize, i
         Some(StateKind::Extreme { end, values, column })
     };
     Some(match function {
-        Function::Count => StateKind::Count(column),
-        Function::Sum | Function::Mean if is_float => StateKind::Floats(column),
-        Function::Sum | Function::Mean if is_wide => StateKind::Decimals(column),
-        Function::Sum | Function::Mean if is_number => StateKind::Integers(column),
-        Function::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
-        Function::Var | Function::Std if is_float => StateKind::Moments(column),
-        Function::Var | Function::Std if is_wide => StateKind::DecimalMoments(column),
-        Function::Var | Function::Std if is_number => StateKind::IntegerMoments(column),
-        Function::Median if is_number => StateKind::Values(column),
+        AggregateFunction::Count => StateKind::Count(column),
+        AggregateFunction::Sum | AggregateFunction::Mean if is_float => StateKind::Floats(column),
+        AggregateFunction::Sum | AggregateFunction::Mean if is_wide => StateKind::Decimals(column),
+        AggregateFunction::Sum | AggregateFunction::Mean if is_number => StateKind::Integers(column),
+        AggregateFunction::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
+        AggregateFunction::Var | AggregateFunction::Std if is_float => StateKind::Moments(column),
+        AggregateFunction::Var | AggregateFunction::Std if is_wide => StateKind::DecimalMoments(column),
+        AggregateFunction::Var | AggregateFunction::Std if is_number => StateKind::IntegerMoments(column),
+        AggregateFunction::Median if is_number => StateKind::Values(column),
         // Counted apart, or in sets.
-        Function::NUnique if is_key(data_type) => StateKind::Rows,
-        Function::Min => return extreme(End::Least),
-        Function::Max => return extreme(End::Most),
-        Function::First => StateKind::Row(End::Least),
-        Function::Last => StateKind::Row(End::Most),
+        AggregateFunction::NUnique if is_key_type(data_type) => StateKind::RowCount,
+        AggregateFunction::Min => return extreme(ExtremeKind::Min),
+        AggregateFunction::Max => return extreme(ExtremeKind::Max),
+        AggregateFunction::First => StateKind::Row(ExtremeKind::Min),
+        AggregateFunction::Last => StateKind::Row(ExtremeKind::Max),
         _ => return None,
     })
 }
@@ -158,7 +158,7 @@ pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize, i
 /// A column of `rows` values of `data_type`.
 pub(super) fn array(
     state: &GroupState<'_>,
-    function: Function,
+    function: AggregateFunction,
     of: &DataType,
     data_type: &DataType,
     rows: usize,
@@ -173,18 +173,18 @@ pub(super) fn array(
         (GroupState::Counts(counts), _) => {
             integers(data_type, rows, counts.iter().map(|&n| Some(i256::from_i128(n.into()))))
         }
-        (GroupState::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
+        (GroupState::Floats(sums), AggregateFunction::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
         (GroupState::Floats(sums), _) => {
             let mean = |total: f64, count: u64| (count > 0).then(|| total / count as f64);
             floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count)))
         }
-        (GroupState::Integers(sums), Function::Sum) => {
+        (GroupState::Integers(sums), AggregateFunction::Sum) => {
             totals_of(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
         }
         (GroupState::Integers(sums), _) => {
             floats(data_type, rows, sums.iter().map(|sum| mean(i256::from_i128(sum.sum), sum.count)))
         }
-        (GroupState::Decimals(sums), Function::Sum) => {
+        (GroupState::Decimals(sums), AggregateFunction::Sum) => {
             let totals: Option<Vec<i256>> = sums.iter().map(DecimalSum::total).collect();
             totals_of(data_type, rows, totals.ok_or_else(|| too_large(data_type))?)
         }
@@ -198,7 +198,7 @@ pub(super) fn array(
         (GroupState::DecimalMoments(all), _) => {
             floats(data_type, rows, all.iter().map(|moments| spread(moments.distances.variance(), function, scale)))
         }
-        (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
+        (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(FloatValues::median)),
         (GroupState::Distinct(sets), _) => {
             integers(data_type, rows, sets.counts().map(|n| Some(i256::from_i128(n.into()))))
         }
@@ -209,13 +209,13 @@ pub(super) fn array(
 }
 
 /// The variance, or its square root, of values of which the variance of the digits is known.
-fn spread(variance: Option<f64>, function: Function, scale: i8) -> Option<f64> {
+fn spread(variance: Option<f64>, function: AggregateFunction, scale: i8) -> Option<f64> {
     let unit = decimal_to_f64(i256::ONE, scale.saturating_neg());
-    variance.map(|variance| if function == Function::Std { variance.sqrt() / unit } else { variance / unit / unit })
+    variance.map(|variance| if function == AggregateFunction::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 
 /// The values of column `column` in the row of each group; null for those without.
-pub(super) fn of_rows(
+pub(super) fn gather_group_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
     column: usize,
@@ -229,15 +229,15 @@ pub(super) fn of_rows(
     }
     // Where nothing was found, any row serves as a placeholder.
     let row = |group: usize| row(group).unwrap_or(0);
-    let found = Picked::of(frame, (0..rows).map(row)).column(frame, &Plains::default(), dataset.schema(), column)?;
+    let found = RowSelection::from_rows(frame, (0..rows).map(row)).gather_column(frame, &FixedWidthColumns::default(), dataset.schema(), column)?;
     if valid.iter().all(|&valid| valid) {
         return Ok(found);
     }
     let nulls = NullBuffer::from(valid);
     let validity = Some((nulls.buffer().clone(), nulls.null_count()));
     let buffers = found.buffers().to_vec();
-    let children = found.child_data().iter().cloned().map(Unchecked::from).collect();
-    let parts = Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children };
+    let children = found.child_data().iter().cloned().map(UncheckedArray::from).collect();
+    let parts = ArrayParts { data_type: found.data_type().clone(), len: rows, validity, buffers, children };
     parts.assemble().checked(&found.child_data().iter().collect::<Vec<_>>())
 }
 
@@ -254,7 +254,7 @@ fn totals_of(data_type: &DataType, rows: usize, totals: Vec<i256>) -> Result<Arr
 }
 
 fn too_large(data_type: &DataType) -> Error {
-    Error::argument(format!("a sum does not fit its type {}", type_name(data_type)))
+    Error::invalid_argument(format!("a sum does not fit its type {}", type_name(data_type)))
 }
 
 fn fixed<const N: usize>(
@@ -273,7 +273,7 @@ fn fixed<const N: usize>(
     let nulls = valid.iter().filter(|valid| !**valid).count();
     let validity = (nulls > 0).then(|| (BooleanBuffer::from(valid).into_inner(), nulls));
     let buffers = vec![Buffer::from(bytes.as_flattened())];
-    let parts = Parts { data_type: data_type.clone(), len: rows, validity, buffers, children: Vec::new() };
+    let parts = ArrayParts { data_type: data_type.clone(), len: rows, validity, buffers, children: Vec::new() };
     parts.assemble().checked(&[])
 }
 
@@ -320,6 +320,6 @@ fn booleans(rows: usize, values: &[Option<i256>]) -> Result<ArrayData> {
     let valid = BooleanBuffer::collect_bool(rows, |row| value(row).is_some());
     let nulls = rows - valid.count_set_bits();
     let validity = (nulls > 0).then(|| (valid.into_inner(), nulls));
-    let parts = Parts { data_type: DataType::Boolean, len: rows, validity, buffers: vec![bits], children: Vec::new() };
+    let parts = ArrayParts { data_type: DataType::Boolean, len: rows, validity, buffers: vec![bits], children: Vec::new() };
     parts.assemble().checked(&[])
 }

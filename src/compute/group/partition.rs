@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::block::Computed;
-use super::groups::{GroupMemory, Groups, cell, group, word_of_2, word_of_4};
-use super::intern::{Cell, LONG, packed, with_len};
-use super::state::{GroupState, StateKind, is_integer};
+use super::block::ComputedColumns;
+use super::groups::{GroupScratch, Groups, key_part, group, word_of_2, word_of_4};
+use super::intern::{KeyPart, LONG, packed, with_len};
+use super::state::{GroupState, StateKind, is_stored_as_integer};
 use super::table::GroupTable;
-use super::views::{Span, VIEW, ViewedChunk, put};
+use super::views::{ArraySpan, VIEW, TextViewBuilder, put};
 use crate::array::access::{Texts, fixed_values, fixed_width};
-use crate::array::{Parts, filled, slice};
+use crate::array::{ArrayParts, build_buffer, slice};
 use crate::compute::frame::Frame;
-use crate::compute::select::{Mask, Picked};
+use crate::compute::select::{Mask, RowSelection};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -36,7 +36,7 @@ const WAVE_BYTES: usize = 1 << 28;
 const WAVE_ROWS: usize = 1 << 23;
 
 /// The columns that groups and their states need, by their numbers in the dataset.
-pub(super) struct NeededColumns {
+pub(super) struct InputColumns {
     columns: Vec<usize>,
     keys: Vec<usize>,
     kinds: Vec<StateKind>,
@@ -51,7 +51,7 @@ pub(super) struct NeededColumns {
 /// A wave's rows in partitions.
 pub(super) struct Wave<'w, 'a> {
     frame: &'w Frame<'a>,
-    needed: &'w NeededColumns,
+    needed: &'w InputColumns,
     /// The wave's first row.
     start: u64,
     orders: Vec<ChunkOrder>,
@@ -80,13 +80,13 @@ impl WaveColumn {
     }
 }
 
-impl NeededColumns {
-    pub(super) fn of(
+impl InputColumns {
+    pub(super) fn build(
         dataset: &Dataset,
         frame: &Frame<'_>,
         keys: &[usize],
         kinds: &[StateKind],
-    ) -> Result<NeededColumns> {
+    ) -> Result<InputColumns> {
         let width = if let &[key] = keys { integers_width(frame, key)? } else { None };
         let shift = width.map(|width| (width / PARTITIONS + 1).next_power_of_two().ilog2());
         let mut columns: Vec<usize> = keys.iter().copied().chain(kinds.iter().filter_map(StateKind::column)).collect();
@@ -100,7 +100,7 @@ impl NeededColumns {
         let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect::<Result<_>>()?;
         let fields = dataset.schema().fields();
         let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
-        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
+        Ok(InputColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
     }
 
     /// The rows of a wave: as many as take some memory, which a wave copies.
@@ -145,9 +145,9 @@ impl NeededColumns {
 
 impl<'w, 'a> Wave<'w, 'a> {
     /// Sorts the rows of `chunks`, blocks of `frame`; `masks` has the selected rows of each span of a block.
-    pub(super) fn of(
+    pub(super) fn build(
         frame: &'w Frame<'a>,
-        needed: &'w NeededColumns,
+        needed: &'w InputColumns,
         chunks: Range<usize>,
         masks: impl Fn(usize) -> Result<Vec<Option<Mask>>> + Sync,
     ) -> Result<Wave<'w, 'a>> {
@@ -156,7 +156,7 @@ impl<'w, 'a> Wave<'w, 'a> {
         let orders = parallel::map_with(chunks.len(), bytes, Vec::new, |hashes, job| {
             let mut partitions = needed.partitions(frame, chunks.start + job, hashes)?;
             exclude(&mut partitions, frame, chunks.start + job, &masks(chunks.start + job)?);
-            Ok(ChunkOrder::of(&partitions))
+            Ok(ChunkOrder::from_partitions(&partitions))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
         let mut wave = Wave {
@@ -193,14 +193,14 @@ impl<'w, 'a> Wave<'w, 'a> {
             && spans.try_fold(true, |all, one: Result<bool>| one.map(|one| all && one))?
         {
             let rows = self.orders.len() * CHUNK;
-            let buffer = filled(rows * width, |out| {
+            let buffer = build_buffer(rows * width, |out| {
                 let jobs = out.chunks_mut(CHUNK * width).zip(self.orders.iter().zip(blocks())).map(Ok);
                 let sort = |(out, (order, block)): (&mut [u8], (&ChunkOrder, usize))| {
                     order.values(width, &spans_of(self.frame, block, column)?, out)
                 };
                 parallel::try_map(jobs, rows * width, |_| CHUNK * width, sort, || ()).map(|_| ())
             })?;
-            let parts = Parts {
+            let parts = ArrayParts {
                 data_type: data_type.clone(),
                 len: rows,
                 validity: None,
@@ -226,20 +226,20 @@ impl<'w, 'a> Wave<'w, 'a> {
         if !is_text_or_binary(data_type) || matches!(data_type, DataType::FixedSizeBinary(_)) {
             return Ok(None);
         }
-        let chunks = (0..self.orders.len()).map(|chunk| ViewedChunk::of(spans_of(self.frame, first + chunk, column)?));
+        let chunks = (0..self.orders.len()).map(|chunk| TextViewBuilder::try_new(spans_of(self.frame, first + chunk, column)?));
         let Some(chunks) = chunks.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
         let width = CHUNK * VIEW;
         let bytes = chunks.len() * width;
         // The memory of all at once is in larger pages.
-        let views = filled(bytes, |out| {
+        let views = build_buffer(bytes, |out| {
             let jobs = out.chunks_mut(width).zip(chunks.iter().zip(&self.orders)).map(Ok);
-            let put = |(out, (chunk, order)): (&mut [u8], (&ViewedChunk<'_>, &ChunkOrder))| {
+            let put = |(out, (chunk, order)): (&mut [u8], (&TextViewBuilder<'_>, &ChunkOrder))| {
                 chunk.put(&order.places, &mut out[..order.rows.len() * VIEW])
             };
             parallel::try_map(jobs, bytes, |_| width, put, || ()).map(|_| ())
         })?;
         let arrays = chunks.into_iter().zip(&self.orders).enumerate().map(Ok);
-        let array = |(number, (chunk, order)): (usize, (ViewedChunk<'_>, &ChunkOrder))| {
+        let array = |(number, (chunk, order)): (usize, (TextViewBuilder<'_>, &ChunkOrder))| {
             let own = views.slice_with_length(number * width, order.rows.len() * VIEW);
             chunk.array(own, &order.places, order.rows.len())
         };
@@ -261,7 +261,7 @@ impl<'w, 'a> Wave<'w, 'a> {
         let sizes = parallel::map(self.orders.len(), bytes, |chunk| {
             let mut size = 0usize;
             for (array, rows) in spans_of(self.frame, first + chunk, column)? {
-                let texts = Texts::of(array)?;
+                let texts = Texts::try_new(array)?;
                 for row in rows {
                     size = size.saturating_add(texts.get(row)?.len());
                 }
@@ -320,29 +320,29 @@ impl<'w, 'a> Wave<'w, 'a> {
     pub(super) fn groups(
         &self,
         job: &PartitionJob,
-        memory: &mut GroupMemory,
+        memory: &mut GroupScratch,
     ) -> Result<(Groups<'a>, Vec<GroupState<'a>>)> {
         self.with_groups(job, memory, |_, own, firsts, states| Ok((self.moved(own, firsts)?, states)))
     }
 
     /// The groups of a whole partition, with their keys, where there is no other wave.
-    pub(super) fn table(&self, job: &PartitionJob, memory: &mut GroupMemory) -> Result<GroupTable<'a>> {
+    pub(super) fn table(&self, job: &PartitionJob, memory: &mut GroupScratch) -> Result<GroupTable<'a>> {
         self.with_groups(job, memory, |frame, own, firsts, states| {
             let rows = own.firsts.iter().map(|&first| first.into());
-            let picked = Picked::of(frame, rows);
+            let picked = RowSelection::from_rows(frame, rows);
             let key = |&key: &usize| {
                 if own.firsts.is_empty() {
                     return Ok(ArrayData::new_empty(self.schema.field(key).data_type()));
                 }
-                let plains = picked.plains(frame, &self.schema, Some(key))?;
-                picked.column(frame, &plains, &self.schema, key)
+                let plains = picked.fixed_width_columns(frame, &self.schema, Some(key))?;
+                picked.gather_column(frame, &plains, &self.schema, key)
             };
             // Texts are gathered from where they are, in the order of groups.
             let is_view = |&key: &usize| matches!(self.columns[key], WaveColumn::Views(_));
             let has_views = self.needed.keys.iter().any(is_view);
             let keys = self.needed.keys.iter().filter(|_| !has_views).map(key).collect::<Result<_>>()?;
             let firsts = firsts.into_iter().map(|first| self.start + u64::from(first)).collect();
-            Ok(GroupTable::of_all(keys, firsts, states))
+            Ok(GroupTable::from_parts(keys, firsts, states))
         })
     }
 
@@ -350,26 +350,26 @@ impl<'w, 'a> Wave<'w, 'a> {
     fn with_groups<T>(
         &self,
         job: &PartitionJob,
-        memory: &mut GroupMemory,
+        memory: &mut GroupScratch,
         work: impl FnOnce(&Frame<'_>, &Groups<'_>, Vec<u32>, Vec<GroupState<'a>>) -> Result<T>,
     ) -> Result<T> {
         let parts = self.partition(job);
         let masks = vec![None; parts.len()];
-        let dataset = Dataset::of_arrays(self.schema.clone(), parts);
-        let frame = Frame::of(&dataset)?.in_blocks_of(usize::MAX);
+        let dataset = Dataset::from_arrays(self.schema.clone(), parts);
+        let frame = Frame::try_new(&dataset)?.with_block_rows(usize::MAX);
         memory.expected = self.expected.load(Ordering::Relaxed);
         let mut own = group(&frame, 0, &self.needed.keys, &masks, memory)?;
         self.expected.fetch_max(own.count(), Ordering::Relaxed);
         let mut states = Vec::with_capacity(self.needed.kinds.len());
-        let rows = JobRows::of(&self.orders, job);
+        let rows = JobRows::new(&self.orders, job);
         let row = |own: u64| rows.row(own).map(|row| self.start + u64::from(row));
-        let nothing = Computed { columns: self.needed.columns.len(), formulas: &[] };
+        let nothing = ComputedColumns { columns: self.needed.columns.len(), formulas: &[] };
         for &kind in &self.needed.kinds {
             let text = |own: u64| match kind.column() {
                 Some(column) => self.cell(self.needed.columns[column], row(own)?),
-                None => Ok(Cell::Null),
+                None => Ok(KeyPart::Null),
             };
-            states.push(GroupState::of_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
+            states.push(GroupState::from_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
         }
         let firsts = rows.rows(&own.firsts)?;
         let done = work(&frame, &own, firsts, states);
@@ -383,18 +383,18 @@ impl<'w, 'a> Wave<'w, 'a> {
         for (number, &first) in firsts.iter().enumerate() {
             for (cell, &key) in own.cells_of(number).iter().zip(&self.needed.keys) {
                 cells.push(match *cell {
-                    Cell::Null => Cell::Null,
-                    Cell::Word(word) => Cell::Word(word),
-                    Cell::Bytes(_) => self.cell(self.needed.columns[key], self.start + u64::from(first))?,
+                    KeyPart::Null => KeyPart::Null,
+                    KeyPart::Word(word) => KeyPart::Word(word),
+                    KeyPart::Bytes(_) => self.cell(self.needed.columns[key], self.start + u64::from(first))?,
                 });
             }
         }
         Ok(Groups { ids: Vec::new(), cells, width: own.width, firsts, is_sparse: false })
     }
 
-    fn cell(&self, column: usize, row: u64) -> Result<Cell<'a>> {
+    fn cell(&self, column: usize, row: u64) -> Result<KeyPart<'a>> {
         let (part, inside) = self.frame.locate(row, 0).ok_or_else(|| Error::internal("a group has no row"))?;
-        cell(self.frame.checked(part, column)?, inside)
+        key_part(self.frame.checked(part, column)?, inside)
     }
 }
 
@@ -416,7 +416,7 @@ struct JobRows<'w> {
 }
 
 impl<'w> JobRows<'w> {
-    fn of(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
+    fn new(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
         let mut before = 0;
         let mut chunks = Vec::with_capacity(job.chunks.len());
         for chunk in job.chunks.clone() {
@@ -484,7 +484,7 @@ struct ChunkOrder {
 
 impl ChunkOrder {
     /// Of at most `CHUNK` rows.
-    fn of(partitions: &[u8]) -> ChunkOrder {
+    fn from_partitions(partitions: &[u8]) -> ChunkOrder {
         let mut counts = [0usize; NONE as usize + 1];
         partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
         let mut next = [usize::MAX; NONE as usize + 1];
@@ -515,12 +515,12 @@ impl ChunkOrder {
     /// Column number `column` of block `block` in this order.
     fn column(&self, frame: &Frame<'_>, block: usize, column: usize, schema: &SchemaRef) -> Result<ArrayData> {
         let start = frame.block_start(block);
-        let picked = Picked::of(frame, self.rows.iter().map(|&row| start + u64::from(row)));
-        picked.column(frame, &picked.plains(frame, schema, Some(column))?, schema, column)
+        let picked = RowSelection::from_rows(frame, self.rows.iter().map(|&row| start + u64::from(row)));
+        picked.gather_column(frame, &picked.fixed_width_columns(frame, schema, Some(column))?, schema, column)
     }
 
     /// Writes values of `width` bytes, of the chunk's rows in `spans`, to `out` in this order.
-    fn values(&self, width: usize, spans: &[Span<'_>], out: &mut [u8]) -> Result<()> {
+    fn values(&self, width: usize, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
         match width {
             1 => self.put::<1>(spans, out),
             2 => self.put::<2>(spans, out),
@@ -530,7 +530,7 @@ impl ChunkOrder {
         }
     }
 
-    fn put<const N: usize>(&self, spans: &[Span<'_>], out: &mut [u8]) -> Result<()> {
+    fn put<const N: usize>(&self, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
         let out = out.as_chunks_mut::<N>().0.get_mut(..self.rows.len()).ok_or_else(lost_row)?;
         let mut places = &self.places[..];
         for (array, rows) in spans {
@@ -543,7 +543,7 @@ impl ChunkOrder {
     }
 }
 
-fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<Span<'a>>> {
+fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<ArraySpan<'a>>> {
     frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
 }
 
@@ -552,20 +552,20 @@ fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<Sp
 fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
     let mut range: Option<(i64, i64)> = None;
     for (array, rows) in spans_of(frame, 0, key)? {
-        if !is_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
+        if !is_stored_as_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
             return Ok(None);
         }
         let mut words = vec![0; rows.len()];
         each_word(array, &rows, &mut words, |own, word| *own = word as i64)?;
         // Anything may lie under nulls.
-        let valid = Mask::valid(array, &rows);
+        let valid = Mask::from_validity(array, &rows);
         let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.is_set(row));
         for (_, &word) in words.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
             let (low, high) = range.unwrap_or((word, word));
             range = Some((low.min(word), high.max(word)));
         }
     }
-    let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.rows());
+    let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.num_rows());
     Ok(width.and_then(|width| usize::try_from(width).ok()))
 }
 
@@ -595,11 +595,11 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
     use DataType::*;
     let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
     match array.data_type() {
-        data_type if is_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls => {
+        data_type if is_stored_as_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls => {
             each_word(array, &rows, into, |hash, word| *hash = mixed(*hash, word))?;
         }
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
-            let texts = Texts::of(array)?;
+            let texts = Texts::try_new(array)?;
             let mut long = Vec::new();
             let mut at = 0;
             texts.each_short(rows.clone(), |len, bytes| {
@@ -615,10 +615,10 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
         }
         _ => {
             for (row, hash) in rows.zip(into) {
-                *hash = match cell(array, row)? {
-                    Cell::Null => mixed(*hash, 0),
-                    Cell::Word(word) => mixed(*hash, word),
-                    Cell::Bytes(bytes) => mixed_bytes(*hash, bytes),
+                *hash = match key_part(array, row)? {
+                    KeyPart::Null => mixed(*hash, 0),
+                    KeyPart::Word(word) => mixed(*hash, word),
+                    KeyPart::Bytes(bytes) => mixed_bytes(*hash, bytes),
                 };
             }
         }
@@ -655,7 +655,7 @@ mod tests {
     use arrow_buffer::NullBuffer;
 
     use super::*;
-    use crate::compute::group::{AggregationProgress, Function};
+    use crate::compute::group::{AggregationProgress, AggregateFunction};
     use crate::{Value, col};
 
     /// Two waves of a watched aggregation, and batches that end anywhere.
@@ -724,12 +724,12 @@ mod tests {
         let ignore = |_: AggregationProgress| Ok(());
         for by in [&["near"][..], &["narrow"], &["far"], &["real"], &["text"], &["text", "far"]] {
             for is_watched in [false, true] {
-                let asked = dataset.aggregate(by).filter(col("x").ge(1000.0)).rows("rows");
-                let asked = asked.named("sum", "n", Function::Sum).named("count", "n", Function::Count);
-                let asked = asked.named("least", "text", Function::Min).named("mean", "x", Function::Mean);
-                let asked = asked.named("last", "n", Function::Last);
-                let asked = if is_watched { asked.watched(1 << 20, &ignore) } else { asked };
-                let found = asked.named("keys", "near", Function::Max).finish().unwrap();
+                let asked = dataset.aggregate(by).filter(col("x").ge(1000.0)).count_rows("rows");
+                let asked = asked.column_as("sum", "n", AggregateFunction::Sum).column_as("count", "n", AggregateFunction::Count);
+                let asked = asked.column_as("least", "text", AggregateFunction::Min).column_as("mean", "x", AggregateFunction::Mean);
+                let asked = asked.column_as("last", "n", AggregateFunction::Last);
+                let asked = if is_watched { asked.on_progress(1 << 20, &ignore) } else { asked };
+                let found = asked.column_as("keys", "near", AggregateFunction::Max).finish().unwrap();
                 found.validate(|_, _| ()).unwrap();
                 assert_eq!(found.len().unwrap(), expected.len() as u64, "{by:?}");
                 let column = |name: &str| found.column(name).unwrap();
@@ -776,9 +776,9 @@ mod tests {
         }
         let dataset = Dataset::try_from(vec![batch(0..100_000), batch(100_000..ROWS)]).unwrap();
         for by in ["far", "text"] {
-            let asked = dataset.aggregate(&[by]).rows("rows").named("sum", "x", Function::Sum);
+            let asked = dataset.aggregate(&[by]).count_rows("rows").column_as("sum", "x", AggregateFunction::Sum);
             let found =
-                asked.named("last", "n", Function::Last).named("least", "text", Function::Min).finish().unwrap();
+                asked.column_as("last", "n", AggregateFunction::Last).column_as("least", "text", AggregateFunction::Min).finish().unwrap();
             found.validate(|_, _| ()).unwrap();
             assert_eq!(found.len().unwrap(), groups.len() as u64);
             let columns = ["rows", "sum", "last", "least"].map(|name| found.column(name).unwrap());
@@ -797,7 +797,7 @@ mod tests {
         let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(n.clone())), ("text", Arc::new(text))];
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
         for by in [&["n"][..], &["text"], &["text", "n"]] {
-            let found = dataset.aggregate(by).rows("rows").named("sum", "n", Function::Sum).finish().unwrap();
+            let found = dataset.aggregate(by).count_rows("rows").column_as("sum", "n", AggregateFunction::Sum).finish().unwrap();
             let sums: Vec<i128> =
                 found.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
             let counts: Vec<i128> =
@@ -827,8 +827,8 @@ mod tests {
         };
         let dataset = Dataset::try_from((0..8).map(batch).collect::<Vec<_>>()).unwrap();
         let texts = |by: &[&str], count: Option<&str>| -> Vec<String> {
-            let asked = dataset.aggregate(by).rows("rows");
-            let asked = count.iter().fold(asked, |asked, name| asked.named("count", name, Function::Count));
+            let asked = dataset.aggregate(by).count_rows("rows");
+            let asked = count.iter().fold(asked, |asked, name| asked.column_as("count", name, AggregateFunction::Count));
             let found = asked.finish().unwrap();
             found.validate(|_, _| ()).unwrap();
             let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string() + " ").collect();
@@ -854,11 +854,11 @@ mod tests {
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
         let dataset = Dataset::try_from(vec![batch]).unwrap();
-        let frame = Frame::of(&dataset).unwrap();
+        let frame = Frame::try_new(&dataset).unwrap();
         for key in 0..5 {
             assert_eq!(integers_width(&frame, key).unwrap(), Some(12), "column {key}");
-            let groups = group(&frame, 0, &[key], &[None], &mut GroupMemory::default()).unwrap();
-            let cells = (0..4).map(|row| cell(frame.checked(0, key).unwrap(), row).unwrap());
+            let groups = group(&frame, 0, &[key], &[None], &mut GroupScratch::default()).unwrap();
+            let cells = (0..4).map(|row| key_part(frame.checked(0, key).unwrap(), row).unwrap());
             assert_eq!(groups.cells, cells.collect::<Vec<_>>());
         }
     }
@@ -884,9 +884,9 @@ mod tests {
             let whole = Dataset::try_from((0..210_000).step_by(len).map(batch).collect::<Vec<_>>()).unwrap();
             let dataset = whole.slice(123, 200_000).unwrap();
             let cells = |by: &[&str]| -> Vec<String> {
-                let asked = dataset.aggregate(by).filter(col("n").ne(17)).named("count", "n", Function::Count);
-                let asked = asked.named("first", "view", Function::Min).named("last", "n", Function::Last);
-                let found = asked.named("key", "n", Function::Max).finish().unwrap();
+                let asked = dataset.aggregate(by).filter(col("n").ne(17)).column_as("count", "n", AggregateFunction::Count);
+                let asked = asked.column_as("first", "view", AggregateFunction::Min).column_as("last", "n", AggregateFunction::Last);
+                let found = asked.column_as("key", "n", AggregateFunction::Max).finish().unwrap();
                 found.validate(|_, _| ()).unwrap();
                 let cell = |(name, value): (&str, Result<Value<'_>>)| format!("{name} {} ", value.unwrap());
                 let own = |row: crate::Row<'_>| row.iter().skip(by.len()).map(cell).collect();
@@ -897,8 +897,8 @@ mod tests {
             for by in [&["text"][..], &["large"], &["view"], &["bytes"], &["text", "view"]] {
                 assert_eq!(cells(by), expected, "{by:?} in batches of {len}");
             }
-            let keys = dataset.aggregate(&["large"]).rows("rows").finish().unwrap().column("large").unwrap();
-            let wanted = dataset.aggregate(&["n"]).rows("rows").finish().unwrap().column("n").unwrap();
+            let keys = dataset.aggregate(&["large"]).count_rows("rows").finish().unwrap().column("large").unwrap();
+            let wanted = dataset.aggregate(&["n"]).count_rows("rows").finish().unwrap().column("n").unwrap();
             for (key, n) in keys.values().zip(wanted.values()) {
                 let n = match n.unwrap() {
                     Value::Int(n) => text(n as usize),

@@ -37,7 +37,7 @@ const WORDS_A_ROW: usize = 4;
 impl IntegerRange {
     /// That of all values of column `column`, of integers; `None` where sets would have more than `most` bits. Calls `tell` before
     /// every few million rows.
-    pub(super) fn of(
+    pub(super) fn scan(
         dataset: &Dataset,
         column: usize,
         most: usize,
@@ -115,7 +115,7 @@ impl IntegerSets {
     }
 
     /// Those of `groups` groups of a block of `rows` rows, or none if these are too many.
-    pub(super) fn of_block(range: IntegerRange, groups: usize, rows: usize) -> IntegerSets {
+    pub(super) fn for_block(range: IntegerRange, groups: usize, rows: usize) -> IntegerSets {
         IntegerSets::within(range, groups, rows.saturating_mul(WORDS_A_ROW))
     }
 
@@ -194,12 +194,12 @@ mod tests {
     use arrow_array::*;
     use proptest::prelude::*;
 
-    use crate::{Dataset, Function, col};
+    use crate::{Dataset, AggregateFunction, col};
 
-    type Given = (Option<i8>, Option<i8>);
+    type TestRow = (Option<i8>, Option<i8>);
 
     /// Columns of all types that are counted in sets, all of them with the same values.
-    fn batch(rows: &[Given]) -> RecordBatch {
+    fn batch(rows: &[TestRow]) -> RecordBatch {
         let number = || rows.iter().map(|row| row.1);
         let entries: Int32Array = (0..=255).map(|entry| i32::from(entry as u8 as i8) * 3).collect();
         let far = |n: i8| (1u64 << 63).wrapping_add_signed(n.into());
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// The number of distinct values of each key, in the order in which keys appear.
-    fn naive<'r>(rows: impl Iterator<Item = &'r Given>) -> Vec<i64> {
+    fn naive<'r>(rows: impl Iterator<Item = &'r TestRow>) -> Vec<i64> {
         let (mut numbers, mut groups) = (HashMap::new(), Vec::<HashSet<Option<i8>>>::new());
         for (key, number) in rows {
             let group = *numbers.entry(*key).or_insert(groups.len());
@@ -245,14 +245,14 @@ mod tests {
                 let of = |batch: RecordBatch| batch[column].as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec();
                 dataset.to_record_batches().flat_map(|batch| of(batch.unwrap())).collect()
             };
-            let is_in = |row: &&Given| row.1.is_some_and(|n| n <= most);
+            let is_in = |row: &&TestRow| row.1.is_some_and(|n| n <= most);
             let expected = naive(rows.iter());
             let all = naive(rows.iter().map(|row| (None, row.1)).collect::<Vec<_>>().iter());
             for column in ["i8", "u64", "date", "decimal", "wide", "float", "entry"] {
-                let by = |by: &[&str]| dataset.aggregate(by).column(column, Function::NUnique).rows("rows");
+                let by = |by: &[&str]| dataset.aggregate(by).column(column, AggregateFunction::NUnique).count_rows("rows");
                 prop_assert_eq!(counts(by(&["key"]).finish().unwrap(), column), &expected[..], "{}", column);
                 prop_assert_eq!(counts(by(&[]).finish().unwrap(), column), &all[..], "{}", column);
-                let some = by(&["key"]).filter(col("i8").le(i64::from(most))).named("again", column, Function::NUnique);
+                let some = by(&["key"]).filter(col("i8").le(i64::from(most))).column_as("again", column, AggregateFunction::NUnique);
                 let some = some.finish().unwrap();
                 prop_assert_eq!(counts(some.clone(), column), naive(rows.iter().filter(is_in)), "{}", column);
                 prop_assert_eq!(counts(some.clone(), column), counts(some, "again"), "{}", column);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn counts(dataset: &Dataset, by: &[&str], memory: u64) -> Vec<String> {
-        let found = dataset.aggregate(by).column("n", Function::NUnique).memory(memory).finish().unwrap();
+        let found = dataset.aggregate(by).column("n", AggregateFunction::NUnique).memory_limit(memory).finish().unwrap();
         found.column("n").unwrap().values().map(|value| value.unwrap().to_string()).collect()
     }
 

@@ -3,7 +3,7 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::intern::Cell;
+use super::intern::KeyPart;
 use super::sets::{IntegerRange, IntegerSets};
 use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum StateKind {
-    Rows,
+    RowCount,
     Count(usize),
     Floats(usize),
     Integers(usize),
@@ -27,12 +27,12 @@ pub(in crate::compute) enum StateKind {
         column: usize,
     },
     Extreme {
-        end: End,
+        end: ExtremeKind,
         values: ValueKind,
         column: usize,
     },
     /// The first or the last row, whatever it holds.
-    Row(End),
+    Row(ExtremeKind),
 }
 
 impl StateKind {
@@ -40,7 +40,7 @@ impl StateKind {
     pub(super) fn column(&self) -> Option<usize> {
         use StateKind::*;
         match *self {
-            Rows | Row(_) => None,
+            RowCount | Row(_) => None,
             Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => Some(column),
             IntegerMoments(column) | DecimalMoments(column) | Values(column) => Some(column),
             Distinct { column, .. } | Extreme { column, .. } => Some(column),
@@ -51,32 +51,32 @@ impl StateKind {
     pub(super) fn bytes(&self) -> usize {
         use StateKind::*;
         match self {
-            Rows | Count(_) => size_of::<u64>(),
-            Floats(_) => size_of::<Sum>(),
+            RowCount | Count(_) => size_of::<u64>(),
+            Floats(_) => size_of::<NeumaierSum>(),
             Integers(_) => size_of::<IntegerSum>(),
             Decimals(_) => size_of::<DecimalSum>(),
             Moments(_) => size_of::<self::Moments>(),
             IntegerMoments(_) => size_of::<self::IntegerMoments>(),
             DecimalMoments(_) => size_of::<self::DecimalMoments>(),
-            Values(_) => size_of::<Values64>(),
+            Values(_) => size_of::<FloatValues>(),
             Distinct { range, .. } => range.bytes(),
             Extreme { values: ValueKind::Integers, .. } => size_of::<Option<i256>>(),
             Extreme { values: ValueKind::Floats, .. } => size_of::<Option<f64>>(),
-            Extreme { values: ValueKind::Texts, .. } => size_of::<Option<FoundText<'_>>>(),
+            Extreme { values: ValueKind::Texts, .. } => size_of::<Option<RowText<'_>>>(),
             Row(_) => size_of::<Option<u64>>(),
         }
     }
 
     /// Which extreme it is, if it is one.
-    pub(super) fn end(&self) -> End {
-        if let StateKind::Extreme { end, .. } = self { *end } else { End::Least }
+    pub(super) fn end(&self) -> ExtremeKind {
+        if let StateKind::Extreme { end, .. } = self { *end } else { ExtremeKind::Min }
     }
 
     /// The same of the column that `place` names instead.
     pub(super) fn with_column(mut self, place: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
         use StateKind::*;
         match &mut self {
-            Rows | Row(_) => {}
+            RowCount | Row(_) => {}
             Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => {
                 *column = place(*column)?;
             }
@@ -89,9 +89,9 @@ impl StateKind {
 
 /// Which extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::compute) enum End {
-    Least,
-    Most,
+pub(in crate::compute) enum ExtremeKind {
+    Min,
+    Max,
 }
 
 /// The values compared for an extreme.
@@ -103,14 +103,14 @@ pub(in crate::compute) enum ValueKind {
 }
 
 /// The state of a group, which can be merged with that of another block.
-pub(super) trait Kept: Clone {
+pub(super) trait Accumulator: Clone {
     /// The state for no rows.
     const NONE: Self;
 
     fn add(&mut self, other: &Self);
 }
 
-impl Kept for u64 {
+impl Accumulator for u64 {
     const NONE: u64 = 0;
 
     fn add(&mut self, other: &u64) {
@@ -121,21 +121,21 @@ impl Kept for u64 {
 /// A float sum and its accumulated rounding error (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
 /// endlicher Summen*), and how many there are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sum {
+pub(super) struct NeumaierSum {
     sum: f64,
     lost: f64,
     pub count: u64,
 }
 
-impl Sum {
+impl NeumaierSum {
     /// Of sums and counts in lanes.
-    pub(super) fn of_lanes(lanes: &[[f64; 2]]) -> Sum {
+    pub(super) fn from_lanes(lanes: &[[f64; 2]]) -> NeumaierSum {
         let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
-        Sum { sum, lost: 0.0, count: count as u64 }
+        NeumaierSum { sum, lost: 0.0, count: count as u64 }
     }
 
-    pub(super) fn of_one(number: f64) -> Sum {
-        Sum { sum: number, lost: 0.0, count: 1 }
+    pub(super) fn from_value(number: f64) -> NeumaierSum {
+        NeumaierSum { sum: number, lost: 0.0, count: 1 }
     }
 
     pub(super) fn total(&self) -> f64 {
@@ -144,11 +144,11 @@ impl Sum {
     }
 }
 
-impl Kept for Sum {
-    const NONE: Sum = Sum { sum: 0.0, lost: 0.0, count: 0 };
+impl Accumulator for NeumaierSum {
+    const NONE: NeumaierSum = NeumaierSum { sum: 0.0, lost: 0.0, count: 0 };
 
     #[inline(always)]
-    fn add(&mut self, other: &Sum) {
+    fn add(&mut self, other: &NeumaierSum) {
         let total = self.sum + other.sum;
         // What is lost is found without a look at which of both is larger (Knuth, *The Art of Computer Programming* 2, 4.2.2).
         let of_other = total - self.sum;
@@ -166,7 +166,7 @@ pub(super) struct IntegerSum {
     pub count: u64,
 }
 
-impl Kept for IntegerSum {
+impl Accumulator for IntegerSum {
     const NONE: IntegerSum = IntegerSum { sum: 0, count: 0 };
 
     fn add(&mut self, other: &IntegerSum) {
@@ -218,7 +218,7 @@ impl DecimalSum {
     }
 }
 
-impl Kept for DecimalSum {
+impl Accumulator for DecimalSum {
     const NONE: DecimalSum = DecimalSum { low: i256::ZERO, carries: 0, count: 0 };
 
     fn add(&mut self, other: &DecimalSum) {
@@ -236,7 +236,7 @@ pub(super) struct Moments {
     pub squares: f64,
 }
 
-impl Kept for Moments {
+impl Accumulator for Moments {
     const NONE: Moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
 
     /// Merges both (Chan, Golub and LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample
@@ -295,7 +295,7 @@ impl IntegerMoments {
     }
 }
 
-impl Kept for IntegerMoments {
+impl Accumulator for IntegerMoments {
     const NONE: IntegerMoments = IntegerMoments { count: 0, sum: 0, squares: 0, carries: 0 };
 
     fn add(&mut self, other: &IntegerMoments) {
@@ -315,7 +315,7 @@ pub(super) struct DecimalMoments {
     pub distances: Moments,
 }
 
-impl Kept for DecimalMoments {
+impl Accumulator for DecimalMoments {
     const NONE: DecimalMoments = DecimalMoments { first: i256::ZERO, distances: Moments::NONE };
 
     fn add(&mut self, other: &DecimalMoments) {
@@ -336,17 +336,17 @@ pub(super) fn distance(digits: i256, from: i256) -> f64 {
 
 /// The values of a group as floats, without nulls and NaN.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values64(pub Vec<f64>);
+pub(super) struct FloatValues(pub Vec<f64>);
 
-impl Kept for Values64 {
-    const NONE: Values64 = Values64(Vec::new());
+impl Accumulator for FloatValues {
+    const NONE: FloatValues = FloatValues(Vec::new());
 
-    fn add(&mut self, other: &Values64) {
+    fn add(&mut self, other: &FloatValues) {
         self.0.extend_from_slice(&other.0);
     }
 }
 
-impl Values64 {
+impl FloatValues {
     /// The value in the middle, or the mean of the two there; `None` of no values.
     pub(super) fn median(&self) -> Option<f64> {
         let mut values = self.0.clone();
@@ -365,23 +365,23 @@ impl Values64 {
 #[derive(Debug)]
 pub(super) enum GroupState<'a> {
     Counts(Vec<u64>),
-    Floats(Vec<Sum>),
+    Floats(Vec<NeumaierSum>),
     Integers(Vec<IntegerSum>),
     Decimals(Vec<DecimalSum>),
     Moments(Vec<Moments>),
     IntegerMoments(Vec<IntegerMoments>),
     DecimalMoments(Vec<DecimalMoments>),
-    Values(Vec<Values64>),
+    Values(Vec<FloatValues>),
     Distinct(IntegerSets),
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
-    Text(Extreme<FoundText<'a>>),
+    Text(Extreme<RowText<'a>>),
     Row(Extreme<u64>),
 }
 
 /// A text, and its row in the dataset.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FoundText<'a> {
+pub(super) struct RowText<'a> {
     pub bytes: &'a [u8],
     pub row: u64,
 }
@@ -425,14 +425,14 @@ impl<'a> GroupState<'a> {
     /// Empty states for `groups` groups.
     pub(super) fn empty(kind: StateKind, groups: usize) -> GroupState<'a> {
         match kind {
-            StateKind::Rows | StateKind::Count(_) => GroupState::Counts(vec![Kept::NONE; groups]),
-            StateKind::Floats(_) => GroupState::Floats(vec![Kept::NONE; groups]),
-            StateKind::Integers(_) => GroupState::Integers(vec![Kept::NONE; groups]),
-            StateKind::Decimals(_) => GroupState::Decimals(vec![Kept::NONE; groups]),
-            StateKind::Moments(_) => GroupState::Moments(vec![Kept::NONE; groups]),
-            StateKind::IntegerMoments(_) => GroupState::IntegerMoments(vec![Kept::NONE; groups]),
-            StateKind::DecimalMoments(_) => GroupState::DecimalMoments(vec![Kept::NONE; groups]),
-            StateKind::Values(_) => GroupState::Values(vec![Kept::NONE; groups]),
+            StateKind::RowCount | StateKind::Count(_) => GroupState::Counts(vec![Accumulator::NONE; groups]),
+            StateKind::Floats(_) => GroupState::Floats(vec![Accumulator::NONE; groups]),
+            StateKind::Integers(_) => GroupState::Integers(vec![Accumulator::NONE; groups]),
+            StateKind::Decimals(_) => GroupState::Decimals(vec![Accumulator::NONE; groups]),
+            StateKind::Moments(_) => GroupState::Moments(vec![Accumulator::NONE; groups]),
+            StateKind::IntegerMoments(_) => GroupState::IntegerMoments(vec![Accumulator::NONE; groups]),
+            StateKind::DecimalMoments(_) => GroupState::DecimalMoments(vec![Accumulator::NONE; groups]),
+            StateKind::Values(_) => GroupState::Values(vec![Accumulator::NONE; groups]),
             StateKind::Distinct { range, .. } => GroupState::Distinct(IntegerSets::empty(range, groups)),
             StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
@@ -445,9 +445,9 @@ impl<'a> GroupState<'a> {
     /// of the extreme, if it is one.
     pub(super) fn moved<'b>(
         self,
-        end: End,
+        end: ExtremeKind,
         row: impl Fn(u64) -> Result<u64>,
-        text: impl Fn(u64) -> Result<Cell<'b>>,
+        text: impl Fn(u64) -> Result<KeyPart<'b>>,
     ) -> Result<GroupState<'b>> {
         Ok(match self {
             GroupState::Counts(all) => GroupState::Counts(all),
@@ -470,7 +470,7 @@ impl<'a> GroupState<'a> {
                 for found in all.best {
                     best.push(match found.map(|found| (found.row, text(found.row))) {
                         Some((here, text)) => match text? {
-                            Cell::Bytes(bytes) => Some(FoundText { bytes, row: row(here)? }),
+                            KeyPart::Bytes(bytes) => Some(RowText { bytes, row: row(here)? }),
                             _ => return Err(Error::internal("the text of a group is none")),
                         },
                         None => None,
@@ -516,41 +516,41 @@ impl<'a> GroupState<'a> {
     }
 }
 
-fn merge<T: Kept>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
+fn merge<T: Accumulator>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
     all.resize(count.max(all.len()), T::NONE);
     to.iter().zip(more).for_each(|(&group, more)| all[group].add(more));
 }
 
-pub(super) fn integers(end: End, groups: usize) -> Extreme<i256> {
+pub(super) fn integers(end: ExtremeKind, groups: usize) -> Extreme<i256> {
     match end {
-        End::Least => Extreme::new(|a, b| a < b, groups),
-        End::Most => Extreme::new(|a, b| a > b, groups),
+        ExtremeKind::Min => Extreme::new(|a, b| a < b, groups),
+        ExtremeKind::Max => Extreme::new(|a, b| a > b, groups),
     }
 }
 
-pub(super) fn floats(end: End, groups: usize) -> Extreme<f64> {
+pub(super) fn floats(end: ExtremeKind, groups: usize) -> Extreme<f64> {
     match end {
-        End::Least => Extreme::new(|a, b| a < b || b.is_nan(), groups),
-        End::Most => Extreme::new(|a, b| a > b || b.is_nan(), groups),
+        ExtremeKind::Min => Extreme::new(|a, b| a < b || b.is_nan(), groups),
+        ExtremeKind::Max => Extreme::new(|a, b| a > b || b.is_nan(), groups),
     }
 }
 
-pub(super) fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
+pub(super) fn texts<'a>(end: ExtremeKind, groups: usize) -> Extreme<RowText<'a>> {
     match end {
-        End::Least => Extreme::new(|a, b| a.bytes < b.bytes, groups),
-        End::Most => Extreme::new(|a, b| a.bytes > b.bytes, groups),
+        ExtremeKind::Min => Extreme::new(|a, b| a.bytes < b.bytes, groups),
+        ExtremeKind::Max => Extreme::new(|a, b| a.bytes > b.bytes, groups),
     }
 }
 
-pub(super) fn rows(end: End, groups: usize) -> Extreme<u64> {
+pub(super) fn rows(end: ExtremeKind, groups: usize) -> Extreme<u64> {
     match end {
-        End::Least => Extreme::new(|a, b| a < b, groups),
-        End::Most => Extreme::new(|a, b| a > b, groups),
+        ExtremeKind::Min => Extreme::new(|a, b| a < b, groups),
+        ExtremeKind::Max => Extreme::new(|a, b| a > b, groups),
     }
 }
 
 /// Whether the type's values are integers of at most 64 bits, or stored as such.
-pub(in crate::compute) fn is_integer(data_type: &DataType) -> bool {
+pub(in crate::compute) fn is_stored_as_integer(data_type: &DataType) -> bool {
     use DataType::*;
     let is_time = matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_));
     data_type.is_integer() || is_time || matches!(data_type, Boolean | Decimal32(..) | Decimal64(..))

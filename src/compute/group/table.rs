@@ -8,17 +8,17 @@ use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::groups::Groups;
-use super::intern::{Cell, Interner};
+use super::intern::{KeyPart, Interner};
 use super::state::{GroupState, StateKind};
 use crate::array::access::fixed_width;
-use crate::array::gather::{Pick, fixed_into, gather};
-use crate::array::{Parts, Unchecked, filled};
+use crate::array::gather::{Pick, gather_fixed_into, gather};
+use crate::array::{ArrayParts, UncheckedArray, build_buffer};
 use crate::error::{Error, Result};
 use crate::parallel;
 
 /// All groups so far.
 pub(super) struct GroupTable<'a> {
-    cells: Vec<Cell<'a>>,
+    cells: Vec<KeyPart<'a>>,
     width: usize,
     /// The first row of each.
     pub firsts: Vec<u64>,
@@ -54,7 +54,7 @@ impl<'a> GroupTable<'a> {
         if self.firsts.len() + groups.count() >= u32::MAX as usize {
             return Err(Error::unsupported("more than 2^32 groups"));
         }
-        let word = |cell: &Cell<'a>| if let Cell::Word(word) = *cell { Some(word) } else { None };
+        let word = |cell: &KeyPart<'a>| if let KeyPart::Word(word) = *cell { Some(word) } else { None };
         if self.width == 1 {
             self.single.prepare(groups.cells.iter().filter_map(word), MOST_DENSE);
         }
@@ -67,7 +67,7 @@ impl<'a> GroupTable<'a> {
     }
 
     /// Groups with these key columns and first rows, which are all there are.
-    pub(super) fn of_all(keys: Vec<ArrayData>, firsts: Vec<u64>, states: Vec<GroupState<'a>>) -> GroupTable<'a> {
+    pub(super) fn from_parts(keys: Vec<ArrayData>, firsts: Vec<u64>, states: Vec<GroupState<'a>>) -> GroupTable<'a> {
         GroupTable { keys, firsts, states, ..GroupTable::new(1, &[]) }
     }
 
@@ -88,7 +88,7 @@ impl<'a> GroupTable<'a> {
     }
 
     /// The number of the group with these keys, whose first row is `first` if there was none.
-    pub(super) fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
+    pub(super) fn find(&mut self, wanted: &[KeyPart<'a>], first: u64) -> usize {
         if let [cell] = wanted {
             let group = self.single.id(*cell) as usize - 1;
             if group == self.firsts.len() {
@@ -97,7 +97,7 @@ impl<'a> GroupTable<'a> {
             return group;
         }
         let GroupTable { cells, width, firsts, by_cells, hasher, .. } = self;
-        let of = |group: usize, cells: &[Cell<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
+        let of = |group: usize, cells: &[KeyPart<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
         let hash = hasher.hash_one(wanted);
         if let Some(&group) = by_cells.find(hash, |&group| &cells[group * *width..][..*width] == wanted) {
             return group;
@@ -113,7 +113,7 @@ impl<'a> GroupTable<'a> {
 /// The most numbers that keys of a narrow range may have for a table of all.
 const MOST_DENSE: usize = 1 << 20;
 /// All groups, in order of appearance.
-pub(super) struct Grouped<'a> {
+pub(super) struct OrderedGroups<'a> {
     pub tables: Vec<GroupTable<'a>>,
     /// If there are several tables: the table of each group, and its number there, in pieces.
     order: Vec<Vec<Pick>>,
@@ -121,14 +121,14 @@ pub(super) struct Grouped<'a> {
     pub firsts: Vec<u64>,
 }
 
-impl<'a> Grouped<'a> {
-    pub(super) fn of_one(mut table: GroupTable<'a>) -> Grouped<'a> {
+impl<'a> OrderedGroups<'a> {
+    pub(super) fn from_table(mut table: GroupTable<'a>) -> OrderedGroups<'a> {
         let firsts = std::mem::take(&mut table.firsts);
-        Grouped { tables: vec![table], order: Vec::new(), firsts }
+        OrderedGroups { tables: vec![table], order: Vec::new(), firsts }
     }
 
     /// The groups of several tables, of a dataset of `rows` rows; no two have the same first row.
-    pub(super) fn of(tables: Vec<GroupTable<'a>>, rows: u64) -> Grouped<'a> {
+    pub(super) fn from_tables(tables: Vec<GroupTable<'a>>, rows: u64) -> OrderedGroups<'a> {
         let count: usize = tables.iter().map(|table| table.firsts.len()).sum();
         let piece = rows.div_ceil(PIECES).max(1);
         let pieces = parallel::map(PIECES as usize, count.saturating_mul(32), |number| {
@@ -140,7 +140,7 @@ impl<'a> Grouped<'a> {
             firsts.extend(own);
             order.push(picks);
         }
-        Grouped { tables, order, firsts }
+        OrderedGroups { tables, order, firsts }
     }
 
     /// Whether the tables have the columns of their keys.
@@ -176,7 +176,7 @@ impl<'a> Grouped<'a> {
         {
             return self.plain(data_type, width, &parts);
         }
-        let from: Vec<&Unchecked> = parts.iter().map(Unchecked::of).collect();
+        let from: Vec<&UncheckedArray> = parts.iter().map(UncheckedArray::from_ref).collect();
         gather(data_type, &from, &self.order.concat())?
             .checked(&parts.iter().flat_map(dictionaries).collect::<Vec<_>>())
     }
@@ -185,18 +185,18 @@ impl<'a> Grouped<'a> {
     fn plain(&self, data_type: &DataType, width: usize, parts: &[ArrayData]) -> Result<ArrayData> {
         let len = self.firsts.len();
         let from: Vec<&[u8]> = parts.iter().map(|part| bytes_of(part, width)).collect();
-        let values = filled(len.saturating_mul(width), |mut out| {
+        let values = build_buffer(len.saturating_mul(width), |mut out| {
             let mut jobs = Vec::with_capacity(self.order.len());
             for picks in &self.order {
                 let (own, rest) = out.split_at_mut(picks.len() * width);
                 jobs.push(Ok((own, picks)));
                 out = rest;
             }
-            let copy = |(out, picks): (&mut [u8], &Vec<Pick>)| fixed_into(width, &from, picks, out);
+            let copy = |(out, picks): (&mut [u8], &Vec<Pick>)| gather_fixed_into(width, &from, picks, out);
             parallel::try_map(jobs.into_iter(), len * 32, |(_, picks)| picks.len() * 32, copy, || ()).map(|_| ())
         })?;
         let data_type = data_type.clone();
-        let parts = Parts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() };
+        let parts = ArrayParts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() };
         parts.assemble().checked(&[])
     }
 }
@@ -234,7 +234,7 @@ fn ordered(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<Pick>)
     }
     let mut order = vec![(0, 0); count];
     let mut firsts = vec![0; count];
-    let ranks = FirstRanks::of(rows.end - rows.start, all().map(|(first, _)| first - rows.start));
+    let ranks = RankBitmap::from_numbers(rows.end - rows.start, all().map(|(first, _)| first - rows.start));
     for (first, pick) in all() {
         let place = ranks.rank(first - rows.start);
         (firsts[place], order[place]) = (first, pick);
@@ -243,19 +243,19 @@ fn ordered(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<Pick>)
 }
 
 /// A set of numbers, and the place of each among them.
-struct FirstRanks {
+struct RankBitmap {
     words: Vec<u64>,
     /// How many there are before each word.
     before: Vec<usize>,
 }
 
-impl FirstRanks {
-    fn of(end: u64, numbers: impl Iterator<Item = u64>) -> FirstRanks {
+impl RankBitmap {
+    fn from_numbers(end: u64, numbers: impl Iterator<Item = u64>) -> RankBitmap {
         let mut words = vec![0u64; end.div_ceil(64) as usize];
         numbers.for_each(|number| words[(number / 64) as usize] |= 1 << (number % 64));
         let count = |sum: &mut usize, word: &u64| Some(std::mem::replace(sum, *sum + word.count_ones() as usize));
         let before = words.iter().scan(0, count).collect();
-        FirstRanks { words, before }
+        RankBitmap { words, before }
     }
 
     fn rank(&self, number: u64) -> usize {

@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use crate::array::Parts;
+use crate::array::ArrayParts;
 use crate::array::access::{Texts, fixed_values};
 use crate::error::{Error, Result};
 
@@ -16,10 +16,10 @@ const MOST_BUFFERS: usize = 64;
 const INLINE: usize = 12;
 
 /// Rows of one batch.
-pub(super) type Span<'a> = (&'a ArrayData, Range<usize>);
+pub(super) type ArraySpan<'a> = (&'a ArrayData, Range<usize>);
 
 /// Where the texts of a span are.
-struct ViewedSpan {
+struct SpanBuffer {
     /// The number of the buffer, or the first one's of several.
     buffer: u32,
     /// The address of the buffer's first byte.
@@ -27,27 +27,27 @@ struct ViewedSpan {
 }
 
 /// Texts or bytes of a chunk, of which views are to be made.
-pub(super) struct ViewedChunk<'a> {
-    spans: Vec<Span<'a>>,
-    viewed: Vec<ViewedSpan>,
+pub(super) struct TextViewBuilder<'a> {
+    spans: Vec<ArraySpan<'a>>,
+    viewed: Vec<SpanBuffer>,
     buffers: Vec<Buffer>,
 }
 
 /// The bytes of a view.
 pub(super) const VIEW: usize = size_of::<u128>();
 
-impl<'a> ViewedChunk<'a> {
+impl<'a> TextViewBuilder<'a> {
     /// `None` if the texts are in too many buffers, or in too large ones.
-    pub(super) fn of(spans: Vec<Span<'a>>) -> Result<Option<ViewedChunk<'a>>> {
+    pub(super) fn try_new(spans: Vec<ArraySpan<'a>>) -> Result<Option<TextViewBuilder<'a>>> {
         let mut buffers = vec![Buffer::default()];
         let mut viewed = Vec::with_capacity(spans.len());
         for span in &spans {
-            match ViewedSpan::of(span, &mut buffers)? {
+            match SpanBuffer::try_new(span, &mut buffers)? {
                 Some(span) if buffers.len() <= MOST_BUFFERS => viewed.push(span),
                 _ => return Ok(None),
             }
         }
-        Ok(Some(ViewedChunk { spans, viewed, buffers }))
+        Ok(Some(TextViewBuilder { spans, viewed, buffers }))
     }
 
     /// Writes the view of each row to its place in `out`, which all rows but those of other places fill.
@@ -65,23 +65,23 @@ impl<'a> ViewedChunk<'a> {
         self.buffers[0] = views;
         let validity = validity(&self.spans, places, len);
         let parts =
-            Parts { data_type: DataType::BinaryView, len, validity, buffers: self.buffers, children: Vec::new() };
+            ArrayParts { data_type: DataType::BinaryView, len, validity, buffers: self.buffers, children: Vec::new() };
         parts.assemble().checked(&[])
     }
 }
 
-impl ViewedSpan {
+impl SpanBuffer {
     /// Adds the buffers of a span to `buffers`, of which the first is that of views.
-    fn of((array, rows): &Span<'_>, buffers: &mut Vec<Buffer>) -> Result<Option<ViewedSpan>> {
+    fn try_new((array, rows): &ArraySpan<'_>, buffers: &mut Vec<Buffer>) -> Result<Option<SpanBuffer>> {
         let buffer = (buffers.len() - 1) as u32;
         if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
             buffers.extend(array.buffers().iter().skip(1).cloned());
-            return Ok(Some(ViewedSpan { buffer, address: 0 }));
+            return Ok(Some(SpanBuffer { buffer, address: 0 }));
         }
         let Some(last) = rows.end.checked_sub(1).filter(|_| !rows.is_empty()) else {
-            return Ok(Some(ViewedSpan { buffer, address: 0 }));
+            return Ok(Some(SpanBuffer { buffer, address: 0 }));
         };
-        let texts = Texts::of(*array)?;
+        let texts = Texts::try_new(*array)?;
         let address = address(texts.get(rows.start)?);
         let end = texts.get(last)?.as_ptr_range().end as usize;
         let data = array.buffers().get(1).ok_or_else(|| Error::internal("a column of text has no bytes"))?;
@@ -89,7 +89,7 @@ impl ViewedSpan {
         let len = end.checked_sub(address).filter(|&len| i32::try_from(len).is_ok());
         let (Some(start), Some(len)) = (start, len) else { return Ok(None) };
         buffers.push(data.slice_with_length(start, len));
-        Ok(Some(ViewedSpan { buffer, address }))
+        Ok(Some(SpanBuffer { buffer, address }))
     }
 
     /// Writes the views of a span's rows to their places in `out`.
@@ -110,7 +110,7 @@ impl ViewedSpan {
             }
             return Ok(());
         }
-        let texts = Texts::of(array)?;
+        let texts = Texts::try_new(array)?;
         let mut long = Vec::new();
         let mut row = rows.start;
         texts.each_short(rows.clone(), |len, bytes| {
@@ -145,7 +145,7 @@ pub(super) fn put<const N: usize>(out: &mut [[u8; N]], place: u16, value: [u8; N
 }
 
 /// Validity bitmap and number of nulls of the rows at their places, if there are nulls.
-fn validity(spans: &[Span<'_>], places: &[u16], len: usize) -> Option<(Buffer, usize)> {
+fn validity(spans: &[ArraySpan<'_>], places: &[u16], len: usize) -> Option<(Buffer, usize)> {
     if spans.iter().all(|(array, _)| array.null_count() == 0) {
         return None;
     }

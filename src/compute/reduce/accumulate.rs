@@ -10,10 +10,10 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
+use crate::array::access::{Bits, dictionary_of, entry_lookup, fixed_values};
 use crate::array::gather::{Pick, gather};
-use crate::array::{Unchecked, decimal_to_f64, nulls, room_for};
-use crate::compute::select::{Mask, pack};
+use crate::array::{UncheckedArray, decimal_to_f64, nulls, room_for};
+use crate::compute::select::{Mask, pack_bits};
 use crate::error::{Error, Result};
 
 pub(in crate::compute) const LANES: usize = 4;
@@ -22,7 +22,7 @@ pub(in crate::compute) const LANES: usize = 4;
 pub(in crate::compute) const OUT: u32 = 0;
 
 /// The rows of one batch in a block: the column, its rows, their group numbers, and the first one's position.
-pub(in crate::compute) struct Rows<'a> {
+pub(in crate::compute) struct GroupedRows<'a> {
     pub array: &'a ArrayData,
     pub rows: Range<usize>,
     pub ids: &'a [u32],
@@ -31,21 +31,21 @@ pub(in crate::compute) struct Rows<'a> {
     pub is_sparse: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> GroupedRows<'a> {
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
         fixed_values(self.array).get(self.rows.clone()).unwrap_or_default()
     }
 
     /// Calls `work` with the rows' groups, nulls excluded.
     pub(super) fn with_ids<T>(&self, work: impl FnOnce(&[u32]) -> T) -> T {
-        let Some(valid) = Mask::valid(self.array, &self.rows) else { return work(self.ids) };
+        let Some(valid) = Mask::from_validity(self.array, &self.rows) else { return work(self.ids) };
         let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
         work(&self.ids.iter().enumerate().map(masked).collect::<Vec<_>>())
     }
 }
 
 /// Counts the rows of each group; `counts` has `lanes` lanes of each.
-pub(in crate::compute) fn count(ids: &[u32], lane: usize, lanes: usize, counts: &mut [u64]) {
+pub(in crate::compute) fn count_by_group(ids: &[u32], lane: usize, lanes: usize, counts: &mut [u64]) {
     for (row, &id) in ids.iter().enumerate() {
         if let Some(count) = counts.get_mut(id as usize * lanes + (lane + row) % lanes) {
             *count += 1;
@@ -87,14 +87,14 @@ fn add_each<const N: usize>(
 }
 
 /// Adds numbers of any type as floats.
-pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
+pub(in crate::compute) fn add_floats(rows: &GroupedRows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
     // Lanes shorten the wait for excluded rows: it is worth to look for the others if they are few.
     let included = || rows.ids.iter().filter(|&&id| id != OUT).count();
     if rows.array.data_type() == &DataType::Float64 && !(rows.is_sparse && included() < rows.ids.len() / 4) {
         rows.with_ids(|ids| add_f64(ids, rows.values(), rows.lane, sums));
         return Ok(());
     }
-    each_float(rows, |id, lane, number| {
+    for_each_float(rows, |id, lane, number| {
         if let Some(sum) = sums.get_mut(id as usize * LANES + lane) {
             *sum = [sum[0] + number, sum[1] + 1.0];
         }
@@ -102,8 +102,8 @@ pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> 
 }
 
 /// Adds squared distances from the means of the groups; `squares` has `lanes` lanes of each.
-pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], lanes: usize, squares: &mut [f64]) -> Result<()> {
-    each_float(rows, |id, lane, number| {
+pub(in crate::compute) fn add_squares(rows: &GroupedRows<'_>, means: &[f64], lanes: usize, squares: &mut [f64]) -> Result<()> {
+    for_each_float(rows, |id, lane, number| {
         if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * lanes + lane % lanes)) {
             *sum += (number - mean) * (number - mean);
         }
@@ -111,7 +111,7 @@ pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], lanes: usi
 }
 
 /// Calls `work` with group, lane and the result of `number` for the `N` bytes of each row.
-fn each<const N: usize, T>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
+fn each<const N: usize, T>(rows: &GroupedRows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
     let lane = rows.lane;
     let mut first = 0;
     rows.with_ids(|ids| {
@@ -145,11 +145,11 @@ const FEW: u32 = 48;
 fn included(ids: &[u32]) -> u64 {
     let mut bytes = [0; AT_ONCE];
     bytes.iter_mut().zip(ids).for_each(|(byte, &id)| *byte = u8::from(id != OUT));
-    pack(&bytes)
+    pack_bits(&bytes)
 }
 
 /// Calls `work` with group, lane and number of each row, the number as the nearest float.
-pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
+pub(in crate::compute) fn for_each_float(rows: &GroupedRows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
     use DataType::*;
     let work = &mut work;
     let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
@@ -170,7 +170,7 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
         Decimal128(_, s) => each::<16, _>(rows, work, |raw| decimal(i128::from_le_bytes(raw), *s)),
         Decimal256(_, s) => each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s)),
         Boolean => {
-            let bits = Bits::of(rows.array);
+            let bits = Bits::new(rows.array);
             let start = rows.rows.start;
             rows.with_ids(|ids| {
                 let each = ids.iter().enumerate();
@@ -185,7 +185,7 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
 }
 
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.
-pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, i128)) -> Result<()> {
+pub(in crate::compute) fn for_each_integer(rows: &GroupedRows<'_>, mut work: impl FnMut(u32, usize, i128)) -> Result<()> {
     use DataType::*;
     let work = &mut work;
     match rows.array.data_type() {
@@ -201,7 +201,7 @@ pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32
         UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
         Decimal128(..) => each::<16, _>(rows, work, i128::from_le_bytes),
         Boolean => {
-            let bits = Bits::of(rows.array);
+            let bits = Bits::new(rows.array);
             let start = rows.rows.start;
             rows.with_ids(|ids| {
                 let each = ids.iter().enumerate();
@@ -214,18 +214,18 @@ pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32
 }
 
 /// Calls `work` with group and digits of each row of wide decimals.
-pub(in crate::compute) fn each_decimal(rows: &Rows<'_>, mut work: impl FnMut(u32, i256)) -> Result<()> {
+pub(in crate::compute) fn for_each_decimal(rows: &GroupedRows<'_>, mut work: impl FnMut(u32, i256)) -> Result<()> {
     match rows.array.data_type() {
         DataType::Decimal256(..) => rows.with_ids(|ids| {
             ids.iter().zip(rows.values()).for_each(|(&id, raw)| work(id, i256::from_le_bytes(*raw)));
         }),
-        _ => each_integer(rows, |id, _, number| work(id, i256::from_i128(number)))?,
+        _ => for_each_integer(rows, |id, _, number| work(id, i256::from_i128(number)))?,
     }
     Ok(())
 }
 
 /// Calls `work` with rows of numbers; dictionary keys are looked up first.
-pub(in crate::compute) fn number_rows<T>(
+pub(in crate::compute) fn with_decoded_rows<T>(
     array: &ArrayData,
     rows: Range<usize>,
     work: impl FnOnce(&ArrayData, Range<usize>) -> Result<T>,
@@ -242,11 +242,11 @@ pub(in crate::compute) fn number_rows<T>(
 /// Rows of a dictionary column as values.
 fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
     let values = dictionary_of(array)?;
-    let entry = entry_of(array);
+    let entry = entry_lookup(array);
     let null = nulls(values.data_type(), 1)?;
     let mut picks: Vec<Pick> = room_for(rows.len() as u64, "keys to look up")?;
     for row in rows.clone() {
         picks.push(if array.is_null(row) { (1, 0) } else { (0, entry(row)?) });
     }
-    gather(values.data_type(), &[Unchecked::of(values), Unchecked::of(&null)], &picks)?.checked(&[])
+    gather(values.data_type(), &[UncheckedArray::from_ref(values), UncheckedArray::from_ref(&null)], &picks)?.checked(&[])
 }

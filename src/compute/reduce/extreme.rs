@@ -9,7 +9,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
-use crate::compute::blocks::{Blocks, Cells, CheckedRows};
+use crate::compute::blocks::{Blocks, FixedWidthBytes, ColumnChunk};
 use crate::compute::kernels;
 use crate::compute::kernels::Number;
 use crate::compute::select::Categories;
@@ -38,21 +38,21 @@ impl Column {
             return Ok(Value::Null);
         }
         if !has_order(self.data_type()) {
-            return Err(self.not_possible("the order"));
+            return Err(self.unsupported_operation("the order"));
         }
-        self.watched(|| {
-            if let Some(categories) = Categories::of(self.as_dataset(), 0)? {
+        self.with_change_check(|| {
+            if let Some(categories) = Categories::load(self.as_dataset(), 0)? {
                 return self.extreme_category(&categories, wanted);
             }
-            let plain = Blocks::plain(self)?;
-            if let Some(row) = plain.and_then(|blocks| of_numbers(&blocks, self.data_type(), wanted)) {
+            let plain = Blocks::fixed_width(self)?;
+            if let Some(row) = plain.and_then(|blocks| find_extreme_row(&blocks, self.data_type(), wanted)) {
                 return self.get(row);
             }
-            let blocks = Blocks::of(self)?;
-            match of_numbers(&blocks, self.data_type(), wanted) {
+            let blocks = Blocks::build(self)?;
+            match find_extreme_row(&blocks, self.data_type(), wanted) {
                 Some(row) => self.get(row),
-                None if *self.data_type() == DataType::FixedSizeBinary(0) => of_nothing(&blocks),
-                None => of_cells(&blocks, wanted),
+                None if *self.data_type() == DataType::FixedSizeBinary(0) => first_valid_value(&blocks),
+                None => find_extreme_value(&blocks, wanted),
             }
         })
     }
@@ -61,7 +61,7 @@ impl Column {
 impl Column {
     fn extreme_category(&self, categories: &Categories, wanted: Ordering) -> Result<Value<'_>> {
         let mut best: Option<(usize, u64)> = None;
-        for chunk in Blocks::of(self)?.chunks() {
+        for chunk in Blocks::build(self)?.chunks() {
             let ranks = categories.ranks_of(chunk.array)?;
             for (row, number) in chunk.rows.clone().zip(chunk.first..) {
                 if let Some(rank) = ranks.rank(row)?
@@ -86,7 +86,7 @@ fn has_order(data_type: &DataType) -> bool {
 }
 
 /// The row of the extreme number; `None` if there is none, or the type has no fast loop.
-pub(in crate::compute) fn of_numbers<'a, C: Cells<'a>>(
+pub(in crate::compute) fn find_extreme_row<'a, C: FixedWidthBytes<'a>>(
     blocks: &Blocks<'a, C>,
     data_type: &DataType,
     wanted: Ordering,
@@ -113,16 +113,16 @@ pub(in crate::compute) fn of_numbers<'a, C: Cells<'a>>(
 }
 
 /// The start value of a search, and the function that compares it with more values.
-type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
+type ExtremeFold<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
 /// Finds the extreme, then the first row with it: nulls count as the far end of the type, which may also be a value.
-fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
-    let (far, choose): Search<T, N> = match wanted {
-        Ordering::Less => (T::MOST, kernels::least),
-        _ => (T::LEAST, kernels::most),
+fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
+    let (far, choose): ExtremeFold<T, N> = match wanted {
+        Ordering::Less => (T::MOST, kernels::min),
+        _ => (T::LEAST, kernels::max),
     };
     let found = blocks
-        .each(|pieces| pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values))));
+        .par_map(|pieces| pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values))));
     let best = found.iter().fold(far, |best, found| choose(best, &[found.store()]));
     let candidates = found.iter().enumerate().filter(|(_, found)| **found == best);
     candidates.flat_map(|(block, _)| blocks.pieces(block)).find_map(|piece| {
@@ -133,46 +133,46 @@ fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C
 }
 
 /// For values without bytes, the first: all are equal, and may be too many to visit.
-fn of_nothing<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
-    let first = |chunk: &CheckedRows<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
+fn first_valid_value<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
+    let first = |chunk: &ColumnChunk<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
     blocks.chunks().iter().find_map(first).map_or(Ok(Value::Null), |(array, row)| value(array, row))
 }
 
-pub(in crate::compute) fn of_cells<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
-    let of_block = |pieces: &mut dyn Iterator<Item = CheckedRows<'a>>| -> Result<Value<'a>> {
-        let mut best = Best { wanted, value: Value::Null };
+pub(in crate::compute) fn find_extreme_value<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
+    let of_block = |pieces: &mut dyn Iterator<Item = ColumnChunk<'a>>| -> Result<Value<'a>> {
+        let mut best = ExtremeValue { wanted, value: Value::Null };
         for piece in pieces {
             best.among(&piece)?;
         }
         Ok(best.value)
     };
-    let mut best = Best { wanted, value: Value::Null };
-    for found in blocks.each(of_block) {
+    let mut best = ExtremeValue { wanted, value: Value::Null };
+    for found in blocks.par_map(of_block) {
         best.offer(found?);
     }
     Ok(best.value)
 }
 
 /// The best value so far.
-struct Best<'a> {
+struct ExtremeValue<'a> {
     wanted: Ordering,
     value: Value<'a>,
 }
 
-impl<'a> Best<'a> {
-    fn among(&mut self, piece: &CheckedRows<'a>) -> Result<()> {
+impl<'a> ExtremeValue<'a> {
+    fn among(&mut self, piece: &ColumnChunk<'a>) -> Result<()> {
         match piece.array.child_data() {
             [values] if values.len() <= piece.rows.len() => self.among_keys(piece, values.len()),
             _ => self.among_rows(piece, piece.rows.clone()),
         }
     }
 
-    fn among_rows(&mut self, piece: &CheckedRows<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
+    fn among_rows(&mut self, piece: &ColumnChunk<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
         rows.try_for_each(|row| value(piece.array, row).map(|value| self.offer(value)))
     }
 
     /// Compares each of `count` dictionary values once, however many rows have it.
-    fn among_keys(&mut self, piece: &CheckedRows<'a>, count: usize) -> Result<()> {
+    fn among_keys(&mut self, piece: &ColumnChunk<'a>, count: usize) -> Result<()> {
         let mut rows = vec![None; count];
         for row in piece.rows.clone().filter(|&row| piece.is_valid(row)) {
             rows[key(piece.array, piece.array.offset() + row)?] = Some(row);

@@ -3,7 +3,7 @@
 use arrow_data::ArrayData;
 
 use crate::array::{buffer, slice};
-use crate::compute::blocks::{Blocks, CheckedRows};
+use crate::compute::blocks::{Blocks, ColumnChunk};
 use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;
@@ -34,20 +34,20 @@ impl Column {
         map: impl Fn(&ArrayData) -> R + Sync,
         combine: impl Fn(R, R) -> R,
     ) -> Result<Option<R>> {
-        self.watched(|| self.fold(map, combine))
+        self.with_change_check(|| self.fold(map, combine))
     }
 
     fn fold<R: Send>(&self, map: impl Fn(&ArrayData) -> R + Sync, combine: impl Fn(R, R) -> R) -> Result<Option<R>> {
-        let blocks = Blocks::of(self)?;
+        let blocks = Blocks::build(self)?;
         let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / 8, |chunk| {
             buffer::aligned(blocks.chunks()[chunk].array.clone())
         });
         let blocks = blocks.with_arrays(&arrays);
-        let map = |CheckedRows { array, rows, .. }: CheckedRows<'_>| map(&slice(array, rows.start, rows.len()));
+        let map = |ColumnChunk { array, rows, .. }: ColumnChunk<'_>| map(&slice(array, rows.start, rows.len()));
         let mut result = None;
-        for start in (0..blocks.count()).step_by(WAVE) {
-            let wave = start..blocks.count().min(start + WAVE);
-            let mapped = blocks.each_of(wave, |pieces| pieces.map(&map).collect::<Vec<_>>());
+        for start in (0..blocks.num_blocks()).step_by(WAVE) {
+            let wave = start..blocks.num_blocks().min(start + WAVE);
+            let mapped = blocks.par_map_range(wave, |pieces| pieces.map(&map).collect::<Vec<_>>());
             result = result.into_iter().chain(mapped.into_iter().flatten()).reduce(&combine);
         }
         Ok(result)

@@ -10,6 +10,6 @@ mod quantile;
 mod sum;
 
 pub(super) use accumulate::{
-    LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
+    LANES, OUT, GroupedRows, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float, for_each_integer, with_decoded_rows,
 };
 pub(super) use sum::is_number;

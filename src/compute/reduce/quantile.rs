@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use super::accumulate::{Rows, each_float, each_integer, number_rows};
+use super::accumulate::{GroupedRows, for_each_float, for_each_integer, with_decoded_rows};
 use crate::array::access::fixed_values;
 use crate::array::room_for;
 use crate::compute::frame::Frame;
-use crate::compute::select::Random;
+use crate::compute::select::SplitMix64;
 use crate::dataset::Column;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -52,7 +52,7 @@ const MOST_ROWS: u64 = 1 << 28;
 const STEP: usize = 1 << 14;
 
 /// Two ordered values, and where between them a quantile lies: from 0 to 1.
-type Between = ([u64; 2], f64);
+type Interpolation = ([u64; 2], f64);
 
 impl Column {
     /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
@@ -79,7 +79,7 @@ impl Column {
             return self.quantile(q);
         }
         let sample = self.as_dataset().take(&self.drawn(SAMPLE, rows))?.column_at(0)?;
-        let (numbers, found) = sample.watched(|| sample.counted_quantiles(&[q]))?;
+        let (numbers, found) = sample.with_change_check(|| sample.counted_quantiles(&[q]))?;
         if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
     }
 
@@ -89,7 +89,7 @@ impl Column {
     /// As [`quantile`](Column::quantile).
     pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
         self.check_quantiles(shares)?;
-        let (numbers, found) = self.watched(|| self.counted_quantiles(shares))?;
+        let (numbers, found) = self.with_change_check(|| self.counted_quantiles(shares))?;
         Ok((numbers > 0).then_some(found))
     }
 
@@ -100,10 +100,10 @@ impl Column {
     /// `Unsupported` for other types.
     pub(in crate::compute) fn time_quantiles(&self, shares: &[f64]) -> Result<Option<Vec<i64>>> {
         if !self.data_type().is_temporal() || matches!(self.data_type(), DataType::Interval(_)) {
-            return Err(self.not_possible("a quantile"));
+            return Err(self.unsupported_operation("a quantile"));
         }
-        let (count, found) = self.watched(|| self.ranked(shares, Numbers::Times))?;
-        let time = |&(ends, part): &Between| {
+        let (count, found) = self.with_change_check(|| self.ranked(shares, QuantileType::Times))?;
+        let time = |&(ends, part): &Interpolation| {
             let [low, high] = ends.map(|ordered| i128::from((ordered ^ SIGN).cast_signed()));
             // The place between two values has no more digits than a float.
             (low + ((high - low) as f64 * part).floor() as i128).min(high) as i64
@@ -116,7 +116,7 @@ impl Column {
         if let Some(found) = self.between_samples(shares)? {
             return Ok(found);
         }
-        let (count, found) = self.ranked(shares, Numbers::Floats)?;
+        let (count, found) = self.ranked(shares, QuantileType::Floats)?;
         Ok((count, found.into_iter().map(|(ends, part)| between(&ends.map(float), part)).collect()))
     }
 
@@ -131,19 +131,19 @@ impl Column {
         }
         let mut sampled = Vec::with_capacity(size as usize);
         let sample = self.as_dataset().take(&self.drawn(size, rows))?.column_at(0)?;
-        let values = ColumnValues::of(&sample, Numbers::Floats)?;
-        (0..values.frame.blocks()).try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
+        let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
+        (0..values.frame.num_blocks()).try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
         if (sampled.len() as u64) < size / 2 {
             return Ok(None);
         }
         sampled.sort_unstable_by(f64::total_cmp);
-        let windows: Vec<QuantileBounds> = shares.iter().map(|share| QuantileBounds::of(*share, &sampled)).collect();
-        ColumnValues::of(self, Numbers::Floats)?.inside(&windows, shares)
+        let windows: Vec<QuantileBounds> = shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
+        ColumnValues::try_new(self, QuantileType::Floats)?.inside(&windows, shares)
     }
 
     /// Random rows in order, the same each time.
     fn drawn(&self, size: u64, rows: u64) -> Vec<i64> {
-        let mut random = Random::new(0);
+        let mut random = SplitMix64::new(0);
         let mut drawn: Vec<i64> = (0..size).map(|_| random.below(rows).cast_signed()).collect();
         drawn.sort_unstable();
         drawn
@@ -151,8 +151,8 @@ impl Column {
 
     /// The number of values, and for each share the two ordered values that its quantile lies between, and where; none if
     /// there are no values.
-    fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<Between>)> {
-        let values = ColumnValues::of(self, numbers)?;
+    fn ranked(&self, shares: &[f64], numbers: QuantileType) -> Result<(u64, Vec<Interpolation>)> {
+        let values = ColumnValues::try_new(self, numbers)?;
         let all = || Ok(select(values.collected(&[BitPrefix::ALL])?.pop().unwrap_or_default(), shares));
         if self.len()? <= FEW {
             return all();
@@ -174,17 +174,17 @@ impl Column {
 
     fn check_quantiles(&self, shares: &[f64]) -> Result<()> {
         if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-            return Err(Error::argument(format!("a quantile lies between 0 and 1, got {share}")));
+            return Err(Error::invalid_argument(format!("a quantile lies between 0 and 1, got {share}")));
         }
         if !super::sum::is_number(self.data_type()) {
-            return Err(self.not_possible("a quantile"));
+            return Err(self.unsupported_operation("a quantile"));
         }
         Ok(())
     }
 }
 
 /// The number of values, and for each share the two of them that its quantile lies between, and where.
-fn select(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Between>) {
+fn select(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Interpolation>) {
     let Some(last) = values.len().checked_sub(1) else { return (0, Vec::new()) };
     let is_sorted = shares.len() > AT_ONCE;
     if is_sorted {
@@ -236,7 +236,7 @@ struct BoundedValues {
 
 impl QuantileBounds {
     /// Five times the deviation to be expected, to both sides of the share of a sorted sample.
-    fn of(share: f64, sampled: &[f64]) -> QuantileBounds {
+    fn from_sample(share: f64, sampled: &[f64]) -> QuantileBounds {
         let len = sampled.len() as f64;
         let (place, by) = (share * len, 5.0 * (share * (1.0 - share) * len).sqrt() + 2.0);
         // Beyond the sample is any value.
@@ -306,7 +306,7 @@ impl BitPrefix {
 
 /// A requested value.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct RankTarget {
     /// Its prefix.
     prefix: BitPrefix,
     /// Its rank among the values with that prefix.
@@ -316,11 +316,11 @@ struct Wanted {
 }
 
 /// The number of values with each next digit.
-type Counts = Vec<u64>;
+type Histogram = Vec<u64>;
 
 /// As what the values of a column are put in order.
 #[derive(Clone, Copy, Debug)]
-enum Numbers {
+enum QuantileType {
     Floats,
     Times,
 }
@@ -328,21 +328,21 @@ enum Numbers {
 /// The numbers of a column.
 struct ColumnValues<'a> {
     frame: Frame<'a>,
-    numbers: Numbers,
+    numbers: QuantileType,
 }
 
 impl<'a> ColumnValues<'a> {
-    fn of(column: &'a Column, numbers: Numbers) -> Result<ColumnValues<'a>> {
-        Ok(ColumnValues { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK), numbers })
+    fn try_new(column: &'a Column, numbers: QuantileType) -> Result<ColumnValues<'a>> {
+        Ok(ColumnValues { frame: Frame::try_new(column.as_dataset())?.with_block_rows(BLOCK), numbers })
     }
 
     /// The number of values, and for each share its quantile, which lies in its window; `None` if one does not, or too many
     /// others do.
     fn inside(self, windows: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
-        let values = ColumnValues { frame: self.frame.in_blocks_of(STEP), ..self };
+        let values = ColumnValues { frame: self.frame.with_block_rows(STEP), ..self };
         let is_full = AtomicBool::new(false);
         let collected = AtomicUsize::new(0);
-        let blocks = values.frame.blocks();
+        let blocks = values.frame.num_blocks();
         let done: Vec<Result<_>> = parallel::map(blocks, blocks.saturating_mul(STEP * 8), |block| {
             let mut inside = vec![BoundedValues::default(); windows.len()];
             if !is_full.load(Ordering::Relaxed) {
@@ -394,7 +394,7 @@ impl<'a> ColumnValues<'a> {
 
     /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
     fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<u64>> {
-        let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(BitPrefix::ALL, counts, rank)).collect();
+        let mut wanted: Vec<RankTarget> = ranks.iter().map(|&rank| within(BitPrefix::ALL, counts, rank)).collect();
         loop {
             let mut prefixes: Vec<(BitPrefix, u64)> = Vec::new();
             for wanted in &wanted {
@@ -420,7 +420,7 @@ impl<'a> ColumnValues<'a> {
     }
 
     /// Counts the values with each prefix by their next digit.
-    fn count(&self, prefixes: &[BitPrefix]) -> Result<Vec<Counts>> {
+    fn count(&self, prefixes: &[BitPrefix]) -> Result<Vec<Histogram>> {
         let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
         self.each_wave(
             |block| {
@@ -469,9 +469,9 @@ impl<'a> ColumnValues<'a> {
 
     /// Runs `work` on each block in parallel, and passes its results to `take`.
     fn each_wave<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
-        let wave = WAVE * parallel::available();
-        for start in (0..self.frame.blocks()).step_by(wave) {
-            let blocks: Range<usize> = start..self.frame.blocks().min(start + wave);
+        let wave = WAVE * parallel::available_threads();
+        for start in (0..self.frame.num_blocks()).step_by(wave) {
+            let blocks: Range<usize> = start..self.frame.num_blocks().min(start + wave);
             let done = parallel::map(blocks.len(), blocks.len() * BLOCK * 8, |job| work(start + job));
             for done in done {
                 take(done?);
@@ -489,15 +489,15 @@ impl<'a> ColumnValues<'a> {
     fn each_of(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
         let mut ids = room_for(rows.len() as u64, "rows to rank")?;
         ids.resize(rows.len(), 1);
-        number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
-            let rows = Rows { array, rows, ids: &ids, lane: 0, is_sparse: false };
+        with_decoded_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
+            let rows = GroupedRows { array, rows, ids: &ids, lane: 0, is_sparse: false };
             match self.numbers {
-                Numbers::Floats => each_float(&rows, |id, _, number| {
+                QuantileType::Floats => for_each_float(&rows, |id, _, number| {
                     if id != 0 && !number.is_nan() {
                         work(ordered(number));
                     }
                 }),
-                Numbers::Times => each_integer(&rows, |id, _, number| {
+                QuantileType::Times => for_each_integer(&rows, |id, _, number| {
                     if id != 0 {
                         work((number as i64).cast_unsigned() ^ SIGN);
                     }
@@ -507,7 +507,7 @@ impl<'a> ColumnValues<'a> {
     }
 }
 
-impl Wanted {
+impl RankTarget {
     /// The value among the sorted ones; a complete prefix is the value itself.
     fn value(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> u64 {
         let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
@@ -518,14 +518,14 @@ impl Wanted {
 }
 
 /// Locates rank `rank` of the values with `prefix` by their next digit.
-fn within(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> Wanted {
+fn within(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> RankTarget {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {
-            return Wanted { prefix: prefix.with(digit), rank, count };
+            return RankTarget { prefix: prefix.with(digit), rank, count };
         }
         rank -= count;
     }
-    Wanted { prefix: prefix.with(0), rank: 0, count: 0 }
+    RankTarget { prefix: prefix.with(0), rank: 0, count: 0 }
 }
 
 /// Bits in the order of the numbers: the sign is flipped, for negative numbers all bits. −0 becomes 0.
@@ -558,7 +558,7 @@ mod tests {
             let numbers: Vec<u64> = values.iter().map(|&value| ordered(f64::from(value) * 1e-3)).collect();
             values.sort_unstable();
             let rank = rank.index(values.len());
-            let mut wanted = Wanted { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
+            let mut wanted = RankTarget { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
             while wanted.prefix.len < 64 {
                 let mut counts = vec![0u64; 1 << DIGIT];
                 let inside = numbers.iter().filter(|&&number| wanted.prefix.holds(number));

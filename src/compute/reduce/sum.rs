@@ -7,9 +7,9 @@ use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
 use crate::array::{Value, decimal_quotient, decimal_to_f64};
-use crate::compute::blocks::{Blocks, Cells, CheckedRows};
+use crate::compute::blocks::{Blocks, FixedWidthBytes, ColumnChunk};
 use crate::compute::kernels;
-use crate::compute::kernels::{FloatSum, Pairs};
+use crate::compute::kernels::{FloatSum, PairwiseSum};
 use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
@@ -26,16 +26,16 @@ impl Column {
         // Check the type first: other types may have too many rows to visit.
         match self.data_type() {
             DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
-            own if has_sum(own) => self.watched(|| self.sum_all()),
-            _ => Err(self.not_possible("the sum")),
+            own if has_sum(own) => self.with_change_check(|| self.sum_all()),
+            _ => Err(self.unsupported_operation("the sum")),
         }
     }
 
     fn sum_all(&self) -> Result<Value<'static>> {
-        if let Some(blocks) = Blocks::plain(self)? {
+        if let Some(blocks) = Blocks::fixed_width(self)? {
             return self.sum_of(&blocks);
         }
-        let blocks = Blocks::of(self)?;
+        let blocks = Blocks::build(self)?;
         match self.data_type() {
             DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
             _ => self.sum_of(&blocks),
@@ -45,9 +45,9 @@ impl Column {
     /// The sum of a dictionary's values, each multiplied by its count.
     fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
         let counted = if self.name() == "rows" { "count" } else { "rows" };
-        let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
+        let found = self.as_dataset().aggregate(&[self.name()]).count_rows(counted).finish()?;
         let mut integers = 0i128;
-        let mut floats = Pairs::default();
+        let mut floats = PairwiseSum::default();
         let mut decimals = i256::ZERO;
         for row in found.rows() {
             let row = row?;
@@ -79,10 +79,10 @@ impl Column {
     fn does_not_fit(&self) -> Error {
         let name = self.name();
         let data_type = type_name(self.data_type());
-        Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
+        Error::invalid_argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
     }
 
-    fn sum_of<'a, C: Cells<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
+    fn sum_of<'a, C: FixedWidthBytes<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
         let overflow = || self.does_not_fit();
         Ok(match self.data_type() {
             DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
@@ -104,8 +104,8 @@ impl Column {
 
     /// The sum of decimals as floats, one after the other.
     fn sum_rounded(&self) -> Result<f64> {
-        self.watched(|| {
-            let mut sum = Pairs::default();
+        self.with_change_check(|| {
+            let mut sum = PairwiseSum::default();
             for value in self.values() {
                 if let Value::Decimal { digits, scale } = value? {
                     sum.add(decimal_to_f64(digits, scale));
@@ -121,10 +121,10 @@ impl Column {
     /// `Unsupported` for types other than numbers.
     pub fn mean(&self) -> Result<Option<f64>> {
         if !is_number(self.data_type()) {
-            return Err(self.not_possible("the mean"));
+            return Err(self.unsupported_operation("the mean"));
         }
         let sum = match self.sum() {
-            Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.not_possible("the mean")),
+            Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.unsupported_operation("the mean")),
             // The sum of wide decimals may be too large for them where their mean is not.
             Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(self.sum_rounded()?),
             sum => sum?,
@@ -137,7 +137,7 @@ impl Column {
             Value::Float64(sum) => Ok(Some(sum / count as f64)),
             Value::Int128(sum) => Ok(Some(decimal_quotient(i256::from_i128(sum), 0, count))),
             Value::Decimal { digits, scale } => Ok(Some(decimal_quotient(digits, scale, count))),
-            _ => Err(self.not_possible("the mean")),
+            _ => Err(self.unsupported_operation("the mean")),
         }
     }
 }
@@ -155,25 +155,25 @@ fn has_sum(data_type: &DataType) -> bool {
     data_type.is_numeric() || matches!(data_type, Boolean | Duration(_))
 }
 
-fn sum_floats<'a, C: Cells<'a>, const N: usize>(
+fn sum_floats<'a, C: FixedWidthBytes<'a>, const N: usize>(
     blocks: &Blocks<'a, C>,
     add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync,
 ) -> f64 {
     // −0.0 is the neutral element of addition: the sign bit alone, in any width.
     let mut neutral = [0; N];
     neutral[N - 1] = 0x80;
-    let sums = blocks.each(|pieces| {
+    let sums = blocks.par_map(|pieces| {
         let mut sum = FloatSum::default();
         pieces.for_each(|piece| piece.with_values(neutral, |values| add(&mut sum, values)));
         sum.total()
     });
-    let mut total = Pairs::default();
+    let mut total = PairwiseSum::default();
     sums.into_iter().for_each(|sum| total.add(sum));
     total.total()
 }
 
-fn sum_integers<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
-    let sum = |piece: CheckedRows<'a, C>| match data_type {
+fn sum_integers<'a, C: FixedWidthBytes<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
+    let sum = |piece: ColumnChunk<'a, C>| match data_type {
         DataType::Int8 => piece.with_values([0], |values| small(values, |raw| i8::from_le_bytes(raw).into())),
         DataType::UInt8 => piece.with_values([0], |values| small(values, |raw| u8::from_le_bytes(raw).into())),
         DataType::Int16 => piece.with_values([0; 2], |values| small(values, |raw| i16::from_le_bytes(raw).into())),
@@ -185,7 +185,7 @@ fn sum_integers<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) 
         }),
         _ => piece.with_values([0; 8], kernels::sum_i64),
     };
-    blocks.each(|pieces| pieces.map(sum).sum::<i128>()).into_iter().sum()
+    blocks.par_map(|pieces| pieces.map(sum).sum::<i128>()).into_iter().sum()
 }
 
 fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) -> i128 {
@@ -193,8 +193,8 @@ fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) ->
 }
 
 /// `None` if 256 bits overflow.
-fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
-    let sum = |piece: CheckedRows<'a, C>| match data_type {
+fn sum_decimals<'a, C: FixedWidthBytes<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
+    let sum = |piece: ColumnChunk<'a, C>| match data_type {
         DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {
             checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
         }),
@@ -202,7 +202,7 @@ fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) 
             checked_sum(values.iter().map(|&raw| Some(i256::from_le_bytes(raw))))
         }),
     };
-    checked_sum(blocks.each(|pieces| checked_sum(pieces.map(sum))).into_iter())
+    checked_sum(blocks.par_map(|pieces| checked_sum(pieces.map(sum))).into_iter())
 }
 
 fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
@@ -210,7 +210,7 @@ fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
 }
 
 fn count_true(blocks: &Blocks<'_>) -> i128 {
-    let count = |CheckedRows { array, rows, .. }: CheckedRows<'_>| {
+    let count = |ColumnChunk { array, rows, .. }: ColumnChunk<'_>| {
         let bits = array.buffers().first().map(|bits| BooleanBuffer::new(bits.clone(), array.offset(), array.len()));
         let Some(bits) = bits.map(|bits| bits.slice(rows.start, rows.len())) else { return 0 };
         match array.nulls() {
@@ -218,7 +218,7 @@ fn count_true(blocks: &Blocks<'_>) -> i128 {
             None => bits.count_set_bits(),
         }
     };
-    blocks.each(|pieces| pieces.map(count).sum::<usize>() as i128).into_iter().sum()
+    blocks.par_map(|pieces| pieces.map(count).sum::<usize>() as i128).into_iter().sum()
 }
 
 fn decimal(digits: i128, scale: i8) -> Value<'static> {

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::compare::Test;
-use super::literal::{Literal, Operator, Owned};
+use super::compare::ValuePredicate;
+use super::literal::{Literal, Operator, LiteralValue};
 use crate::array::access::dictionary_of;
 use crate::array::merge::CategoryRanks;
-use crate::array::{Unchecked, Value, key, value};
+use crate::array::{UncheckedArray, Value, key, value};
 use crate::compute::frame::{Frame, ValueOrder};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::{has_bits, is_ordered};
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// The most categories that an error shows.
 const SHOWN: usize = 20;
@@ -43,16 +43,16 @@ impl Categories {
     ///
     /// # Errors
     /// `InvalidArgument` if those of its batches contradict each other.
-    pub(in crate::compute) fn of(dataset: &Dataset, column: usize) -> Result<Option<Categories>> {
+    pub(in crate::compute) fn load(dataset: &Dataset, column: usize) -> Result<Option<Categories>> {
         let field = dataset.schema().field(column);
         let DataType::Dictionary(_, values) = field.data_type() else { return Ok(None) };
         // Values without bytes are all equal.
         if !is_ordered(field) || !has_bits(values) {
             return Ok(None);
         }
-        let dictionaries = dictionaries(&Frame::of(dataset)?, column)?;
-        let unchecked: Vec<&Unchecked> = dictionaries.iter().map(Unchecked::of).collect();
-        let ranks = CategoryRanks::of(&unchecked);
+        let dictionaries = dictionaries(&Frame::try_new(dataset)?, column)?;
+        let unchecked: Vec<&UncheckedArray> = dictionaries.iter().map(UncheckedArray::from_ref).collect();
+        let ranks = CategoryRanks::build(&unchecked);
         let ranks = ranks.map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
         let bytes = (0..ranks.origins.len() as u64).map(u64::to_be_bytes).collect();
         let mut numbers: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -66,7 +66,7 @@ impl Categories {
     pub(in crate::compute) fn ranks_of<'a>(&'a self, array: &'a ArrayData) -> Result<ArrayRanks<'a>> {
         let dictionary = dictionary_of(array)?;
         let numbers = self.numbers.get(&address(dictionary)).map_or(&[][..], Vec::as_slice);
-        let is_same = |number: &&usize| Unchecked::of(&self.dictionaries[**number]).is_same(Unchecked::of(dictionary));
+        let is_same = |number: &&usize| UncheckedArray::from_ref(&self.dictionaries[**number]).is_same(UncheckedArray::from_ref(dictionary));
         match numbers.iter().find(is_same) {
             Some(&number) => Ok(ArrayRanks { array, dictionary, ranks: &self.ranks.ranks[number] }),
             None => Err(Error::internal("a batch has another dictionary than before")),
@@ -92,21 +92,21 @@ impl Categories {
     }
 
     /// The test for values of column `name` that come before or behind `literal`, which must be one of the categories.
-    fn test(&self, name: &str, operator: Operator, literal: &Literal) -> Result<Test> {
-        let equal = Test::of(name, &self.data_type, Operator::Eq, literal)?;
+    fn test(&self, name: &str, operator: Operator, literal: &Literal) -> Result<ValuePredicate> {
+        let equal = ValuePredicate::for_comparison(name, &self.data_type, Operator::Eq, literal)?;
         let values = (0..self.bytes.len()).map(|rank| self.stored(rank)).collect::<Result<Vec<_>>>()?;
         if values.is_empty() {
-            return Ok(Test::Unknown);
+            return Ok(ValuePredicate::Unknown);
         }
         let Some(rank) = values.iter().position(|value| equal.holds(value)) else {
             let values = (0..values.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
-            return Err(Error::argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "column '{name}': {literal} is none of its ordered categories {}",
                 shown(&values)
             )));
         };
         let passing = values.into_iter().enumerate().filter(|(other, _)| operator.holds(other.cmp(&rank)));
-        Test::any(name, &self.data_type, &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>())
+        ValuePredicate::for_any(name, &self.data_type, &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>())
     }
 }
 
@@ -126,7 +126,7 @@ impl ArrayRanks<'_> {
 }
 
 impl ValueOrder for Categories {
-    fn bytes(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
+    fn sort_key(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
         let rank = self.ranks_of(array)?.rank(row)?;
         Ok(rank.and_then(|rank| self.bytes.get(rank)).map(|bytes| bytes.as_slice()))
     }
@@ -135,20 +135,20 @@ impl ValueOrder for Categories {
 /// The test for comparing column number `column`, called `name`, with `literal`: categories that are ordered by their order.
 ///
 /// # Errors
-/// As [`Test::of`]; `InvalidArgument` if `literal` is to be before or behind ordered categories and is none of them.
-pub(super) fn comparison(
+/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if `literal` is to be before or behind ordered categories and is none of them.
+pub(super) fn comparison_predicate(
     dataset: &Dataset,
     (column, name): (usize, &str),
     operator: Operator,
     literal: &Literal,
-) -> Result<Test> {
+) -> Result<ValuePredicate> {
     if operator.is_order()
-        && !matches!(literal.0, Owned::Null)
-        && let Some(categories) = Categories::of(dataset, column)?
+        && !matches!(literal.0, LiteralValue::Null)
+        && let Some(categories) = Categories::load(dataset, column)?
     {
         return categories.test(name, operator, literal);
     }
-    Test::of(name, dataset.schema().field(column).data_type(), operator, literal)
+    ValuePredicate::for_comparison(name, dataset.schema().field(column).data_type(), operator, literal)
 }
 
 /// The different dictionaries of a column.
@@ -159,7 +159,7 @@ fn dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
     let mut found: Vec<ArrayData> = Vec::new();
     for part in 0..frame.num_parts() {
         let dictionary = dictionary_of(frame.checked(part, column)?)?;
-        if found.last().is_none_or(|last| !Unchecked::of(last).is_same(Unchecked::of(dictionary))) {
+        if found.last().is_none_or(|last| !UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary))) {
             found.push(dictionary.clone());
         }
     }
@@ -171,7 +171,7 @@ fn address(dictionary: &ArrayData) -> usize {
 }
 
 fn shown(values: &[Value<'_>]) -> String {
-    let shown: Vec<String> = values.iter().take(SHOWN).map(|value| visible(&value.to_string()).into()).collect();
+    let shown: Vec<String> = values.iter().take(SHOWN).map(|value| escape_hidden(&value.to_string()).into()).collect();
     format!("{}{}", shown.join(" < "), if values.len() > SHOWN { " < …" } else { "" })
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ErrorKind, Function, col};
+    use crate::{ErrorKind, AggregateFunction, col};
 
     const SIZES: [&str; 4] = ["S", "M", "L", "XL"];
 
@@ -244,8 +244,8 @@ mod tests {
             let column = dataset.column("size").unwrap();
             prop_assert_eq!(column.min().unwrap().to_string(), name_of(all.iter().flatten().min().copied()));
             prop_assert_eq!(column.max().unwrap().to_string(), name_of(all.iter().flatten().max().copied()));
-            let asked = dataset.aggregate(&["even"]).named("least", "size", Function::Min);
-            let groups = asked.named("most", "size", Function::Max).finish().unwrap();
+            let asked = dataset.aggregate(&["even"]).column_as("least", "size", AggregateFunction::Min);
+            let groups = asked.column_as("most", "size", AggregateFunction::Max).finish().unwrap();
             for row in groups.rows() {
                 let row = row.unwrap();
                 let even = matches!(row.get(0).unwrap(), Value::Bool(true));

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, TimeUnit};
 use hashbrown::HashSet;
 use memchr::memmem::Finder;
 
-use super::literal::{Literal, Operator, Owned, WrittenNumber};
+use super::literal::{Literal, Operator, LiteralValue, NumberLiteral};
 use super::pattern::Pattern;
 use super::predicate::TextMatch;
 use crate::array::{Value, access};
@@ -20,7 +20,7 @@ use crate::types::{is_text_or_binary, per_second, type_name};
 
 /// The condition on a value.
 #[derive(Clone, Debug)]
-pub(in crate::compute) enum Test {
+pub(in crate::compute) enum ValuePredicate {
     /// Unknown for all values: a comparison with null.
     Unknown,
     Never,
@@ -29,20 +29,20 @@ pub(in crate::compute) enum Test {
     /// A float within inclusive bounds.
     Floats(f64, f64),
     Text(Operator, Vec<u8>),
-    Matches(TextTest),
+    Matches(TextMatcher),
     /// One of some texts.
     Texts(Arc<TextSet>),
     /// One of some integers, or digits of decimals, in order.
     Integers(Vec<i256>),
     /// One of some floats, in order.
     OneOfFloats(Vec<f64>),
-    Not(Box<Test>),
-    Any(Vec<Test>),
+    Not(Box<ValuePredicate>),
+    Any(Vec<ValuePredicate>),
 }
 
 /// A text that stands somewhere in another.
 #[derive(Clone, Debug)]
-pub(in crate::compute) enum TextTest {
+pub(in crate::compute) enum TextMatcher {
     StartsWith(Vec<u8>),
     EndsWith(Vec<u8>),
     /// Found in time that is linear in both lengths.
@@ -50,22 +50,22 @@ pub(in crate::compute) enum TextTest {
     Pattern(Pattern),
 }
 
-impl TextTest {
-    fn of(place: TextMatch, text: &str) -> Result<TextTest> {
+impl TextMatcher {
+    fn try_new(place: TextMatch, text: &str) -> Result<TextMatcher> {
         Ok(match place {
-            TextMatch::Pattern => TextTest::Pattern(Pattern::parse(text)?),
-            TextMatch::StartsWith => TextTest::StartsWith(text.into()),
-            TextMatch::EndsWith => TextTest::EndsWith(text.into()),
-            TextMatch::Contains => TextTest::Contains(Arc::new(Finder::new(text).into_owned())),
+            TextMatch::Pattern => TextMatcher::Pattern(Pattern::parse(text)?),
+            TextMatch::StartsWith => TextMatcher::StartsWith(text.into()),
+            TextMatch::EndsWith => TextMatcher::EndsWith(text.into()),
+            TextMatch::Contains => TextMatcher::Contains(Arc::new(Finder::new(text).into_owned())),
         })
     }
 
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         match self {
-            TextTest::StartsWith(text) => bytes.starts_with(text),
-            TextTest::EndsWith(text) => bytes.ends_with(text),
-            TextTest::Contains(finder) => finder.find(bytes).is_some(),
-            TextTest::Pattern(pattern) => pattern.is_in(bytes),
+            TextMatcher::StartsWith(text) => bytes.starts_with(text),
+            TextMatcher::EndsWith(text) => bytes.ends_with(text),
+            TextMatcher::Contains(finder) => finder.find(bytes).is_some(),
+            TextMatcher::Pattern(pattern) => pattern.is_in(bytes),
         }
     }
 }
@@ -83,7 +83,7 @@ pub(in crate::compute) struct TextSet {
 }
 
 impl TextSet {
-    fn of(texts: HashSet<Vec<u8>>) -> TextSet {
+    fn build(texts: HashSet<Vec<u8>>) -> TextSet {
         let lengths = texts.iter().fold(0, |lengths, text| lengths | access::length_bit(text.len()));
         // One of 64 is set, or more where they would not stay in a cache.
         let bits = (64 * texts.len()).next_power_of_two().clamp(1 << 12, 1 << 20);
@@ -113,29 +113,29 @@ impl TextSet {
     /// The upper bits of products, as they depend on all bits of the text's first bytes.
     #[inline(always)]
     fn hash(&self, len: usize, head: u128) -> usize {
-        let head = if len < 16 { head & access::below(len) } else { head };
+        let head = if len < 16 { head & access::byte_mask(len) } else { head };
         let low = (head as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let high = ((head >> 64) as u64 ^ len as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         (low.wrapping_add(high) >> self.shift) as usize
     }
 }
 
-impl Test {
+impl ValuePredicate {
     /// The test for comparing column `name` of `data_type` with `literal` by `operator`.
     ///
     /// # Errors
     /// `InvalidArgument` if the two can't be compared.
-    pub(in crate::compute) fn of(
+    pub(in crate::compute) fn for_comparison(
         name: &str,
         data_type: &DataType,
         operator: Operator,
         literal: &Literal,
-    ) -> Result<Test> {
+    ) -> Result<ValuePredicate> {
         if let DataType::Dictionary(_, values) = data_type {
-            return Test::of(name, values, operator, literal);
+            return ValuePredicate::for_comparison(name, values, operator, literal);
         }
-        if matches!(literal.0, Owned::Null) {
-            return Ok(Test::Unknown);
+        if matches!(literal.0, LiteralValue::Null) {
+            return Ok(ValuePredicate::Unknown);
         }
         let found = match data_type {
             DataType::Float16 | DataType::Float32 | DataType::Float64 => floats(data_type, operator, &literal.0),
@@ -145,94 +145,94 @@ impl Test {
         found.ok_or_else(|| {
             let column = type_name(data_type);
             let advice = literal.advice(data_type);
-            Error::argument(format!("column '{name}' of type {column} can't be compared with {literal}{advice}"))
+            Error::invalid_argument(format!("column '{name}' of type {column} can't be compared with {literal}{advice}"))
         })
     }
 
     /// Whether `value` passes the test.
     pub(super) fn holds(&self, value: &Value<'_>) -> bool {
         match self {
-            Test::Unknown | Test::Never => false,
-            Test::Range(low, high) => digits_of(value).is_some_and(|digits| *low <= digits && digits <= *high),
-            Test::Floats(low, high) => match value {
+            ValuePredicate::Unknown | ValuePredicate::Never => false,
+            ValuePredicate::Range(low, high) => digits_of(value).is_some_and(|digits| *low <= digits && digits <= *high),
+            ValuePredicate::Floats(low, high) => match value {
                 Value::Float32(number) => (*low..=*high).contains(&f64::from(*number)),
                 Value::Float64(number) => (*low..=*high).contains(number),
                 _ => false,
             },
-            Test::Text(operator, text) => match value {
+            ValuePredicate::Text(operator, text) => match value {
                 Value::Str(found) => operator.holds(found.as_bytes().cmp(text)),
                 Value::Bytes(found) => operator.holds((*found).cmp(text)),
                 Value::Uuid(found) => operator.holds(found.as_slice().cmp(text)),
                 _ => false,
             },
-            Test::Matches(text) => matches!(value, Value::Str(found) if text.holds(found.as_bytes())),
-            Test::Texts(texts) => match value {
+            ValuePredicate::Matches(text) => matches!(value, Value::Str(found) if text.holds(found.as_bytes())),
+            ValuePredicate::Texts(texts) => match value {
                 Value::Str(found) => texts.contains(found.as_bytes()),
                 Value::Bytes(found) => texts.contains(found),
                 Value::Uuid(found) => texts.contains(found.as_slice()),
                 _ => false,
             },
-            Test::Integers(numbers) => digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok()),
-            Test::OneOfFloats(numbers) => match value {
+            ValuePredicate::Integers(numbers) => digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok()),
+            ValuePredicate::OneOfFloats(numbers) => match value {
                 Value::Float32(number) => has_float(numbers, (*number).into()),
                 Value::Float64(number) => has_float(numbers, *number),
                 _ => false,
             },
-            Test::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
-            Test::Any(tests) => tests.iter().any(|test| test.holds(value)),
+            ValuePredicate::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
+            ValuePredicate::Any(tests) => tests.iter().any(|test| test.holds(value)),
         }
     }
 
     /// The test for column `name` of text in which `text` stands.
-    pub(super) fn matches(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<Test> {
+    pub(super) fn for_text_match(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<ValuePredicate> {
         match data_type {
-            DataType::Dictionary(_, values) => Test::matches(name, values, place, text),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(TextTest::of(place, text)?)),
+            DataType::Dictionary(_, values) => ValuePredicate::for_text_match(name, values, place, text),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(ValuePredicate::Matches(TextMatcher::try_new(place, text)?)),
             other => {
                 let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
-                Err(Error::argument(message))
+                Err(Error::invalid_argument(message))
             }
         }
     }
 
     /// The test for being one of `literals`.
-    pub(super) fn any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<Test> {
-        let known = literals.iter().filter(|literal| !matches!(literal.0, Owned::Null));
-        let tests = known.map(|literal| Test::of(name, data_type, Operator::Eq, literal));
+    pub(super) fn for_any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<ValuePredicate> {
+        let known = literals.iter().filter(|literal| !matches!(literal.0, LiteralValue::Null));
+        let tests = known.map(|literal| ValuePredicate::for_comparison(name, data_type, Operator::Eq, literal));
         let tests = tests.collect::<Result<Vec<_>>>()?;
         let texts = tests.iter().map(|test| match test {
-            Test::Text(Operator::Eq, text) => Some(text.clone()),
+            ValuePredicate::Text(Operator::Eq, text) => Some(text.clone()),
             _ => None,
         });
         let texts: Option<HashSet<Vec<u8>>> = if tests.is_empty() { None } else { texts.collect() };
         Ok(match texts {
-            Some(texts) => Test::Texts(Arc::new(TextSet::of(texts))),
-            None if tests.len() > FEW => Test::one_of(tests),
-            None => Test::Any(tests),
+            Some(texts) => ValuePredicate::Texts(Arc::new(TextSet::build(texts))),
+            None if tests.len() > FEW => ValuePredicate::one_of(tests),
+            None => ValuePredicate::Any(tests),
         })
     }
 
     /// Any of many tests, by a search for the number if each is for one.
-    fn one_of(tests: Vec<Test>) -> Test {
-        let possible = || tests.iter().filter(|test| !matches!(test, Test::Never));
+    fn one_of(tests: Vec<ValuePredicate>) -> ValuePredicate {
+        let possible = || tests.iter().filter(|test| !matches!(test, ValuePredicate::Never));
         if possible().next().is_none() {
-            return Test::Never;
+            return ValuePredicate::Never;
         }
         let integer =
-            |test: &Test| if let Test::Range(low, high) = test { (low == high).then_some(*low) } else { None };
+            |test: &ValuePredicate| if let ValuePredicate::Range(low, high) = test { (low == high).then_some(*low) } else { None };
         if let Some(mut numbers) = possible().map(integer).collect::<Option<Vec<_>>>() {
             numbers.sort_unstable();
             numbers.dedup();
-            return Test::Integers(numbers);
+            return ValuePredicate::Integers(numbers);
         }
-        let float = |test: &Test| if let Test::Floats(low, high) = test { (low == high).then_some(*low) } else { None };
+        let float = |test: &ValuePredicate| if let ValuePredicate::Floats(low, high) = test { (low == high).then_some(*low) } else { None };
         match possible().map(float).collect::<Option<Vec<_>>>() {
             Some(mut numbers) => {
                 numbers.sort_unstable_by(f64::total_cmp);
                 numbers.dedup();
-                Test::OneOfFloats(numbers)
+                ValuePredicate::OneOfFloats(numbers)
             }
-            None => Test::Any(tests),
+            None => ValuePredicate::Any(tests),
         }
     }
 }
@@ -260,11 +260,11 @@ fn digits_of(value: &Value<'_>) -> Option<i256> {
     Some(i256::from_i128(number))
 }
 
-fn text(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
+fn text(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
     let is_utf8 = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match literal {
-        Owned::Str(text) if is_utf8 => Some(Test::Text(operator, text.clone().into_bytes())),
-        Owned::Bytes(bytes) if !is_utf8 => Some(Test::Text(operator, bytes.clone())),
+        LiteralValue::Str(text) if is_utf8 => Some(ValuePredicate::Text(operator, text.clone().into_bytes())),
+        LiteralValue::Bytes(bytes) if !is_utf8 => Some(ValuePredicate::Text(operator, bytes.clone())),
         _ => None,
     }
 }
@@ -286,34 +286,34 @@ impl Operator {
 
 // ---- floats ----
 
-fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
+fn floats(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
     // The floats of 64 bits next to the literal: the largest not above, the smallest not below.
     let (low, high) = match literal {
-        Owned::Float(float) | Owned::Number(WrittenNumber { float, .. }) => (*float, *float),
-        Owned::Int(number) => around(*number as f64, |float| order_of_int(float, *number)),
-        Owned::Decimal(digits, scale) => around_decimal(*digits, *scale)?,
+        LiteralValue::Float(float) | LiteralValue::Number(NumberLiteral { float, .. }) => (*float, *float),
+        LiteralValue::Int(number) => around(*number as f64, |float| order_of_int(float, *number)),
+        LiteralValue::Decimal(digits, scale) => around_decimal(*digits, *scale)?,
         _ => return None,
     };
     if low.is_nan() {
-        return Some(if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never });
+        return Some(if operator == Operator::Ne { ValuePredicate::Not(ValuePredicate::Never.into()) } else { ValuePredicate::Never });
     }
     let low = not_above(data_type, low);
     let high = -not_above(data_type, -high);
-    let equal = if low == high { Test::Floats(low, low) } else { Test::Never };
+    let equal = if low == high { ValuePredicate::Floats(low, low) } else { ValuePredicate::Never };
     let least = f64::NEG_INFINITY;
     let most = f64::INFINITY;
     Some(match operator {
         Operator::Eq => equal,
-        Operator::Ne => Test::Not(equal.into()),
+        Operator::Ne => ValuePredicate::Not(equal.into()),
         // If the literal is between two floats, strictness doesn't matter.
-        Operator::Lt if low < high => Test::Floats(least, low),
-        Operator::Gt if low < high => Test::Floats(high, most),
-        Operator::Lt if low == least => Test::Never,
-        Operator::Gt if high == most => Test::Never,
-        Operator::Lt => Test::Floats(least, below(data_type, low)),
-        Operator::Gt => Test::Floats(-below(data_type, -high), most),
-        Operator::Le => Test::Floats(least, low),
-        Operator::Ge => Test::Floats(high, most),
+        Operator::Lt if low < high => ValuePredicate::Floats(least, low),
+        Operator::Gt if low < high => ValuePredicate::Floats(high, most),
+        Operator::Lt if low == least => ValuePredicate::Never,
+        Operator::Gt if high == most => ValuePredicate::Never,
+        Operator::Lt => ValuePredicate::Floats(least, below(data_type, low)),
+        Operator::Gt => ValuePredicate::Floats(-below(data_type, -high), most),
+        Operator::Le => ValuePredicate::Floats(least, low),
+        Operator::Ge => ValuePredicate::Floats(high, most),
     })
 }
 
@@ -364,8 +364,8 @@ fn around_decimal(digits: i256, scale: i8) -> Option<(f64, f64)> {
     let exponent = -i32::from(scale);
     // Rust's floats out of text are the nearest ones.
     let nearest: f64 = format!("{digits}e{exponent}").parse().ok()?;
-    let number = Digits::of(&digits.to_string(), exponent);
-    Some(around(nearest, |float| Digits::of_float(float).cmp(&number)))
+    let number = Digits::parse(&digits.to_string(), exponent);
+    Some(around(nearest, |float| Digits::from_float(float).cmp(&number)))
 }
 
 /// A finite number as its digits, exactly.
@@ -380,7 +380,7 @@ struct Digits {
 
 impl Digits {
     /// The integer that `text` is, times a power of ten.
-    fn of(text: &str, exponent: i32) -> Digits {
+    fn parse(text: &str, exponent: i32) -> Digits {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let all = [whole.as_bytes(), fraction.as_bytes()].concat();
@@ -395,9 +395,9 @@ impl Digits {
         }
     }
 
-    fn of_float(number: f64) -> Digits {
+    fn from_float(number: f64) -> Digits {
         // No float has more digits behind its point.
-        Digits::of(&format!("{number:.1074}"), 0)
+        Digits::parse(&format!("{number:.1074}"), 0)
     }
 }
 
@@ -422,39 +422,39 @@ impl PartialOrd for Digits {
 // ---- integers, decimals, times ----
 
 /// A literal in the units of a column: the nearest integers, the same twice if it is one.
-type Scaled = (i256, i256);
+type NearestIntegers = (i256, i256);
 
-fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
+fn number(data_type: &DataType, literal: &LiteralValue) -> Option<NearestIntegers> {
     use DataType::*;
     let whole = |number: i128| Some((i256::from_i128(number), i256::from_i128(number)));
     match (data_type, literal) {
-        (Boolean, Owned::Bool(flag)) => whole((*flag).into()),
+        (Boolean, LiteralValue::Bool(flag)) => whole((*flag).into()),
         (Boolean, _) => None,
         (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), _) => decimal(literal, *s),
-        (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), Owned::Int(number)) => whole(*number),
-        (Timestamp(unit, zone), Owned::Timestamp(time, own, zoned))
+        (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), LiteralValue::Int(number)) => whole(*number),
+        (Timestamp(unit, zone), LiteralValue::Timestamp(time, own, zoned))
             if zones_agree(zone.as_deref(), zoned.as_deref()) =>
         {
             Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
-        (Timestamp(unit, None), Owned::Date(days)) => whole(i128::from(*days) * 86_400 * each_second(*unit)),
-        (Date32, Owned::Date(days)) => whole((*days).into()),
-        (Date64, Owned::Date(days)) => whole(i128::from(*days) * 86_400_000),
-        (Date32, Owned::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
+        (Timestamp(unit, None), LiteralValue::Date(days)) => whole(i128::from(*days) * 86_400 * each_second(*unit)),
+        (Date32, LiteralValue::Date(days)) => whole((*days).into()),
+        (Date64, LiteralValue::Date(days)) => whole(i128::from(*days) * 86_400_000),
+        (Date32, LiteralValue::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
             Some(ratio((*time).into(), 1, 86_400 * each_second(*own)))
         }
-        (Date64, Owned::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
+        (Date64, LiteralValue::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
             Some(ratio((*time).into(), 1_000, each_second(*own)))
         }
-        (Time32(unit) | Time64(unit), Owned::Time(time, own)) => {
+        (Time32(unit) | Time64(unit), LiteralValue::Time(time, own)) => {
             Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
         // The length of the day up to that time: NumPy has no times of day, nor has Python those of nanoseconds.
-        (Time32(unit) | Time64(unit), Owned::Duration(length, own)) => {
+        (Time32(unit) | Time64(unit), LiteralValue::Duration(length, own)) => {
             let is_in_a_day = (0..86_400 * each_second(*own)).contains(&i128::from(*length));
             is_in_a_day.then(|| ratio((*length).into(), each_second(*unit), each_second(*own)))
         }
-        (Duration(unit), Owned::Duration(length, own)) => {
+        (Duration(unit), LiteralValue::Duration(length, own)) => {
             Some(ratio((*length).into(), each_second(*unit), each_second(*own)))
         }
         (other, _) if other.is_integer() => integer(literal),
@@ -463,12 +463,12 @@ fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
 }
 
 /// `number × factor / divisor` between integers.
-fn ratio(number: i128, factor: i128, divisor: i128) -> Scaled {
+fn ratio(number: i128, factor: i128, divisor: i128) -> NearestIntegers {
     between(i256::from_i128(number).wrapping_mul(i256::from_i128(factor)), i256::from_i128(divisor))
 }
 
 /// The integers on both sides of a fraction whose divisor is positive.
-fn between(number: i256, divisor: i256) -> Scaled {
+fn between(number: i256, divisor: i256) -> NearestIntegers {
     let quotient = number.wrapping_div(divisor);
     let rest = number.wrapping_rem(divisor);
     match rest.cmp(&i256::ZERO) {
@@ -479,9 +479,9 @@ fn between(number: i256, divisor: i256) -> Scaled {
 }
 
 /// A number between integers.
-fn integer(literal: &Owned) -> Option<Scaled> {
+fn integer(literal: &LiteralValue) -> Option<NearestIntegers> {
     match literal {
-        Owned::Float(number) if number.fract() != 0.0 && number.is_finite() => {
+        LiteralValue::Float(number) if number.fract() != 0.0 && number.is_finite() => {
             // Floats with a fraction are less than 2^53.
             let below = i256::from_i128(number.floor() as i128);
             Some((below, below.wrapping_add(i256::ONE)))
@@ -491,17 +491,17 @@ fn integer(literal: &Owned) -> Option<Scaled> {
 }
 
 /// A number in units of `10^-scale`.
-fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
+fn decimal(literal: &LiteralValue, scale: i8) -> Option<NearestIntegers> {
     let (digits, own) = match literal {
-        Owned::Int(number) => (i256::from_i128(*number), 0),
-        Owned::Decimal(digits, scale) => (*digits, i32::from(*scale)),
-        Owned::Number(number) => (number.digits, number.exponent.checked_neg()?),
-        Owned::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
-        Owned::Float(number) if number.fract() == 0.0 => match whole(*number) {
+        LiteralValue::Int(number) => (i256::from_i128(*number), 0),
+        LiteralValue::Decimal(digits, scale) => (*digits, i32::from(*scale)),
+        LiteralValue::Number(number) => (number.digits, number.exponent.checked_neg()?),
+        LiteralValue::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
+        LiteralValue::Float(number) if number.fract() == 0.0 => match whole(*number) {
             Some(digits) => (digits, 0),
             None => return Some(beyond(*number > 0.0)),
         },
-        Owned::Float(number) => match printed(*number) {
+        LiteralValue::Float(number) => match printed(*number) {
             Some(decimal) => decimal,
             None => return Some(beyond(*number > 0.0)),
         },
@@ -525,7 +525,7 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
 }
 
 /// Larger (or smaller) than all column values, and equal to none.
-fn beyond(is_large: bool) -> Scaled {
+fn beyond(is_large: bool) -> NearestIntegers {
     if is_large {
         (i256::MAX.wrapping_sub(i256::ONE), i256::MAX)
     } else {
@@ -556,25 +556,25 @@ fn printed(number: f64) -> Option<(i256, i32)> {
     Some((i256::from_i128(digits), fraction.len() as i32 - exponent.parse::<i32>().ok()?))
 }
 
-fn range(data_type: &DataType, operator: Operator, (low, high): Scaled) -> Test {
+fn range(data_type: &DataType, operator: Operator, (low, high): NearestIntegers) -> ValuePredicate {
     let (least, most) = limits(data_type);
     let within = |from: i256, to: i256| match (from.max(least), to.min(most)) {
-        (from, to) if from <= to => Test::Range(from, to),
-        _ => Test::Never,
+        (from, to) if from <= to => ValuePredicate::Range(from, to),
+        _ => ValuePredicate::Never,
     };
     // NaN, which is neither less nor greater than anything.
     if low > high {
-        return if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never };
+        return if operator == Operator::Ne { ValuePredicate::Not(ValuePredicate::Never.into()) } else { ValuePredicate::Never };
     }
     let one = i256::ONE;
     let is_whole = low == high;
     match operator {
         Operator::Eq if is_whole => within(low, low),
-        Operator::Eq => Test::Never,
-        Operator::Ne if is_whole => Test::Not(within(low, low).into()),
-        Operator::Ne => Test::Not(Test::Never.into()),
-        Operator::Lt if is_whole => low.checked_sub(one).map_or(Test::Never, |below| within(least, below)),
-        Operator::Gt if is_whole => high.checked_add(one).map_or(Test::Never, |above| within(above, most)),
+        Operator::Eq => ValuePredicate::Never,
+        Operator::Ne if is_whole => ValuePredicate::Not(within(low, low).into()),
+        Operator::Ne => ValuePredicate::Not(ValuePredicate::Never.into()),
+        Operator::Lt if is_whole => low.checked_sub(one).map_or(ValuePredicate::Never, |below| within(least, below)),
+        Operator::Gt if is_whole => high.checked_add(one).map_or(ValuePredicate::Never, |above| within(above, most)),
         Operator::Lt | Operator::Le => within(least, low),
         Operator::Gt | Operator::Ge => within(high, most),
     }

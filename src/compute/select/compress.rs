@@ -4,7 +4,7 @@ use arrow_buffer::Buffer;
 use multiversion::multiversion;
 
 use super::mask::{SelectedRows, set_bits};
-use crate::array::filled;
+use crate::array::build_buffer;
 use crate::error::Result;
 
 /// The `count` values of `width` bytes selected by the spans; `None` for uncommon widths, and if there are fewer values
@@ -23,7 +23,7 @@ pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count
 fn values_of<const N: usize>(from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
     let mut at = 0;
     let mut is_whole = true;
-    let buffer = filled(count * N, |out| {
+    let buffer = build_buffer(count * N, |out| {
         let out = out.as_chunks_mut::<N>().0;
         for span in spans {
             let values = from.get(span.part as usize).and_then(|bytes| bytes.as_chunks::<N>().0.get(span.rows.clone()));
@@ -87,7 +87,7 @@ fn compress_few<const N: usize>(values: &[[u8; N]], word: u64, out: &mut [[u8; N
 mod tests {
     use proptest::prelude::*;
 
-    use crate::{Bytes, Dataset, Format, Open, WriteOptions, col, write_to};
+    use crate::{Bytes, Dataset, Format, OpenOptions, WriteOptions, col, write_to};
     use arrow_array::types::UInt16Type;
     use arrow_array::*;
     use std::sync::Arc;
@@ -112,7 +112,7 @@ mod tests {
         let dataset = Dataset::try_from(batches.collect::<Vec<_>>()).unwrap();
         let mut bytes = Vec::new();
         write_to(&dataset, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
-        Open::new().bytes(Bytes::from(bytes)).unwrap()
+        OpenOptions::new().bytes(Bytes::from(bytes)).unwrap()
     }
 
     fn row(row: crate::Row<'_>) -> Vec<String> {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::categories::comparison;
-use super::compare::Test;
+use super::categories::comparison_predicate;
+use super::compare::ValuePredicate;
 use super::expression::Expression;
-use super::formula::{AT_ONCE, Evaluated, Formula, FormulaRows, beyond};
+use super::formula::{AT_ONCE, NullableNumbers, BoundExpression, EvalContext, beyond};
 use super::literal::Operator;
-use super::mask::{Mask, holds, nulls};
+use super::mask::{Mask, holds, null_mask};
 use super::numbers::ComputedNumbers;
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use super::row_set::RowSet;
-use crate::array::access::{Texts, dictionary_of, entry_of};
+use crate::array::access::{Texts, dictionary_of, entry_lookup};
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -24,87 +24,87 @@ use crate::types::{is_ordered, is_text_or_binary, type_name};
 
 /// A predicate on a dataset's columns, by number.
 #[derive(Debug)]
-pub(in crate::compute) enum Condition {
-    Test(usize, Test),
+pub(in crate::compute) enum BoundPredicate {
+    Value(usize, ValuePredicate),
     IsNull(usize),
     /// The same of what is computed.
-    Computed(Box<Formula>, Test),
-    ComputedIsNull(Box<Formula>),
-    Pair(Box<Formula>, Operator, Box<Formula>),
+    Computed(Box<BoundExpression>, ValuePredicate),
+    ComputedIsNull(Box<BoundExpression>),
+    Pair(Box<BoundExpression>, Operator, Box<BoundExpression>),
     /// Columns of text or bytes.
     TextPair(usize, Operator, usize),
     /// Rows that are known.
     Rows(Arc<RowSet>),
-    And(Box<Condition>, Box<Condition>),
-    Or(Box<Condition>, Box<Condition>),
-    Not(Box<Condition>),
+    And(Box<BoundPredicate>, Box<BoundPredicate>),
+    Or(Box<BoundPredicate>, Box<BoundPredicate>),
+    Not(Box<BoundPredicate>),
 }
 
 /// The columns that a predicate is translated for.
-struct Columns<'a> {
+struct Binder<'a> {
     dataset: &'a Dataset,
 }
 
-impl Condition {
+impl BoundPredicate {
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for what can't
     /// be computed.
-    pub(in crate::compute) fn of(predicate: &Predicate, dataset: &Dataset) -> Result<Condition> {
-        Columns { dataset }.condition(&predicate.0)
+    pub(in crate::compute) fn bind(predicate: &Predicate, dataset: &Dataset) -> Result<BoundPredicate> {
+        Binder { dataset }.condition(&predicate.0)
     }
 }
 
-impl Columns<'_> {
+impl Binder<'_> {
     fn column(&self, name: &str) -> Result<(usize, &DataType)> {
         let column = self.dataset.index_of(name)?;
         Ok((column, self.dataset.schema().field(column).data_type()))
     }
 
-    fn formula(&self, of: &Expression) -> Result<Box<Formula>> {
-        Formula::of(of, self.dataset.schema(), &|name| self.dataset.index_of(name)).map(Box::new)
+    fn formula(&self, of: &Expression) -> Result<Box<BoundExpression>> {
+        BoundExpression::bind(of, self.dataset.schema(), &|name| self.dataset.index_of(name)).map(Box::new)
     }
 
-    fn condition(&self, node: &PredicateNode) -> Result<Condition> {
+    fn condition(&self, node: &PredicateNode) -> Result<BoundPredicate> {
         Ok(match node {
             PredicateNode::Compare(of, operator, literal) => match of.name() {
                 Some(name) => {
                     let column = self.dataset.index_of(name)?;
-                    Condition::Test(column, comparison(self.dataset, (column, name), *operator, literal)?)
+                    BoundPredicate::Value(column, comparison_predicate(self.dataset, (column, name), *operator, literal)?)
                 }
-                None => self.test(of, |name, data_type| Test::of(name, data_type, *operator, literal))?,
+                None => self.test(of, |name, data_type| ValuePredicate::for_comparison(name, data_type, *operator, literal))?,
             },
             PredicateNode::IsIn(of, literals) => {
-                self.test(of, |name, data_type| Test::any(name, data_type, literals))?
+                self.test(of, |name, data_type| ValuePredicate::for_any(name, data_type, literals))?
             }
             PredicateNode::IsNull(of) => match of.name() {
-                Some(name) => Condition::IsNull(self.column(name)?.0),
-                None => Condition::ComputedIsNull(self.formula(of)?),
+                Some(name) => BoundPredicate::IsNull(self.column(name)?.0),
+                None => BoundPredicate::ComputedIsNull(self.formula(of)?),
             },
             PredicateNode::Matches(of, place, text) => {
                 let name = of.name().ok_or_else(|| beyond(&format!("{of} is no column of text")))?;
                 let (column, data_type) = self.column(name)?;
-                Condition::Test(column, Test::matches(name, data_type, *place, text)?)
+                BoundPredicate::Value(column, ValuePredicate::for_text_match(name, data_type, *place, text)?)
             }
             PredicateNode::Pair(a, operator, b) => self.pair(a, *operator, b)?,
-            PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.condition(part), Condition::And)?,
-            PredicateNode::Or(chain) => balanced(&chain.parts(), &|part| self.condition(part), Condition::Or)?,
-            PredicateNode::Not(a) => Condition::Not(self.condition(a)?.into()),
+            PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.condition(part), BoundPredicate::And)?,
+            PredicateNode::Or(chain) => balanced(&chain.parts(), &|part| self.condition(part), BoundPredicate::Or)?,
+            PredicateNode::Not(a) => BoundPredicate::Not(self.condition(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
         })
     }
 
     /// A test of a column, or of what is computed, by its name and type.
-    fn test(&self, of: &Expression, test: impl Fn(&str, &DataType) -> Result<Test>) -> Result<Condition> {
+    fn test(&self, of: &Expression, test: impl Fn(&str, &DataType) -> Result<ValuePredicate>) -> Result<BoundPredicate> {
         if let Some(name) = of.name() {
             let (column, data_type) = self.column(name)?;
-            return Ok(Condition::Test(column, test(name, data_type)?));
+            return Ok(BoundPredicate::Value(column, test(name, data_type)?));
         }
         let formula = self.formula(of)?;
         let test = test(formula.shown(), &formula.data_type())?;
-        Ok(Condition::Computed(formula, test))
+        Ok(BoundPredicate::Computed(formula, test))
     }
 
-    fn pair(&self, a: &Expression, operator: Operator, b: &Expression) -> Result<Condition> {
+    fn pair(&self, a: &Expression, operator: Operator, b: &Expression) -> Result<BoundPredicate> {
         if let (Some(left), Some(right)) = (a.name(), b.name()) {
             let (first, second) = (self.column(left)?, self.column(right)?);
             let (own, other) = (plain(first.1), plain(second.1));
@@ -113,15 +113,15 @@ impl Columns<'_> {
                 return Err(beyond(&format!("the ordered categories of '{left}' and '{right}' can't be compared")));
             }
             if texts_alike(own, other) {
-                return Ok(Condition::TextPair(first.0, operator, second.0));
+                return Ok(BoundPredicate::TextPair(first.0, operator, second.0));
             }
             if (own, other) == (&DataType::UInt64, &DataType::UInt64) {
-                let (a, b) = (Formula::ordered(first.0, left), Formula::ordered(second.0, right));
-                return Ok(Condition::Pair(a.into(), operator, b.into()));
+                let (a, b) = (BoundExpression::ordered(first.0, left), BoundExpression::ordered(second.0, right));
+                return Ok(BoundPredicate::Pair(a.into(), operator, b.into()));
             }
             if own == other && is_stored_as_integers(own) {
-                let (a, b) = (Formula::raw(first.0, left), Formula::raw(second.0, right));
-                return Ok(Condition::Pair(a.into(), operator, b.into()));
+                let (a, b) = (BoundExpression::raw(first.0, left), BoundExpression::raw(second.0, right));
+                return Ok(BoundPredicate::Pair(a.into(), operator, b.into()));
             }
             if [own, other].iter().any(|data_type| !data_type.is_numeric()) {
                 let (own, other) = (type_name(first.1), type_name(second.1));
@@ -129,7 +129,7 @@ impl Columns<'_> {
                 return Err(beyond(&what));
             }
         }
-        Ok(Condition::Pair(self.formula(a)?, operator, self.formula(b)?))
+        Ok(BoundPredicate::Pair(self.formula(a)?, operator, self.formula(b)?))
     }
 }
 
@@ -153,7 +153,7 @@ fn is_stored_as_integers(data_type: &DataType) -> bool {
         || matches!(data_type, Decimal32(..) | Decimal64(..))
 }
 
-impl Condition {
+impl BoundPredicate {
     /// The rows among `rows` of batch `part` for which it is known to be true, or, unless `wanted`, false.
     pub(in crate::compute) fn mask(
         &self,
@@ -162,12 +162,12 @@ impl Condition {
         rows: &Range<usize>,
         wanted: bool,
     ) -> Result<Mask> {
-        ConditionRows { frame, part, rows, open: None }.mask(self, wanted)
+        PredicateEvaluator { frame, part, rows, open: None }.mask(self, wanted)
     }
 }
 
 /// The rows to find a condition's bits for.
-struct ConditionRows<'c, 'a> {
+struct PredicateEvaluator<'c, 'a> {
     frame: &'c Frame<'a>,
     part: usize,
     rows: &'c Range<usize>,
@@ -176,58 +176,58 @@ struct ConditionRows<'c, 'a> {
     open: Option<&'c Mask>,
 }
 
-impl ConditionRows<'_, '_> {
-    fn mask(&self, condition: &Condition, wanted: bool) -> Result<Mask> {
-        let ConditionRows { frame, part, rows, .. } = *self;
+impl PredicateEvaluator<'_, '_> {
+    fn mask(&self, condition: &BoundPredicate, wanted: bool) -> Result<Mask> {
+        let PredicateEvaluator { frame, part, rows, .. } = *self;
         match condition {
-            Condition::Test(column, test) => {
+            BoundPredicate::Value(column, test) => {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
                 holds(&array, &rows, test, wanted)
             }
-            Condition::IsNull(column) => {
+            BoundPredicate::IsNull(column) => {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
-                nulls(&array, &rows, wanted)
+                null_mask(&array, &rows, wanted)
             }
-            Condition::Computed(formula, test) => self.in_steps(|some| {
+            BoundPredicate::Computed(formula, test) => self.in_steps(|some| {
                 let array = formula.array(some)?;
                 holds(&array, &(0..array.len()), test, wanted)
             }),
-            Condition::ComputedIsNull(formula) => self.in_steps(|some| {
+            BoundPredicate::ComputedIsNull(formula) => self.in_steps(|some| {
                 let array = formula.array(some)?;
-                nulls(&array, &(0..array.len()), wanted)
+                null_mask(&array, &(0..array.len()), wanted)
             }),
-            Condition::Pair(a, operator, b) => self.in_steps(|some| {
+            BoundPredicate::Pair(a, operator, b) => self.in_steps(|some| {
                 Ok(pair_mask(&a.evaluate(some)?, *operator, &b.evaluate(some)?, some.rows.len(), wanted))
             }),
-            Condition::TextPair(a, operator, b) => {
+            BoundPredicate::TextPair(a, operator, b) => {
                 let a = frame.checked_rows(part, *a, rows)?;
                 let b = frame.checked_rows(part, *b, rows)?;
                 text_pair_mask((&a.0, &a.1), *operator, (&b.0, &b.1), wanted)
             }
-            Condition::Rows(set) => {
-                let start = frame.row_here(part, rows.start);
+            BoundPredicate::Rows(set) => {
+                let start = frame.row_number(part, rows.start);
                 let mut mask = set.mask(start..start + rows.len() as u64);
                 if !wanted {
                     mask.flip();
                 }
                 Ok(mask)
             }
-            Condition::And(a, b) => self.both(a, b, wanted, wanted),
-            Condition::Or(a, b) => self.both(a, b, wanted, !wanted),
-            Condition::Not(a) => self.mask(a, !wanted),
+            BoundPredicate::And(a, b) => self.both(a, b, wanted, wanted),
+            BoundPredicate::Or(a, b) => self.both(a, b, wanted, !wanted),
+            BoundPredicate::Not(a) => self.mask(a, !wanted),
         }
     }
 
     /// The rows for which both are known to be `wanted`, or one of them. The second is asked about rows only that the first
     /// leaves open.
-    fn both(&self, a: &Condition, b: &Condition, wanted: bool, is_and: bool) -> Result<Mask> {
+    fn both(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: bool, is_and: bool) -> Result<Mask> {
         let mut mask = self.mask(a, wanted)?;
         let mut open = mask.clone();
         if !is_and {
             open.flip();
         }
         self.open.iter().for_each(|outer| open.and(outer));
-        let other = ConditionRows { open: Some(&open), ..*self }.mask(b, wanted)?;
+        let other = PredicateEvaluator { open: Some(&open), ..*self }.mask(b, wanted)?;
         if is_and {
             mask.and(&other);
         } else {
@@ -237,8 +237,8 @@ impl ConditionRows<'_, '_> {
     }
 
     /// The bits, a few thousand at a time; false where all are decided.
-    fn in_steps(&self, mask: impl Fn(&FormulaRows<'_, '_>) -> Result<Mask>) -> Result<Mask> {
-        let ConditionRows { frame, part, rows, open } = *self;
+    fn in_steps(&self, mask: impl Fn(&EvalContext<'_, '_>) -> Result<Mask>) -> Result<Mask> {
+        let PredicateEvaluator { frame, part, rows, open } = *self;
         let mut all = Mask::all(0, false);
         for start in rows.clone().step_by(AT_ONCE) {
             let (first, rows) = (start - rows.start, start..rows.end.min(start + AT_ONCE));
@@ -246,7 +246,7 @@ impl ConditionRows<'_, '_> {
             if open.is_some_and(|open| !open.has_any(first..first + rows.len())) {
                 all.extend(&Mask::all(rows.len(), false));
             } else {
-                all.extend(&mask(&FormulaRows { frame, part, rows, wanted: &wanted })?);
+                all.extend(&mask(&EvalContext { frame, part, rows, wanted: &wanted })?);
             }
         }
         Ok(all)
@@ -254,7 +254,7 @@ impl ConditionRows<'_, '_> {
 }
 
 /// The rows for which the comparison is true, or, unless `wanted`, false.
-fn pair_mask(a: &Evaluated, operator: Operator, b: &Evaluated, len: usize, wanted: bool) -> Mask {
+fn pair_mask(a: &NullableNumbers, operator: Operator, b: &NullableNumbers, len: usize, wanted: bool) -> Mask {
     let holds = |order: Option<Ordering>| match order {
         Some(order) => operator.holds(order),
         // One of them is NaN.
@@ -313,11 +313,11 @@ fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted
 /// The text or bytes of an array by row; `None` for nulls.
 fn text_of<'a>(array: &'a ArrayData) -> Result<impl Fn(usize) -> Result<Option<&'a [u8]>>> {
     let keyed = match array.data_type() {
-        DataType::Dictionary(..) => Some(entry_of(array)),
+        DataType::Dictionary(..) => Some(entry_lookup(array)),
         _ => None,
     };
     let values = if keyed.is_some() { dictionary_of(array)? } else { array };
-    let texts = Texts::of(values)?;
+    let texts = Texts::try_new(values)?;
     Ok(move |row: usize| {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(None);

@@ -5,13 +5,13 @@ use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
 use arrow_schema::DataType;
 
-use super::literal::{Literal, Owned};
+use super::literal::{Literal, LiteralValue};
 use crate::array::Value;
 use crate::types::type_name;
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// A column, a value, or what is computed of them for each row: `col("price") * col("qty")`. Compared with another, it is a
-/// [`Predicate`](crate::Predicate); [`Aggregation::computed`](crate::Aggregation::computed) aggregates it.
+/// [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.
 ///
 /// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does not
 /// fit is an error. `/` is that of floats; `%` has the sign of its divisor, and of an integer by 0 it is null. Floats of 32
@@ -155,11 +155,11 @@ impl Neg for Expression {
 
     fn neg(self) -> Expression {
         // The smallest integer is that behind the sign.
-        if let ExpressionNode::Literal(Literal(Owned::Int(number))) = self.0 {
-            return Literal(Owned::Int(number.saturating_neg())).into();
+        if let ExpressionNode::Literal(Literal(LiteralValue::Int(number))) = self.0 {
+            return Literal(LiteralValue::Int(number.saturating_neg())).into();
         }
-        if let ExpressionNode::Literal(Literal(Owned::Number(number))) = self.0 {
-            return Literal(Owned::Number(number.negated())).into();
+        if let ExpressionNode::Literal(Literal(LiteralValue::Number(number))) = self.0 {
+            return Literal(LiteralValue::Number(number.negated())).into();
         }
         // Of 0 it makes the zero below it, if there is one.
         self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
@@ -195,7 +195,7 @@ impl fmt::Display for TimePart {
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            ExpressionNode::Column(name) => f.write_str(&visible(name)),
+            ExpressionNode::Column(name) => f.write_str(&escape_hidden(name)),
             ExpressionNode::Literal(literal) => literal.fmt(f),
             ExpressionNode::Arithmetic(a, operation, b) => write!(f, "({a} {operation} {b})"),
             ExpressionNode::Part(of, part) => write!(f, "{part}({of})"),

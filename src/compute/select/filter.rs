@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 
-use super::compare::Test;
-use super::condition::Condition;
+use super::compare::ValuePredicate;
+use super::condition::BoundPredicate;
 use super::expression::col;
-use super::filtered::{FilteredRows, behind_filter, fits};
-use super::literal::{Literal, Operator, Owned};
+use super::filtered::{FilteredRows, filter_input, fits};
+use super::literal::{Literal, Operator, LiteralValue};
 use super::predicate::Predicate;
 use super::prune::{pruned, pruned_blocks};
 use super::row_set::RowSet;
-use super::take::{BATCH, Picked, gather_picked};
+use super::take::{BATCH, RowSelection, gather_picked};
 use crate::array::{Value, has_room};
 use crate::compute::frame::{BLOCK, Frame};
-use crate::dataset::{Dataset, Piece};
+use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
@@ -50,25 +50,25 @@ impl Dataset {
     /// `ColumnNotFound`; `InvalidArgument` for a value that can't be compared with the column; `Unsupported` for
     /// columns of nested types.
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
-        let condition = Condition::of(predicate, self)?;
-        self.watched(ChangeCheck::Now, || {
-            let inside = self.bounded(predicate)?;
-            let frame = Frame::of_part(&inside, self)?;
-            check_found(&inside, frame.rows().div_ceil(8))?;
-            let rows = RowSet::of(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
+        let condition = BoundPredicate::bind(predicate, self)?;
+        self.with_change_check(ChangeCheck::Now, || {
+            let inside = self.prune_inner(predicate)?;
+            let frame = Frame::for_part(&inside, self)?;
+            check_result_memory(&inside, frame.num_rows().div_ceil(8))?;
+            let rows = RowSet::build(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
             // Of rows that another condition has found, some.
-            let (inside, rows) = match behind_filter(&inside) {
+            let (inside, rows) = match filter_input(&inside) {
                 Some((base, found)) => (base, found.at(&rows)),
                 None => (inside.clone(), rows),
             };
-            let frame = Frame::of(&inside)?;
+            let frame = Frame::try_new(&inside)?;
             let rows = Arc::new(rows);
             // Found rows of a part of found rows are copied at once: else a window that is filtered again and again would hold
             // all that it has ever seen.
-            if !inside.holds_others() && fits(&inside, &frame, &rows)? {
-                return Ok(Dataset::of_source(Arc::new(FilteredRows::new(inside, rows)?)));
+            if !inside.retains_other_rows() && fits(&inside, &frame, &rows)? {
+                return Ok(Dataset::from_source(Arc::new(FilteredRows::new(inside, rows)?)));
             }
-            gather_picked(&inside, &frame, pick(&frame, &Condition::Rows(rows))?)
+            gather_picked(&inside, &frame, pick(&frame, &BoundPredicate::Rows(rows))?)
         })
     }
 
@@ -79,12 +79,12 @@ impl Dataset {
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn matching_rows(&self, predicate: &Predicate) -> Result<Vec<u64>> {
-        let condition = Condition::of(predicate, self)?;
-        self.watched(ChangeCheck::Now, || {
-            let frame = Frame::of(self)?;
-            check_found(self, frame.rows().saturating_mul(8))?;
-            let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
-            let found = parallel::map(frame.blocks(), bytes, |block| matching(&frame, block, &condition));
+        let condition = BoundPredicate::bind(predicate, self)?;
+        self.with_change_check(ChangeCheck::Now, || {
+            let frame = Frame::try_new(self)?;
+            check_result_memory(self, frame.num_rows().saturating_mul(8))?;
+            let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
+            let found = parallel::map(frame.num_blocks(), bytes, |block| matching(&frame, block, &condition));
             Ok(found.into_iter().collect::<Result<Vec<_>>>()?.concat())
         })
     }
@@ -96,8 +96,8 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::filter`].
     #[doc(hidden)]
-    pub fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.watched(ChangeCheck::Now, || self.bounded(predicate))
+    pub fn prune(&self, predicate: &Predicate) -> Result<Dataset> {
+        self.with_change_check(ChangeCheck::Now, || self.prune_inner(predicate))
     }
 
     /// As [`narrowed`](Dataset::narrowed), but for blocks: the rows of a table stay without gaps.
@@ -105,13 +105,13 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::filter`].
     #[doc(hidden)]
-    pub fn within_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.watched(ChangeCheck::Now, || self.ordered(predicate))
+    pub fn prune_contiguous(&self, predicate: &Predicate) -> Result<Dataset> {
+        self.with_change_check(ChangeCheck::Now, || self.ordered(predicate))
     }
 
     /// [`narrowed`](Dataset::narrowed): the partitions that may have rows, of each table its rows between the bounds, and
     /// of these the blocks that may have some.
-    pub(in crate::compute) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
+    pub(in crate::compute) fn prune_inner(&self, predicate: &Predicate) -> Result<Dataset> {
         pruned_blocks(&self.ordered(predicate)?, predicate)
     }
 
@@ -121,15 +121,15 @@ impl Dataset {
         if !is_partitioned {
             return pruned.between_bounds(predicate);
         }
-        let is_bounded = pruned.tables().first().is_some_and(|table| table.sorted_by().is_some());
+        let is_bounded = pruned.split_by_path().first().is_some_and(|table| table.sorted_by().is_some());
         if !is_bounded {
             return Ok(pruned);
         }
         let mut pieces = Vec::new();
-        for table in pruned.tables() {
+        for table in pruned.split_by_path() {
             pieces.extend_from_slice(table.between_bounds(predicate)?.pieces());
         }
-        Ok(Dataset::of_pieces(self.schema().clone(), pieces))
+        Ok(Dataset::from_slices(self.schema().clone(), pieces))
     }
 
     /// The rows of a sorted table between the bounds, by binary search.
@@ -141,12 +141,12 @@ impl Dataset {
         if bounds.is_empty() || !self.is_ascending() {
             return Ok(self.clone());
         }
-        let (frame, column) = (Frame::of(self)?, self.sorted_column()?);
-        let mut rows = 0..frame.rows();
+        let (frame, column) = (Frame::try_new(self)?, self.sorted_column()?);
+        let mut rows = 0..frame.num_rows();
         for (operator, literal) in bounds {
             let first = |operator, wanted| {
                 let condition = col(sorted.name()).compare(operator, literal.clone());
-                let condition = Condition::of(&condition, self)?;
+                let condition = BoundPredicate::bind(&condition, self)?;
                 first_row(&column, |row| {
                     let lost = || Error::internal("a sorted column has a row that its dataset has not");
                     let (part, row) = frame.locate(row, usize::MAX).ok_or_else(lost)?;
@@ -163,7 +163,7 @@ impl Dataset {
                 Operator::Ne => {}
             }
         }
-        if rows == (0..frame.rows()) {
+        if rows == (0..frame.num_rows()) {
             return Ok(self.clone());
         }
         self.slice(rows.start, rows.end.saturating_sub(rows.start))
@@ -182,19 +182,19 @@ impl Dataset {
         if let Some(number) = self.late_column() {
             return self.between_late(number, (low, high));
         }
-        let tables = self.tables();
+        let tables = self.split_by_path();
         if tables.len() > 1 {
             let found = tables.iter().map(|table| table.between(low, high));
             return Dataset::concat(&found.collect::<Result<Vec<_>>>()?);
         }
         let column = self.sorted_column()?;
         if !column.ascends()? {
-            return Err(Error::argument("between needs rows of one table, got parts of several"));
+            return Err(Error::invalid_argument("between needs rows of one table, got parts of several"));
         }
-        let ends = Ends::of(column.schema().field(0), (low, high))?;
-        let first = |test: &Test, wanted| first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted));
+        let ends = ValueBounds::try_new(column.schema().field(0), (low, high))?;
+        let first = |test: &ValuePredicate, wanted| first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted));
         let ends = || Ok((first(&ends.low, true)?, first(&ends.high, false)?));
-        let (from, to) = self.watched(ChangeCheck::Now, ends)?;
+        let (from, to) = self.with_change_check(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
     }
 
@@ -202,7 +202,7 @@ impl Dataset {
     fn between_late(&self, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
         let Some(first) = self.pieces().first() else { return Ok(self.clone()) };
         let field = first.source.schema().field(number);
-        let Ends { literals: (least, above), is_day, .. } = Ends::of(field, (low, high))?;
+        let ValueBounds { literals: (least, above), is_day, .. } = ValueBounds::try_new(field, (low, high))?;
         // The column is in front, whether or not it is one of those that are asked for.
         let mut name = field.name().clone();
         while self.schema().column_with_name(&name).is_some() {
@@ -211,11 +211,11 @@ impl Dataset {
         let by = Arc::new(field.clone().with_name(&name));
         let fields: Fields = std::iter::once(&by).chain(self.schema().fields()).cloned().collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone()));
-        let widen = |piece: &Piece| {
+        let widen = |piece: &SourceSlice| {
             let columns = std::iter::once(number).chain(piece.columns.iter().copied()).collect();
-            Piece { columns, ..piece.clone() }
+            SourceSlice { columns, ..piece.clone() }
         };
-        let wide = Dataset::of_pieces(schema, self.pieces().iter().map(widen).collect());
+        let wide = Dataset::from_slices(schema, self.pieces().iter().map(widen).collect());
         let upper = if is_day { Operator::Lt } else { Operator::Le };
         let condition = col(&name).ge(least) & col(&name).compare(upper, above);
         wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
@@ -223,36 +223,36 @@ impl Dataset {
 }
 
 /// The bounds of a range of values, both included.
-struct Ends {
-    low: Test,
-    high: Test,
+struct ValueBounds {
+    low: ValuePredicate,
+    high: ValuePredicate,
     /// The same to compare with; of days, the one behind the last.
     literals: (Literal, Literal),
     is_day: bool,
 }
 
-impl Ends {
-    fn of(field: &Field, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Ends> {
+impl ValueBounds {
+    fn try_new(field: &Field, (low, high): (&Value<'_>, &Value<'_>)) -> Result<ValueBounds> {
         // Tables are sorted by the day of a date64.
         let is_day = field.data_type() == &DataType::Date64;
         let data_type = if is_day { &DataType::Date32 } else { field.data_type() };
         let literal = |value: &Value<'_>| {
             let literal = if is_day { day(value) } else { Some(value.clone().into()) };
-            let missing = || Error::argument(format!("between: {value} is no {}", type_name(field.data_type())));
+            let missing = || Error::invalid_argument(format!("between: {value} is no {}", type_name(field.data_type())));
             literal.filter(|literal: &Literal| !literal.is_unordered()).ok_or_else(missing)
         };
         let bound = |operator, literal: &Literal| {
-            Test::of(field.name(), data_type, operator, literal).map_err(|e| e.context("between"))
+            ValuePredicate::for_comparison(field.name(), data_type, operator, literal).map_err(|e| e.context("between"))
         };
         let least = literal(low)?;
         let most = literal(high)?;
         let low = bound(Operator::Ge, &least)?;
         let high = bound(Operator::Le, &most)?;
         let above = match &most.0 {
-            Owned::Date(day) if is_day => Value::Date(day.saturating_add(1)).into(),
+            LiteralValue::Date(day) if is_day => Value::Date(day.saturating_add(1)).into(),
             _ => most,
         };
-        Ok(Ends { low, high, literals: (least, above), is_day })
+        Ok(ValueBounds { low, high, literals: (least, above), is_day })
     }
 }
 
@@ -289,15 +289,15 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
 
 /// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
 /// bytes of the rows in files justify them: rows without bytes may be any number.
-pub(in crate::compute) fn check_found(dataset: &Dataset, most: u64) -> Result<()> {
+pub(in crate::compute) fn check_result_memory(dataset: &Dataset, most: u64) -> Result<()> {
     if has_room(most) || dataset.stored_bytes()? >= most / 64 {
         return Ok(());
     }
-    Err(Error::no_memory(format!("rows found among {} have no room in memory", dataset.len()?)))
+    Err(Error::out_of_memory(format!("rows found among {} have no room in memory", dataset.len()?)))
 }
 
 /// The dataset's rows in `block` for which the condition is true.
-fn matching(frame: &Frame<'_>, block: usize, condition: &Condition) -> Result<Vec<u64>> {
+fn matching(frame: &Frame<'_>, block: usize, condition: &BoundPredicate) -> Result<Vec<u64>> {
     let mut found = Vec::new();
     let mut start = frame.block_start(block);
     for (part, rows) in frame.spans(block) {
@@ -309,10 +309,10 @@ fn matching(frame: &Frame<'_>, block: usize, condition: &Condition) -> Result<Ve
 }
 
 /// The rows for which the condition is true, in batches.
-fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
+fn pick(frame: &Frame<'_>, condition: &BoundPredicate) -> Result<Vec<RowSelection>> {
     let of_blocks = |batch: usize| {
-        let mut picked = Picked::default();
-        for block in batch * BLOCKS..frame.blocks().min((batch + 1) * BLOCKS) {
+        let mut picked = RowSelection::default();
+        for block in batch * BLOCKS..frame.num_blocks().min((batch + 1) * BLOCKS) {
             for (part, rows) in frame.spans(block) {
                 let mask = condition.mask(frame, part, &rows, true)?;
                 picked.add(part, rows, mask);
@@ -320,8 +320,8 @@ fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
         }
         Ok(picked)
     };
-    let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
-    parallel::map(frame.blocks().div_ceil(BLOCKS), bytes, of_blocks).into_iter().collect()
+    let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
+    parallel::map(frame.num_blocks().div_ceil(BLOCKS), bytes, of_blocks).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -335,7 +335,7 @@ mod tests {
     use arrow_schema::TimeUnit;
     use proptest::prelude::*;
 
-    use super::Test;
+    use super::ValuePredicate;
     use crate::compute::tests::cut;
     use crate::{Operator, Predicate, Value, col};
 
@@ -373,7 +373,7 @@ mod tests {
             };
             let [yes, no] = found(array, &col("c").compare(operator, literal.clone()));
             // One cell after the other.
-            let test = Test::of("c", array.data_type(), operator, &literal.clone().into()).unwrap();
+            let test = ValuePredicate::for_comparison("c", array.data_type(), operator, &literal.clone().into()).unwrap();
             let passing = (0..array.len()).filter(|&row| test.holds(&cut(array, &[]).get(row as u64).unwrap()));
             assert_eq!(
                 passing.map(|row| cells[row].clone()).collect::<Vec<_>>(),

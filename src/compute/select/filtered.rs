@@ -8,13 +8,13 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::row_set::RowSet;
-use super::take::{BATCH, Picked};
-use crate::array::{Unchecked, bytes_of, merge};
+use super::take::{BATCH, RowSelection};
+use crate::array::{UncheckedArray, byte_size, merge};
 use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Dataset, Facts, Footprint, Location, Piece, Plain, Source, ViewSource, Widths,
+    Batches, ConstantColumn, Dataset, Facts, Footprint, RowLocation, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths,
 };
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -39,7 +39,7 @@ pub(super) struct FilteredRows {
 
 impl FilteredRows {
     pub(super) fn new(dataset: Dataset, rows: Arc<RowSet>) -> Result<FilteredRows> {
-        let blocks = Frame::of(&dataset)?.blocks();
+        let blocks = Frame::try_new(&dataset)?.num_blocks();
         let batches = (0..blocks).step_by(BLOCKS).map(|start| start..blocks.min(start + BLOCKS));
         let has_rows = |batch: &Range<usize>| rows.before_block(batch.start) < rows.before_block(batch.end);
         let batches = batches.filter(has_rows).collect();
@@ -48,14 +48,14 @@ impl FilteredRows {
     }
 
     /// The rows of a batch.
-    fn picked(&self, frame: &Frame<'_>, batch: usize) -> Picked {
-        let mut picked = Picked::default();
+    fn picked(&self, frame: &Frame<'_>, batch: usize) -> RowSelection {
+        let mut picked = RowSelection::default();
         for block in self.batches[batch].clone() {
             if self.rows.before_block(block) == self.rows.before_block(block + 1) {
                 continue;
             }
             for (part, rows) in frame.spans(block) {
-                let start = frame.row_here(part, rows.start);
+                let start = frame.row_number(part, rows.start);
                 let mask = self.rows.mask(start..start + rows.len() as u64);
                 picked.add(part, rows, mask);
             }
@@ -77,15 +77,15 @@ impl FilteredRows {
         }
         missing.sort_unstable();
         missing.dedup();
-        let (frame, schema) = (Frame::of(&self.dataset)?, self.dataset.schema());
+        let (frame, schema) = (Frame::try_new(&self.dataset)?, self.dataset.schema());
         let rows = usize::try_from(self.rows.len()).unwrap_or(usize::MAX);
         let bytes = rows.saturating_mul(missing.len()).saturating_mul(ANYWHERE);
         let picked = parallel::map(self.batches.len(), bytes, |batch| self.picked(&frame, batch));
         let jobs = self.batches.len() * missing.len();
         let arrays = parallel::map(jobs, bytes, |job| {
             let (column, picked) = (missing[job / picked.len()], &picked[job % picked.len()]);
-            let plains = picked.plains(&frame, schema, Some(column))?;
-            picked.column(&frame, &plains, schema, column)
+            let plains = picked.fixed_width_columns(&frame, schema, Some(column))?;
+            picked.gather_column(&frame, &plains, schema, column)
         });
         let mut arrays = arrays.into_iter();
         for column in missing {
@@ -101,7 +101,7 @@ impl Batches for FilteredRows {
         self.dataset.schema()
     }
 
-    fn walk(&self, _until: u64) -> Result<u64> {
+    fn count_until(&self, _until: u64) -> Result<u64> {
         Ok(self.rows.len())
     }
 
@@ -123,37 +123,37 @@ impl Batches for FilteredRows {
         self.locate_by_len(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
-        self.checked(batch, column).map(Unchecked::of)
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
+        self.checked_column(batch, column).map(UncheckedArray::from_ref)
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.copy(&[column])?;
         let found = self.columns.get(column).and_then(OnceLock::get).and_then(|copies| copies.get(batch));
-        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+        found.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
     }
 
     fn prepare(&self, columns: &[usize]) -> Result<()> {
         self.copy(columns)
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
         _rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         _keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
     }
 
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
 
@@ -166,7 +166,7 @@ impl Batches for FilteredRows {
     }
 
     fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.dataset.watched(when, || Ok(()))
+        self.dataset.with_change_check(when, || Ok(()))
     }
 
     fn resident(&self) -> Result<u64> {
@@ -207,42 +207,42 @@ impl Source for FilteredRows {
 }
 
 impl ViewSource for FilteredRows {
-    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
+    fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
         let Some(row) = self.rows.get(row) else { return Ok(None) };
         self.dataset.location(row)
     }
 
     /// None: columns are copied for all rows at once, and a cut would copy its own.
-    fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
+    fn slice(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None
     }
 
     /// None: rows that were copied are not gathered again.
-    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
+    fn resolve_rows(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)> {
         None
     }
 }
 
 /// If `dataset` is all rows found by a condition: the searched rows, with the columns of `dataset`, and the set of found ones.
-pub(in crate::compute) fn behind_filter(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
-    let [Piece { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
+pub(in crate::compute) fn filter_input(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
+    let [SourceSlice { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
     let FilteredRows { dataset: base, rows, .. } = source.find()?;
-    let narrow = |piece: &Piece| {
+    let narrow = |piece: &SourceSlice| {
         let columns = columns.iter().map(|&column| piece.columns[column]).collect();
-        Piece { columns, ..piece.clone() }
+        SourceSlice { columns, ..piece.clone() }
     };
     let pieces = base.pieces().iter().map(narrow).collect();
-    Some((Dataset::of_pieces(dataset.schema().clone(), pieces), rows.clone()))
+    Some((Dataset::from_slices(dataset.schema().clone(), pieces), rows.clone()))
 }
 
 /// Whether the rows `rows` of each column fit into arrays of its type, batch by batch. If in doubt, they do not.
 pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Result<bool> {
     for (column, field) in dataset.schema().fields().iter().enumerate() {
-        let most = match Room::of(field.data_type()) {
-            Room::Any => continue,
-            Room::None => return Ok(false),
-            Room::Dictionary => {
-                let narrowest = merge::narrowest(field.data_type());
+        let most = match SizeLimit::for_type(field.data_type()) {
+            SizeLimit::Unlimited => continue,
+            SizeLimit::Unknown => return Ok(false),
+            SizeLimit::Dictionary => {
+                let narrowest = merge::min_key_capacity(field.data_type());
                 if narrowest >= BATCH || frame.dictionary(column)?.is_some() {
                     continue;
                 }
@@ -251,16 +251,16 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
                 }
                 continue;
             }
-            Room::Bytes(most) => most,
+            SizeLimit::Bytes(most) => most,
         };
-        for start in (0..frame.blocks()).step_by(BLOCKS) {
-            let blocks = start..frame.blocks().min(start + BLOCKS);
+        for start in (0..frame.num_blocks()).step_by(BLOCKS) {
+            let blocks = start..frame.num_blocks().min(start + BLOCKS);
             if rows.before_block(blocks.start) == rows.before_block(blocks.end) {
                 continue;
             }
             let mut bytes = 0u64;
             for (part, rows) in blocks.flat_map(|block| frame.spans(block)) {
-                bytes = bytes.saturating_add(bytes_of(frame.unchecked(part, column)?, rows));
+                bytes = bytes.saturating_add(byte_size(frame.unchecked(part, column)?, rows));
             }
             if bytes > most {
                 return Ok(false);
@@ -271,46 +271,46 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
 }
 
 /// What rows of a type have to fit into.
-enum Room {
+enum SizeLimit {
     /// There is always room.
-    Any,
+    Unlimited,
     /// Offsets of 32 bits: at most so many bytes of values.
     Bytes(u64),
     /// Keys for the values of several dictionaries.
     Dictionary,
     /// Not known.
-    None,
+    Unknown,
 }
 
-impl Room {
-    fn of(data_type: &DataType) -> Room {
+impl SizeLimit {
+    fn for_type(data_type: &DataType) -> SizeLimit {
         use DataType::*;
         match data_type {
-            Utf8 | Binary => Room::Bytes(i32::MAX as u64),
-            Dictionary(_, values) if matches!(Room::of(values), Room::Any | Room::Bytes(_)) => Room::Dictionary,
+            Utf8 | Binary => SizeLimit::Bytes(i32::MAX as u64),
+            Dictionary(_, values) if matches!(SizeLimit::for_type(values), SizeLimit::Unlimited | SizeLimit::Bytes(_)) => SizeLimit::Dictionary,
             // A bit is the smallest item.
-            List(item) | LargeList(item) | Map(item, _) => match Room::of(item.data_type()) {
-                Room::Any | Room::Bytes(_) if has_bits(item.data_type()) => Room::Bytes(i32::MAX as u64 / 8),
-                _ => Room::None,
+            List(item) | LargeList(item) | Map(item, _) => match SizeLimit::for_type(item.data_type()) {
+                SizeLimit::Unlimited | SizeLimit::Bytes(_) if has_bits(item.data_type()) => SizeLimit::Bytes(i32::MAX as u64 / 8),
+                _ => SizeLimit::Unknown,
             },
-            FixedSizeList(item, _) => Room::of(item.data_type()).nested(),
-            Struct(fields) => fields.iter().fold(Room::Any, |all, field| all.and(Room::of(field.data_type()).nested())),
-            Dictionary(..) | ListView(_) | LargeListView(_) | RunEndEncoded(..) | Union(..) => Room::None,
-            _ => Room::Any,
+            FixedSizeList(item, _) => SizeLimit::for_type(item.data_type()).nested(),
+            Struct(fields) => fields.iter().fold(SizeLimit::Unlimited, |all, field| all.and(SizeLimit::for_type(field.data_type()).nested())),
+            Dictionary(..) | ListView(_) | LargeListView(_) | RunEndEncoded(..) | Union(..) => SizeLimit::Unknown,
+            _ => SizeLimit::Unlimited,
         }
     }
 
     /// That of a child.
-    fn nested(self) -> Room {
-        if let Room::Dictionary = self { Room::None } else { self }
+    fn nested(self) -> SizeLimit {
+        if let SizeLimit::Dictionary = self { SizeLimit::Unknown } else { self }
     }
 
-    fn and(self, other: Room) -> Room {
+    fn and(self, other: SizeLimit) -> SizeLimit {
         match (self, other) {
-            (Room::Any, other) => other,
-            (one, Room::Any) => one,
-            (Room::Bytes(a), Room::Bytes(b)) => Room::Bytes(a.min(b)),
-            _ => Room::None,
+            (SizeLimit::Unlimited, other) => other,
+            (one, SizeLimit::Unlimited) => one,
+            (SizeLimit::Bytes(a), SizeLimit::Bytes(b)) => SizeLimit::Bytes(a.min(b)),
+            _ => SizeLimit::Unknown,
         }
     }
 }

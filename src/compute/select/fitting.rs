@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::order::Order;
-use crate::array::{Unchecked, span};
+use super::order::RowOrder;
+use crate::array::{UncheckedArray, offset_range};
 use crate::compute::frame::Frame;
-use crate::dataset::{Dataset, Piece};
+use crate::dataset::{Dataset, SourceSlice};
 use crate::error::Result;
 use crate::parallel;
-use crate::types::fixed_size_or_none;
+use crate::types::fixed_size_or_zero;
 use crate::types::layout::children;
 
 /// The most bytes or items of a batch. A cut of a view may have rows of two batches.
@@ -21,16 +21,16 @@ const MOST: u64 = i32::MAX as u64 / 2;
 ///
 /// # Errors
 /// Those of finding the arrays.
-pub(super) fn rows_that_fit(dataset: &Dataset, order: &Order, most: usize) -> Result<usize> {
+pub(super) fn rows_that_fit(dataset: &Dataset, order: &RowOrder, most: usize) -> Result<usize> {
     rows_within(MOST, dataset, order, most)
 }
 
 /// Whether the piece is of a view that gathers its rows batch by batch.
-pub(super) fn gathers(piece: &Piece) -> bool {
-    piece.source.view().is_some_and(|view| view.resolve(&mut std::iter::empty()).is_some())
+pub(super) fn gathers(piece: &SourceSlice) -> bool {
+    piece.source.view().is_some_and(|view| view.resolve_rows(&mut std::iter::empty()).is_some())
 }
 
-fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Result<usize> {
+fn rows_within(limit: u64, dataset: &Dataset, order: &RowOrder, most: usize) -> Result<usize> {
     let fields = dataset.schema().fields().iter().enumerate();
     let narrow: Vec<usize> =
         fields.filter(|(_, field)| has_narrow_offsets(field.data_type())).map(|(n, _)| n).collect();
@@ -43,11 +43,11 @@ fn rows_within(limit: u64, dataset: &Dataset, order: &Order, most: usize) -> Res
         return Ok(usize::try_from(first).map_or(most, |first| first.clamp(1, most)));
     }
     let has_repeats = order.len() > dataset.len()?;
-    let frame = Frame::of(dataset)?;
+    let frame = Frame::try_new(dataset)?;
     let mut rows = most;
     for column in narrow {
         let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-        let mut all = NarrowCounts::default();
+        let mut all = OffsetCounts::default();
         arrays.iter().enumerate().for_each(|(part, array)| all.add(array, frame.rows_of(part)));
         if all.most() <= limit && !has_repeats {
             continue;
@@ -71,11 +71,11 @@ fn has_narrow_offsets(data_type: &DataType) -> bool {
 }
 
 /// The largest count of a batch of `rows` rows each.
-fn largest_batch(frame: &Frame<'_>, arrays: &[&Unchecked], order: &Order, rows: usize) -> u64 {
+fn largest_batch(frame: &Frame<'_>, arrays: &[&UncheckedArray], order: &RowOrder, rows: usize) -> u64 {
     let batches = order.len().div_ceil(rows as u64) as usize;
     let counts = parallel::map(batches, (order.len() as usize).saturating_mul(16), |batch| {
         let start = batch as u64 * rows as u64;
-        let mut counts = NarrowCounts::default();
+        let mut counts = OffsetCounts::default();
         let (mut near, mut part) = (0..0, 0);
         for row in (start..order.len().min(start + rows as u64)).filter_map(|row| order.get(row)) {
             if !near.contains(&row) {
@@ -93,15 +93,15 @@ fn largest_batch(frame: &Frame<'_>, arrays: &[&Unchecked], order: &Order, rows: 
 
 /// The bytes or items that each array of 32-bit offsets counts, of a column and those nested in it.
 #[derive(Default)]
-struct NarrowCounts(Vec<u64>);
+struct OffsetCounts(Vec<u64>);
 
-impl NarrowCounts {
+impl OffsetCounts {
     fn most(&self) -> u64 {
         self.0.iter().copied().max().unwrap_or(0)
     }
 
     /// Adds those of rows `rows` of `array`.
-    fn add(&mut self, array: &Unchecked, rows: Range<usize>) {
+    fn add(&mut self, array: &UncheckedArray, rows: Range<usize>) {
         self.add_nested(array, rows, &mut 0);
     }
 
@@ -113,21 +113,21 @@ impl NarrowCounts {
         *number += 1;
     }
 
-    fn add_nested(&mut self, array: &Unchecked, rows: Range<usize>, number: &mut usize) {
+    fn add_nested(&mut self, array: &UncheckedArray, rows: Range<usize>, number: &mut usize) {
         let child = array.child_data().first();
         match array.data_type() {
-            DataType::Utf8 | DataType::Binary => self.count(number, span::<4>(array, rows.start, rows.end).len()),
+            DataType::Utf8 | DataType::Binary => self.count(number, offset_range::<4>(array, rows.start, rows.end).len()),
             DataType::List(_) | DataType::Map(..) => {
-                let items = span::<4>(array, rows.start, rows.end);
+                let items = offset_range::<4>(array, rows.start, rows.end);
                 self.count(number, items.len());
                 child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
             }
             DataType::LargeList(_) => {
-                let items = span::<8>(array, rows.start, rows.end);
+                let items = offset_range::<8>(array, rows.start, rows.end);
                 child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
             }
             DataType::FixedSizeList(_, size) => {
-                let at = |row: usize| (array.offset() + row).saturating_mul(fixed_size_or_none(*size));
+                let at = |row: usize| (array.offset() + row).saturating_mul(fixed_size_or_zero(*size));
                 let items = at(rows.start)..at(rows.end);
                 child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
             }
@@ -179,11 +179,11 @@ mod tests {
         let lens: Vec<usize> = (0..1000).map(|row| if row % 97 == 0 { 300 } else { row % 7 }).collect();
         let rows = dataset(&lens, 64);
         let orders = [
-            Order::of(1000, 0..1000).unwrap(),
-            Order::of(1000, (0..1000).rev()).unwrap(),
-            Order::of(1000, (0..1000).map(|row| row * 97 % 1000)).unwrap(),
+            RowOrder::try_from_rows(1000, 0..1000).unwrap(),
+            RowOrder::try_from_rows(1000, (0..1000).rev()).unwrap(),
+            RowOrder::try_from_rows(1000, (0..1000).map(|row| row * 97 % 1000)).unwrap(),
             // All of the large ones, again and again.
-            Order::of(1000, (0..2000).map(|row| row * 97 % 970)).unwrap(),
+            RowOrder::try_from_rows(1000, (0..2000).map(|row| row * 97 % 970)).unwrap(),
         ];
         for (number, order) in orders.iter().enumerate() {
             for limit in [100, 1000, 2000, 10_000] {

@@ -10,12 +10,12 @@ use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, Datelike, FixedOffset};
 
 use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, LARGEST, TimePart};
-use super::literal::{Owned, WrittenNumber};
-use super::mask::{Mask, nulls};
+use super::literal::{LiteralValue, NumberLiteral};
+use super::mask::{Mask, null_mask};
 use super::numbers::{
-    ComputedNumbers, Values, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
+    ComputedNumbers, ScalarOrVec, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
 };
-use crate::array::Parts;
+use crate::array::ArrayParts;
 use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
 use crate::types::layout::per_second;
@@ -28,8 +28,8 @@ const DAY: i64 = 86_400;
 
 /// An expression of numbers.
 #[derive(Clone, Debug)]
-pub(in crate::compute) struct Formula {
-    node: FormulaNode,
+pub(in crate::compute) struct BoundExpression {
+    node: BoundNode,
     kind: NumberKind,
     width: Width,
     /// The expression, for messages.
@@ -37,17 +37,17 @@ pub(in crate::compute) struct Formula {
 }
 
 #[derive(Clone, Debug)]
-enum FormulaNode {
+enum BoundNode {
     Column(usize),
     Integer(i64),
     Float(f64),
-    Arithmetic(Box<Formula>, Arithmetic, Box<Formula>),
+    Arithmetic(Box<BoundExpression>, Arithmetic, Box<BoundExpression>),
     /// A column of unsigned integers of 64 bits, as the signed ones of the same order.
     Ordered(usize),
     /// The whole parts of a column of decimals.
     Whole(usize),
-    Part(usize, TimePart, Clock),
-    Cast(Box<Formula>),
+    Part(usize, TimePart, TimeEncoding),
+    Cast(Box<BoundExpression>),
 }
 
 /// The numbers that a formula makes.
@@ -68,7 +68,7 @@ enum Width {
 
 /// How the integers of a column are times.
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+struct TimeEncoding {
     /// Of these is a second, or, if days are counted, none.
     per_second: Option<i64>,
     /// Seconds east of UTC.
@@ -76,7 +76,7 @@ struct Clock {
 }
 
 /// The rows to evaluate for: of a batch, those for which `wanted`, counted from the first, is true. Others may overflow.
-pub(in crate::compute) struct FormulaRows<'f, 'a> {
+pub(in crate::compute) struct EvalContext<'f, 'a> {
     pub frame: &'f Frame<'a>,
     pub part: usize,
     pub rows: Range<usize>,
@@ -84,30 +84,30 @@ pub(in crate::compute) struct FormulaRows<'f, 'a> {
 }
 
 /// ComputedNumbers, and which of them are not null.
-pub(super) struct Evaluated {
+pub(super) struct NullableNumbers {
     pub numbers: ComputedNumbers,
     pub valid: Option<Mask>,
 }
 
 // ---- translation ----
 
-impl Formula {
+impl BoundExpression {
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for types that are no numbers, naming what can compute with them.
-    pub(in crate::compute) fn of(
+    pub(in crate::compute) fn bind(
         expression: &Expression,
         schema: &Schema,
         index_of: &dyn Fn(&str) -> Result<usize>,
-    ) -> Result<Formula> {
+    ) -> Result<BoundExpression> {
         let shown: Arc<str> = expression.to_string().into();
-        let made = |node, kind, width| Ok(Formula { node, kind, width, shown: shown.clone() });
+        let made = |node, kind, width| Ok(BoundExpression { node, kind, width, shown: shown.clone() });
         let beyond = |what: String| beyond(&format!("{shown}: {what}"));
-        let inner = |expression: &Expression| Formula::of(expression, schema, index_of);
+        let inner = |expression: &Expression| BoundExpression::bind(expression, schema, index_of);
         match &expression.0 {
             ExpressionNode::Column(name) => {
                 let column = index_of(name)?;
                 match number_of(schema.field(column).data_type()) {
-                    Some((kind, width)) => made(FormulaNode::Column(column), kind, width),
+                    Some((kind, width)) => made(BoundNode::Column(column), kind, width),
                     None => {
                         let found = type_name(schema.field(column).data_type());
                         Err(beyond(format!("a column of numbers is expected, got one of type {found}")))
@@ -119,48 +119,48 @@ impl Formula {
                     number_in(&literal.0).ok_or_else(|| beyond("a number of 64 bits is expected".into()))?;
                 made(node, kind, Width::Value)
             }
-            ExpressionNode::TooLarge => Err(Error::argument(format!(
+            ExpressionNode::TooLarge => Err(Error::invalid_argument(format!(
                 "an expression has at most {DEEPEST} operations inside of one another, and at most {LARGEST} of them"
             ))),
             ExpressionNode::Arithmetic(a, operation, b) => {
                 let (a, b) = (inner(a)?, inner(b)?);
                 let (kind, width) = common(&a, *operation, &b);
-                made(FormulaNode::Arithmetic(a.into(), *operation, b.into()), kind, width)
+                made(BoundNode::Arithmetic(a.into(), *operation, b.into()), kind, width)
             }
             ExpressionNode::Part(of, part) => {
                 let name = of.name().ok_or_else(|| beyond("parts of times are those of columns".into()))?;
                 let column = index_of(name)?;
-                let clock = Clock::of(schema.field(column).data_type(), *part).map_err(beyond)?;
+                let clock = TimeEncoding::for_type(schema.field(column).data_type(), *part).map_err(beyond)?;
                 let width = if *part == TimePart::Year { Width::Wide } else { Width::Narrow };
-                made(FormulaNode::Part(column, *part, clock), NumberKind::Integer, width)
+                made(BoundNode::Part(column, *part, clock), NumberKind::Integer, width)
             }
             ExpressionNode::Cast(of, data_type) => {
                 let unknown =
                     || beyond(format!("a cast is to int64, float32 or float64, got {}", type_name(data_type)));
                 let kind = kind_named(data_type).ok_or_else(unknown)?;
                 let Some(name) = of.name() else {
-                    return made(FormulaNode::Cast(inner(of)?.into()), kind, Width::Wide);
+                    return made(BoundNode::Cast(inner(of)?.into()), kind, Width::Wide);
                 };
                 let column = index_of(name)?;
                 let stored = schema.field(column).data_type();
                 let none = || beyond(format!("a column of type {} has no numbers", type_name(stored)));
                 let loaded = cast_of(stored, kind).ok_or_else(none)?;
                 let is_exact = loaded == NumberKind::Integer && is_decimal(stored);
-                let node = if is_exact { FormulaNode::Whole(column) } else { FormulaNode::Column(column) };
+                let node = if is_exact { BoundNode::Whole(column) } else { BoundNode::Column(column) };
                 let own = made(node, loaded, Width::Wide)?;
-                made(FormulaNode::Cast(own.into()), kind, Width::Wide)
+                made(BoundNode::Cast(own.into()), kind, Width::Wide)
             }
         }
     }
 
     /// The numbers that column `column`, called `name`, of times or booleans is stored as.
-    pub(super) fn raw(column: usize, name: &str) -> Formula {
-        Formula { node: FormulaNode::Column(column), kind: NumberKind::Integer, width: Width::Wide, shown: name.into() }
+    pub(super) fn raw(column: usize, name: &str) -> BoundExpression {
+        BoundExpression { node: BoundNode::Column(column), kind: NumberKind::Integer, width: Width::Wide, shown: name.into() }
     }
 
     /// The unsigned integers of 64 bits of column `column`, called `name`, to compare with others of them.
-    pub(super) fn ordered(column: usize, name: &str) -> Formula {
-        Formula { node: FormulaNode::Ordered(column), ..Formula::raw(column, name) }
+    pub(super) fn ordered(column: usize, name: &str) -> BoundExpression {
+        BoundExpression { node: BoundNode::Ordered(column), ..BoundExpression::raw(column, name) }
     }
 
     pub(in crate::compute) fn data_type(&self) -> DataType {
@@ -198,11 +198,11 @@ fn number_of(data_type: &DataType) -> Option<(NumberKind, Width)> {
 }
 
 /// The number that a literal is.
-fn number_in(literal: &Owned) -> Option<(FormulaNode, NumberKind)> {
+fn number_in(literal: &LiteralValue) -> Option<(BoundNode, NumberKind)> {
     match literal {
-        Owned::Int(number) => Some((FormulaNode::Integer(i64::try_from(*number).ok()?), NumberKind::Integer)),
-        Owned::Float(float) | Owned::Number(WrittenNumber { float, .. }) => {
-            Some((FormulaNode::Float(*float), NumberKind::Float64))
+        LiteralValue::Int(number) => Some((BoundNode::Integer(i64::try_from(*number).ok()?), NumberKind::Integer)),
+        LiteralValue::Float(float) | LiteralValue::Number(NumberLiteral { float, .. }) => {
+            Some((BoundNode::Float(*float), NumberKind::Float64))
         }
         _ => None,
     }
@@ -240,7 +240,7 @@ fn is_decimal(data_type: &DataType) -> bool {
 }
 
 /// The kind of an operation's results.
-fn common(a: &Formula, operation: Arithmetic, b: &Formula) -> (NumberKind, Width) {
+fn common(a: &BoundExpression, operation: Arithmetic, b: &BoundExpression) -> (NumberKind, Width) {
     use NumberKind::{Float32, Float64, Integer};
     let kind = match (a.kind, b.kind) {
         (Integer, Integer) if operation == Arithmetic::Divide => Float64,
@@ -259,19 +259,19 @@ fn common(a: &Formula, operation: Arithmetic, b: &Formula) -> (NumberKind, Width
     (kind, if kind != Integer && width == Width::Narrow { Width::Wide } else { width })
 }
 
-impl Clock {
+impl TimeEncoding {
     /// How `part` is found in a column of `data_type`; what is expected if it is not there.
-    fn of(data_type: &DataType, part: TimePart) -> std::result::Result<Clock, String> {
+    fn for_type(data_type: &DataType, part: TimePart) -> std::result::Result<TimeEncoding, String> {
         use TimePart::{Hour, Minute, Second};
         let has_clock = matches!(part, Hour | Minute | Second);
-        let clock = |per_second| Ok(Clock { per_second, east: 0 });
+        let clock = |per_second| Ok(TimeEncoding { per_second, east: 0 });
         match data_type {
-            DataType::Dictionary(_, values) => Clock::of(values, part),
+            DataType::Dictionary(_, values) => TimeEncoding::for_type(values, part),
             DataType::Date32 if !has_clock => clock(None),
             DataType::Date64 if !has_clock => clock(Some(1_000)),
             DataType::Time32(unit) | DataType::Time64(unit) if has_clock => clock(Some(per_second(*unit))),
             DataType::Timestamp(unit, zone) => match offset(zone.as_deref()) {
-                Some(east) => Ok(Clock { per_second: Some(per_second(*unit)), east }),
+                Some(east) => Ok(TimeEncoding { per_second: Some(per_second(*unit)), east }),
                 None => Err(format!("the hours of {} take a database of time zones", type_name(data_type))),
             },
             other => Err(format!("a column of type {} has no {part}", type_name(other))),
@@ -310,11 +310,11 @@ fn offset(zone: Option<&str>) -> Option<i64> {
 
 // ---- evaluation ----
 
-impl Formula {
+impl BoundExpression {
     /// The results for some rows, as an array.
-    pub(in crate::compute) fn array(&self, rows: &FormulaRows<'_, '_>) -> Result<ArrayData> {
+    pub(in crate::compute) fn array(&self, rows: &EvalContext<'_, '_>) -> Result<ArrayData> {
         let len = rows.rows.len();
-        let Evaluated { numbers, valid } = self.evaluate(rows)?;
+        let NullableNumbers { numbers, valid } = self.evaluate(rows)?;
         let buffer = match (numbers, self.kind) {
             (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.each(len)),
             (numbers, NumberKind::Float32) => {
@@ -328,51 +328,51 @@ impl Formula {
             (bits.into_inner(), len - valid.count())
         });
         let validity = validity.filter(|(_, nulls)| *nulls > 0);
-        let parts = Parts { data_type: self.data_type(), len, validity, buffers: vec![buffer], children: Vec::new() };
+        let parts = ArrayParts { data_type: self.data_type(), len, validity, buffers: vec![buffer], children: Vec::new() };
         parts.assemble().checked(&[])
     }
 
-    pub(super) fn evaluate(&self, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
+    pub(super) fn evaluate(&self, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         match &self.node {
-            FormulaNode::Integer(number) => {
-                Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::All(*number)), valid: None })
+            BoundNode::Integer(number) => {
+                Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Scalar(*number)), valid: None })
             }
-            FormulaNode::Float(number) => {
-                Ok(Evaluated { numbers: ComputedNumbers::Floats(Values::All(*number)), valid: None })
+            BoundNode::Float(number) => {
+                Ok(NullableNumbers { numbers: ComputedNumbers::Floats(ScalarOrVec::Scalar(*number)), valid: None })
             }
-            FormulaNode::Column(column) => self.column(*column, rows),
-            FormulaNode::Ordered(column) => {
+            BoundNode::Column(column) => self.column(*column, rows),
+            BoundNode::Ordered(column) => {
                 let (values, valid) = integers_of(*column, rows)?;
                 let values = values.into_iter().map(|value| value ^ i64::MIN).collect();
-                Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::Each(values)), valid })
+                Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
             }
-            FormulaNode::Whole(column) => {
+            BoundNode::Whole(column) => {
                 let array = rows.frame.checked(rows.part, *column)?;
                 self.whole(load_whole_parts(array, &rows.rows)?, valid_of(array, &rows.rows)?, rows)
             }
-            FormulaNode::Part(column, part, clock) => {
+            BoundNode::Part(column, part, clock) => {
                 let (values, valid) = integers_of(*column, rows)?;
                 let parts = values.iter().map(|&value| clock.part(value, *part)).collect::<Vec<_>>();
                 let found = Mask::collect(parts.len(), |row| parts[row].is_some());
                 let values = parts.into_iter().map(Option::unwrap_or_default).collect();
-                Ok(Evaluated {
-                    numbers: ComputedNumbers::Integers(Values::Each(values)),
+                Ok(NullableNumbers {
+                    numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)),
                     valid: both(valid, Some(found)),
                 })
             }
-            FormulaNode::Cast(of) => self.cast(of.evaluate(rows)?, rows),
-            FormulaNode::Arithmetic(a, operation, b) => {
+            BoundNode::Cast(of) => self.cast(of.evaluate(rows)?, rows),
+            BoundNode::Arithmetic(a, operation, b) => {
                 self.arithmetic(a.evaluate(rows)?, *operation, b.evaluate(rows)?, rows)
             }
         }
     }
 
-    fn column(&self, column: usize, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
+    fn column(&self, column: usize, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         if self.kind != NumberKind::Integer {
             let array = rows.frame.checked(rows.part, column)?;
             let is_short = self.kind == NumberKind::Float32;
             let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows, is_short)?);
-            return Ok(Evaluated { numbers, valid: valid_of(array, &rows.rows)? });
+            return Ok(NullableNumbers { numbers, valid: valid_of(array, &rows.rows)? });
         }
         let (values, valid) = integers_of(column, rows)?;
         let is_unsigned = match rows.frame.checked(rows.part, column)?.data_type() {
@@ -382,11 +382,11 @@ impl Formula {
         if is_unsigned && values.iter().any(|&value| value < 0) {
             self.refuse(rows, valid.as_ref(), |row| values[row] < 0, "does not fit an integer of 64 bits with a sign")?;
         }
-        Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::Each(values)), valid })
+        Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
-    fn cast(&self, of: Evaluated, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
-        let Evaluated { numbers, valid } = of;
+    fn cast(&self, of: NullableNumbers, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
+        let NullableNumbers { numbers, valid } = of;
         let numbers = match (self.kind, numbers) {
             (NumberKind::Integer, ComputedNumbers::Floats(values)) => {
                 let values = values.each(rows.rows.len());
@@ -395,33 +395,33 @@ impl Formula {
             (NumberKind::Integer, numbers) => numbers,
             (kind, numbers) => ComputedNumbers::Floats(numbers.floats(kind == NumberKind::Float32)),
         };
-        Ok(Evaluated { numbers, valid })
+        Ok(NullableNumbers { numbers, valid })
     }
 
     /// Integers, of which `None` did not fit.
-    fn whole(&self, whole: Vec<Option<i64>>, valid: Option<Mask>, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
+    fn whole(&self, whole: Vec<Option<i64>>, valid: Option<Mask>, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         if whole.contains(&None) {
             self.refuse(rows, valid.as_ref(), |row| whole[row].is_none(), "does not fit an integer of 64 bits")?;
         }
         // What did not fit is null, or not asked for.
         let values = whole.into_iter().map(|number| number.unwrap_or(0)).collect();
-        Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::Each(values)), valid })
+        Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
     fn arithmetic(
         &self,
-        a: Evaluated,
+        a: NullableNumbers,
         operation: Arithmetic,
-        b: Evaluated,
-        rows: &FormulaRows<'_, '_>,
-    ) -> Result<Evaluated> {
+        b: NullableNumbers,
+        rows: &EvalContext<'_, '_>,
+    ) -> Result<NullableNumbers> {
         let valid = both(a.valid, b.valid);
         let (a, b) = match (a.numbers, b.numbers) {
             (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) if self.kind == NumberKind::Integer => (a, b),
             (a, b) => {
                 let is_short = self.kind == NumberKind::Float32;
                 let results = floats(operation, &a.floats(is_short), &b.floats(is_short), is_short);
-                return Ok(Evaluated { numbers: ComputedNumbers::Floats(results), valid });
+                return Ok(NullableNumbers { numbers: ComputedNumbers::Floats(results), valid });
             }
         };
         let (results, is_over) = integers(operation, &a, &b);
@@ -434,13 +434,13 @@ impl Formula {
         } else {
             valid
         };
-        Ok(Evaluated { numbers: ComputedNumbers::Integers(results), valid })
+        Ok(NullableNumbers { numbers: ComputedNumbers::Integers(results), valid })
     }
 
     /// An error if a row that is asked for, and is not null, is wrong.
     fn refuse(
         &self,
-        rows: &FormulaRows<'_, '_>,
+        rows: &EvalContext<'_, '_>,
         valid: Option<&Mask>,
         is_wrong: impl Fn(usize) -> bool,
         what: &str,
@@ -448,14 +448,14 @@ impl Formula {
         let is_valid = |row: usize| valid.is_none_or(|valid| valid.is_set(row));
         let wrong = (0..rows.rows.len()).find(|&row| is_wrong(row) && is_valid(row) && (rows.wanted)(row));
         let Some(row) = wrong else { return Ok(()) };
-        let row = rows.frame.row_in_whole(rows.part, rows.rows.start + row)?;
+        let row = rows.frame.original_row(rows.part, rows.rows.start + row)?;
         let advice = "compute with floats, as by a cast to float64";
-        Err(Error::argument(format!("{} {what} in row {row}; {advice}", self.shown)))
+        Err(Error::invalid_argument(format!("{} {what} in row {row}; {advice}", self.shown)))
     }
 }
 
 /// The integers of a column that are stored for some rows, and which of them are not null.
-fn integers_of(column: usize, rows: &FormulaRows<'_, '_>) -> Result<(Vec<i64>, Option<Mask>)> {
+fn integers_of(column: usize, rows: &EvalContext<'_, '_>) -> Result<(Vec<i64>, Option<Mask>)> {
     let array = rows.frame.checked(rows.part, column)?;
     let values = load_integers(array, &rows.rows)?.each(rows.rows.len());
     Ok((values, valid_of(array, &rows.rows)?))
@@ -463,8 +463,8 @@ fn integers_of(column: usize, rows: &FormulaRows<'_, '_>) -> Result<(Vec<i64>, O
 
 fn valid_of(array: &ArrayData, rows: &Range<usize>) -> Result<Option<Mask>> {
     match array.data_type() {
-        DataType::Dictionary(..) => nulls(array, rows, false).map(Some),
-        _ => Ok(Mask::valid(array, rows)),
+        DataType::Dictionary(..) => null_mask(array, rows, false).map(Some),
+        _ => Ok(Mask::from_validity(array, rows)),
     }
 }
 

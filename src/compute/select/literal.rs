@@ -5,8 +5,8 @@ use std::fmt;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::array::{Value, zone_advice};
-use crate::visible::visible;
+use crate::array::{Value, time_zone_hint};
+use crate::visible::escape_hidden;
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +71,16 @@ impl fmt::Display for Operator {
 /// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
 /// in UTC and without a zone.
 #[derive(Clone, Debug)]
-pub struct Literal(pub(super) Owned);
+pub struct Literal(pub(super) LiteralValue);
 
 #[derive(Clone, Debug)]
-pub(super) enum Owned {
+pub(super) enum LiteralValue {
     Null,
     Bool(bool),
     Int(i128),
     Float(f64),
     Decimal(i256, i8),
-    Number(WrittenNumber),
+    Number(NumberLiteral),
     Str(String),
     Bytes(Vec<u8>),
     Date(i64),
@@ -94,15 +94,15 @@ pub(super) enum Owned {
 
 /// A number as it is written: the nearest float, and exactly `digits × 10^exponent`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WrittenNumber {
+pub(super) struct NumberLiteral {
     pub float: f64,
     pub digits: i256,
     pub exponent: i32,
 }
 
-impl WrittenNumber {
+impl NumberLiteral {
     /// Reads digits with or without a sign, a point and an exponent; `None` for others, and for more digits than 76.
-    fn parse(text: &str) -> Option<WrittenNumber> {
+    fn parse(text: &str) -> Option<NumberLiteral> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
             None => (text, 0),
@@ -112,34 +112,34 @@ impl WrittenNumber {
         let exponent = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
         let digits = format!("{whole}{fraction}");
         let digits = if fraction.is_empty() && ["", "-", "+"].contains(&whole) { "0" } else { &digits };
-        Some(WrittenNumber { float: text.parse().ok()?, digits: i256::from_string(digits)?, exponent })
+        Some(NumberLiteral { float: text.parse().ok()?, digits: i256::from_string(digits)?, exponent })
     }
 
-    pub(super) fn negated(self) -> WrittenNumber {
+    pub(super) fn negated(self) -> NumberLiteral {
         // As a number that is written has no more than 76 digits, its negative fits.
-        WrittenNumber { float: -self.float, digits: self.digits.wrapping_neg(), ..self }
+        NumberLiteral { float: -self.float, digits: self.digits.wrapping_neg(), ..self }
     }
 }
 
 impl From<Value<'_>> for Literal {
     fn from(value: Value<'_>) -> Literal {
         Literal(match value {
-            Value::Null => Owned::Null,
-            Value::Bool(flag) => Owned::Bool(flag),
-            Value::Int(number) => Owned::Int(number.into()),
-            Value::UInt(number) => Owned::Int(number.into()),
-            Value::Int128(number) => Owned::Int(number),
-            Value::Float32(number) => Owned::Float(number.into()),
-            Value::Float64(number) => Owned::Float(number),
-            Value::Decimal { digits, scale } => Owned::Decimal(digits, scale),
-            Value::Str(text) => Owned::Str(text.into()),
-            Value::Bytes(bytes) => Owned::Bytes(bytes.into()),
-            Value::Uuid(bytes) => Owned::Bytes(bytes.to_vec()),
-            Value::Date(days) => Owned::Date(days),
-            Value::Time(time, unit) => Owned::Time(time, unit),
-            Value::Timestamp(time, unit, zone) => Owned::Timestamp(time, unit, zone.map(Into::into)),
-            Value::Duration(length, unit) => Owned::Duration(length, unit),
-            other => Owned::Other(other.to_string()),
+            Value::Null => LiteralValue::Null,
+            Value::Bool(flag) => LiteralValue::Bool(flag),
+            Value::Int(number) => LiteralValue::Int(number.into()),
+            Value::UInt(number) => LiteralValue::Int(number.into()),
+            Value::Int128(number) => LiteralValue::Int(number),
+            Value::Float32(number) => LiteralValue::Float(number.into()),
+            Value::Float64(number) => LiteralValue::Float(number),
+            Value::Decimal { digits, scale } => LiteralValue::Decimal(digits, scale),
+            Value::Str(text) => LiteralValue::Str(text.into()),
+            Value::Bytes(bytes) => LiteralValue::Bytes(bytes.into()),
+            Value::Uuid(bytes) => LiteralValue::Bytes(bytes.to_vec()),
+            Value::Date(days) => LiteralValue::Date(days),
+            Value::Time(time, unit) => LiteralValue::Time(time, unit),
+            Value::Timestamp(time, unit, zone) => LiteralValue::Timestamp(time, unit, zone.map(Into::into)),
+            Value::Duration(length, unit) => LiteralValue::Duration(length, unit),
+            other => LiteralValue::Other(other.to_string()),
         })
     }
 }
@@ -148,27 +148,27 @@ impl Literal {
     /// A number as it is written, `12.50` or `-1e-3`: what it is compared with decides how. Integers and decimals are
     /// compared with exactly that number, of up to 76 digits, and floats with the nearest float. `None` if `text` is no
     /// number; the names of special floats are none.
-    pub fn number(text: &str) -> Option<Literal> {
+    pub fn parse_number(text: &str) -> Option<Literal> {
         if let Ok(whole) = text.parse::<i128>() {
-            return Some(Literal(Owned::Int(whole)));
+            return Some(Literal(LiteralValue::Int(whole)));
         }
         let float = text.parse::<f64>().ok().filter(|_| text.contains(|c: char| c.is_ascii_digit()))?;
-        Some(Literal(WrittenNumber::parse(text).map_or(Owned::Float(float), Owned::Number)))
+        Some(Literal(NumberLiteral::parse(text).map_or(LiteralValue::Float(float), LiteralValue::Number)))
     }
 
     /// Whether nothing comes before or after it.
     pub(super) fn is_unordered(&self) -> bool {
-        matches!(&self.0, Owned::Null | Owned::Other(_)) || matches!(&self.0, Owned::Float(number) if number.is_nan())
+        matches!(&self.0, LiteralValue::Null | LiteralValue::Other(_)) || matches!(&self.0, LiteralValue::Float(number) if number.is_nan())
     }
 
     /// What to do where a column of times can't be compared with it.
     pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
         match &self.0 {
-            Owned::Timestamp(time, unit, zone) => {
-                zone_advice(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
+            LiteralValue::Timestamp(time, unit, zone) => {
+                time_zone_hint(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
             }
-            Owned::Date(days) => zone_advice(data_type, &Value::Date(*days)),
-            Owned::Str(_) if data_type.is_temporal() => {
+            LiteralValue::Date(days) => time_zone_hint(data_type, &Value::Date(*days)),
+            LiteralValue::Str(_) if data_type.is_temporal() => {
                 "; compare it with a time instead of text, as by datetime.fromisoformat(…) in Python"
             }
             _ => "",
@@ -180,7 +180,7 @@ macro_rules! literals {
     ($($type:ty => $variant:ident;)*) => {
         $(impl From<$type> for Literal {
             fn from(value: $type) -> Literal {
-                Literal(Owned::$variant(value.into()))
+                Literal(LiteralValue::$variant(value.into()))
             }
         })*
     };
@@ -203,25 +203,25 @@ literals! {
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Owned::Null => f.write_str("null"),
-            Owned::Bool(flag) => write!(f, "{flag}"),
-            Owned::Int(number) => write!(f, "{number}"),
-            Owned::Float(number) => write!(f, "{number:?}"),
-            Owned::Number(WrittenNumber { digits, exponent, .. }) => match i8::try_from(exponent.saturating_neg()) {
+            LiteralValue::Null => f.write_str("null"),
+            LiteralValue::Bool(flag) => write!(f, "{flag}"),
+            LiteralValue::Int(number) => write!(f, "{number}"),
+            LiteralValue::Float(number) => write!(f, "{number:?}"),
+            LiteralValue::Number(NumberLiteral { digits, exponent, .. }) => match i8::try_from(exponent.saturating_neg()) {
                 Ok(scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale }),
                 Err(_) => write!(f, "{digits}e{exponent}"),
             },
-            Owned::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
-            Owned::Str(text) => write!(f, "{text:?}"),
-            Owned::Bytes(bytes) => write!(f, "{bytes:?}"),
-            Owned::Date(days) => write!(f, "{}", Value::Date(*days)),
-            Owned::Time(time, unit) => write!(f, "{}", Value::Time(*time, *unit)),
-            Owned::Timestamp(time, unit, zone) => {
+            LiteralValue::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
+            LiteralValue::Str(text) => write!(f, "{text:?}"),
+            LiteralValue::Bytes(bytes) => write!(f, "{bytes:?}"),
+            LiteralValue::Date(days) => write!(f, "{}", Value::Date(*days)),
+            LiteralValue::Time(time, unit) => write!(f, "{}", Value::Time(*time, *unit)),
+            LiteralValue::Timestamp(time, unit, zone) => {
                 let zone = zone.as_deref().filter(|zone| !zone.is_empty());
-                write!(f, "{}", visible(&Value::Timestamp(*time, *unit, zone).to_string()))
+                write!(f, "{}", escape_hidden(&Value::Timestamp(*time, *unit, zone).to_string()))
             }
-            Owned::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
-            Owned::Other(shown) => f.write_str(&visible(shown)),
+            LiteralValue::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
+            LiteralValue::Other(shown) => f.write_str(&escape_hidden(shown)),
         }
     }
 }

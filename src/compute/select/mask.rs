@@ -8,10 +8,10 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use super::compare::{Test, TextSet, TextTest, has_float};
+use super::compare::{ValuePredicate, TextSet, TextMatcher, has_float};
 use super::literal::Operator;
 use super::numbers::{load_floats, load_integers};
-use crate::array::access::{Bits, Keys, Texts, below, dictionary_of, fixed_values, short};
+use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, fixed_values, short};
 use crate::array::value;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl Mask {
     }
 
     /// The rows of `array` that are not null.
-    pub(in crate::compute) fn valid(array: &ArrayData, rows: &Range<usize>) -> Option<Mask> {
+    pub(in crate::compute) fn from_validity(array: &ArrayData, rows: &Range<usize>) -> Option<Mask> {
         let bits = array.nulls().filter(|nulls| nulls.null_count() > 0)?.inner().slice(rows.start, rows.len());
         Some(Mask { words: bits.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).collect(), len: rows.len() })
     }
@@ -81,7 +81,7 @@ impl Mask {
     }
 
     /// The first and the last set bit.
-    pub(in crate::compute) fn ends(&self) -> Option<(usize, usize)> {
+    pub(in crate::compute) fn first_and_last(&self) -> Option<(usize, usize)> {
         let first = self.words.iter().position(|word| *word != 0)?;
         let last = self.words.iter().rposition(|word| *word != 0)?;
         let before = self.words[first].trailing_zeros() as usize;
@@ -168,7 +168,7 @@ pub(super) struct SelectedRows {
 }
 
 /// The null rows, or, unless `wanted`, the others.
-pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
+pub(in crate::compute) fn null_mask(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
     use DataType::{Dictionary, Null, RunEndEncoded, Union};
     let mut mask = match array.data_type() {
         Null | Dictionary(..) | RunEndEncoded(..) | Union(..) => {
@@ -176,7 +176,7 @@ pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: 
             Mask::collect(rows.len(), |row| found[row])
         }
         _ => {
-            let mut mask = Mask::valid(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true));
+            let mut mask = Mask::from_validity(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true));
             mask.flip();
             mask
         }
@@ -188,12 +188,12 @@ pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: 
 }
 
 /// The rows whose value is known to pass the test, or to fail it.
-pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
+pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: bool) -> Result<Mask> {
     let mut mask = match (array.data_type(), test) {
-        (_, Test::Unknown) => return Ok(Mask::all(rows.len(), false)),
-        (_, Test::Not(test)) => return holds(array, rows, test, !wanted),
+        (_, ValuePredicate::Unknown) => return Ok(Mask::all(rows.len(), false)),
+        (_, ValuePredicate::Not(test)) => return holds(array, rows, test, !wanted),
         (DataType::Dictionary(..), _) => by_key(array, rows, test, wanted)?,
-        (_, Test::Any(tests)) => {
+        (_, ValuePredicate::Any(tests)) => {
             let mut mask = Mask::all(rows.len(), false);
             tests.iter().try_for_each(|test| passes(array, rows, test).map(|other| mask.or(&other)))?;
             mask
@@ -203,16 +203,16 @@ pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted:
     if !wanted && !matches!(array.data_type(), DataType::Dictionary(..)) {
         mask.flip();
     }
-    if let Some(valid) = Mask::valid(array, rows) {
+    if let Some(valid) = Mask::from_validity(array, rows) {
         mask.and(&valid);
     }
     Ok(mask)
 }
 
 /// Tests each value of the dictionary once, or the rows' values if those are fewer.
-fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
+fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: bool) -> Result<Mask> {
     let dictionary = dictionary_of(array)?;
-    let keys = Keys::of(array);
+    let keys = Keys::new(array);
     if dictionary.len() > rows.len() {
         let mut failed = None;
         let mut found = |row: usize| {
@@ -243,29 +243,29 @@ fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> 
 }
 
 /// The rows whose value, null or not, passes a test.
-fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
+fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Result<Mask> {
     use DataType::*;
     let mut mask = Mask::all(rows.len(), false);
     match (test, array.data_type()) {
-        (Test::Never, _) => {}
-        (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
-        (Test::Texts(wanted), _) => return one_of(&Texts::of(array)?, rows, wanted),
-        (Test::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
-        (Test::OneOfFloats(wanted), _) => {
+        (ValuePredicate::Never, _) => {}
+        (ValuePredicate::Text(operator, bytes), _) => return texts(&Texts::try_new(array)?, rows, *operator, bytes),
+        (ValuePredicate::Texts(wanted), _) => return one_of(&Texts::try_new(array)?, rows, wanted),
+        (ValuePredicate::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
+        (ValuePredicate::OneOfFloats(wanted), _) => {
             let found = load_floats(array, rows, false)?.each(rows.len());
             return Ok(Mask::collect(rows.len(), |row| has_float(wanted, found[row])));
         }
-        (Test::Matches(wanted), _) => return matching(&Texts::of(array)?, rows, wanted),
-        (Test::Range(low, high), Boolean) => {
-            let bits = Bits::of(array);
+        (ValuePredicate::Matches(wanted), _) => return matching(&Texts::try_new(array)?, rows, wanted),
+        (ValuePredicate::Range(low, high), Boolean) => {
+            let bits = Bits::new(array);
             let low = *low <= i256::ZERO;
             let high = *high >= i256::ONE;
             return Ok(Mask::collect(rows.len(), |row| if bits.get(rows.start + row) { high } else { low }));
         }
-        (Test::Range(low, high), data_type) => integers(array, data_type, rows, (*low, *high), &mut mask.words)?,
-        (Test::Floats(low, high), Float64) => inside(values(array, rows), *low, *high, &mut mask.words),
-        (Test::Floats(low, high), Float32) => inside(values(array, rows), *low as f32, *high as f32, &mut mask.words),
-        (Test::Floats(low, high), Float16) => {
+        (ValuePredicate::Range(low, high), data_type) => integers(array, data_type, rows, (*low, *high), &mut mask.words)?,
+        (ValuePredicate::Floats(low, high), Float64) => inside(values(array, rows), *low, *high, &mut mask.words),
+        (ValuePredicate::Floats(low, high), Float32) => inside(values(array, rows), *low as f32, *high as f32, &mut mask.words),
+        (ValuePredicate::Floats(low, high), Float16) => {
             let low = f16::from_f64(*low);
             let high = f16::from_f64(*high);
             inside(values(array, rows), low, high, &mut mask.words);
@@ -342,7 +342,7 @@ pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, h
         for row in 0..64 {
             bytes[row] = is_inside(values[row]);
         }
-        *word = pack(&bytes);
+        *word = pack_bits(&bytes);
     }
     if let Some(last) = words.get_mut(whole.len()) {
         *last = rest.iter().enumerate().fold(0, |word, (row, raw)| word | u64::from(is_inside(*raw)) << row);
@@ -354,13 +354,13 @@ fn look_up(keys: &[[u8; 1]], passes: impl Fn([u8; 1]) -> u8, words: &mut [u64]) 
     for (keys, word) in keys.chunks(64).zip(words) {
         bytes[keys.len()..].fill(0);
         bytes.iter_mut().zip(keys).for_each(|(byte, key)| *byte = passes(*key));
-        *word = pack(&bytes);
+        *word = pack_bits(&bytes);
     }
 }
 
 /// Packs the lowest bits of 64 bytes of 0 or 1, eight at a time: the multiplication moves each to the top.
 #[inline(always)]
-pub(in crate::compute) fn pack(bytes: &[u8; 64]) -> u64 {
+pub(in crate::compute) fn pack_bits(bytes: &[u8; 64]) -> u64 {
     let eights = bytes.as_chunks::<8>().0.iter().enumerate();
     eights.fold(0, |word, (i, eight)| {
         let top = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
@@ -384,8 +384,8 @@ const FEW: u32 = 16;
 
 fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
     let is_equal = |bytes: &[u8]| bytes == wanted;
-    let ((wanted_len, number), all) = (short(wanted), below(wanted.len().min(15)));
-    let word = |rows: Range<usize>| match texts.of_length(rows.clone(), wanted_len).map(|found| pack(&found)) {
+    let ((wanted_len, number), all) = (short(wanted), byte_mask(wanted.len().min(15)));
+    let word = |rows: Range<usize>| match texts.rows_of_length(rows.clone(), wanted_len).map(|found| pack_bits(&found)) {
         Some(same) if same.count_ones() <= FEW => some_texts(texts, rows.start, same, is_equal),
         _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
         _ => text_word(texts, rows, is_equal),
@@ -403,17 +403,17 @@ pub(super) fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result<Mask> {
+fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextMatcher) -> Result<Mask> {
     match wanted {
-        TextTest::StartsWith(text) if text.len() < 16 => {
-            let ((wanted_len, number), all) = (short(text), below(text.len()));
+        TextMatcher::StartsWith(text) if text.len() < 16 => {
+            let ((wanted_len, number), all) = (short(text), byte_mask(text.len()));
             let starts = |len: usize, head: u128| len >= wanted_len && head & all == number;
             in_words(texts, rows, |rows| head_word(texts, rows, starts), |bytes| bytes.starts_with(text))
         }
-        TextTest::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
-        TextTest::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
-        TextTest::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
-        TextTest::Pattern(pattern) => each_text(texts, rows, |bytes| pattern.is_in(bytes)),
+        TextMatcher::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
+        TextMatcher::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
+        TextMatcher::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
+        TextMatcher::Pattern(pattern) => each_text(texts, rows, |bytes| pattern.is_in(bytes)),
     }
 }
 
@@ -421,7 +421,7 @@ fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextTest) -> Result
 fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextSet) -> Result<Mask> {
     let is_wanted = |bytes: &[u8]| wanted.contains(bytes);
     let word = |rows: Range<usize>| {
-        let possible = match texts.of_lengths(rows.clone(), wanted.lengths).map(|found| pack(&found)) {
+        let possible = match texts.rows_of_lengths(rows.clone(), wanted.lengths).map(|found| pack_bits(&found)) {
             Some(same) if same.count_ones() <= FEW => same,
             _ => head_word(texts, rows.clone(), |len, head| wanted.may_contain(len, head))?,
         };

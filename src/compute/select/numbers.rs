@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use half::f16;
 
 use super::expression::Arithmetic;
-use crate::array::access::{Bits, dictionary_of, entry_of, fixed_values};
+use crate::array::access::{Bits, dictionary_of, entry_lookup, fixed_values};
 use crate::array::{decimal_to_f32, decimal_to_f64};
 use crate::error::{Error, Result};
 use crate::types::type_name;
@@ -16,55 +16,55 @@ use crate::types::type_name;
 /// The numbers of some rows; those of nulls are any.
 #[derive(Clone, Debug)]
 pub(super) enum ComputedNumbers {
-    Integers(Values<i64>),
-    Floats(Values<f64>),
+    Integers(ScalarOrVec<i64>),
+    Floats(ScalarOrVec<f64>),
 }
 
 /// A value for each row, or one for all.
 #[derive(Clone, Debug)]
-pub(super) enum Values<T> {
-    Each(Vec<T>),
-    All(T),
+pub(super) enum ScalarOrVec<T> {
+    Vec(Vec<T>),
+    Scalar(T),
 }
 
-impl<T: Copy> Values<T> {
+impl<T: Copy> ScalarOrVec<T> {
     #[inline]
     pub(super) fn get(&self, row: usize) -> Option<T> {
         match self {
-            Values::Each(values) => values.get(row).copied(),
-            Values::All(value) => Some(*value),
+            ScalarOrVec::Vec(values) => values.get(row).copied(),
+            ScalarOrVec::Scalar(value) => Some(*value),
         }
     }
 
-    fn map<U>(self, make: impl Fn(T) -> U) -> Values<U> {
+    fn map<U>(self, make: impl Fn(T) -> U) -> ScalarOrVec<U> {
         match self {
-            Values::Each(values) => Values::Each(values.into_iter().map(make).collect()),
-            Values::All(value) => Values::All(make(value)),
+            ScalarOrVec::Vec(values) => ScalarOrVec::Vec(values.into_iter().map(make).collect()),
+            ScalarOrVec::Scalar(value) => ScalarOrVec::Scalar(make(value)),
         }
     }
 
     #[inline(always)]
-    fn zip<U>(&self, other: &Values<T>, mut make: impl FnMut(T, T) -> U) -> Values<U> {
+    fn zip<U>(&self, other: &ScalarOrVec<T>, mut make: impl FnMut(T, T) -> U) -> ScalarOrVec<U> {
         match (self, other) {
-            (Values::Each(a), Values::Each(b)) => Values::Each(a.iter().zip(b).map(|(&a, &b)| make(a, b)).collect()),
-            (Values::Each(a), Values::All(b)) => Values::Each(a.iter().map(|&a| make(a, *b)).collect()),
-            (Values::All(a), Values::Each(b)) => Values::Each(b.iter().map(|&b| make(*a, b)).collect()),
-            (Values::All(a), Values::All(b)) => Values::All(make(*a, *b)),
+            (ScalarOrVec::Vec(a), ScalarOrVec::Vec(b)) => ScalarOrVec::Vec(a.iter().zip(b).map(|(&a, &b)| make(a, b)).collect()),
+            (ScalarOrVec::Vec(a), ScalarOrVec::Scalar(b)) => ScalarOrVec::Vec(a.iter().map(|&a| make(a, *b)).collect()),
+            (ScalarOrVec::Scalar(a), ScalarOrVec::Vec(b)) => ScalarOrVec::Vec(b.iter().map(|&b| make(*a, b)).collect()),
+            (ScalarOrVec::Scalar(a), ScalarOrVec::Scalar(b)) => ScalarOrVec::Scalar(make(*a, *b)),
         }
     }
 
     /// One for each of `count` rows.
     pub(super) fn each(self, count: usize) -> Vec<T> {
         match self {
-            Values::Each(values) => values,
-            Values::All(value) => vec![value; count],
+            ScalarOrVec::Vec(values) => values,
+            ScalarOrVec::Scalar(value) => vec![value; count],
         }
     }
 }
 
 impl ComputedNumbers {
     /// As floats of 64 bits, or rounded to 32.
-    pub(super) fn floats(self, is_short: bool) -> Values<f64> {
+    pub(super) fn floats(self, is_short: bool) -> ScalarOrVec<f64> {
         let short = |number: f64| f64::from(number as f32);
         match (self, is_short) {
             (ComputedNumbers::Integers(values), false) => values.map(|number| number as f64),
@@ -76,7 +76,7 @@ impl ComputedNumbers {
 }
 
 /// The results of an operation on integers, and whether any of them overflows.
-pub(super) fn integers(operation: Arithmetic, a: &Values<i64>, b: &Values<i64>) -> (Values<i64>, bool) {
+pub(super) fn integers(operation: Arithmetic, a: &ScalarOrVec<i64>, b: &ScalarOrVec<i64>) -> (ScalarOrVec<i64>, bool) {
     let mut is_over = false;
     let mut note = |(result, over): (i64, bool)| {
         is_over |= over;
@@ -110,7 +110,7 @@ fn remainder(a: i64, b: i64) -> i64 {
 }
 
 /// The results of an operation on floats, rounded to 32 bits if they are short.
-pub(super) fn floats(operation: Arithmetic, a: &Values<f64>, b: &Values<f64>, is_short: bool) -> Values<f64> {
+pub(super) fn floats(operation: Arithmetic, a: &ScalarOrVec<f64>, b: &ScalarOrVec<f64>, is_short: bool) -> ScalarOrVec<f64> {
     // The nearest float of 32 bits to the result of 64 bits is the one nearest to the exact result.
     let short = |number: f64| f64::from(number as f32);
     match (operation, is_short) {
@@ -139,18 +139,18 @@ pub(super) fn truncated(number: f64) -> Option<i64> {
 }
 
 /// Where rows are in an array.
-enum CellRows {
+enum RowIndices {
     Rows(Range<usize>),
     Keys(Vec<usize>),
 }
 
 /// The values of rows of numbers, booleans or times as integers.
-pub(super) fn load_integers(array: &ArrayData, rows: &Range<usize>) -> Result<Values<i64>> {
+pub(super) fn load_integers(array: &ArrayData, rows: &Range<usize>) -> Result<ScalarOrVec<i64>> {
     let (array, places) = places(array, rows)?;
-    load_integers_at(array, &places).map(Values::Each)
+    load_integers_at(array, &places).map(ScalarOrVec::Vec)
 }
 
-fn load_integers_at(array: &ArrayData, places: &CellRows) -> Result<Vec<i64>> {
+fn load_integers_at(array: &ArrayData, places: &RowIndices) -> Result<Vec<i64>> {
     use DataType::*;
     Ok(match array.data_type() {
         Int8 => each::<1, _>(array, places, |raw| i8::from_le_bytes(raw).into())?,
@@ -166,10 +166,10 @@ fn load_integers_at(array: &ArrayData, places: &CellRows) -> Result<Vec<i64>> {
             each::<8, _>(array, places, i64::from_le_bytes)?
         }
         Boolean => {
-            let bits = Bits::of(array);
+            let bits = Bits::new(array);
             match places {
-                CellRows::Rows(rows) => rows.clone().map(|row| bits.get(row).into()).collect(),
-                CellRows::Keys(keys) => keys.iter().map(|&row| bits.get(row).into()).collect(),
+                RowIndices::Rows(rows) => rows.clone().map(|row| bits.get(row).into()).collect(),
+                RowIndices::Keys(keys) => keys.iter().map(|&row| bits.get(row).into()).collect(),
             }
         }
         other => return Err(Error::internal(format!("values of type {} are no integers", type_name(other)))),
@@ -205,7 +205,7 @@ fn whole_part(digits: i256, scale: i8) -> Option<i64> {
 }
 
 /// The values of rows of numbers as floats; those that may be rounded twice to 32 bits, at once if they are short.
-pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<Values<f64>> {
+pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<ScalarOrVec<f64>> {
     use DataType::*;
     let (array, places) = places(array, rows)?;
     let places = &places;
@@ -213,7 +213,7 @@ pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool
         if is_short { decimal_to_f32(digits, scale).into() } else { decimal_to_f64(digits, scale) }
     };
     let decimal = |digits: i128, scale: i8| wide_decimal(i256::from_i128(digits), scale);
-    Ok(Values::Each(match array.data_type() {
+    Ok(ScalarOrVec::Vec(match array.data_type() {
         Float64 => each::<8, _>(array, places, f64::from_le_bytes)?,
         Float32 => each::<4, _>(array, places, |raw| f32::from_le_bytes(raw).into())?,
         Float16 => each::<2, _>(array, places, |raw| f16::from_le_bytes(raw).to_f64())?,
@@ -228,26 +228,26 @@ pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool
 }
 
 /// The array that has the values of rows, and where they are in it.
-fn places<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Result<(&'a ArrayData, CellRows)> {
-    let DataType::Dictionary(..) = array.data_type() else { return Ok((array, CellRows::Rows(rows.clone()))) };
-    let entry = entry_of(array);
+fn places<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Result<(&'a ArrayData, RowIndices)> {
+    let DataType::Dictionary(..) = array.data_type() else { return Ok((array, RowIndices::Rows(rows.clone()))) };
+    let entry = entry_lookup(array);
     let key = |row: usize| if array.nulls().is_some_and(|nulls| nulls.is_null(row)) { Ok(0) } else { entry(row) };
-    Ok((dictionary_of(array)?, CellRows::Keys(rows.clone().map(key).collect::<Result<_>>()?)))
+    Ok((dictionary_of(array)?, RowIndices::Keys(rows.clone().map(key).collect::<Result<_>>()?)))
 }
 
 fn each<const N: usize, T: Default>(
     array: &ArrayData,
-    places: &CellRows,
+    places: &RowIndices,
     number: impl Fn([u8; N]) -> T,
 ) -> Result<Vec<T>> {
     let values = fixed_values::<N>(array);
     match places {
-        CellRows::Rows(rows) => {
+        RowIndices::Rows(rows) => {
             let values = values.get(rows.clone()).ok_or_else(|| Error::invalid("fewer values than rows"))?;
             Ok(values.iter().map(|raw| number(*raw)).collect())
         }
         // Nulls have any key.
-        CellRows::Keys(keys) => {
+        RowIndices::Keys(keys) => {
             Ok(keys.iter().map(|&key| values.get(key).map_or_else(T::default, |raw| number(*raw))).collect())
         }
     }

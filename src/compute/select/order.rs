@@ -1,46 +1,46 @@
-//! [`Order`]: the numbers of rows in the order of a view.
+//! [`RowOrder`]: the numbers of rows in the order of a view.
 
 use crate::array::room_for;
 use crate::error::Result;
 
 /// Row numbers, in the bytes they need.
 #[derive(Debug)]
-pub(in crate::compute) enum Order {
+pub(in crate::compute) enum RowOrder {
     Short(Vec<u32>),
     Long(Vec<u64>),
 }
 
-impl Order {
+impl RowOrder {
     /// Of `rows`, each of which is less than `end`.
     ///
     /// # Errors
     /// `Io` if memory has no room for them.
-    pub(in crate::compute) fn of(end: u64, rows: impl Iterator<Item = u64>) -> Result<Order> {
+    pub(in crate::compute) fn try_from_rows(end: u64, rows: impl Iterator<Item = u64>) -> Result<RowOrder> {
         Ok(match u32::try_from(end) {
-            Ok(_) => Order::Short(numbers_of(rows.map(|row| row as u32))?),
-            Err(_) => Order::Long(numbers_of(rows)?),
+            Ok(_) => RowOrder::Short(try_collect(rows.map(|row| row as u32))?),
+            Err(_) => RowOrder::Long(try_collect(rows)?),
         })
     }
 
-    pub(in crate::compute) fn into_numbers(self) -> Result<Vec<u64>> {
+    pub(in crate::compute) fn into_row_numbers(self) -> Result<Vec<u64>> {
         match self {
-            Order::Short(rows) => numbers_of(rows.into_iter().map(u64::from)),
-            Order::Long(rows) => Ok(rows),
+            RowOrder::Short(rows) => try_collect(rows.into_iter().map(u64::from)),
+            RowOrder::Long(rows) => Ok(rows),
         }
     }
 
     pub(super) fn len(&self) -> u64 {
         match self {
-            Order::Short(rows) => rows.len() as u64,
-            Order::Long(rows) => rows.len() as u64,
+            RowOrder::Short(rows) => rows.len() as u64,
+            RowOrder::Long(rows) => rows.len() as u64,
         }
     }
 
     pub(super) fn get(&self, row: u64) -> Option<u64> {
         let row = usize::try_from(row).ok()?;
         match self {
-            Order::Short(rows) => rows.get(row).map(|&row| row.into()),
-            Order::Long(rows) => rows.get(row).copied(),
+            RowOrder::Short(rows) => rows.get(row).map(|&row| row.into()),
+            RowOrder::Long(rows) => rows.get(row).copied(),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Order {
 ///
 /// # Errors
 /// `Io` if memory has no room for them.
-pub(in crate::compute) fn numbers_of<T>(rows: impl Iterator<Item = T>) -> Result<Vec<T>> {
+pub(in crate::compute) fn try_collect<T>(rows: impl Iterator<Item = T>) -> Result<Vec<T>> {
     let mut numbers = room_for(rows.size_hint().0 as u64, "numbers of rows")?;
     numbers.extend(rows);
     Ok(numbers)

@@ -4,7 +4,7 @@
 //! until it is not (cycle walking; J. Black and P. Rogaway, *Ciphers with Arbitrary Finite Domains*). It is no uniform
 //! choice of all orders, of which there are more than seeds, but as good for batches.
 
-use super::random::{Random, mix};
+use super::random::{SplitMix64, mix};
 
 const ROUNDS: usize = 6;
 /// Bits of a half at least: the halves of less have too few functions to choose from.
@@ -22,7 +22,7 @@ impl Permutation {
     /// One of the orders of the numbers below `len`.
     pub(super) fn new(len: u64, seed: u64) -> Permutation {
         let bits = 64 - len.saturating_sub(1).leading_zeros();
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         Permutation { len, half: bits.div_ceil(2).max(LEAST), keys: std::array::from_fn(|_| random.next()) }
     }
 

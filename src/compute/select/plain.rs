@@ -10,10 +10,10 @@ use arrow_schema::{DataType, SchemaRef};
 use super::compress;
 use super::mask::SelectedRows;
 use crate::array::access::row_width;
-use crate::array::gather::{Pick, fixed_from, fixed_into};
-use crate::array::{Parts, Unchecked};
+use crate::array::gather::{Pick, gather_fixed_bytes, gather_fixed_into};
+use crate::array::{ArrayParts, UncheckedArray};
 use crate::compute::frame::{ANYWHERE, AT_ONCE, Frame};
-use crate::dataset::Plain;
+use crate::dataset::FixedWidthValues;
 use crate::error::{Error, Result};
 use crate::map::GrowableBuffer;
 use crate::parallel;
@@ -23,12 +23,12 @@ const AT_A_TIME: usize = 1 << 18;
 
 /// The plain columns of some batches.
 #[derive(Debug, Default)]
-pub(in crate::compute) struct Plains<'a> {
-    columns: Vec<PlainColumn<'a>>,
+pub(in crate::compute) struct FixedWidthColumns<'a> {
+    columns: Vec<FixedWidthColumn<'a>>,
 }
 
 #[derive(Debug)]
-struct PlainColumn<'a> {
+struct FixedWidthColumn<'a> {
     number: usize,
     width: usize,
     dictionary: Option<ArrayData>,
@@ -36,14 +36,14 @@ struct PlainColumn<'a> {
     batches: Option<Vec<&'a [u8]>>,
 }
 
-impl<'a> Plains<'a> {
+impl<'a> FixedWidthColumns<'a> {
     /// Finds some columns in the batches `parts`.
-    pub(in crate::compute) fn of(
+    pub(in crate::compute) fn load(
         frame: &Frame<'a>,
         schema: &SchemaRef,
         numbers: Range<usize>,
         parts: &[usize],
-    ) -> Result<Plains<'a>> {
+    ) -> Result<FixedWidthColumns<'a>> {
         let mut columns = Vec::new();
         for (number, field) in numbers.clone().zip(&schema.fields()[numbers]) {
             let (width, dictionary) = match field.data_type() {
@@ -52,11 +52,11 @@ impl<'a> Plains<'a> {
             };
             let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
             if let Some(width) = width.filter(|_| is_known) {
-                columns.push(PlainColumn { number, width, dictionary, batches: Some(Vec::new()) });
+                columns.push(FixedWidthColumn { number, width, dictionary, batches: Some(Vec::new()) });
             }
         }
         if columns.is_empty() {
-            return Ok(Plains::default());
+            return Ok(FixedWidthColumns::default());
         }
         let widths: Vec<_> = columns.iter().map(|column| (column.number, column.width)).collect();
         let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
@@ -72,11 +72,11 @@ impl<'a> Plains<'a> {
                 }
             }
         }
-        Ok(Plains { columns })
+        Ok(FixedWidthColumns { columns })
     }
 
     /// The column and its bytes in each batch.
-    fn column(&self, number: usize) -> Option<(&PlainColumn<'a>, &[&'a [u8]])> {
+    fn column(&self, number: usize) -> Option<(&FixedWidthColumn<'a>, &[&'a [u8]])> {
         let column = self.columns.iter().find(|column| column.number == number)?;
         Some((column, column.batches.as_deref()?))
     }
@@ -84,7 +84,7 @@ impl<'a> Plains<'a> {
     /// The rows `picks` of column number `column`.
     pub(super) fn gather(&self, data_type: &DataType, column: usize, picks: &[Pick]) -> Result<Option<ArrayData>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
-        column.array(data_type, picks.len(), fixed_from(column.width, from, picks)?).map(Some)
+        column.array(data_type, picks.len(), gather_fixed_bytes(column.width, from, picks)?).map(Some)
     }
 
     /// The rows `picks` of column number `column` as bytes side by side.
@@ -92,10 +92,10 @@ impl<'a> Plains<'a> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
         let width = column.width;
         let bytes = picks.len().checked_mul(width).ok_or_else(|| Error::unsupported("more bytes than addresses"))?;
-        let mut block = GrowableBuffer::exact(bytes)?;
+        let mut block = GrowableBuffer::with_len(bytes)?;
         let rows = (AT_A_TIME / width).max(1);
         let jobs = block.as_mut_slice().chunks_mut(rows.saturating_mul(width)).zip(picks.chunks(rows)).map(Ok);
-        let copy = |(out, picks): (&mut [u8], &[Pick])| fixed_into(width, from, picks, out);
+        let copy = |(out, picks): (&mut [u8], &[Pick])| gather_fixed_into(width, from, picks, out);
         parallel::try_map(jobs, bytes, |(out, _)| out.len(), copy, || ())?;
         Ok(Some(block))
     }
@@ -114,16 +114,16 @@ impl<'a> Plains<'a> {
     }
 }
 
-/// Columns of these widths in the batches `parts`, each as [`PlainColumn::batches`].
+/// Columns of these widths in the batches `parts`, each as [`FixedWidthColumn::batches`].
 fn found<'a>(frame: &Frame<'a>, widths: &[(usize, usize)], parts: &[usize]) -> Result<Vec<Option<Vec<&'a [u8]>>>> {
     let mut found: Vec<_> = widths.iter().map(|_| Some(Vec::with_capacity(parts.len()))).collect();
     let mut row = Vec::with_capacity(widths.len());
     for &part in parts {
         row.clear();
-        frame.plain(part, widths.iter().copied(), &mut row)?;
+        frame.fixed_width_columns(part, widths.iter().copied(), &mut row)?;
         for (batches, plain) in found.iter_mut().zip(&row) {
             match plain {
-                Some(Plain { values, has_nulls: false }) => {
+                Some(FixedWidthValues { values, has_nulls: false }) => {
                     batches.iter_mut().for_each(|batches| batches.push(*values))
                 }
                 _ => *batches = None,
@@ -133,19 +133,19 @@ fn found<'a>(frame: &Frame<'a>, widths: &[(usize, usize)], parts: &[usize]) -> R
     Ok(found)
 }
 
-impl PlainColumn<'_> {
+impl FixedWidthColumn<'_> {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
         if let DataType::FixedSizeList(..) = data_type {
             return lists(data_type, len, values)?.checked(&[]);
         }
-        let children = self.dictionary.iter().cloned().map(Unchecked::from).collect();
-        let parts = Parts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
+        let children = self.dictionary.iter().cloned().map(UncheckedArray::from).collect();
+        let parts = ArrayParts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
         parts.assemble().checked(self.dictionary.as_ref().as_slice())
     }
 }
 
 /// `len` lists of one length whose innermost items are `values`.
-fn lists(data_type: &DataType, len: usize, values: Buffer) -> Result<Unchecked> {
+fn lists(data_type: &DataType, len: usize, values: Buffer) -> Result<UncheckedArray> {
     let data_type = data_type.clone();
     let parts = match &data_type {
         DataType::FixedSizeList(item, size) => {
@@ -153,9 +153,9 @@ fn lists(data_type: &DataType, len: usize, values: Buffer) -> Result<Unchecked> 
             let items = size.and_then(|size| len.checked_mul(size));
             let items = items.ok_or_else(|| Error::internal("more items than there are addresses"))?;
             let children = vec![lists(item.data_type(), items, values)?];
-            Parts { data_type, len, validity: None, buffers: Vec::new(), children }
+            ArrayParts { data_type, len, validity: None, buffers: Vec::new(), children }
         }
-        _ => Parts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() },
+        _ => ArrayParts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() },
     };
     Ok(parts.assemble())
 }

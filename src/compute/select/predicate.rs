@@ -42,12 +42,12 @@ impl Expression {
 
     /// Equal to one of `values`.
     pub fn is_in<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Predicate {
-        Predicate::of(PredicateNode::IsIn(self, values.into_iter().map(Into::into).collect()))
+        Predicate::new(PredicateNode::IsIn(self, values.into_iter().map(Into::into).collect()))
     }
 
     /// Null.
     pub fn is_null(self) -> Predicate {
-        Predicate::of(PredicateNode::IsNull(self))
+        Predicate::new(PredicateNode::IsNull(self))
     }
 
     /// Not null.
@@ -57,7 +57,7 @@ impl Expression {
 
     /// Text in which `text` stands anywhere, as it is; see [`matches`](Expression::matches) for patterns.
     pub fn contains(self, text: impl Into<String>) -> Predicate {
-        Predicate::of(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
+        Predicate::new(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
     }
 
     /// Text in which the regular expression `pattern` matches anywhere, in the syntax of the crate `regex`: it takes time that is
@@ -67,23 +67,23 @@ impl Expression {
     /// `InvalidArgument` if it is none, or takes too much memory.
     pub fn matches(self, pattern: &str) -> Result<Predicate> {
         Pattern::parse(pattern)?;
-        Ok(Predicate::of(PredicateNode::Matches(self, TextMatch::Pattern, pattern.into())))
+        Ok(Predicate::new(PredicateNode::Matches(self, TextMatch::Pattern, pattern.into())))
     }
 
     /// Text that starts with `text`.
     pub fn starts_with(self, text: impl Into<String>) -> Predicate {
-        Predicate::of(PredicateNode::Matches(self, TextMatch::StartsWith, text.into()))
+        Predicate::new(PredicateNode::Matches(self, TextMatch::StartsWith, text.into()))
     }
 
     /// Text that ends with `text`.
     pub fn ends_with(self, text: impl Into<String>) -> Predicate {
-        Predicate::of(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
+        Predicate::new(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
     }
 
     /// The comparison by `operator` with `other`, a value or an expression.
     pub fn compare(self, operator: Operator, other: impl Into<Expression>) -> Predicate {
         let other = other.into();
-        Predicate::of(match (self.literal(), other.literal()) {
+        Predicate::new(match (self.literal(), other.literal()) {
             (_, Some(literal)) => PredicateNode::Compare(self, operator, literal.clone()),
             (Some(literal), None) => PredicateNode::Compare(other, operator.turned(), literal.clone()),
             (None, None) => PredicateNode::Pair(self, operator, other),
@@ -161,7 +161,7 @@ impl PredicateNode {
 }
 
 impl Predicate {
-    fn of(node: PredicateNode) -> Predicate {
+    fn new(node: PredicateNode) -> Predicate {
         Predicate(node.into(), 0)
     }
 
@@ -179,7 +179,7 @@ impl Predicate {
     ) -> Predicate {
         let apart = |Predicate(node, depth)| match chain(&node) {
             Some(chain) => (depth - levels(chain.len), chain.clone()),
-            None => (depth, PredicateChain::of(vec![node])),
+            None => (depth, PredicateChain::new(vec![node])),
         };
         let (own, all) = apart(self);
         let (others, more) = apart(other);
@@ -198,7 +198,7 @@ pub(super) struct PredicateChain {
 }
 
 impl PredicateChain {
-    fn of(parts: Vec<Arc<PredicateNode>>) -> PredicateChain {
+    fn new(parts: Vec<Arc<PredicateNode>>) -> PredicateChain {
         PredicateChain { len: parts.len(), shared: Arc::new(Mutex::new(parts)) }
     }
 
@@ -220,7 +220,7 @@ impl PredicateChain {
         if parts.len() > self.len || !more.iter().all(is_simple) {
             let mut own = parts[..self.len].to_vec();
             own.extend(more);
-            return PredicateChain::of(own);
+            return PredicateChain::new(own);
         }
         parts.extend(more);
         let len = parts.len();
@@ -258,7 +258,7 @@ pub(super) fn balanced<T>(
 
 /// The error for [`PredicateNode::TooDeep`].
 pub(super) fn too_deep() -> Error {
-    Error::argument(format!(
+    Error::invalid_argument(format!(
         "predicates are at most {DEEPEST} deep inside of one another; combine more of them by & alone, or by | alone, or use \
          is_in for many values"
     ))

@@ -5,41 +5,41 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::compare::{Test, TextTest};
+use super::compare::{ValuePredicate, TextMatcher};
 use super::expression::Expression;
 use super::literal::Operator;
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use crate::array::Value;
-use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
+use crate::dataset::{ZoneBound, ConstantColumn, Dataset, ComparableValue, SourceSlice, Zone, Zones};
 use crate::error::{Error, Result};
 use crate::types::is_ordered;
 
 /// A predicate translated for the columns of partitions, and for those with zones.
-enum Sieve {
+enum PruningPredicate {
     /// The test of the column with this number in the dataset.
-    Test(usize, Test),
+    Value(usize, ValuePredicate),
     IsNull(usize),
-    And(Box<Sieve>, Box<Sieve>),
-    Or(Box<Sieve>, Box<Sieve>),
-    Not(Box<Sieve>),
+    And(Box<PruningPredicate>, Box<PruningPredicate>),
+    Or(Box<PruningPredicate>, Box<PruningPredicate>),
+    Not(Box<PruningPredicate>),
     Unknown,
 }
 
 /// What a condition may be for some rows. For null it is neither.
 #[derive(Clone, Copy)]
-struct Possible {
+struct PossibleOutcomes {
     is_true: bool,
     is_false: bool,
 }
 
-const ANYTHING: Possible = Possible { is_true: true, is_false: true };
+const ANYTHING: PossibleOutcomes = PossibleOutcomes { is_true: true, is_false: true };
 
 /// The pieces of `dataset` that may have rows for which `predicate` is true, by the columns of partitions.
 pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
     if dataset.pieces().iter().all(|piece| piece.source.constants().is_empty()) {
         return Ok(dataset.clone());
     }
-    let sieve = Sieve::of(dataset, &predicate.0)?;
+    let sieve = PruningPredicate::bind(dataset, &predicate.0)?;
     let mut kept = Vec::with_capacity(dataset.pieces().len());
     for piece in dataset.pieces() {
         let zones = constants(dataset, piece)?;
@@ -50,15 +50,15 @@ pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset
     if kept.len() == dataset.pieces().len() {
         return Ok(dataset.clone());
     }
-    Ok(Dataset::of_pieces(dataset.schema().clone(), kept))
+    Ok(Dataset::from_slices(dataset.schema().clone(), kept))
 }
 
 /// The blocks of `dataset` that may have rows for which `predicate` is true.
 pub(super) fn pruned_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
-    let sieve = Sieve::of(dataset, &predicate.0)?;
+    let sieve = PruningPredicate::bind(dataset, &predicate.0)?;
     let mut columns = Vec::new();
     sieve.columns(&mut columns);
-    let has_zones = |piece: &Piece| columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]));
+    let has_zones = |piece: &SourceSlice| columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]));
     if !dataset.pieces().iter().any(has_zones) {
         return Ok(dataset.clone());
     }
@@ -76,11 +76,11 @@ pub(super) fn pruned_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<
     if is_whole {
         return Ok(dataset.clone());
     }
-    Ok(Dataset::of_pieces(dataset.schema().clone(), kept))
+    Ok(Dataset::from_slices(dataset.schema().clone(), kept))
 }
 
 /// The parts of a piece that may have rows; `None` if that is all of it.
-fn blocks_of(dataset: &Dataset, piece: &Piece, (sieve, columns): (&Sieve, &[usize])) -> Result<Option<Vec<Piece>>> {
+fn blocks_of(dataset: &Dataset, piece: &SourceSlice, (sieve, columns): (&PruningPredicate, &[usize])) -> Result<Option<Vec<SourceSlice>>> {
     let constants = constants(dataset, piece)?;
     let mut zones: Vec<Option<Zones>> = vec![None; dataset.num_columns()];
     let mut kept: Vec<Range<u64>> = Vec::new();
@@ -108,77 +108,77 @@ fn blocks_of(dataset: &Dataset, piece: &Piece, (sieve, columns): (&Sieve, &[usiz
             row = end;
         }
     }
-    let cut = |rows: Range<u64>| Piece { start: rows.start, rows: Some(rows.end - rows.start), ..piece.clone() };
+    let cut = |rows: Range<u64>| SourceSlice { start: rows.start, rows: Some(rows.end - rows.start), ..piece.clone() };
     Ok((!is_whole).then(|| kept.into_iter().map(cut).collect()))
 }
 
-impl Sieve {
-    fn of(dataset: &Dataset, node: &PredicateNode) -> Result<Sieve> {
-        let sieve = |node: &PredicateNode| Sieve::of(dataset, node);
+impl PruningPredicate {
+    fn bind(dataset: &Dataset, node: &PredicateNode) -> Result<PruningPredicate> {
+        let sieve = |node: &PredicateNode| PruningPredicate::bind(dataset, node);
         let column = |name: &str| -> Result<(usize, &DataType)> {
             let number = dataset.index_of(name)?;
             Ok((number, dataset.schema().field(number).data_type()))
         };
-        let test = |of: &Expression, test: &dyn Fn(&str, &DataType) -> Result<Test>| {
-            let Some(name) = of.name() else { return Ok(Sieve::Unknown) };
+        let test = |of: &Expression, test: &dyn Fn(&str, &DataType) -> Result<ValuePredicate>| {
+            let Some(name) = of.name() else { return Ok(PruningPredicate::Unknown) };
             let (number, data_type) = column(name)?;
-            Ok::<_, Error>(test(name, data_type).map_or(Sieve::Unknown, |test| Sieve::Test(number, test)))
+            Ok::<_, Error>(test(name, data_type).map_or(PruningPredicate::Unknown, |test| PruningPredicate::Value(number, test)))
         };
         Ok(match node {
-            PredicateNode::And(chain) => balanced(&chain.parts(), &sieve, Sieve::And)?,
-            PredicateNode::Or(chain) => balanced(&chain.parts(), &sieve, Sieve::Or)?,
-            PredicateNode::Not(a) => Sieve::Not(sieve(a)?.into()),
+            PredicateNode::And(chain) => balanced(&chain.parts(), &sieve, PruningPredicate::And)?,
+            PredicateNode::Or(chain) => balanced(&chain.parts(), &sieve, PruningPredicate::Or)?,
+            PredicateNode::Not(a) => PruningPredicate::Not(sieve(a)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
             // What can't be compared is an error where values are looked at.
             PredicateNode::Compare(of, operator, _) if operator.is_order() && has_categories(dataset, of)? => {
-                Sieve::Unknown
+                PruningPredicate::Unknown
             }
             PredicateNode::Compare(of, operator, literal) => {
-                test(of, &|name, data_type| Test::of(name, data_type, *operator, literal))?
+                test(of, &|name, data_type| ValuePredicate::for_comparison(name, data_type, *operator, literal))?
             }
-            PredicateNode::IsIn(of, literals) => test(of, &|name, data_type| Test::any(name, data_type, literals))?,
+            PredicateNode::IsIn(of, literals) => test(of, &|name, data_type| ValuePredicate::for_any(name, data_type, literals))?,
             PredicateNode::Matches(of, place, text) => {
-                test(of, &|name, data_type| Test::matches(name, data_type, *place, text))?
+                test(of, &|name, data_type| ValuePredicate::for_text_match(name, data_type, *place, text))?
             }
             PredicateNode::IsNull(of) => match of.name() {
-                Some(name) => Sieve::IsNull(column(name)?.0),
-                None => Sieve::Unknown,
+                Some(name) => PruningPredicate::IsNull(column(name)?.0),
+                None => PruningPredicate::Unknown,
             },
-            PredicateNode::Pair(..) => Sieve::Unknown,
+            PredicateNode::Pair(..) => PruningPredicate::Unknown,
         })
     }
 
     /// The columns that it is about.
     fn columns(&self, into: &mut Vec<usize>) {
         match self {
-            Sieve::Test(column, _) | Sieve::IsNull(column) => into.push(*column),
-            Sieve::And(a, b) | Sieve::Or(a, b) => [a, b].into_iter().for_each(|inner| inner.columns(into)),
-            Sieve::Not(a) => a.columns(into),
-            Sieve::Unknown => (),
+            PruningPredicate::Value(column, _) | PruningPredicate::IsNull(column) => into.push(*column),
+            PruningPredicate::And(a, b) | PruningPredicate::Or(a, b) => [a, b].into_iter().for_each(|inner| inner.columns(into)),
+            PruningPredicate::Not(a) => a.columns(into),
+            PruningPredicate::Unknown => (),
         }
     }
 
     /// What it may be for rows of which `zone` says what is known of a column.
-    fn possible<'a>(&self, zone: &dyn Fn(usize) -> Option<&'a Zone>) -> Possible {
+    fn possible<'a>(&self, zone: &dyn Fn(usize) -> Option<&'a Zone>) -> PossibleOutcomes {
         match self {
-            Sieve::And(a, b) => {
+            PruningPredicate::And(a, b) => {
                 let a = a.possible(zone);
                 let b = b.possible(zone);
-                Possible { is_true: a.is_true && b.is_true, is_false: a.is_false || b.is_false }
+                PossibleOutcomes { is_true: a.is_true && b.is_true, is_false: a.is_false || b.is_false }
             }
-            Sieve::Or(a, b) => {
+            PruningPredicate::Or(a, b) => {
                 let a = a.possible(zone);
                 let b = b.possible(zone);
-                Possible { is_true: a.is_true || b.is_true, is_false: a.is_false && b.is_false }
+                PossibleOutcomes { is_true: a.is_true || b.is_true, is_false: a.is_false && b.is_false }
             }
-            Sieve::Not(a) => {
-                let Possible { is_true, is_false } = a.possible(zone);
-                Possible { is_true: is_false, is_false: is_true }
+            PruningPredicate::Not(a) => {
+                let PossibleOutcomes { is_true, is_false } = a.possible(zone);
+                PossibleOutcomes { is_true: is_false, is_false: is_true }
             }
-            Sieve::Unknown => ANYTHING,
+            PruningPredicate::Unknown => ANYTHING,
             // For a null it is unknown.
-            Sieve::Test(column, test) => zone(*column).map_or(ANYTHING, |zone| possible(test, zone)),
-            Sieve::IsNull(column) => zone(*column).map_or(ANYTHING, |zone| Possible {
+            PruningPredicate::Value(column, test) => zone(*column).map_or(ANYTHING, |zone| possible(test, zone)),
+            PruningPredicate::IsNull(column) => zone(*column).map_or(ANYTHING, |zone| PossibleOutcomes {
                 is_true: zone.nulls > 0,
                 is_false: zone.has_nan || zone.bounds.is_some(),
             }),
@@ -194,85 +194,85 @@ fn has_categories(dataset: &Dataset, of: &Expression) -> Result<bool> {
 }
 
 /// What a test may be for the values of a zone.
-fn possible(test: &Test, zone: &Zone) -> Possible {
-    let of_bounds = zone.bounds.as_ref().map(|bounds| of_bounds(test, bounds));
-    let neither = Possible { is_true: false, is_false: false };
-    let of_nan = if zone.has_nan { of_nan(test) } else { neither };
+fn possible(test: &ValuePredicate, zone: &Zone) -> PossibleOutcomes {
+    let of_bounds = zone.bounds.as_ref().map(|bounds| bounds_outcomes(test, bounds));
+    let neither = PossibleOutcomes { is_true: false, is_false: false };
+    let of_nan = if zone.has_nan { nan_outcomes(test) } else { neither };
     let of_bounds = of_bounds.unwrap_or(neither);
-    Possible { is_true: of_bounds.is_true || of_nan.is_true, is_false: of_bounds.is_false || of_nan.is_false }
+    PossibleOutcomes { is_true: of_bounds.is_true || of_nan.is_true, is_false: of_bounds.is_false || of_nan.is_false }
 }
 
 /// What it is for a float that is no number.
-fn of_nan(test: &Test) -> Possible {
+fn nan_outcomes(test: &ValuePredicate) -> PossibleOutcomes {
     let is_true = test.holds(&Value::Float64(f64::NAN));
-    Possible { is_true, is_false: !is_true }
+    PossibleOutcomes { is_true, is_false: !is_true }
 }
 
 /// What it may be for values of which these are the smallest and the largest.
-fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
+fn bounds_outcomes(test: &ValuePredicate, bounds: &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
     let (least, most) = bounds;
     match test {
-        Test::Unknown => Possible { is_true: false, is_false: false },
-        Test::Never => Possible { is_true: false, is_false: true },
-        Test::Not(test) => {
-            let Possible { is_true, is_false } = of_bounds(test, bounds);
-            Possible { is_true: is_false, is_false: is_true }
+        ValuePredicate::Unknown => PossibleOutcomes { is_true: false, is_false: false },
+        ValuePredicate::Never => PossibleOutcomes { is_true: false, is_false: true },
+        ValuePredicate::Not(test) => {
+            let PossibleOutcomes { is_true, is_false } = bounds_outcomes(test, bounds);
+            PossibleOutcomes { is_true: is_false, is_false: is_true }
         }
-        Test::Any(tests) => {
-            let each = tests.iter().map(|test| of_bounds(test, bounds));
-            let none = Possible { is_true: false, is_false: true };
-            let either = |a: Possible, b: Possible| Possible {
+        ValuePredicate::Any(tests) => {
+            let each = tests.iter().map(|test| bounds_outcomes(test, bounds));
+            let none = PossibleOutcomes { is_true: false, is_false: true };
+            let either = |a: PossibleOutcomes, b: PossibleOutcomes| PossibleOutcomes {
                 is_true: a.is_true || b.is_true,
                 is_false: a.is_false && b.is_false,
             };
             each.fold(none, either)
         }
-        Test::Integers(numbers) => match (digits(&least.key), digits(&most.key)) {
+        ValuePredicate::Integers(numbers) => match (digits(&least.key), digits(&most.key)) {
             (Some(least), Some(most)) => among(numbers, (least, most)),
             _ => ANYTHING,
         },
-        Test::OneOfFloats(numbers) => match (&least.key, &most.key) {
-            (Key::Float(least), Key::Float(most)) => among(numbers, (*least, *most)),
+        ValuePredicate::OneOfFloats(numbers) => match (&least.key, &most.key) {
+            (ComparableValue::Float(least), ComparableValue::Float(most)) => among(numbers, (*least, *most)),
             _ => ANYTHING,
         },
-        Test::Range(low, high) => match (digits(&least.key), digits(&most.key)) {
+        ValuePredicate::Range(low, high) => match (digits(&least.key), digits(&most.key)) {
             (Some(least), Some(most)) => within((*low, *high), (least, most)),
             _ => ANYTHING,
         },
-        Test::Floats(low, high) => match (&least.key, &most.key) {
-            (Key::Float(least), Key::Float(most)) => within((*low, *high), (*least, *most)),
+        ValuePredicate::Floats(low, high) => match (&least.key, &most.key) {
+            (ComparableValue::Float(least), ComparableValue::Float(most)) => within((*low, *high), (*least, *most)),
             _ => ANYTHING,
         },
-        Test::Text(operator, text) => match (&least.key, &most.key) {
-            (Key::Bytes(_), Key::Bytes(_)) => of_texts(*operator, text, least, most),
+        ValuePredicate::Text(operator, text) => match (&least.key, &most.key) {
+            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => text_outcomes(*operator, text, least, most),
             _ => ANYTHING,
         },
-        Test::Texts(texts) => match (&least.key, &most.key) {
-            (Key::Bytes(_), Key::Bytes(_)) => {
-                let each = || texts.iter().map(|text| of_texts(Operator::Eq, text, least, most));
-                Possible { is_true: each().any(|one| one.is_true), is_false: each().all(|one| one.is_false) }
+        ValuePredicate::Texts(texts) => match (&least.key, &most.key) {
+            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => {
+                let each = || texts.iter().map(|text| text_outcomes(Operator::Eq, text, least, most));
+                PossibleOutcomes { is_true: each().any(|one| one.is_true), is_false: each().all(|one| one.is_false) }
             }
             _ => ANYTHING,
         },
-        Test::Matches(test) => of_match(test, bounds),
+        ValuePredicate::Matches(test) => match_outcomes(test, bounds),
     }
 }
 
 /// What a match may be for texts of which these are the smallest and the largest.
-fn of_match(test: &TextTest, (least, most): &(Bound, Bound)) -> Possible {
-    let (Key::Bytes(first), Key::Bytes(last)) = (&least.key, &most.key) else { return ANYTHING };
+fn match_outcomes(test: &TextMatcher, (least, most): &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
+    let (ComparableValue::Bytes(first), ComparableValue::Bytes(last)) = (&least.key, &most.key) else { return ANYTHING };
     // One text, which says all.
     if first == last && !least.is_cut && !most.is_cut {
         let is_true = test.holds(first);
-        return Possible { is_true, is_false: !is_true };
+        return PossibleOutcomes { is_true, is_false: !is_true };
     }
-    let TextTest::StartsWith(text) = test else { return ANYTHING };
+    let TextMatcher::StartsWith(text) = test else { return ANYTHING };
     // What starts with a text comes behind it, and before the next text of that length.
     let is_before = match next_text(text) {
-        Some(next) => of_texts(Operator::Lt, &next, least, most).is_true,
+        Some(next) => text_outcomes(Operator::Lt, &next, least, most).is_true,
         None => true,
     };
-    Possible { is_true: is_before && of_texts(Operator::Ge, text, least, most).is_true, is_false: true }
+    PossibleOutcomes { is_true: is_before && text_outcomes(Operator::Ge, text, least, most).is_true, is_false: true }
 }
 
 /// The first text behind all that start with `text`, if there is one.
@@ -285,26 +285,26 @@ fn next_text(text: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
-fn digits(key: &Key) -> Option<arrow_buffer::i256> {
+fn digits(key: &ComparableValue) -> Option<arrow_buffer::i256> {
     match key {
-        Key::Int(number) => Some(arrow_buffer::i256::from_i128(*number)),
-        Key::Decimal(digits) => Some(*digits),
-        Key::Float(_) | Key::Bytes(_) => None,
+        ComparableValue::Int(number) => Some(arrow_buffer::i256::from_i128(*number)),
+        ComparableValue::Decimal(digits) => Some(*digits),
+        ComparableValue::Float(_) | ComparableValue::Bytes(_) => None,
     }
 }
 
 /// Whether values from `least` to `most` may be in the range, or outside of it.
-fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> Possible {
-    Possible { is_true: low <= high && low <= most && least <= high, is_false: least < low || most > high }
+fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> PossibleOutcomes {
+    PossibleOutcomes { is_true: low <= high && low <= most && least <= high, is_false: least < low || most > high }
 }
 
 /// Whether values from `least` to `most` may be one of `numbers`, which are in order, or none of them.
-fn among<T: PartialOrd + Copy>(numbers: &[T], (least, most): (T, T)) -> Possible {
+fn among<T: PartialOrd + Copy>(numbers: &[T], (least, most): (T, T)) -> PossibleOutcomes {
     let first = numbers.get(numbers.partition_point(|number| *number < least));
-    Possible { is_true: first.is_some_and(|first| *first <= most), is_false: least < most || first != Some(&least) }
+    PossibleOutcomes { is_true: first.is_some_and(|first| *first <= most), is_false: least < most || first != Some(&least) }
 }
 
-fn of_texts(operator: Operator, text: &[u8], least: &Bound, most: &Bound) -> Possible {
+fn text_outcomes(operator: Operator, text: &[u8], least: &ZoneBound, most: &ZoneBound) -> PossibleOutcomes {
     let may = |operator: Operator| match operator {
         Operator::Lt => may_be(least, text).contains(&Operator::Lt),
         Operator::Le => may_be(least, text).iter().any(|order| *order != Operator::Gt),
@@ -316,12 +316,12 @@ fn of_texts(operator: Operator, text: &[u8], least: &Bound, most: &Bound) -> Pos
         }
         Operator::Ne => [least, most].into_iter().any(|bound| may_be(bound, text) != [Operator::Eq]),
     };
-    Possible { is_true: may(operator), is_false: may(operator.negated()) }
+    PossibleOutcomes { is_true: may(operator), is_false: may(operator.negated()) }
 }
 
 /// How a bound may compare with a text: `Lt`, `Eq` and `Gt`.
-fn may_be(bound: &Bound, text: &[u8]) -> &'static [Operator] {
-    let Key::Bytes(begin) = &bound.key else { return &[Operator::Lt, Operator::Eq, Operator::Gt] };
+fn may_be(bound: &ZoneBound, text: &[u8]) -> &'static [Operator] {
+    let ComparableValue::Bytes(begin) = &bound.key else { return &[Operator::Lt, Operator::Eq, Operator::Gt] };
     // Of a text that is longer than what is known of it, the rest is anything but nothing.
     let same = &text[..text.len().min(begin.len())];
     match begin.as_slice().cmp(if bound.is_cut { same } else { text }) {
@@ -334,18 +334,18 @@ fn may_be(bound: &Bound, text: &[u8]) -> &'static [Operator] {
 }
 
 /// The zones of a piece by the dataset's columns: of those with one value alone.
-fn constants(dataset: &Dataset, piece: &Piece) -> Result<Vec<Option<Zone>>> {
+fn constants(dataset: &Dataset, piece: &SourceSlice) -> Result<Vec<Option<Zone>>> {
     if piece.source.constants().is_empty() {
         return Ok(Vec::new());
     }
     let zone = |number| match constant(piece, number) {
-        Some(constant) => Ok(Zone::of_value(&constant.value()?)),
+        Some(constant) => Ok(Zone::from_value(&constant.value()?)),
         None => Ok(None),
     };
     (0..dataset.num_columns()).map(zone).collect()
 }
 
 /// The column with one value that is column number `number` of the dataset.
-fn constant(piece: &Piece, number: usize) -> Option<&ConstantColumn> {
+fn constant(piece: &SourceSlice, number: usize) -> Option<&ConstantColumn> {
     piece.source.constant(*piece.columns.get(number)?)
 }

@@ -8,7 +8,7 @@ use crate::array::room_for;
 use crate::error::{Error, Result};
 
 /// A generator.
-pub(in crate::compute) struct Random(u64);
+pub(in crate::compute) struct SplitMix64(u64);
 
 /// A number whose bits all depend on all of those of `number`.
 pub(super) fn mix(number: u64) -> u64 {
@@ -17,9 +17,9 @@ pub(super) fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-impl Random {
-    pub(in crate::compute) fn new(seed: u64) -> Random {
-        Random(seed)
+impl SplitMix64 {
+    pub(in crate::compute) fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed)
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -53,7 +53,7 @@ impl Random {
     pub(super) fn sample(&mut self, n: u64, limit: u64) -> Result<Vec<u64>> {
         let mut drawn = room_for(n, "rows of a sample")?;
         let mut moved = HashMap::new();
-        let no_memory = |_| Error::no_memory(format!("no memory for a sample of {n} rows"));
+        let no_memory = |_| Error::out_of_memory(format!("no memory for a sample of {n} rows"));
         for i in 0..n {
             moved.try_reserve(1).map_err(no_memory)?;
             let at = i + self.below(limit - i);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_paper_s_reference() {
-        let mut random = Random::new(1_234_567);
+        let mut random = SplitMix64::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
@@ -80,13 +80,13 @@ mod tests {
     fn samples_are_different_rows_and_all_as_likely() {
         let mut hits = [0; 20];
         for seed in 0..4_000u64 {
-            let drawn = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)).sample(5, 20).unwrap();
+            let drawn = SplitMix64::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)).sample(5, 20).unwrap();
             assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 5);
             drawn.iter().for_each(|&row| hits[row as usize] += 1);
         }
         // A thousand each: five standard deviations are 137.
         assert!(hits.iter().all(|&count: &i32| (count - 1000).abs() < 137), "{hits:?}");
-        let mut all = Random::new(7).sample(100, 100).unwrap();
+        let mut all = SplitMix64::new(7).sample(100, 100).unwrap();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..100));
     }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_shuffle_has_every_order_as_often() {
         let mut orders = HashMap::new();
-        let mut random = Random::new(42);
+        let mut random = SplitMix64::new(42);
         for _ in 0..6_000 {
             let mut items = [0, 1, 2];
             random.shuffle(&mut items);

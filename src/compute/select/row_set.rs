@@ -29,7 +29,7 @@ enum BlockSet {
 }
 
 impl BlockSet {
-    fn of(mask: Mask) -> BlockSet {
+    fn from_mask(mask: Mask) -> BlockSet {
         if mask.count() <= FEW {
             BlockSet::Few(mask.rows().map(|row| row as u16).collect())
         } else {
@@ -84,9 +84,9 @@ impl BlockSet {
 
 impl RowSet {
     /// The rows with a bit in the masks of `mask`, one for each range of rows of a batch.
-    pub(super) fn of(frame: &Frame<'_>, mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync) -> Result<RowSet> {
+    pub(super) fn build(frame: &Frame<'_>, mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync) -> Result<RowSet> {
         debug_assert_eq!(frame.block_rows(), BLOCK);
-        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
+        let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
         let found = |block: usize| {
             let mut all: Option<Mask> = None;
             for (part, rows) in frame.spans(block) {
@@ -96,13 +96,13 @@ impl RowSet {
                     Some(all) => all.append(&mask),
                 }
             }
-            Ok(BlockSet::of(all.unwrap_or_else(|| Mask::all(0, false))))
+            Ok(BlockSet::from_mask(all.unwrap_or_else(|| Mask::all(0, false))))
         };
-        let blocks = parallel::map(frame.blocks(), bytes, found);
-        Ok(RowSet::of_blocks(blocks.into_iter().collect::<Result<_>>()?))
+        let blocks = parallel::map(frame.num_blocks(), bytes, found);
+        Ok(RowSet::from_blocks(blocks.into_iter().collect::<Result<_>>()?))
     }
 
-    fn of_blocks(blocks: Vec<BlockSet>) -> RowSet {
+    fn from_blocks(blocks: Vec<BlockSet>) -> RowSet {
         let sum = |end: &mut u64, block: &BlockSet| {
             *end += block.count() as u64;
             Some(*end)
@@ -130,9 +130,9 @@ impl RowSet {
                 }
                 from += (last - first) as u64;
             }
-            BlockSet::of(mask)
+            BlockSet::from_mask(mask)
         };
-        RowSet::of_blocks(self.blocks.iter().zip(&self.ends).map(block).collect())
+        RowSet::from_blocks(self.blocks.iter().zip(&self.ends).map(block).collect())
     }
 
     /// The number of rows in the set.
@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Dataset, Function, col};
+    use crate::{Dataset, AggregateFunction, col};
 
     /// Rows in batches of `batch` rows; the flag, the number and the text of each are drawn by `seed`.
     fn dataset(flags: &[bool], batch: usize) -> Dataset {
@@ -229,10 +229,10 @@ mod tests {
         #[test]
         fn sets_are_those_of_a_naive_list(flags in flags(), others in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
             let dataset = dataset(&flags, batch);
-            let frame = Frame::of(&dataset).unwrap();
+            let frame = Frame::try_new(&dataset).unwrap();
             let naive: Vec<u64> = (0..flags.len() as u64).filter(|&row| flags[row as usize]).collect();
-            let set = RowSet::of(&frame, |part, rows| {
-                let start = frame.row_here(part, rows.start) as usize;
+            let set = RowSet::build(&frame, |part, rows| {
+                let start = frame.row_number(part, rows.start) as usize;
                 Ok(Mask::collect(rows.len(), |row| flags[start + row]))
             }).unwrap();
             prop_assert_eq!(set.len(), naive.len() as u64);
@@ -248,10 +248,10 @@ mod tests {
             }
             // Some of those that were found.
             let places = |part: usize, rows: &Range<usize>| {
-                let start = frame.row_here(part, rows.start) as usize;
+                let start = frame.row_number(part, rows.start) as usize;
                 Ok(Mask::collect(rows.len(), |row| start + row < naive.len() && others.get(start + row) == Some(&true)))
             };
-            let some = set.at(&RowSet::of(&frame, places).unwrap());
+            let some = set.at(&RowSet::build(&frame, places).unwrap());
             let wanted: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
             prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), wanted);
         }
@@ -269,10 +269,10 @@ mod tests {
             prop_assert_eq!(copied.map_or(0, |copied| copied.len().unwrap()), twice.len().unwrap());
             for by in [&["text"][..], &["n"], &["text", "flag"], &[]] {
                 let ask = |dataset: &Dataset, condition: Option<crate::Predicate>| {
-                    let asked = dataset.aggregate(by).rows("rows").named("mean", "x", Function::Mean);
-                    let asked = asked.named("least", "text", Function::Min).named("first", "row", Function::First);
-                    let asked = asked.named("distinct", "n", Function::NUnique).named("var", "x", Function::Var);
-                    let asked = asked.computed("double", col("row") * 2, Function::Sum);
+                    let asked = dataset.aggregate(by).count_rows("rows").column_as("mean", "x", AggregateFunction::Mean);
+                    let asked = asked.column_as("least", "text", AggregateFunction::Min).column_as("first", "row", AggregateFunction::First);
+                    let asked = asked.column_as("distinct", "n", AggregateFunction::NUnique).column_as("var", "x", AggregateFunction::Var);
+                    let asked = asked.expression_as("double", col("row") * 2, AggregateFunction::Sum);
                     let asked = condition.into_iter().fold(asked, crate::Aggregation::filter);
                     cells(&asked.finish().unwrap())
                 };
@@ -320,7 +320,7 @@ mod tests {
         let n: ArrayRef = Arc::new(Int64Array::from_iter_values([0, 5, 1, 6, i64::MAX, 2]));
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
         let doubled = |dataset: &Dataset| {
-            let asked = dataset.aggregate::<&str>(&[]).computed("double", col("n") * 2, Function::Sum);
+            let asked = dataset.aggregate::<&str>(&[]).expression_as("double", col("n") * 2, AggregateFunction::Sum);
             asked.finish().map(|_| ()).unwrap_err().to_string()
         };
         let found = dataset.filter(&col("n").gt(4)).unwrap();

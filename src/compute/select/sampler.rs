@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::permutation::Permutation;
 use super::random::mix;
-use super::take::Picked;
+use super::take::RowSelection;
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -17,11 +17,11 @@ const MIXED: u64 = 16;
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     rows: u64,
-    how: How,
+    how: ShuffleMode,
 }
 
 #[derive(Clone, Debug)]
-enum How {
+enum ShuffleMode {
     InOrder,
     Shuffled(Permutation),
     /// Blocks of so many rows in a random order; rows are mixed with those of the blocks next to them in it.
@@ -35,12 +35,12 @@ enum How {
 impl EpochOrder {
     /// `rows` rows as they stand.
     pub fn in_order(rows: u64) -> EpochOrder {
-        EpochOrder { rows, how: How::InOrder }
+        EpochOrder { rows, how: ShuffleMode::InOrder }
     }
 
     /// `rows` rows shuffled: another order for each seed and epoch.
     pub fn shuffled(rows: u64, seed: u64, epoch: u64) -> EpochOrder {
-        EpochOrder { rows, how: How::Shuffled(Permutation::new(rows, keyed(seed, epoch))) }
+        EpochOrder { rows, how: ShuffleMode::Shuffled(Permutation::new(rows, keyed(seed, epoch))) }
     }
 
     /// Blocks of `size` rows shuffled, and the rows of every 16 blocks that come after each other: of a file that is not
@@ -48,13 +48,13 @@ impl EpochOrder {
     ///
     /// # Errors
     /// `InvalidArgument` for blocks of no rows.
-    pub fn of_blocks(rows: u64, size: u64, seed: u64, epoch: u64) -> Result<EpochOrder> {
+    pub fn shuffled_blocks(rows: u64, size: u64, seed: u64, epoch: u64) -> Result<EpochOrder> {
         if size == 0 {
-            return Err(Error::argument("blocks to shuffle must have a row or more"));
+            return Err(Error::invalid_argument("blocks to shuffle must have a row or more"));
         }
         let seed = keyed(seed, epoch);
         let blocks = Permutation::new(rows / size, mix(seed));
-        Ok(EpochOrder { rows, how: How::Blocks { size, blocks, seed } })
+        Ok(EpochOrder { rows, how: ShuffleMode::Blocks { size, blocks, seed } })
     }
 
     /// The number of rows.
@@ -71,13 +71,13 @@ impl EpochOrder {
     pub fn rows(&self, places: Range<u64>) -> Vec<u64> {
         let places = places.start.min(self.rows)..places.end.min(self.rows);
         match &self.how {
-            How::InOrder => places.collect(),
-            How::Shuffled(order) => places.map(|at| order.get(at)).collect(),
-            How::Blocks { size, blocks, seed } => {
-                let mut group = MixedPlaces::of(0, self.rows, *size, *seed);
+            ShuffleMode::InOrder => places.collect(),
+            ShuffleMode::Shuffled(order) => places.map(|at| order.get(at)).collect(),
+            ShuffleMode::Blocks { size, blocks, seed } => {
+                let mut group = ShuffleWindow::for_position(0, self.rows, *size, *seed);
                 let mut row = |at: u64| {
                     if !group.places.contains(&at) {
-                        group = MixedPlaces::of(at, self.rows, *size, *seed);
+                        group = ShuffleWindow::for_position(at, self.rows, *size, *seed);
                     }
                     let place = group.places.start + group.order.get(at - group.places.start);
                     let block = place / size;
@@ -91,14 +91,14 @@ impl EpochOrder {
 }
 
 /// Places whose rows are mixed with each other.
-struct MixedPlaces {
+struct ShuffleWindow {
     places: Range<u64>,
     order: Permutation,
 }
 
-impl MixedPlaces {
+impl ShuffleWindow {
     /// The group of place `at`.
-    fn of(at: u64, rows: u64, size: u64, seed: u64) -> MixedPlaces {
+    fn for_position(at: u64, rows: u64, size: u64, seed: u64) -> ShuffleWindow {
         let whole = rows / size * size;
         let places = if at < whole {
             let len = size.saturating_mul(MIXED);
@@ -108,7 +108,7 @@ impl MixedPlaces {
             whole..rows
         };
         let order = Permutation::new(places.end - places.start, keyed(seed, places.start));
-        MixedPlaces { places, order }
+        ShuffleWindow { places, order }
     }
 }
 
@@ -132,15 +132,15 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange`; those of [`Dataset::take`].
     pub fn gather(&self, rows: &[u64]) -> Result<GatheredRows> {
-        self.watched(ChangeCheck::Seldom, || {
+        self.with_change_check(ChangeCheck::Seldom, || {
             let len = self.len()?;
             if let Some(&row) = rows.iter().find(|&&row| row >= len) {
-                return Err(self.no_row(row));
+                return Err(self.row_out_of_range(row));
             }
             let (dataset, found) = self.behind(rows.to_vec())?;
-            let frame = Frame::of(&dataset)?;
-            let picked = Picked::of(&frame, found.iter().copied());
-            let plains = picked.plains(&frame, dataset.schema(), None)?;
+            let frame = Frame::try_new(&dataset)?;
+            let picked = RowSelection::from_rows(&frame, found.iter().copied());
+            let plains = picked.fixed_width_columns(&frame, dataset.schema(), None)?;
             let blocks = (0..self.num_columns()).map(|column| picked.block(&plains, column));
             let blocks = blocks.collect::<Result<Vec<_>>>()?;
             let rest: Vec<usize> = (0..blocks.len()).filter(|&column| blocks[column].is_none()).collect();
@@ -167,8 +167,8 @@ mod tests {
                 [
                     EpochOrder::in_order(rows),
                     EpochOrder::shuffled(rows, 3, epoch),
-                    EpochOrder::of_blocks(rows, 10, 3, epoch).unwrap(),
-                    EpochOrder::of_blocks(rows, 5_000, 3, epoch).unwrap(),
+                    EpochOrder::shuffled_blocks(rows, 10, 3, epoch).unwrap(),
+                    EpochOrder::shuffled_blocks(rows, 5_000, 3, epoch).unwrap(),
                 ]
             };
             for (order, next) in orders(0).iter().zip(&orders(1)) {
@@ -177,18 +177,18 @@ mod tests {
                 let mut sorted = found.clone();
                 sorted.sort_unstable();
                 assert!(sorted.into_iter().eq(0..rows), "{order:?}");
-                if rows > 100 && !matches!(order.how, How::InOrder) {
+                if rows > 100 && !matches!(order.how, ShuffleMode::InOrder) {
                     assert_ne!(found, all(next, 256), "each epoch has its own order");
                     assert_ne!(found, (0..rows).collect::<Vec<_>>());
                 }
             }
         }
-        assert!(EpochOrder::of_blocks(10, 0, 0, 0).is_err());
+        assert!(EpochOrder::shuffled_blocks(10, 0, 0, 0).is_err());
     }
 
     #[test]
     fn a_batch_comes_of_few_blocks() {
-        let order = EpochOrder::of_blocks(1_000_000, 100, 1, 0).unwrap();
+        let order = EpochOrder::shuffled_blocks(1_000_000, 100, 1, 0).unwrap();
         let blocks: std::collections::HashSet<u64> = order.rows(3_200..4_800).iter().map(|row| row / 100).collect();
         assert_eq!(blocks.len(), 16);
     }

@@ -1,8 +1,8 @@
 //! `shuffle`: the rows in a random order.
 
-use super::order::{Order, numbers_of};
-use super::random::Random;
-use super::view::view;
+use super::order::{RowOrder, try_collect};
+use super::random::SplitMix64;
+use super::view::reordered_view;
 use crate::dataset::Dataset;
 use crate::error::Result;
 
@@ -17,15 +17,15 @@ impl Dataset {
     pub fn shuffle(&self, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         let order = match u32::try_from(rows) {
-            Ok(rows) => Order::Short(shuffled(0..rows, seed)?),
-            Err(_) => Order::Long(shuffled(0..rows, seed)?),
+            Ok(rows) => RowOrder::Short(shuffled(0..rows, seed)?),
+            Err(_) => RowOrder::Long(shuffled(0..rows, seed)?),
         };
-        view(self, order)
+        reordered_view(self, order)
     }
 }
 
 fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Result<Vec<T>> {
-    let mut order = numbers_of(rows)?;
-    Random::new(seed).shuffle(&mut order);
+    let mut order = try_collect(rows)?;
+    SplitMix64::new(seed).shuffle(&mut order);
     Ok(order)
 }

@@ -9,13 +9,13 @@ use arrow_schema::{DataType, SchemaRef};
 use hashbrown::HashMap;
 
 use super::mask::{Mask, SelectedRows};
-use super::plain::Plains;
-use super::random::Random;
+use super::plain::FixedWidthColumns;
+use super::random::SplitMix64;
 use crate::array::gather::{Pick, gather, gather_column};
-use crate::array::merge::add_dictionaries;
-use crate::array::{Unchecked, bytes_of, check_memory, room_for};
+use crate::array::merge::collect_dictionaries;
+use crate::array::{UncheckedArray, byte_size, check_memory, room_for};
 use crate::compute::frame::{ANYWHERE, Frame};
-use crate::dataset::{Dataset, Piece};
+use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, GrowableBuffer, free_memory};
 use crate::parallel;
@@ -31,9 +31,9 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
-        self.watched(ChangeCheck::Now, || {
+        self.with_change_check(ChangeCheck::Now, || {
             let (dataset, rows) = self.behind(positions(indices, self.index()?.rows())?)?;
-            gather_rows(&dataset, &Frame::of(&dataset)?, rows.len(), |i| rows[i])
+            gather_rows(&dataset, &Frame::try_new(&dataset)?, rows.len(), |i| rows[i])
         })
     }
 
@@ -42,17 +42,17 @@ impl Dataset {
     pub(super) fn behind(&self, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
         let mut dataset = self.clone();
         loop {
-            let [Piece { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
+            let [SourceSlice { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
             let mut shown = rows.iter().map(|row| start.saturating_add(*row));
-            let Some((base, numbers)) = source.view().and_then(|view| view.resolve(&mut shown)) else {
+            let Some((base, numbers)) = source.view().and_then(|view| view.resolve_rows(&mut shown)) else {
                 return Ok((dataset, rows));
             };
-            let narrow = |piece: &Piece| {
+            let narrow = |piece: &SourceSlice| {
                 let columns = columns.iter().map(|&column| piece.columns[column]).collect();
-                Piece { columns, ..piece.clone() }
+                SourceSlice { columns, ..piece.clone() }
             };
             let pieces = base.iter().map(narrow).collect();
-            dataset = Dataset::of_pieces(dataset.schema().clone(), pieces);
+            dataset = Dataset::from_slices(dataset.schema().clone(), pieces);
             rows = numbers;
         }
     }
@@ -65,10 +65,10 @@ impl Dataset {
     pub fn sample(&self, n: u64, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         if n > rows {
-            return Err(Error::argument(format!("a sample of {n} different rows of only {rows}")));
+            return Err(Error::invalid_argument(format!("a sample of {n} different rows of only {rows}")));
         }
-        let drawn = Random::new(seed).sample(n, rows)?;
-        self.watched(ChangeCheck::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
+        let drawn = SplitMix64::new(seed).sample(n, rows)?;
+        self.with_change_check(ChangeCheck::Now, || gather_rows(self, &Frame::try_new(self)?, drawn.len(), |i| drawn[i]))
     }
 }
 
@@ -95,26 +95,26 @@ pub(in crate::compute) fn gather_rows(
 ) -> Result<Dataset> {
     let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
     let picked = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
-        Picked::of(frame, chunks[chunk].clone().map(&row))
+        RowSelection::from_rows(frame, chunks[chunk].clone().map(&row))
     });
     gather_picked(dataset, frame, picked)
 }
 
 /// A dataset of the rows of each of `picked`, with all columns.
-pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Picked>) -> Result<Dataset> {
+pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<RowSelection>) -> Result<Dataset> {
     let schema = dataset.schema();
-    let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
+    let mut picked: Vec<RowSelection> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
     let columns = schema.fields().len();
     loop {
-        let rows: usize = picked.iter().map(Picked::len).sum();
+        let rows: usize = picked.iter().map(RowSelection::len).sum();
         let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
-        let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].plains(frame, schema, None));
+        let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].fixed_width_columns(frame, schema, None));
         let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
         let made = AtomicU64::new(0);
         let arrays = parallel::map(picked.len() * columns, bytes, |job| {
             check_more(made.load(Ordering::Relaxed))?;
-            let array = picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)?;
-            made.fetch_add(bytes_of(Unchecked::of(&array), 0..array.len()), Ordering::Relaxed);
+            let array = picked[job / columns].gather_column(frame, &plains[job / columns], schema, job % columns)?;
+            made.fetch_add(byte_size(UncheckedArray::from_ref(&array), 0..array.len()), Ordering::Relaxed);
             Ok(array)
         });
         let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
@@ -129,9 +129,9 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
             continue;
         }
         let mut arrays = arrays.into_iter();
-        let batch = |picked: &Picked| Ok((picked.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
+        let batch = |picked: &RowSelection| Ok((picked.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
         let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
-        return Ok(Dataset::of_arrays(schema.clone(), batches));
+        return Ok(Dataset::from_arrays(schema.clone(), batches));
     }
 }
 
@@ -144,12 +144,12 @@ fn check_more(made: u64) -> Result<()> {
     if made < LITTLE || free_memory().is_none_or(|free| free > LITTLE) {
         return Ok(());
     }
-    Err(Error::no_memory(format!("no memory is left for more rows than those of {made} bytes; take fewer")))
+    Err(Error::out_of_memory(format!("no memory is left for more rows than those of {made} bytes; take fewer")))
 }
 
 /// Rows of a future batch: their source batches, and the rows in them.
 #[derive(Debug, Default)]
-pub(in crate::compute) struct Picked {
+pub(in crate::compute) struct RowSelection {
     parts: Vec<usize>,
     /// Rows one by one; if selected by bits, only made if a column needs them.
     picks: OnceLock<Vec<Pick>>,
@@ -158,10 +158,10 @@ pub(in crate::compute) struct Picked {
     len: usize,
 }
 
-impl Picked {
+impl RowSelection {
     /// The rows `rows` of a dataset.
-    pub(in crate::compute) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
-        let mut picked = Picked::default();
+    pub(in crate::compute) fn from_rows(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> RowSelection {
+        let mut picked = RowSelection::default();
         let mut numbers = vec![u32::MAX; frame.num_parts()];
         let mut picks = Vec::with_capacity(rows.size_hint().0);
         // The batch of the row before: its rows in the dataset, its number here, and its first row.
@@ -181,7 +181,7 @@ impl Picked {
             }
             picks.push((number, first + (row - near.start) as usize));
         }
-        Picked { len: picks.len(), picks: OnceLock::from(picks), ..picked }
+        RowSelection { len: picks.len(), picks: OnceLock::from(picks), ..picked }
     }
 
     /// Appends the selected rows among `rows` of batch `part`.
@@ -211,7 +211,7 @@ impl Picked {
         self.picks.get_or_init(|| self.spans.iter().flat_map(rows).collect())
     }
 
-    fn halves(self, split: bool) -> Vec<Picked> {
+    fn halves(self, split: bool) -> Vec<RowSelection> {
         if !split || self.len < 2 {
             return vec![self];
         }
@@ -227,30 +227,30 @@ impl Picked {
                 (number, row)
             };
             let picks: Vec<Pick> = picks.iter().map(own).collect();
-            Picked { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
+            RowSelection { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
         };
         let (first, second) = self.picks().split_at(self.len / 2);
         vec![half(first), half(second)]
     }
 
     /// The columns of the rows' batches that can be copied unchanged, one or all.
-    pub(in crate::compute) fn plains<'a>(
+    pub(in crate::compute) fn fixed_width_columns<'a>(
         &self,
         frame: &Frame<'a>,
         schema: &SchemaRef,
         column: Option<usize>,
-    ) -> Result<Plains<'a>> {
+    ) -> Result<FixedWidthColumns<'a>> {
         let columns = column.map_or(0..schema.fields().len(), |column| column..column + 1);
-        Plains::of(frame, schema, columns, &self.parts)
+        FixedWidthColumns::load(frame, schema, columns, &self.parts)
     }
 
     /// The rows of column number `column` as bytes side by side, if it can be copied unchanged.
-    pub(super) fn block(&self, plains: &Plains<'_>, column: usize) -> Result<Option<GrowableBuffer>> {
+    pub(super) fn block(&self, plains: &FixedWidthColumns<'_>, column: usize) -> Result<Option<GrowableBuffer>> {
         plains.block(column, self.picks())
     }
 
     /// The rows of column number `column`, if it can be copied unchanged.
-    fn plain(&self, plains: &Plains<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
+    fn plain(&self, plains: &FixedWidthColumns<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
         if !self.spans.is_empty()
             && let Some(array) = plains.compress(data_type, column, &self.spans, self.len)?
         {
@@ -260,10 +260,10 @@ impl Picked {
     }
 
     /// Column number `column` of the rows.
-    pub(in crate::compute) fn column<'a>(
+    pub(in crate::compute) fn gather_column<'a>(
         &self,
         frame: &Frame<'a>,
-        plains: &Plains<'a>,
+        plains: &FixedWidthColumns<'a>,
         schema: &SchemaRef,
         column: usize,
     ) -> Result<ArrayData> {
@@ -280,9 +280,9 @@ impl Picked {
             return gathered.map_err(|e| e.context(name()));
         }
         let shared = self.parts.iter().map(|&part| frame.checked(part, column)).collect::<Result<Vec<_>>>()?;
-        let from: Vec<&Unchecked> = shared.iter().map(|array| Unchecked::of(array)).collect();
+        let from: Vec<&UncheckedArray> = shared.iter().map(|array| UncheckedArray::from_ref(array)).collect();
         let mut known = Vec::new();
-        shared.iter().for_each(|array| add_dictionaries(array, &mut known));
+        shared.iter().for_each(|array| collect_dictionaries(array, &mut known));
         let gathered = gather_column(field, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
         gathered.map_err(|e| e.context(name()))
     }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn halves_keep_only_the_parts_of_their_rows() {
-        let of = |parts: Vec<usize>, picks: Vec<Pick>| Picked {
+        let of = |parts: Vec<usize>, picks: Vec<Pick>| RowSelection {
             parts,
             len: picks.len(),
             picks: OnceLock::from(picks),

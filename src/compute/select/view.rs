@@ -8,22 +8,22 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::fitting::{gathers, rows_that_fit};
-use super::order::{Order, numbers_of};
-use super::take::Picked;
-use crate::array::{Unchecked, merge};
+use super::order::{RowOrder, try_collect};
+use super::take::RowSelection;
+use crate::array::{UncheckedArray, merge};
 use crate::compute::frame::{BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Dataset, Facts, Footprint, Location, Piece, Plain, Source, ViewSource, Widths,
+    Batches, ConstantColumn, Dataset, Facts, Footprint, RowLocation, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
-pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
+pub(in crate::compute) fn reordered_view(dataset: &Dataset, order: RowOrder) -> Result<Dataset> {
     let rows = 0..order.len();
-    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
+    Ok(Dataset::from_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
 }
 
 impl Dataset {
@@ -37,7 +37,7 @@ impl Dataset {
         if let Some(row) = rows.iter().find(|row| **row >= end) {
             return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {end} rows")));
         }
-        view(self, Order::of(end, rows.iter().copied())?)
+        reordered_view(self, RowOrder::try_from_rows(end, rows.iter().copied())?)
     }
 
     /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
@@ -46,13 +46,13 @@ impl Dataset {
     /// # Errors
     /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
     #[doc(hidden)]
-    pub fn every(&self, rows: Range<u64>, step: i64) -> Result<Dataset> {
+    pub fn slice_with_step(&self, rows: Range<u64>, step: i64) -> Result<Dataset> {
         let rows = rows.start..rows.end.min(self.len()?);
         let Ok(size) = usize::try_from(step.unsigned_abs()) else { return self.slice(rows.start, 1) };
         match step {
-            0 => Err(Error::argument("the step of a slice must not be 0")),
-            1.. => view(self, Order::of(self.len()?, rows.step_by(size))?),
-            _ => view(self, Order::of(self.len()?, rows.rev().step_by(size))?),
+            0 => Err(Error::invalid_argument("the step of a slice must not be 0")),
+            1.. => reordered_view(self, RowOrder::try_from_rows(self.len()?, rows.step_by(size))?),
+            _ => reordered_view(self, RowOrder::try_from_rows(self.len()?, rows.rev().step_by(size))?),
         }
     }
 }
@@ -60,9 +60,9 @@ impl Dataset {
 impl Dataset {
     /// If it is a view of rows in another order: the dataset behind it, and the numbers that its rows have there.
     #[doc(hidden)]
-    pub fn view_rows(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
+    pub fn resolve_view(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
-            [only] if gathers(only) => self.behind(numbers_of(0..self.len()?)?).map(Some),
+            [only] if gathers(only) => self.behind(try_collect(0..self.len()?)?).map(Some),
             _ => Ok(None),
         }
     }
@@ -72,11 +72,11 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange`.
     #[doc(hidden)]
-    pub fn view_of(&self, rows: &[u64]) -> Result<Dataset> {
+    pub fn view_at(&self, rows: &[u64]) -> Result<Dataset> {
         let len = self.len()?;
         match rows.iter().find(|&&row| row >= len) {
-            Some(&row) => Err(self.no_row(row)),
-            None => view(self, Order::of(len, rows.iter().copied())?),
+            Some(&row) => Err(self.row_out_of_range(row)),
+            None => reordered_view(self, RowOrder::try_from_rows(len, rows.iter().copied())?),
         }
     }
 }
@@ -85,8 +85,8 @@ impl Dataset {
 fn batch_rows(dataset: &Dataset) -> Result<usize> {
     let mut rows = BLOCK;
     for (column, field) in dataset.schema().fields().iter().enumerate() {
-        let most = merge::narrowest(field.data_type());
-        if most < rows && !shares(&Frame::of(dataset)?, column, most)? {
+        let most = merge::min_key_capacity(field.data_type());
+        if most < rows && !shares(&Frame::try_new(dataset)?, column, most)? {
             rows = most;
         }
     }
@@ -100,14 +100,14 @@ pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bo
         return Ok(false);
     }
     let dictionaries = arrays.iter().map(|array| merge::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
-    merge::has_at_most(&dictionaries, most)
+    merge::has_at_most_distinct(&dictionaries, most)
 }
 
 /// Rows of a dataset in another order.
 #[derive(Debug)]
 struct ReorderedView {
     dataset: Dataset,
-    order: Arc<Order>,
+    order: Arc<RowOrder>,
     /// The part of `order` that is shown.
     shown: Range<u64>,
     /// The rows of a batch, found when batches are first asked for: whoever reads rows one by one needs none. It is the same for
@@ -118,7 +118,7 @@ struct ReorderedView {
 }
 
 impl ReorderedView {
-    fn new(dataset: Dataset, order: Arc<Order>, shown: Range<u64>, batch_rows: Arc<OnceLock<usize>>) -> ReorderedView {
+    fn new(dataset: Dataset, order: Arc<RowOrder>, shown: Range<u64>, batch_rows: Arc<OnceLock<usize>>) -> ReorderedView {
         debug_assert!(shown.start <= shown.end && shown.end <= order.len(), "rows that there are");
         ReorderedView { dataset, order, shown, batch_rows, gathered: OnceLock::new() }
     }
@@ -128,7 +128,7 @@ impl ReorderedView {
             return Ok(rows);
         }
         let find = || rows_that_fit(&self.dataset, &self.order, batch_rows(&self.dataset)?);
-        let rows = self.dataset.watched(ChangeCheck::Seldom, find)?;
+        let rows = self.dataset.with_change_check(ChangeCheck::Seldom, find)?;
         Ok(*self.batch_rows.get_or_init(|| rows))
     }
 
@@ -147,11 +147,11 @@ impl ReorderedView {
     }
 
     fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
-        let frame = Frame::of(&self.dataset)?;
+        let frame = Frame::try_new(&self.dataset)?;
         let span = self.span(batch)?.unwrap_or(0..0);
-        let picked = Picked::of(&frame, span.filter_map(|row| self.number(row)));
-        let plains = picked.plains(&frame, self.dataset.schema(), Some(column))?;
-        picked.column(&frame, &plains, self.dataset.schema(), column)
+        let picked = RowSelection::from_rows(&frame, span.filter_map(|row| self.number(row)));
+        let plains = picked.fixed_width_columns(&frame, self.dataset.schema(), Some(column))?;
+        picked.gather_column(&frame, &plains, self.dataset.schema(), column)
     }
 }
 
@@ -160,7 +160,7 @@ impl Batches for ReorderedView {
         self.dataset.schema()
     }
 
-    fn walk(&self, _until: u64) -> Result<u64> {
+    fn count_until(&self, _until: u64) -> Result<u64> {
         Ok(self.len())
     }
 
@@ -183,12 +183,12 @@ impl Batches for ReorderedView {
         self.locate_by_len(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
-        self.checked(batch, column).map(Unchecked::of)
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
+        self.checked_column(batch, column).map(UncheckedArray::from_ref)
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let missing = || Error::argument(format!("batch {batch}, column {column}"));
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let missing = || Error::invalid_argument(format!("batch {batch}, column {column}"));
         let kept = self.gathered()?.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
         match kept.get() {
             Some(array) => Ok(array),
@@ -203,23 +203,23 @@ impl Batches for ReorderedView {
         Ok(())
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
         _rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         _keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
     }
 
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
 
@@ -232,7 +232,7 @@ impl Batches for ReorderedView {
     }
 
     fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.dataset.watched(when, || Ok(()))
+        self.dataset.with_change_check(when, || Ok(()))
     }
 
     fn resident(&self) -> Result<u64> {
@@ -273,13 +273,13 @@ impl Source for ReorderedView {
 }
 
 impl ViewSource for ReorderedView {
-    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
+    fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
         let Some(row) = self.number(row) else { return Ok(None) };
         self.dataset.location(row)
     }
 
     /// A batch of the view is gathered as a whole, so that a few rows of it are to be another view.
-    fn cut(&self, rows: Range<u64>) -> Option<Arc<dyn Source>> {
+    fn slice(&self, rows: Range<u64>) -> Option<Arc<dyn Source>> {
         if rows.end > self.len() || rows == (0..self.len()) {
             return None;
         }
@@ -288,7 +288,7 @@ impl ViewSource for ReorderedView {
         Some(Arc::new(cut))
     }
 
-    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
+    fn resolve_rows(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)> {
         let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
         Some((self.dataset.pieces(), numbers))
     }

@@ -8,10 +8,10 @@ use super::codec;
 use super::message::Compression;
 use crate::array::Bytes;
 use crate::error::{Error, Result};
-use crate::types::Role;
+use crate::types::BufferRole;
 
 /// A buffer of a compressed body, opened.
-pub(in crate::ipc) enum Decompressed {
+pub(in crate::ipc) enum DecompressedBuffer {
     /// The bytes after the length are the buffer itself.
     Stored,
     /// The bytes were decompressed.
@@ -31,20 +31,20 @@ pub(in crate::ipc) fn decompress(
     codec: Compression,
     enough: Option<usize>,
     room: u64,
-) -> Result<Decompressed> {
+) -> Result<DecompressedBuffer> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
     let declared = i64::from_le_bytes(*prefix);
     if declared == -1 {
-        return Ok(Decompressed::Stored);
+        return Ok(DecompressedBuffer::Stored);
     }
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
     // Some writers write no frame for an empty buffer.
     if declared == 0 && frame.is_empty() {
-        return Ok(Decompressed::Stored);
+        return Ok(DecompressedBuffer::Stored);
     }
     codec::expect(codec)?;
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
@@ -55,24 +55,24 @@ pub(in crate::ipc) fn decompress(
     }
     let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
     let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
-    let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared), |e| e);
-    opened.map(Decompressed::Copied).map_err(failed)
+    let opened = Bytes::build_buffer(len, |into| codec::decompress(frame, codec, into, most == declared), |e| e);
+    opened.map(DecompressedBuffer::Copied).map_err(failed)
 }
 
 /// The buffer with its numbers turned from big-endian to little-endian.
-pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: Role) -> Buffer {
+pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: BufferRole) -> Buffer {
     let mut bytes = buffer.to_vec();
     match role {
-        Role::Values { width: 16, word: 0 } => {
+        BufferRole::Values { width: 16, word: 0 } => {
             for value in bytes.chunks_exact_mut(16) {
                 value[..4].reverse();
                 value[4..8].reverse();
                 value[8..].reverse();
             }
         }
-        Role::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
-        Role::Offsets { width } | Role::Starts { width } | Role::Sizes { width } => reverse_each(&mut bytes, width),
-        Role::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
+        BufferRole::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
+        BufferRole::Offsets { width } | BufferRole::Starts { width } | BufferRole::Sizes { width } => reverse_each(&mut bytes, width),
+        BufferRole::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
         _ => {}
     }
     Buffer::from_vec(bytes)
@@ -100,7 +100,7 @@ pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buf
     }
     let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
     let compressed = codec::compress(plain, codec, &mut stored);
-    let no_memory = || Error::no_memory(format!("no memory to compress {} bytes", plain.len()));
+    let no_memory = || Error::out_of_memory(format!("no memory to compress {} bytes", plain.len()));
     compressed.map_err(|e| match e.kind() {
         io::ErrorKind::OutOfMemory => no_memory(),
         _ => Error::unsupported(format!("compressing with {codec:?}: {e}")),

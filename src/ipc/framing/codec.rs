@@ -28,7 +28,7 @@ pub(super) fn decompress(frame: &[u8], codec: Compression, into: &mut [u8], whol
 
 /// Appends a frame of `plain`.
 pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> io::Result<()> {
-    let into = Appending(into);
+    let into = FallibleWriter(into);
     match codec {
         Compression::Lz4 => {
             let mut encoder = lz4_flex::frame::FrameEncoder::new(into);
@@ -41,9 +41,9 @@ pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> 
 }
 
 /// Bytes that are appended to, or an error where there is no memory for more.
-struct Appending<'a>(&'a mut Vec<u8>);
+struct FallibleWriter<'a>(&'a mut Vec<u8>);
 
-impl Write for Appending<'_> {
+impl Write for FallibleWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_reserve(bytes.len())?;
         self.0.extend_from_slice(bytes);

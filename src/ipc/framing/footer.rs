@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::flat::FlatTable;
-use super::message::{MessageFrame, NextMessage, Window, find};
-use super::schema::{IpcSchema, KnownSchema};
+use super::message::{MessageFrame, NextMessage, Window, find_message};
+use super::schema::{IpcSchema, SchemaCache};
 use crate::array::Bytes;
 use crate::dataset::PushedRows;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
 
 /// The schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32, the
 /// magic.
-pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &KnownSchema) -> Result<(Arc<IpcSchema>, Footer)> {
+pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &SchemaCache) -> Result<(Arc<IpcSchema>, Footer)> {
     let size = bytes.len();
     let cut = || {
         Error::invalid(
@@ -136,9 +136,9 @@ pub(in crate::ipc) fn rows_note(rows: &[u64]) -> String {
 }
 
 /// Returns the first message of a file. Most writers pad the magic to 8 bytes, arrow-rs to 64.
-pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
+pub(in crate::ipc) fn first_message(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
     for offset in (8..=64).step_by(8) {
-        if let NextMessage::Message(frame) = find(bytes, window, offset)? {
+        if let NextMessage::Message(frame) = find_message(bytes, window, offset)? {
             return Ok(Some(frame));
         }
     }
@@ -149,7 +149,7 @@ impl Footer {
     /// Returns the schema's message and those of the blocks. Arbitrary bytes may lie between them.
     pub(in crate::ipc) fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
-        frames.extend(behind_magic(bytes, window)?);
+        frames.extend(first_message(bytes, window)?);
         for blocks in [&self.dictionaries, &self.batches] {
             for number in 0..blocks.len() {
                 frames.push(blocks.frame(number, bytes, window)?);
@@ -173,12 +173,12 @@ impl FooterBlocks {
 
     /// The byte behind the last block; `None` if there is none.
     fn end_of_last(&self) -> Option<usize> {
-        let [offset, metadata, body] = self.place(self.len().checked_sub(1)?);
+        let [offset, metadata, body] = self.block_at(self.len().checked_sub(1)?);
         usize::try_from(offset.checked_add(metadata)?.checked_add(body)?).ok()
     }
 
     /// Returns offset, length of prefix and metadata, and length of the body, as in the footer.
-    pub(in crate::ipc) fn place(&self, number: usize) -> [i64; 3] {
+    pub(in crate::ipc) fn block_at(&self, number: usize) -> [i64; 3] {
         self.0.get(number).map_or([0; 3], |block| {
             let (words, _) = block.as_chunks::<8>();
             // The length in the middle is an i32, followed by padding.
@@ -189,8 +189,8 @@ impl FooterBlocks {
 
     /// Returns the bytes of a block's message: its metadata, and its body if that has at most `most` bytes. `None` if they are
     /// not in a file of `size` bytes.
-    pub(in crate::ipc) fn bytes(&self, number: usize, most: usize, size: usize) -> Option<Range<usize>> {
-        let [offset, metadata, body] = self.place(number).map(|word| usize::try_from(word).ok());
+    pub(in crate::ipc) fn message_range(&self, number: usize, most: usize, size: usize) -> Option<Range<usize>> {
+        let [offset, metadata, body] = self.block_at(number).map(|word| usize::try_from(word).ok());
         let start = offset?;
         let end = start.checked_add(metadata?).filter(|&end| end <= size)?;
         let whole = end.checked_add(body?).filter(|&whole| whole <= size && whole - end <= most);
@@ -198,15 +198,15 @@ impl FooterBlocks {
     }
 
     /// The message of a block, unread.
-    pub(in crate::ipc) fn unread(&self, number: usize) -> Option<MessageFrame> {
-        let [offset, len, _] = self.place(number).map(|word| usize::try_from(word).ok());
+    pub(in crate::ipc) fn unread_frame(&self, number: usize) -> Option<MessageFrame> {
+        let [offset, len, _] = self.block_at(number).map(|word| usize::try_from(word).ok());
         let offset = offset?;
         Some(MessageFrame { offset, metadata: offset.checked_add(8)?, metadata_len: len?.checked_sub(8)? })
     }
 
     /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
     pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<MessageFrame> {
-        let [offset, metadata_len, _] = self.place(number);
+        let [offset, metadata_len, _] = self.block_at(number);
         let outside = || {
             let size = bytes.len();
             Error::invalid(format!(
@@ -218,7 +218,7 @@ impl FooterBlocks {
             return Err(outside());
         };
         let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
-        match find(bytes, window, offset)? {
+        match find_message(bytes, window, offset)? {
             // The block has the start of the body; the message's own prefix may leave out some padding before it. More
             // than that is a small message that claims a large part of the file.
             NextMessage::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {

@@ -81,12 +81,12 @@ pub(crate) struct Window {
     last: [usize; 2],
     /// Whether to read ahead, because all messages are wanted.
     pub(crate) reads_on: bool,
-    guessed: Guessed,
+    guessed: PrefetchedPieces,
 }
 
 /// Pieces of equal length at equal distances, read ahead.
 #[derive(Debug, Default)]
-struct Guessed {
+struct PrefetchedPieces {
     start: usize,
     stride: usize,
     piece: usize,
@@ -113,7 +113,7 @@ impl Window {
             largest: 0,
             last: [0; 2],
             reads_on: false,
-            guessed: Guessed::default(),
+            guessed: PrefetchedPieces::default(),
         }
     }
 
@@ -126,10 +126,10 @@ impl Window {
         }
         // Small messages close together are read at once. The parts of a message follow each other without a gap.
         let is_near = !self.held.is_empty() && at > before && at - before < NEAR;
-        if self.reads_on && !is_near && self.guessed.find(at, len).is_none() {
+        if self.reads_on && !is_near && self.guessed.find_message(at, len).is_none() {
             self.guess(bytes, at);
         }
-        if let Some((job, range)) = self.guessed.find(at, len) {
+        if let Some((job, range)) = self.guessed.find_message(at, len) {
             return Ok(&self.guessed.data[job][range]);
         }
         self.read(bytes, at, len.max(if is_near { PIECE.1 } else { self.ahead }), len)?;
@@ -174,7 +174,7 @@ impl Window {
         let jobs = count / GUESSES_PER_JOB;
         let read = parallel::map(jobs, jobs << 20, |job| read(job * GUESSES_PER_JOB));
         if let Ok(data) = read.into_iter().collect::<Result<Vec<_>>>() {
-            self.guessed = Guessed { start: at, stride, piece, data };
+            self.guessed = PrefetchedPieces { start: at, stride, piece, data };
             // The next guess begins where this one ends.
             let end = at + jobs * GUESSES_PER_JOB * stride;
             self.last = [end.saturating_sub(2 * stride), end.saturating_sub(stride)];
@@ -182,9 +182,9 @@ impl Window {
     }
 }
 
-impl Guessed {
+impl PrefetchedPieces {
     /// Returns the job that read the `len` bytes at `at`, and their range in its bytes.
-    fn find(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
+    fn find_message(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
         let behind = at.checked_sub(self.start)?;
         let number = behind.checked_div(self.stride)?;
         let offset = behind % self.stride;
@@ -196,7 +196,7 @@ impl Guessed {
 }
 
 /// Looks at the length prefix at `offset`.
-pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<NextMessage> {
+pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<NextMessage> {
     let room = bytes.len().saturating_sub(offset);
     if room == 0 {
         return Ok(NextMessage::End);
@@ -228,7 +228,7 @@ pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<
 
 /// The kind of a message, numbered as in the union `MessageHeader` of Message.fbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// The schema.
     Schema,
     /// Values of a dictionary.
@@ -241,15 +241,15 @@ pub enum Kind {
     SparseTensor,
 }
 
-impl Kind {
+impl MessageKind {
     /// The name in Message.fbs.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Schema => "Schema",
-            Kind::DictionaryBatch => "DictionaryBatch",
-            Kind::RecordBatch => "RecordBatch",
-            Kind::Tensor => "Tensor",
-            Kind::SparseTensor => "SparseTensor",
+            MessageKind::Schema => "Schema",
+            MessageKind::DictionaryBatch => "DictionaryBatch",
+            MessageKind::RecordBatch => "RecordBatch",
+            MessageKind::Tensor => "Tensor",
+            MessageKind::SparseTensor => "SparseTensor",
         }
     }
 }
@@ -258,7 +258,7 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct MessageHeader<'a> {
     pub version: i16,
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub table: FlatTable<'a>,
     pub body_len: usize,
     message: FlatTable<'a>,
@@ -275,11 +275,11 @@ impl<'a> MessageHeader<'a> {
             )));
         }
         let kind = match message.u8(1)? {
-            1 => Kind::Schema,
-            2 => Kind::DictionaryBatch,
-            3 => Kind::RecordBatch,
-            4 => Kind::Tensor,
-            5 => Kind::SparseTensor,
+            1 => MessageKind::Schema,
+            2 => MessageKind::DictionaryBatch,
+            3 => MessageKind::RecordBatch,
+            4 => MessageKind::Tensor,
+            5 => MessageKind::SparseTensor,
             other => return Err(Error::invalid(format!("a message's kind is a number from 1 to 5, got {other}"))),
         };
         let table = message.table(2)?;
@@ -315,7 +315,7 @@ impl<'a> DictionaryHeader<'a> {
 }
 
 /// The number of rows of a RecordBatch table.
-pub(crate) fn rows_of(table: FlatTable<'_>) -> Result<usize> {
+pub(crate) fn row_count(table: FlatTable<'_>) -> Result<usize> {
     length("number of rows", table.i64(0)?)
 }
 
@@ -367,7 +367,7 @@ impl BatchHeader {
             None => Vec::new(),
         };
         Ok(BatchHeader {
-            rows: rows_of(table)?,
+            rows: row_count(table)?,
             nodes: pairs(table.vector(1, 16)?)?,
             buffers: pairs(table.vector(2, 16)?)?,
             variadics,

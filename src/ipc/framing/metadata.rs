@@ -29,7 +29,7 @@ pub(crate) struct BatchMetadata {
 impl BatchMetadata {
     /// For `rows` rows, with room for `most` nodes and buffers, which are added later.
     #[cfg(feature = "table")]
-    pub fn with_room(rows: u64, most: usize) -> BatchMetadata {
+    pub fn with_capacity(rows: u64, most: usize) -> BatchMetadata {
         let (nodes, buffers) = (Vec::with_capacity(most), Vec::with_capacity(most));
         BatchMetadata { rows: rows as i64, nodes, buffers, ..BatchMetadata::default() }
     }
@@ -71,7 +71,7 @@ pub(crate) fn batch_metadata(
 /// The footer of a file, with its own metadata: pairs of key and value.
 pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block], notes: &[(&str, String)]) -> Vec<u8> {
     let mut builder = new_builder();
-    // What differs between files comes before the schema, which is built first: see `KnownSchema`.
+    // What differs between files comes before the schema, which is built first: see `SchemaCache`.
     let schema = encode_schema(&mut builder, schema);
     let note = |(key, value): &(&str, String)| {
         let key = Some(builder.create_string(key));
@@ -104,7 +104,7 @@ pub(crate) fn shared_schema(schema: &Schema) -> Vec<u8> {
 
 /// The length of a footer whose schema stands elsewhere, with so many blocks of dictionaries and one of a record batch.
 #[cfg(feature = "table")]
-pub(crate) fn footer_of_shared_len(dictionaries: usize) -> usize {
+pub(crate) fn footer_with_shared_schema_len(dictionaries: usize) -> usize {
     DICTIONARIES + BLOCK * dictionaries
 }
 
@@ -123,9 +123,9 @@ const BLOCK: usize = 24;
 /// A footer whose schema is the root of `schema`, a buffer that begins `distance` bytes behind the footer's start. All
 /// parts of the footer have the same places whatever its blocks are, the record batch before the dictionaries.
 #[cfg(feature = "table")]
-pub(crate) fn footer_of_shared(schema: &[u8], distance: u32, dictionaries: &[Block], batch: &Block) -> Option<Vec<u8>> {
+pub(crate) fn footer_with_shared_schema(schema: &[u8], distance: u32, dictionaries: &[Block], batch: &Block) -> Option<Vec<u8>> {
     let root = u32::from_le_bytes(*schema.first_chunk()?);
-    let mut bytes = vec![0; footer_of_shared_len(dictionaries.len())];
+    let mut bytes = vec![0; footer_with_shared_schema_len(dictionaries.len())];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
     put(0, &(TABLE as u32).to_le_bytes());
     // Of the vtable: its length, that of the table, and where in it version, schema, dictionaries and record batches are.

@@ -17,27 +17,27 @@ mod probe;
 mod schema;
 pub(super) mod sniff;
 
-pub(super) use body::Decompressed;
+pub(super) use body::DecompressedBuffer;
 #[cfg(feature = "write")]
 pub(super) use body::compress;
 pub(super) use flat::FlatTable;
 #[cfg(feature = "table")]
 pub(crate) use footer::ZONES;
-pub(super) use footer::{Footer, FooterBlocks, MAGIC, behind_magic, read_footer};
+pub(super) use footer::{Footer, FooterBlocks, MAGIC, first_message, read_footer};
 #[cfg(feature = "write")]
 pub(super) use footer::{ROWS, TABLE, rows_note};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
-    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find, length, rows_of,
+    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find_message, length, row_count,
 };
-pub use message::{Compression, Format, Kind};
+pub use message::{Compression, Format, MessageKind};
 #[cfg(feature = "write")]
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 #[cfg(feature = "table")]
-pub(crate) use metadata::{FOOTER_BATCH, footer_of_shared, footer_of_shared_len, shared_schema};
+pub(crate) use metadata::{FOOTER_BATCH, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema};
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
-pub(super) use schema::{BatchShare, had_validity, roles_of};
-pub(crate) use schema::{IpcSchema, KnownSchema, Node};
+pub(super) use schema::{BatchShare, has_legacy_validity, buffer_roles};
+pub(crate) use schema::{IpcSchema, SchemaCache, Node};
 #[cfg(feature = "check")]
-pub(crate) use sniff::begins_as_arrow;
-pub(super) use sniff::not_arrow;
+pub(crate) use sniff::has_arrow_signature;
+pub(super) use sniff::not_arrow_error;

@@ -11,9 +11,9 @@ use arrow_schema::{
 };
 
 use super::flat::FlatTable;
-use super::message::{Kind, MessageHeader};
+use super::message::{MessageKind, MessageHeader};
 use crate::error::{Error, Result};
-use crate::types::{Layout, Role, layout};
+use crate::types::{Layout, BufferRole, layout};
 
 /// The limit of nesting, as in Arrow C++.
 const MAX_DEPTH: usize = 64;
@@ -55,7 +55,7 @@ impl Node {
             nodes: 1,
             buffers: layout.roles().count(),
             variadics: usize::from(layout.variadic),
-            legacy_validities: usize::from(had_validity(field.data_type())),
+            legacy_validities: usize::from(has_legacy_validity(field.data_type())),
         };
         let share = children.iter().fold(own, |sum, child| BatchShare {
             nodes: sum.nodes + child.share.nodes,
@@ -94,10 +94,10 @@ pub(crate) struct IpcSchema {
 
 impl IpcSchema {
     /// Parses the metadata of a Schema message.
-    pub(crate) fn of_metadata(metadata: &[u8]) -> Result<IpcSchema> {
+    pub(crate) fn parse_message(metadata: &[u8]) -> Result<IpcSchema> {
         let header = MessageHeader::parse(metadata)?;
         match header.kind {
-            Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+            MessageKind::Schema => IpcSchema::parse(header.table, metadata.len()),
             other => Err(Error::invalid(format!("expected a Schema message, got {other:?}"))),
         }
     }
@@ -144,17 +144,17 @@ impl IpcSchema {
 
 /// The schema of one of many files, and what it was parsed from: most of the others have the same.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSchema(OnceLock<ParsedFrom>);
+pub(crate) struct SchemaCache(OnceLock<CachedSchema>);
 
 #[derive(Debug)]
-struct ParsedFrom {
+struct CachedSchema {
     bytes: Box<[u8]>,
     /// The places of the schema's table and vtable.
     places: (usize, usize),
     schema: Arc<IpcSchema>,
 }
 
-impl KnownSchema {
+impl SchemaCache {
     /// As [`IpcSchema::parse`], and parses only what is not known.
     pub(in crate::ipc) fn parse(&self, table: FlatTable<'_>, size: usize) -> Result<Arc<IpcSchema>> {
         // In a footer, the positions of the file's batches stand before the schema.
@@ -166,7 +166,7 @@ impl KnownSchema {
         let Ok(schema) = IpcSchema::parse(alone, bytes.len()).map(Arc::new) else {
             return IpcSchema::parse(table, size).map(Arc::new);
         };
-        self.0.get_or_init(|| ParsedFrom { bytes: bytes.into(), places, schema: schema.clone() });
+        self.0.get_or_init(|| CachedSchema { bytes: bytes.into(), places, schema: schema.clone() });
         Ok(schema)
     }
 }
@@ -423,13 +423,13 @@ fn not_negative(what: &str, value: i32) -> Result<i32> {
 
 /// Types with a validity buffer before metadata version 5 and not since. Run-end encoding is younger than that, but
 /// Arrow C++ and arrow-rs both write it so.
-pub(in crate::ipc) fn had_validity(data_type: &DataType) -> bool {
+pub(in crate::ipc) fn has_legacy_validity(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..))
 }
 
 /// The buffers of a node as its metadata version has them.
-pub(in crate::ipc) fn roles_of(node: &Node, version: i16) -> Vec<Role> {
-    let validity = (version < super::message::V5 && had_validity(node.data_type())).then_some(Role::Validity);
+pub(in crate::ipc) fn buffer_roles(node: &Node, version: i16) -> Vec<BufferRole> {
+    let validity = (version < super::message::V5 && has_legacy_validity(node.data_type())).then_some(BufferRole::Validity);
     validity.into_iter().chain(node.layout.roles()).collect()
 }
 
@@ -440,7 +440,7 @@ mod tests {
 
     /// The schema of the footer of a file with `batches` batches, as one that `known` may know.
     #[cfg(feature = "write")]
-    fn schema_of(known: &KnownSchema, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
+    fn schema_of(known: &SchemaCache, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
         use super::super::metadata::{Block, footer};
         let blocks: Vec<_> = (0..batches).map(|number| Block::new(8 + number * 4096, 256, 3840)).collect();
         let notes = [("arrowwood.rows", format!("{batches}x512"))];
@@ -454,7 +454,7 @@ mod tests {
     fn files_share_a_schema_whatever_else_their_footers_say() {
         let fields = |name| vec![Field::new("a", DataType::Int64, true), Field::new(name, DataType::Utf8, false)];
         let (ours, other) = (Schema::new(fields("b")), Schema::new(fields("c")));
-        let known = KnownSchema::default();
+        let known = SchemaCache::default();
         let first = schema_of(&known, &ours, 1);
         assert_eq!(*first.schema, ours);
         assert!(Arc::ptr_eq(&first, &schema_of(&known, &ours, 700)));
@@ -473,7 +473,7 @@ mod tests {
         for (at, value) in [(24, 8), (28, 4), (32, 1), (36, 4), (40, 36), (44, 1)] {
             bytes[at] = value;
         }
-        let known = KnownSchema::default();
+        let known = SchemaCache::default();
         for _ in 0..2 {
             let table = FlatTable::root(&bytes).unwrap();
             assert_eq!(*known.parse(table, bytes.len()).unwrap().columns[0].data_type(), DataType::Null);

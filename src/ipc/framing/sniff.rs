@@ -3,9 +3,9 @@
 use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "check")]
-use crate::error::{Result, if_sound};
+use crate::error::{Result, none_if_corrupt};
 #[cfg(feature = "check")]
-use crate::ipc::framing::{CONTINUATION, Kind, MAGIC, MessageHeader, NextMessage, Window, find};
+use crate::ipc::framing::{CONTINUATION, MessageKind, MAGIC, MessageHeader, NextMessage, Window, find_message};
 
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (
@@ -32,7 +32,7 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
 /// # Errors
 /// Those of reading the bytes.
 #[cfg(feature = "check")]
-pub(crate) fn begins_as_arrow(bytes: &Bytes) -> Result<bool> {
+pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
     let mut window = Window::new();
     let begins_with = |magic: &[u8]| -> Result<bool> {
         let mut head = vec![0; magic.len().min(bytes.len())];
@@ -40,15 +40,15 @@ pub(crate) fn begins_as_arrow(bytes: &Bytes) -> Result<bool> {
         Ok(head == magic)
     };
     let has_schema = |window: &mut Window| -> Result<bool> {
-        let Some(NextMessage::Message(frame)) = if_sound(find(bytes, window, 0))? else { return Ok(false) };
-        let metadata = if_sound(window.get(bytes, frame.metadata, frame.metadata_len))?;
-        Ok(metadata.is_some_and(|raw| MessageHeader::parse(raw).is_ok_and(|header| header.kind == Kind::Schema)))
+        let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(bytes, window, 0))? else { return Ok(false) };
+        let metadata = none_if_corrupt(window.get(bytes, frame.metadata, frame.metadata_len))?;
+        Ok(metadata.is_some_and(|raw| MessageHeader::parse(raw).is_ok_and(|header| header.kind == MessageKind::Schema)))
     };
     Ok(begins_with(MAGIC)? || begins_with(&CONTINUATION.to_le_bytes())? && has_schema(&mut window)?)
 }
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
-pub(in crate::ipc) fn not_arrow(bytes: &Bytes, cause: Option<Error>) -> Error {
+pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Error {
     let mut head = vec![0; bytes.len().min(512)];
     if head.is_empty() {
         return Error::invalid("not Arrow data: the file is empty; expected an Arrow IPC file or stream");

@@ -23,7 +23,7 @@ const HEADERS: usize = 1024;
 
 /// What was read last, to guess what is next.
 #[derive(Debug, Default)]
-pub(super) struct FetchAhead {
+pub(super) struct Prefetcher {
     messages: Mutex<BatchRun>,
     headers: Mutex<BatchRun>,
     columns: Mutex<HashMap<usize, BatchRun>>,
@@ -49,7 +49,7 @@ impl BatchRun {
     }
 }
 
-impl FetchAhead {
+impl Prefetcher {
     /// Brings the messages of all dictionaries, those with large bodies without them.
     pub(super) fn dictionaries(&self, data: &IpcData, footer: &Footer) -> Result<()> {
         let all = footer.dictionaries.len();
@@ -117,7 +117,7 @@ fn bring(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, most: usi
     let mut bytes = 0usize;
     let mut ranges = Vec::new();
     for number in numbers.start..numbers.end.min(blocks.len()) {
-        let Some(range) = blocks.bytes(number, most, size).filter(|range| !range.is_empty()) else { continue };
+        let Some(range) = blocks.message_range(number, most, size).filter(|range| !range.is_empty()) else { continue };
         bytes = bytes.saturating_add(range.len());
         if bytes > MOST && !ranges.is_empty() {
             break;

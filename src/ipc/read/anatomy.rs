@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::data::ReadOptions;
-use super::source::Ipc;
+use super::source::IpcSource;
 use crate::array::Bytes;
 use crate::dataset::{Dataset, Files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, Compression, DictionaryHeader, IpcSchema, Kind, MessageFrame, MessageHeader, Node, Window, roles_of,
+    BatchHeader, Compression, DictionaryHeader, IpcSchema, MessageKind, MessageFrame, MessageHeader, Node, Window, buffer_roles,
 };
 use crate::map::{Mapping, Mode};
 use crate::types::{is_ordered, type_name};
-use crate::visible::visible;
+use crate::visible::escape_hidden;
 
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The kind of message.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Offset of the message in the file, at its length prefix.
     pub offset: u64,
     /// Offset of the metadata, a flatbuffer.
@@ -114,14 +114,14 @@ impl Dataset {
     pub fn each_message(&self, mut visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
         // Those of tables, history and live segment, before the messages of the first are visited: merged later, one would
         // have rows of which messages were visited already.
-        let mut ahead = FilesAhead::default();
+        let mut ahead = OpenedFiles::default();
         for source in self.sources() {
             let files = source.facts().files;
             if let Some(files) = files.filter(|files| files.are_merged()) {
                 ahead.open(files)?;
                 continue;
             }
-            let visited = match (source.find::<Ipc>(), files) {
+            let visited = match (source.find::<IpcSource>(), files) {
                 _ if ahead.visit(&mut visit)?.is_break() => return Ok(()),
                 (Some(ipc), _) => each_message_of(ipc, &mut visit)?,
                 (None, Some(files)) => each_message_in(&files.list(), &mut visit)?,
@@ -146,9 +146,9 @@ fn each_message_in(files: &[PathBuf], visit: &mut impl FnMut(Message) -> Control
     Ok(ControlFlow::Continue(()))
 }
 
-fn open_file(path: &Path) -> Result<Ipc> {
-    let bytes = Bytes::of_mapping_or_copy(Mapping::open(path, Mode::Read)?)?;
-    Ipc::open(bytes, Some(path), ReadOptions::default())
+fn open_file(path: &Path) -> Result<IpcSource> {
+    let bytes = Bytes::from_mapping_or_copy(Mapping::open(path, Mode::Read)?)?;
+    IpcSource::open(bytes, Some(path), ReadOptions::default())
 }
 
 /// The number of attempts to open a file that is merged each time.
@@ -156,9 +156,9 @@ const MERGES: usize = 64;
 
 /// Opened files of tables, in order, and their names.
 #[derive(Default)]
-struct FilesAhead(Vec<(PathBuf, Ipc)>);
+struct OpenedFiles(Vec<(PathBuf, IpcSource)>);
 
-impl FilesAhead {
+impl OpenedFiles {
     /// Opens the files of a source: in place of those that were merged, the file that has their rows now.
     fn open(&mut self, files: &dyn Files) -> Result<()> {
         files.list().iter().try_for_each(|file| self.open_one(files, file))
@@ -206,7 +206,7 @@ impl FilesAhead {
     }
 }
 
-fn each_message_of(ipc: &Ipc, visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+fn each_message_of(ipc: &IpcSource, visit: &mut impl FnMut(Message) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
     let mut window = Window::new();
     let mut names = NodeNames::new();
     for frame in ipc.frames()? {
@@ -223,7 +223,7 @@ type NodeNames = HashMap<*const Node, Arc<str>>;
 /// Longer names of parents are left out: thousands of children would each repeat them.
 const LONGEST_PARENT: usize = 1 << 10;
 
-fn message(ipc: &Ipc, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
+fn message(ipc: &IpcSource, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
     let metadata = window.get(&ipc.data.bytes, frame.metadata, frame.metadata_len)?;
     let header = MessageHeader::parse(metadata)?;
     let mut message = Message {
@@ -243,22 +243,22 @@ fn message(ipc: &Ipc, frame: MessageFrame, window: &mut Window, names: &mut Node
         metadata: header.custom_metadata()?.into_iter().collect(),
     };
     match header.kind {
-        Kind::Schema => {
+        MessageKind::Schema => {
             let schema = IpcSchema::parse(header.table, metadata.len())?;
             message.fields = schema.columns.iter().map(field_info).collect();
             message.metadata.extend(schema.schema.metadata().clone());
         }
-        Kind::RecordBatch => {
+        MessageKind::RecordBatch => {
             message.lay_out(BatchHeader::parse(header.table)?, &ipc.data.schema.columns, header.version, names);
         }
-        Kind::DictionaryBatch => {
+        MessageKind::DictionaryBatch => {
             let dictionary = DictionaryHeader::parse(header.table)?;
             message.dictionary = Some((dictionary.id, dictionary.is_delta));
             let node = ipc.dictionaries.node(dictionary.id);
             let nodes = node.map_or(&[][..], std::slice::from_ref);
             message.lay_out(BatchHeader::parse(dictionary.data)?, nodes, header.version, names);
         }
-        Kind::Tensor | Kind::SparseTensor => {}
+        MessageKind::Tensor | MessageKind::SparseTensor => {}
     }
     Ok(message)
 }
@@ -287,7 +287,7 @@ impl Message {
     fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut NodeNames) {
         self.rows = Some(header.rows as u64);
         self.compression = header.compression;
-        let mut lists = Lists {
+        let mut lists = BufferNamer {
             nodes: header.nodes.iter(),
             buffers: header.buffers.iter(),
             variadics: header.variadics.iter(),
@@ -301,7 +301,7 @@ impl Message {
 }
 
 /// Iterates over the lists of a record batch.
-struct Lists<'a> {
+struct BufferNamer<'a> {
     nodes: std::slice::Iter<'a, (i64, i64)>,
     buffers: std::slice::Iter<'a, (i64, i64)>,
     variadics: std::slice::Iter<'a, i64>,
@@ -310,7 +310,7 @@ struct Lists<'a> {
     message: &'a mut Message,
 }
 
-impl Lists<'_> {
+impl BufferNamer<'_> {
     fn name(&mut self, node: &Node, parent: &str) {
         let own = node.field.name();
         let name = || match parent {
@@ -322,7 +322,7 @@ impl Lists<'_> {
         if let Some(&(length, null_count)) = self.nodes.next() {
             self.message.nodes.push(NodeInfo { field: field.clone(), length, null_count });
         }
-        for role in roles_of(node, self.version) {
+        for role in buffer_roles(node, self.version) {
             let name = if node.dictionary.is_some() && role.name() == "values" { "keys" } else { role.name() };
             self.buffer(&field, name);
         }
@@ -372,10 +372,10 @@ impl fmt::Display for Message {
             field.print(f, 1)?;
         }
         for node in &self.nodes {
-            write!(f, "\n  node   {:24} length {}, nulls {}", visible(&node.field), node.length, node.null_count)?;
+            write!(f, "\n  node   {:24} length {}, nulls {}", escape_hidden(&node.field), node.length, node.null_count)?;
         }
         for buffer in &self.buffers {
-            let name = format!("{} {}", visible(&buffer.field), buffer.name);
+            let name = format!("{} {}", escape_hidden(&buffer.field), buffer.name);
             write!(f, "\n  buffer {name:24} offset {}, length {}", buffer.offset, buffer.length)?;
         }
         Ok(())
@@ -386,7 +386,7 @@ impl FieldInfo {
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         let indent = "  ".repeat(depth);
         let null = if self.nullable { "" } else { " not null" };
-        write!(f, "\n{indent}field  {}: {}{null}", visible(&self.name), visible(&self.data_type))?;
+        write!(f, "\n{indent}field  {}: {}{null}", escape_hidden(&self.name), escape_hidden(&self.data_type))?;
         if let Some((id, keys, _)) = &self.dictionary {
             write!(f, ", dictionary {id} with {keys} keys")?;
         }

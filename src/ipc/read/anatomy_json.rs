@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
-use crate::ipc::framing::Kind;
+use crate::ipc::framing::MessageKind;
 
 impl Message {
     /// The message as JSON, every number and name of it.
@@ -18,7 +18,7 @@ impl Message {
             "version": self.version,
             "metadata": self.metadata,
         });
-        if self.kind == Kind::Schema {
+        if self.kind == MessageKind::Schema {
             all["fields"] = self.fields.iter().map(FieldInfo::to_json).collect();
         }
         if let Some((id, is_delta)) = self.dictionary {

@@ -7,13 +7,13 @@
 
 use std::ops::Range;
 
-use super::source::Ipc;
-use crate::array::{Unchecked, check_null_counts};
+use super::source::IpcSource;
+use crate::array::{UncheckedArray, check_null_counts};
 use crate::dataset::Batches;
-use crate::error::{Error, Findings, Result, if_sound};
+use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::framing::{
-    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, Kind, MessageHeader, NextMessage, Node,
-    Window, behind_magic, find,
+    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, MessageKind, MessageHeader, NextMessage, Node,
+    Window, first_message, find_message,
 };
 use crate::parallel;
 
@@ -24,7 +24,7 @@ const STEP: usize = 64;
 
 /// The sound part of a file or stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sound {
+pub(crate) struct CheckSummary {
     /// Rows of all batches whose row count can be read.
     pub rows: u64,
     pub batches: usize,
@@ -34,17 +34,17 @@ pub(crate) struct Sound {
     pub is_disputed: bool,
 }
 
-impl Ipc {
+impl IpcSource {
     /// Checks everything. The dataset should be opened as `thorough`.
-    pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> Sound {
+    pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> CheckSummary {
         let mut sound = match &self.data.footer {
             Some(footer) => self.check_footer(footer, found),
             None => {
-                if let Err(e) = self.walk(u64::MAX) {
+                if let Err(e) = self.count_until(u64::MAX) {
                     found.error(None, &e);
                 }
                 let batches = self.entries.len();
-                Sound { rows: 0, batches, good: batches, is_disputed: false }
+                CheckSummary { rows: 0, batches, good: batches, is_disputed: false }
             }
         };
         for key in &self.data.schema.left_out {
@@ -59,13 +59,13 @@ impl Ipc {
         sound
     }
 
-    fn check_batches(&self, batches: Range<usize>, found: &mut Findings, sound: &mut Sound) {
+    fn check_batches(&self, batches: Range<usize>, found: &mut Findings, sound: &mut CheckSummary) {
         let columns = self.data.schema.columns.len();
         let headers: Vec<_> = batches.clone().map(|batch| self.check_header(batch)).collect();
         let rows: usize = headers.iter().flatten().sum();
         // The columns of a bad header are unknown.
         let check = |job: usize| match headers[job / columns] {
-            Ok(_) => self.checked(batches.start + job / columns, job % columns).map(drop),
+            Ok(_) => self.checked_column(batches.start + job / columns, job % columns).map(drop),
             Err(_) => Ok(()),
         };
         let checked = parallel::map(columns * headers.len(), rows.saturating_mul(4 * columns), check);
@@ -94,26 +94,26 @@ impl Ipc {
         Ok(decoded.batch.header.rows)
     }
 
-    fn check_footer(&self, footer: &Footer, found: &mut Findings) -> Sound {
+    fn check_footer(&self, footer: &Footer, found: &mut Findings) -> CheckSummary {
         let mut window = Window::new();
         let is_disputed = self.check_front(&mut window, found);
         let mut messages = Vec::new();
         let mut ends = Vec::new();
         let mut dictionaries_are_good = true;
-        for (blocks, kind) in [(&footer.dictionaries, Kind::DictionaryBatch), (&footer.batches, Kind::RecordBatch)] {
+        for (blocks, kind) in [(&footer.dictionaries, MessageKind::DictionaryBatch), (&footer.batches, MessageKind::RecordBatch)] {
             for number in 0..blocks.len() {
-                let at = u64::try_from(blocks.place(number)[0]).ok();
+                let at = u64::try_from(blocks.block_at(number)[0]).ok();
                 match self.check_block(blocks, number, kind, &mut window) {
                     Ok(range) => {
-                        ends.extend((kind == Kind::RecordBatch).then_some(range.end));
+                        ends.extend((kind == MessageKind::RecordBatch).then_some(range.end));
                         messages.push(range);
                     }
                     // A missing record batch is reported with its values.
-                    Err(_) if kind == Kind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
+                    Err(_) if kind == MessageKind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
                     Err(e) => {
-                        dictionaries_are_good &= kind == Kind::RecordBatch;
-                        ends.extend((kind == Kind::RecordBatch).then_some(usize::MAX));
-                        found.error_of(at, &format!("block {number} of the footer: "), &e);
+                        dictionaries_are_good &= kind == MessageKind::RecordBatch;
+                        ends.extend((kind == MessageKind::RecordBatch).then_some(usize::MAX));
+                        found.error_in(at, &format!("block {number} of the footer: "), &e);
                     }
                 }
             }
@@ -122,15 +122,15 @@ impl Ipc {
         let ordered = self.check_order(&messages, &mut window, found);
         let good = ends.iter().take_while(|&&end| end <= ordered).count();
         let good = if dictionaries_are_good && !is_disputed { good } else { 0 };
-        Sound { rows: 0, batches: footer.batches.len(), good, is_disputed }
+        CheckSummary { rows: 0, batches: footer.batches.len(), good, is_disputed }
     }
 
     /// Whether the schema in front is readable and differs from that of the footer.
     fn check_front(&self, window: &mut Window, found: &mut Findings) -> bool {
         let in_front = || -> Result<(u64, bool)> {
-            let frame = behind_magic(&self.data.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
+            let frame = first_message(&self.data.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
             let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
-            Ok((frame.offset as u64, same_schema(&IpcSchema::of_metadata(metadata)?, &self.data.schema)))
+            Ok((frame.offset as u64, same_schema(&IpcSchema::parse_message(metadata)?, &self.data.schema)))
         };
         match { in_front }() {
             Ok((_, true)) => return false,
@@ -138,7 +138,7 @@ impl Ipc {
             Err(e) => {
                 match self.has_bare_schema() {
                     Ok(true) => (),
-                    seen => found.error_of(8, "the schema in front of the file: ", &seen.err().unwrap_or(e)),
+                    seen => found.error_in(8, "the schema in front of the file: ", &seen.err().unwrap_or(e)),
                 }
                 return false;
             }
@@ -150,7 +150,7 @@ impl Ipc {
     fn has_bare_schema(&self) -> Result<bool> {
         let mut bytes = vec![0; self.data.bytes.len().saturating_sub(8).min(1 << 20)];
         self.data.bytes.read_at(8, &mut bytes)?;
-        let schema = IpcSchema::of_metadata(&bytes);
+        let schema = IpcSchema::parse_message(&bytes);
         Ok(schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema)))
     }
 
@@ -159,12 +159,12 @@ impl Ipc {
         &self,
         blocks: &FooterBlocks,
         number: usize,
-        kind: Kind,
+        kind: MessageKind,
         window: &mut Window,
     ) -> Result<Range<usize>> {
         let frame = blocks.frame(number, &self.data.bytes, window)?;
-        let [_, metadata_len, body_len] = blocks.place(number);
-        let seen = self.data.look(frame, window)?;
+        let [_, metadata_len, body_len] = blocks.block_at(number);
+        let seen = self.data.read_summary(frame, window)?;
         if seen.kind != kind {
             let expected = kind.name();
             let got = seen.kind.name();
@@ -174,12 +174,12 @@ impl Ipc {
         if got != body_len {
             return Err(Error::invalid(format!("a body of {body_len} bytes, the message says {got}")));
         }
-        if kind == Kind::DictionaryBatch {
+        if kind == MessageKind::DictionaryBatch {
             let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
             check_places(&BatchHeader::parse(DictionaryHeader::parse(MessageHeader::parse(metadata)?.table)?.data)?)?;
         }
         // Some writers do not count the padding before the body in the message's prefix.
-        let body = match find(&self.data.bytes, window, frame.offset)? {
+        let body = match find_message(&self.data.bytes, window, frame.offset)? {
             NextMessage::Message(own) => own.body(),
             _ => frame.body(),
         };
@@ -194,7 +194,7 @@ impl Ipc {
     /// Checks that messages follow one another and that the footer lists all of them. Returns the byte up to which that
     /// is so.
     fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
-        let front = if_sound(behind_magic(&self.data.bytes, window)).unwrap_or_else(|e| {
+        let front = none_if_corrupt(first_message(&self.data.bytes, window)).unwrap_or_else(|e| {
             found.error(None, &e);
             None
         });
@@ -221,7 +221,7 @@ impl Ipc {
     }
 
     /// Returns the columns of a batch that are sound but, perhaps, for values of some rows.
-    pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<Unchecked>> {
+    pub(crate) fn sound_columns(&self, batch: usize) -> Result<Vec<UncheckedArray>> {
         self.check_header(batch)?;
         let column = |(number, node): (usize, &Node)| {
             self.resolver(batch, node)?.checked(node)?;
@@ -236,12 +236,12 @@ impl Ipc {
     fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Result<Option<usize>> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
         for at in places.filter(|&at| at + 8 < to) {
-            let Some(NextMessage::Message(frame)) = if_sound(find(&self.data.bytes, window, at))? else { continue };
+            let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(&self.data.bytes, window, at))? else { continue };
             if frame.is_legacy() {
                 continue;
             }
-            let seen = if_sound(self.data.look(frame, window))?;
-            if seen.is_some_and(|seen| seen.kind != Kind::Schema && seen.end <= to) {
+            let seen = none_if_corrupt(self.data.read_summary(frame, window))?;
+            if seen.is_some_and(|seen| seen.kind != MessageKind::Schema && seen.end <= to) {
                 return Ok(Some(at));
             }
         }
@@ -289,8 +289,8 @@ pub(crate) fn same_schema(a: &IpcSchema, b: &IpcSchema) -> bool {
 pub(crate) fn read_batch(metadata: &[u8]) -> Result<(BatchHeader, usize, Option<i64>)> {
     let header = MessageHeader::parse(metadata)?;
     match header.kind {
-        Kind::RecordBatch => Ok((BatchHeader::parse(header.table)?, header.body_len, None)),
-        Kind::DictionaryBatch => {
+        MessageKind::RecordBatch => Ok((BatchHeader::parse(header.table)?, header.body_len, None)),
+        MessageKind::DictionaryBatch => {
             let dictionary = DictionaryHeader::parse(header.table)?;
             if dictionary.is_delta {
                 return Err(Error::invalid("expected a whole dictionary, got a delta"));
@@ -302,21 +302,21 @@ pub(crate) fn read_batch(metadata: &[u8]) -> Result<(BatchHeader, usize, Option<
 }
 
 /// A footer as numbers: for each block offset, length of prefix and metadata, and length of the body.
-pub(crate) struct ReadFooter {
+pub(crate) struct ParsedFooter {
     pub schema: IpcSchema,
     pub dictionaries: Vec<[i64; 3]>,
     pub batches: Vec<[i64; 3]>,
 }
 
 /// Reads a footer's flatbuffer.
-pub(crate) fn read_footer(metadata: &[u8]) -> Result<ReadFooter> {
+pub(crate) fn read_footer(metadata: &[u8]) -> Result<ParsedFooter> {
     let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let places = |field: usize| -> Result<Vec<[i64; 3]>> {
         let blocks = FooterBlocks::parse(table, field)?;
-        Ok((0..blocks.len()).map(|number| blocks.place(number)).collect())
+        Ok((0..blocks.len()).map(|number| blocks.block_at(number)).collect())
     };
-    Ok(ReadFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })
+    Ok(ParsedFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })
 }
 
 /// Reads a schema that is a buffer's root, as footers share it.

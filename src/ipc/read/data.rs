@@ -8,14 +8,14 @@ use super::decode::{Batch, Decoder, DictionarySource};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    BatchHeader, Footer, IpcSchema, Kind, KnownSchema, MAGIC, MessageFrame, MessageHeader, NextMessage, Window,
-    behind_magic, find, is_segment, read_footer, rows_of, sniff,
+    BatchHeader, Footer, IpcSchema, MessageKind, SchemaCache, MAGIC, MessageFrame, MessageHeader, NextMessage, Window,
+    first_message, find_message, is_segment, read_footer, row_count, sniff,
 };
-use crate::map::{ChangeCheck, Mapping, Watch};
+use crate::map::{ChangeCheck, Mapping, AllowedChanges};
 
 /// When the values of a column are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Validate {
+pub enum Validation {
     /// When the column is first used, once per batch.
     #[default]
     Lazy,
@@ -26,7 +26,7 @@ pub enum Validate {
 /// How an IPC file or stream is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReadOptions {
-    pub validate: Validate,
+    pub validate: Validation,
     pub strict: bool,
     pub partial: bool,
     /// The limit of bytes that all compressed buffers together may be decompressed to.
@@ -55,9 +55,9 @@ pub(super) struct IpcData {
 
 /// What the walk reads of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct MessageSummary {
     pub frame: MessageFrame,
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The end of its body.
     pub end: usize,
     /// Rows of a record batch.
@@ -79,14 +79,14 @@ impl IpcData {
         bytes: Bytes,
         path: Option<&Path>,
         options: ReadOptions,
-        known: &KnownSchema,
+        known: &SchemaCache,
         window: &mut Window,
     ) -> Result<(IpcData, usize)> {
         let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, known, window)?;
         if let Some(mapping) = bytes.mapping() {
             match footer {
-                Some(_) => mapping.watch(Watch::Still(is_segment)),
-                None => mapping.watch_stream(),
+                Some(_) => mapping.set_allowed_changes(AllowedChanges::Still(is_segment)),
+                None => mapping.allow_append(),
             }
         }
         let data = IpcData {
@@ -106,15 +106,15 @@ impl IpcData {
     }
 
     /// Reads what the walk needs of the message at `frame`.
-    pub(super) fn look(&self, frame: MessageFrame, window: &mut Window) -> Result<Seen> {
+    pub(super) fn read_summary(&self, frame: MessageFrame, window: &mut Window) -> Result<MessageSummary> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
         let end = body_end(&self.bytes, frame, header.body_len)?;
         let rows = match header.kind {
-            Kind::RecordBatch => rows_of(header.table).map_err(|e| at_message(e, frame))? as u64,
+            MessageKind::RecordBatch => row_count(header.table).map_err(|e| at_message(e, frame))? as u64,
             _ => 0,
         };
-        Ok(Seen { frame, kind: header.kind, end, rows })
+        Ok(MessageSummary { frame, kind: header.kind, end, rows })
     }
 
     /// Whether a zero word at byte `at` ends the stream: in the framing before format 0.15, or with at most padding
@@ -149,7 +149,7 @@ impl IpcData {
     fn chain(&self, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::new();
         let mut next = 0;
-        while let NextMessage::Message(frame) = find(&self.bytes, window, next)? {
+        while let NextMessage::Message(frame) = find_message(&self.bytes, window, next)? {
             let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
             let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
             next = body_end(&self.bytes, frame, header.body_len)?;
@@ -190,11 +190,11 @@ impl IpcData {
     }
 
     /// Checks that the file is unchanged.
-    pub(super) fn look_at(&self, when: ChangeCheck) -> Result<()> {
+    pub(super) fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
         if let Some(fetch) = self.bytes.fetch() {
-            return fetch.look();
+            return fetch.check_unchanged();
         }
-        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when).map_err(Error::from))
+        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.check_unchanged(when).map_err(Error::from))
     }
 
     /// Returns the file whose pages are the bytes.
@@ -215,14 +215,14 @@ impl IpcData {
     }
 }
 
-fn opened(bytes: &Bytes, options: ReadOptions, known: &KnownSchema, window: &mut Window) -> Result<OpenedIpc> {
+fn opened(bytes: &Bytes, options: ReadOptions, known: &SchemaCache, window: &mut Window) -> Result<OpenedIpc> {
     if !is_file(bytes, window)? {
         return open_stream(bytes, known, window, 0);
     }
     match read_footer(bytes, known) {
         // A file that was cut off before its footer is a stream after its magic.
-        Err(e) if options.partial && e.is_about_bytes() => {
-            let start = behind_magic(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
+        Err(e) if options.partial && e.is_corruption() => {
+            let start = first_message(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
             open_stream(bytes, known, window, start)
         }
         read => {
@@ -245,20 +245,20 @@ fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
     Ok(window.get(bytes, 0, size.min(MAGIC.len()))? == MAGIC)
 }
 
-fn open_stream(bytes: &Bytes, known: &KnownSchema, window: &mut Window, start: usize) -> Result<OpenedIpc> {
-    let frame = match find(bytes, window, start) {
+fn open_stream(bytes: &Bytes, known: &SchemaCache, window: &mut Window, start: usize) -> Result<OpenedIpc> {
+    let frame = match find_message(bytes, window, start) {
         Ok(NextMessage::Message(frame)) => frame,
-        Ok(NextMessage::End | NextMessage::Zeros) => return Err(sniff::not_arrow(bytes, None)),
-        Err(e) => return Err(sniff::not_arrow(bytes, Some(e))),
+        Ok(NextMessage::End | NextMessage::Zeros) => return Err(sniff::not_arrow_error(bytes, None)),
+        Err(e) => return Err(sniff::not_arrow_error(bytes, Some(e))),
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
     let schema = MessageHeader::parse(metadata).and_then(|header| match header.kind {
-        Kind::Schema => known.parse(header.table, metadata.len()),
-        other => Err(unexpected(frame, Kind::Schema, other)),
+        MessageKind::Schema => known.parse(header.table, metadata.len()),
+        other => Err(unexpected(frame, MessageKind::Schema, other)),
     });
     match schema {
         Ok(schema) => Ok(OpenedIpc { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
-        Err(e) => Err(sniff::not_arrow(bytes, Some(e))),
+        Err(e) => Err(sniff::not_arrow_error(bytes, Some(e))),
     }
 }
 
@@ -283,7 +283,7 @@ pub(super) fn never_written(at: usize) -> Error {
     ))
 }
 
-pub(super) fn unexpected(frame: MessageFrame, expected: Kind, got: Kind) -> Error {
+pub(super) fn unexpected(frame: MessageFrame, expected: MessageKind, got: MessageKind) -> Error {
     Error::invalid(format!("the message at byte {} is a {}, expected a {}", frame.offset, got.name(), expected.name()))
 }
 

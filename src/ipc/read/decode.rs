@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, UnionMode};
 
-use crate::array::{Bytes, Parts, Unchecked};
+use crate::array::{Bytes, ArrayParts, UncheckedArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, BatchShare, Compression, Decompressed, IpcSchema, Node, V5, body, had_validity, length, roles_of,
+    BatchHeader, BatchShare, Compression, DecompressedBuffer, IpcSchema, Node, V5, body, has_legacy_validity, length, buffer_roles,
 };
-use crate::types::{Role, type_name};
+use crate::types::{BufferRole, type_name};
 
 /// The start of a column's share of a record batch's lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +123,7 @@ fn count_error(what: &str, expected: usize, got: usize) -> Error {
 /// Finds the values of dictionaries.
 pub(super) trait DictionarySource {
     /// Returns the values of dictionary `id` for the batch being decoded; `None` if it has no batch yet.
-    fn values(&self, id: i64) -> Result<Option<Unchecked>>;
+    fn values(&self, id: i64) -> Result<Option<UncheckedArray>>;
 }
 
 /// The context of decoding.
@@ -143,9 +143,9 @@ pub(super) struct Decoder<'a> {
 
 impl Decoder<'_> {
     /// Decodes column `number` of `batch`, whose node is `column`.
-    pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<Unchecked> {
+    pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<UncheckedArray> {
         let start = batch.cursor(number).unwrap_or_default();
-        let mut walk = ColumnWalk { decoder: self, batch, at: start };
+        let mut walk = ColumnDecoder { decoder: self, batch, at: start };
         let array = walk.node(column)?;
         if array.len() != batch.header.rows {
             let rows = batch.header.rows;
@@ -156,25 +156,25 @@ impl Decoder<'_> {
     }
 }
 
-struct ColumnWalk<'a> {
+struct ColumnDecoder<'a> {
     decoder: &'a Decoder<'a>,
     batch: &'a Batch,
     at: Cursor,
 }
 
-impl ColumnWalk<'_> {
-    fn node(&mut self, node: &Node) -> Result<Unchecked> {
+impl ColumnDecoder<'_> {
+    fn node(&mut self, node: &Node) -> Result<UncheckedArray> {
         let (len, nulls) = self.field_node()?;
         let mut validity = None;
         let mut buffers = Vec::with_capacity(3);
-        for role in roles_of(node, self.batch.version) {
+        for role in buffer_roles(node, self.batch.version) {
             let enough = match (role, buffers.last()) {
-                (Role::Data, Some(offsets)) => last_offset(offsets, len, node),
+                (BufferRole::Data, Some(offsets)) => last_offset(offsets, len, node),
                 _ => role.bytes_for(len),
             };
             let buffer = self.buffer(role, len, node, enough)?;
             match role {
-                Role::Validity => validity = self.validity(buffer, len, nulls, node)?,
+                BufferRole::Validity => validity = self.validity(buffer, len, nulls, node)?,
                 _ => buffers.push(buffer),
             }
         }
@@ -182,7 +182,7 @@ impl ColumnWalk<'_> {
             self.variadic(&mut buffers, node)?;
         }
         let children = self.children(node, len)?;
-        Ok(Parts { data_type: node.data_type().clone(), len, validity, buffers, children }.assemble())
+        Ok(ArrayParts { data_type: node.data_type().clone(), len, validity, buffers, children }.assemble())
     }
 
     fn field_node(&mut self) -> Result<(usize, usize)> {
@@ -200,24 +200,24 @@ impl ColumnWalk<'_> {
 
     fn validity(&self, bits: Buffer, len: usize, nulls: usize, node: &Node) -> Result<Option<(Buffer, usize)>> {
         if nulls == 0 {
-            let found = if self.decoder.thorough { zeros(&bits, len) } else { 0 };
+            let found = if self.decoder.thorough { count_zero_bits(&bits, len) } else { 0 };
             return match found {
                 0 => Ok(None),
                 _ => Err(Error::invalid(format!("0 nulls are declared, the validity bitmap has {found}"))),
             };
         }
-        if had_validity(node.data_type()) {
+        if has_legacy_validity(node.data_type()) {
             return Err(Error::unsupported("a union or run-end encoding of metadata version 4 with nulls of its own"));
         }
         let needed = len.div_ceil(8);
         if bits.len() < needed {
-            return Err(short(Role::Validity, needed, bits.len()));
+            return Err(short(BufferRole::Validity, needed, bits.len()));
         }
         Ok(Some((bits, nulls)))
     }
 
     /// Returns the next buffer, in place if possible; at most about `enough` bytes of a compressed one, if given.
-    fn buffer(&mut self, role: Role, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
+    fn buffer(&mut self, role: BufferRole, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let buffers = &self.batch.header.buffers;
         let &place =
             buffers.get(self.at.buffer).ok_or_else(|| count_error("buffers", self.at.buffer + 1, buffers.len()))?;
@@ -226,10 +226,10 @@ impl ColumnWalk<'_> {
         let stored = self.stored(place).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
         let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
         // A bitmap may be missing if nothing is null; otherwise `validity` checks its length.
-        let needed = if role == Role::Validity { Some(0) } else { role.bytes_for(rows) };
+        let needed = if role == BufferRole::Validity { Some(0) } else { role.bytes_for(rows) };
         match needed {
             // An empty array needs no offset, but other readers look at the first one.
-            Some(0) if matches!(role, Role::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
+            Some(0) if matches!(role, BufferRole::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
             Some(needed) if needed <= ready.len() => Ok(ready),
             Some(needed) => Err(short(role, needed, ready.len())),
             None => Err(Error::invalid(format!("{rows} rows of {} can't be addressed", role.name()))),
@@ -242,14 +242,14 @@ impl ColumnWalk<'_> {
         let len = length("buffer length", len)?;
         let (body, body_len) = self.batch.body;
         let inside = offset.checked_add(len).is_some_and(|end| end <= body_len);
-        let slice = if inside { self.decoder.bytes.bring(body.saturating_add(offset), len)? } else { None };
+        let slice = if inside { self.decoder.bytes.fetch_slice(body.saturating_add(offset), len)? } else { None };
         slice.ok_or_else(|| {
             Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes"))
         })
     }
 
     /// Decompresses a buffer and converts it to the byte order of this machine.
-    fn ready(&self, stored: Buffer, role: Role, node: &Node, enough: Option<usize>) -> Result<Buffer> {
+    fn ready(&self, stored: Buffer, role: BufferRole, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let plain = match self.batch.header.compression {
             Some(codec) if !stored.is_empty() => self.decompressed(stored, codec, enough, role, node)?,
             _ => stored,
@@ -266,21 +266,21 @@ impl ColumnWalk<'_> {
         stored: Buffer,
         codec: Compression,
         enough: Option<usize>,
-        role: Role,
+        role: BufferRole,
         node: &Node,
     ) -> Result<Buffer> {
         let unpacked = self.decoder.copied.load(Ordering::Relaxed);
         let room = self.decoder.most_unpacked.map_or(u64::MAX, |most| most.saturating_sub(unpacked));
         match body::decompress(&stored, codec, enough, room)? {
-            Decompressed::Stored => Ok(stored.slice(8)),
-            Decompressed::Copied(opened) => {
+            DecompressedBuffer::Stored => Ok(stored.slice(8)),
+            DecompressedBuffer::Copied(opened) => {
                 self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
                 Ok(opened)
             }
         }
     }
 
-    fn note_copy(&self, bytes: usize, role: Role, node: &Node, why: impl Fn() -> String) -> Result<()> {
+    fn note_copy(&self, bytes: usize, role: BufferRole, node: &Node, why: impl Fn() -> String) -> Result<()> {
         if self.decoder.strict {
             let name = node.field.name();
             let role = role.name();
@@ -299,16 +299,16 @@ impl ColumnWalk<'_> {
             .ok_or_else(|| count_error("variadic buffer counts", self.at.variadic + 1, counts.len()))?;
         self.at.variadic += 1;
         for _ in 0..length("variadic buffer count", count)? {
-            buffers.push(self.buffer(Role::Data, 0, node, None)?);
+            buffers.push(self.buffer(BufferRole::Data, 0, node, None)?);
         }
         Ok(())
     }
 
-    fn children(&mut self, node: &Node, len: usize) -> Result<Vec<Unchecked>> {
+    fn children(&mut self, node: &Node, len: usize) -> Result<Vec<UncheckedArray>> {
         if let Some((id, values)) = &node.dictionary {
             let found = self.decoder.dictionaries.values(*id)?;
             // A column of nulls needs no dictionary, and some writers write none.
-            return Ok(vec![found.unwrap_or_else(|| Unchecked::empty(values.data_type()))]);
+            return Ok(vec![found.unwrap_or_else(|| UncheckedArray::empty(values.data_type()))]);
         }
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
         check_child_lengths(node.data_type(), len, &children)?;
@@ -317,7 +317,7 @@ impl ColumnWalk<'_> {
 }
 
 /// Returns the number of zeros among the first `len` bits; 0 if there is no bitmap.
-pub(crate) fn zeros(bits: &Buffer, len: usize) -> usize {
+pub(crate) fn count_zero_bits(bits: &Buffer, len: usize) -> usize {
     if bits.is_empty() || len.div_ceil(8) > bits.len() {
         return 0;
     }
@@ -342,11 +342,11 @@ fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
 }
 
 /// Returns the length of children that follows from the parent's; that of lists depends on offsets, which are values.
-fn check_child_lengths(data_type: &DataType, len: usize, children: &[Unchecked]) -> Result<()> {
+fn check_child_lengths(data_type: &DataType, len: usize, children: &[UncheckedArray]) -> Result<()> {
     let expected = match data_type {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(len),
         DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| len.checked_mul(size)),
-        DataType::RunEndEncoded(..) => children.first().map(Unchecked::len),
+        DataType::RunEndEncoded(..) => children.first().map(UncheckedArray::len),
         _ => return Ok(()),
     };
     match children.iter().find(|child| Some(child.len()) != expected) {
@@ -360,6 +360,6 @@ fn check_child_lengths(data_type: &DataType, len: usize, children: &[Unchecked])
     }
 }
 
-fn short(role: Role, needed: usize, got: usize) -> Error {
+fn short(role: BufferRole, needed: usize, got: usize) -> Error {
     Error::invalid(format!("the {} buffer needs {needed} bytes, got {got}", role.name()))
 }

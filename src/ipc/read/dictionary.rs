@@ -19,7 +19,7 @@ use arrow_data::transform::MutableArrayData;
 use super::data::IpcData;
 use super::decode::{Batch, DictionarySource};
 use crate::append_vec::AppendVec;
-use crate::array::{CheckedOnce, Steady, Unchecked, aligned, fit_one_array, keys_suffice, slice};
+use crate::array::{LazyCheckedArray, StableCopies, UncheckedArray, aligned, fits_one_array, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::parallel::lock;
@@ -69,7 +69,7 @@ pub(super) struct DictionaryBatch {
 pub(super) struct DictionarySet(HashMap<i64, Dictionary>);
 
 impl DictionarySet {
-    pub(super) fn of_schema(schema: &IpcSchema) -> DictionarySet {
+    pub(super) fn for_schema(schema: &IpcSchema) -> DictionarySet {
         let mut found = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
@@ -133,7 +133,7 @@ impl<'a> Resolver<'a> {
 }
 
 impl DictionarySource for Resolver<'_> {
-    fn values(&self, id: i64) -> Result<Option<Unchecked>> {
+    fn values(&self, id: i64) -> Result<Option<UncheckedArray>> {
         self.version(id).map(|version| version.values(*self, id)).transpose()
     }
 }
@@ -161,7 +161,7 @@ pub(super) struct Link {
     rows: usize,
     /// The epoch of the batch, and of the dictionaries that its values use.
     epoch: Epoch,
-    values: OnceLock<CheckedOnce>,
+    values: OnceLock<LazyCheckedArray>,
 }
 
 impl Link {
@@ -169,15 +169,15 @@ impl Link {
         Link { frame, rows, epoch, values: OnceLock::new() }
     }
 
-    fn values(&self, known: Resolver<'_>, id: i64) -> Result<&CheckedOnce> {
+    fn values(&self, known: Resolver<'_>, id: i64) -> Result<&LazyCheckedArray> {
         if let Some(values) = self.values.get() {
             return Ok(values);
         }
         let values = self.decode(known, id).map_err(|e| e.context(format_args!("dictionary {id}")))?;
-        Ok(self.values.get_or_init(|| CheckedOnce::new(values)))
+        Ok(self.values.get_or_init(|| LazyCheckedArray::new(values)))
     }
 
-    fn decode(&self, known: Resolver<'_>, id: i64) -> Result<Unchecked> {
+    fn decode(&self, known: Resolver<'_>, id: i64) -> Result<UncheckedArray> {
         let node = &known.dictionaries.0.get(&id).ok_or_else(|| Error::invalid("no field has it"))?.node;
         let mut metadata = vec![0; self.frame.metadata_len];
         known.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
@@ -223,10 +223,10 @@ impl Version {
     }
 
     /// Returns the values; those of a single link are unchecked.
-    pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<Unchecked> {
+    pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<UncheckedArray> {
         match self.links {
             1 => self.link(0)?.values(known, id).map(|values| values.unchecked().clone()),
-            _ => self.whole(known, id).map(Unchecked::from),
+            _ => self.whole(known, id).map(UncheckedArray::from),
         }
     }
 
@@ -276,11 +276,11 @@ impl DeltaChain {
     /// Concatenates the first `count` links. Their values are checked first, which copying them relies on.
     fn first(&self, count: usize, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         let here = |e: Error| e.context(format_args!("dictionary {id}"));
-        let mut steady = Steady::default();
+        let mut steady = StableCopies::default();
         let mut parts = Vec::new();
         for link in (0..count).filter_map(|i| self.links.get(i)) {
             let values = link.values(known, id)?.unchecked();
-            parts.push(aligned(steady.of(values).map_err(here)?));
+            parts.push(aligned(steady.stable_copy(values).map_err(here)?));
         }
         concat(&parts).map_err(here)
     }
@@ -291,7 +291,7 @@ impl DeltaChain {
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
     let all: Vec<&ArrayData> = parts.iter().collect();
     // Values without bytes may be any number, and arrow-rs takes a bit for each if one of them is null.
-    if !fit_one_array(&all, false)? {
+    if !fits_one_array(&all, false)? {
         return Err(Error::unsupported("putting deltas together: they have more items than their offsets can count"));
     }
     if !keys_suffice(&all) {

@@ -21,11 +21,11 @@ mod stream;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 #[cfg(feature = "check")]
-pub(crate) use check::{Sound, read_batch, read_footer, read_schema, same_schema};
+pub(crate) use check::{CheckSummary, read_batch, read_footer, read_schema, same_schema};
 pub(crate) use data::ReadOptions;
-pub use data::Validate;
-pub(crate) use decode::zeros;
+pub use data::Validation;
+pub(crate) use decode::count_zero_bits;
 pub(crate) use shard::Shard;
-pub(crate) use source::Ipc;
-pub(crate) use stream::{Arrived, ValuePlaces};
+pub(crate) use source::IpcSource;
+pub(crate) use stream::{ReceivedBatch, ValueDestination};
 pub use stream::{StreamReader, read_stream};

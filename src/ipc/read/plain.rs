@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::data::IpcData;
 use super::decode::Batch;
 use crate::array::is_trivial;
-use crate::dataset::{Plain, Widths};
+use crate::dataset::{FixedWidthValues, ColumnWidths};
 use crate::error::Result;
 use crate::ipc::framing::{Node, length};
 
@@ -31,7 +31,7 @@ struct ValueOffset {
 
 impl ValueOffsets {
     /// Returns one for each column of batch `batch`; none if they would be too many.
-    pub(super) fn of_batch(
+    pub(super) fn for_batch(
         &self,
         batch: usize,
         columns: usize,
@@ -73,9 +73,9 @@ impl<'a> PlainBatch<'a> {
     pub(super) fn columns(
         &self,
         rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         header: impl Fn() -> Result<Cow<'a, Batch>>,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         let mut known = None;
         for (column, width) in columns {
@@ -130,10 +130,10 @@ impl<'a> PlainBatch<'a> {
     }
 
     #[inline]
-    fn values(&self, found: ValueOffset, rows: usize, width: usize) -> Result<Option<Plain<'a>>> {
+    fn values(&self, found: ValueOffset, rows: usize, width: usize) -> Result<Option<FixedWidthValues<'a>>> {
         let Some(len) = rows.checked_mul(width) else { return Ok(None) };
         let values = self.data.bytes.get(found.offset, len)?;
-        Ok(values.map(|values| Plain { values, has_nulls: found.has_nulls }))
+        Ok(values.map(|values| FixedWidthValues { values, has_nulls: found.has_nulls }))
     }
 }
 

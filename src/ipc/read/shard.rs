@@ -11,15 +11,15 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::data::ReadOptions;
-use super::source::Ipc;
-use crate::array::{Bytes, Unchecked};
+use super::source::IpcSource;
+use crate::array::{Bytes, UncheckedArray};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Facts, Files, Footprint, Plain, Source, ViewSource, Widths, version_of_stream,
+    Batches, ConstantColumn, Facts, Files, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths, stream_version,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{KnownSchema, probe_segment};
+use crate::ipc::framing::{SchemaCache, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
 
 /// The number of batches whose headers are read when a shard is opened.
@@ -38,7 +38,7 @@ pub(crate) struct Shard {
     is_file: bool,
     /// The row after each batch's last; `None` if there are more than a few batches.
     ends: Option<Box<[u64]>>,
-    ipc: OnceLock<Box<Ipc>>,
+    ipc: OnceLock<Box<IpcSource>>,
 }
 
 impl Shard {
@@ -51,15 +51,15 @@ impl Shard {
         path: &Path,
         absolute: Option<PathBuf>,
         options: ReadOptions,
-        known: &KnownSchema,
+        known: &SchemaCache,
     ) -> Result<Option<Shard>> {
         let file = UnmappedFile::open(absolute.as_deref().unwrap_or(path))?;
         let state = file.state();
-        let bytes = Bytes::unmapped(file);
+        let bytes = Bytes::from_unmapped_file(file);
         if probe_segment(bytes.len(), |at, into| bytes.read_at(at, into))?.is_some() {
             return Ok(None);
         }
-        let ipc = Ipc::open_one_of_many(bytes, None, options, known)?;
+        let ipc = IpcSource::open_with_cache(bytes, None, options, known)?;
         let ends = few_ends(&ipc)?.map(Into::into);
         let schema = ipc.schema().clone();
         let is_file = ipc.is_file();
@@ -67,7 +67,7 @@ impl Shard {
     }
 
     /// Returns the mapped file.
-    fn ipc(&self) -> Result<&Ipc> {
+    fn ipc(&self) -> Result<&IpcSource> {
         match self.ipc.get() {
             Some(ipc) => Ok(ipc),
             None => {
@@ -78,7 +78,7 @@ impl Shard {
     }
 
     /// Maps the file, which must be the one that was opened.
-    fn mapped(&self) -> Result<Ipc> {
+    fn mapped(&self) -> Result<IpcSource> {
         let mapping = Mapping::open(self.absolute.as_deref().unwrap_or(&self.path), Mode::Read);
         let mapping = match mapping.map_err(Error::from) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(changed("removed")),
@@ -90,8 +90,8 @@ impl Shard {
             return Err(changed("replaced or overwritten"));
         }
         let len = usize::try_from(self.state.size()).map_err(|_| changed("replaced or overwritten"))?;
-        let bytes = Bytes::of_mapping_or_copy(mapping)?.first(len);
-        let ipc = Ipc::open(bytes, Some(&self.path), self.options)?;
+        let bytes = Bytes::from_mapping_or_copy(mapping)?.prefix(len);
+        let ipc = IpcSource::open(bytes, Some(&self.path), self.options)?;
         // A stream may grow; a file may not. Times of files are those of the system's last tick: a file that was
         // overwritten just after it was opened may have the same.
         let may_be = is_same || !ipc.is_file();
@@ -112,7 +112,7 @@ fn changed(how: &str) -> Error {
 }
 
 /// Returns the row after each batch's last; `None` if there are more than a few batches.
-fn few_ends(ipc: &Ipc) -> Result<Option<Vec<u64>>> {
+fn few_ends(ipc: &IpcSource) -> Result<Option<Vec<u64>>> {
     if ipc.is_file() && ipc.num_batches()? > FEW {
         return Ok(None);
     }
@@ -131,10 +131,10 @@ impl Batches for Shard {
         &self.schema
     }
 
-    fn walk(&self, until: u64) -> Result<u64> {
+    fn count_until(&self, until: u64) -> Result<u64> {
         match &self.ends {
             Some(ends) => Ok(ends.last().copied().unwrap_or(0)),
-            None => self.ipc()?.walk(until),
+            None => self.ipc()?.count_until(until),
         }
     }
 
@@ -166,35 +166,35 @@ impl Batches for Shard {
         }
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         self.ipc()?.column(batch, column)
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        self.ipc()?.checked(batch, column)
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.ipc()?.checked_column(batch, column)
     }
 
     fn prepare(&self, columns: &[usize]) -> Result<()> {
         self.ipc()?.prepare(columns)
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.ipc()?.check(batch, column)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.ipc()?.validate_column(batch, column)
     }
 
-    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
-        self.ipc().ok()?.stored_value(batch, row, column, width)
+    fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+        self.ipc().ok()?.value_bytes(batch, row, column, width)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         batch: usize,
         rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
-        self.ipc()?.plain(batch, rows, columns, keep, into)
+        self.ipc()?.fixed_width_values(batch, rows, columns, keep, into)
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
@@ -252,7 +252,7 @@ impl Files for Shard {
     }
 
     fn version(&self) -> Option<String> {
-        Some(if self.is_file { self.state.version() } else { version_of_stream(self.state.size()) })
+        Some(if self.is_file { self.state.version() } else { stream_version(self.state.size()) })
     }
 
     fn are_merged(&self) -> bool {

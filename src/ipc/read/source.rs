@@ -16,39 +16,39 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::ahead::FetchAhead;
+use super::ahead::Prefetcher;
 use super::data::{IpcData, ReadOptions, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
 use crate::append_vec::AppendVec;
-use crate::array::{Bytes, CheckedOnce, Unchecked};
+use crate::array::{Bytes, LazyCheckedArray, UncheckedArray};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Dataset, Facts, Files, Footprint, Plain, Source, ViewSource, Widths, version_of_stream,
+    Batches, ConstantColumn, Dataset, Facts, Files, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths, stream_version,
 };
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    DictionaryHeader, Footer, Kind, KnownSchema, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
+    DictionaryHeader, Footer, MessageKind, SchemaCache, MessageFrame, MessageHeader, NextMessage, Node, Window, find_message, row_count,
 };
 use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
 
 /// An IPC file or stream.
 #[derive(Debug)]
-pub(crate) struct Ipc {
+pub(crate) struct IpcSource {
     pub(super) data: IpcData,
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
     pub(super) entries: AppendVec<BatchEntry>,
     /// The batches of a file, which can be read in any order; those of a stream belong to their entries.
-    blocks: Box<[OnceLock<Box<Decoded>>]>,
+    blocks: Box<[OnceLock<Box<DecodedBatch>>]>,
     /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
     done: AtomicBool,
     /// What was fetched of an object in a store.
-    ahead: FetchAhead,
+    ahead: Prefetcher,
     /// Describes the skipped tail of a file opened with `partial`.
     left: OnceLock<String>,
 }
@@ -70,41 +70,41 @@ pub(super) struct BatchEntry {
     rows: Range<u64>,
     epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
-    pub(super) batch: OnceLock<Box<Decoded>>,
+    pub(super) batch: OnceLock<Box<DecodedBatch>>,
 }
 
 /// A record batch with its header, and those of its columns that were used.
 #[derive(Debug)]
-pub(super) struct Decoded {
+pub(super) struct DecodedBatch {
     pub(super) batch: Batch,
     /// Boxed: few columns of most batches are used as arrays.
-    columns: Box<[OnceLock<Box<CheckedOnce>>]>,
+    columns: Box<[OnceLock<Box<LazyCheckedArray>>]>,
 }
 
-impl Ipc {
+impl IpcSource {
     /// Opens an IPC file or an IPC stream.
-    pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: ReadOptions) -> Result<Ipc> {
-        Ipc::open_one_of_many(bytes, path, options, &KnownSchema::default())
+    pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: ReadOptions) -> Result<IpcSource> {
+        IpcSource::open_with_cache(bytes, path, options, &SchemaCache::default())
     }
 
     /// As `open`, of many files, most of whose schemas are the `known` one.
-    pub(super) fn open_one_of_many(
+    pub(super) fn open_with_cache(
         bytes: Bytes,
         path: Option<&Path>,
         options: ReadOptions,
-        known: &KnownSchema,
-    ) -> Result<Ipc> {
+        known: &SchemaCache,
+    ) -> Result<IpcSource> {
         let mut window = Window::new();
         let (data, next) = IpcData::open(bytes, path, options, known, &mut window)?;
         let blocks = data.footer.as_ref().map_or(0, |footer| footer.batches.len());
-        let ipc = Ipc {
-            dictionaries: DictionarySet::of_schema(&data.schema),
+        let ipc = IpcSource {
+            dictionaries: DictionarySet::for_schema(&data.schema),
             walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
             entries: AppendVec::new(),
             blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             offsets: ValueOffsets::default(),
             done: AtomicBool::new(false),
-            ahead: FetchAhead::default(),
+            ahead: Prefetcher::default(),
             left: OnceLock::new(),
             data,
         };
@@ -135,12 +135,12 @@ impl Ipc {
         let epoch = self.epoch_of(walk);
         let metadata = walk.window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(metadata)?;
-        if header.kind != Kind::DictionaryBatch {
-            return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
+        if header.kind != MessageKind::DictionaryBatch {
+            return Err(unexpected(frame, MessageKind::DictionaryBatch, header.kind));
         }
         body_end(&self.data.bytes, frame, header.body_len)?;
         let dictionary = DictionaryHeader::parse(header.table)?;
-        let link = Link::new(frame, rows_of(dictionary.data)?, epoch);
+        let link = Link::new(frame, row_count(dictionary.data)?, epoch);
         let batch = DictionaryBatch { link, is_delta: dictionary.is_delta, is_file: self.data.footer.is_some() };
         self.dictionaries.add(dictionary.id, walk.epoch, batch).map_err(|why| {
             Error::invalid(format!("the batch of dictionary {} at byte {} {why}", dictionary.id, frame.offset))
@@ -162,7 +162,7 @@ impl Ipc {
         };
         match stepped {
             // What can't be read may be right.
-            Err(e) if self.data.options.partial && e.is_about_bytes() => {
+            Err(e) if self.data.options.partial && e.is_corruption() => {
                 let batches = self.entries.len();
                 let _ = self.left.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
                 Ok(false)
@@ -175,7 +175,7 @@ impl Ipc {
         if walk.next >= footer.batches.len() {
             return Ok(false);
         }
-        if let (Some(&rows), Some(frame)) = (footer.rows.get(walk.next), footer.batches.unread(walk.next))
+        if let (Some(&rows), Some(frame)) = (footer.rows.get(walk.next), footer.batches.unread_frame(walk.next))
             && !self.data.options.partial
         {
             self.add_batch(walk, frame, rows)?;
@@ -184,9 +184,9 @@ impl Ipc {
         }
         self.ahead.headers(&self.data, footer, walk.next)?;
         let frame = footer.batches.frame(walk.next, &self.data.bytes, &mut walk.window)?;
-        let message = self.data.look(frame, &mut walk.window)?;
-        if message.kind != Kind::RecordBatch {
-            return Err(unexpected(frame, Kind::RecordBatch, message.kind));
+        let message = self.data.read_summary(frame, &mut walk.window)?;
+        if message.kind != MessageKind::RecordBatch {
+            return Err(unexpected(frame, MessageKind::RecordBatch, message.kind));
         }
         self.add_batch(walk, message.frame, message.rows)?;
         walk.next += 1;
@@ -195,7 +195,7 @@ impl Ipc {
 
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
-            let frame = match find(&self.data.bytes, &mut walk.window, walk.next)? {
+            let frame = match find_message(&self.data.bytes, &mut walk.window, walk.next)? {
                 NextMessage::Message(frame) => frame,
                 NextMessage::Zeros if !self.data.ends_with_zeros(walk.next) => return Err(never_written(walk.next)),
                 NextMessage::Zeros | NextMessage::End => {
@@ -203,14 +203,14 @@ impl Ipc {
                     return Ok(false);
                 }
             };
-            let message = self.data.look(frame, &mut walk.window)?;
+            let message = self.data.read_summary(frame, &mut walk.window)?;
             match message.kind {
-                Kind::RecordBatch => self.add_batch(walk, message.frame, message.rows)?,
-                Kind::DictionaryBatch => self.add_dictionary(walk, frame)?,
-                other => return Err(unexpected(frame, Kind::RecordBatch, other)),
+                MessageKind::RecordBatch => self.add_batch(walk, message.frame, message.rows)?,
+                MessageKind::DictionaryBatch => self.add_dictionary(walk, frame)?,
+                other => return Err(unexpected(frame, MessageKind::RecordBatch, other)),
             }
             walk.next = message.end;
-            if message.kind == Kind::RecordBatch {
+            if message.kind == MessageKind::RecordBatch {
                 return Ok(true);
             }
         }
@@ -234,13 +234,13 @@ impl Ipc {
         let known = self.entries.len();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
             if !self.step(&mut walk).map_err(|e| self.data.locate_error(e))? {
-                self.data.look_at(ChangeCheck::Now)?;
+                self.data.check_unchanged(ChangeCheck::Now)?;
                 self.done.store(true, Ordering::Release);
             }
         }
         if self.entries.len() > known {
             // A file that was truncated and grew again has zeros in the place of messages, which end a stream.
-            self.data.look_at(ChangeCheck::Now)?;
+            self.data.check_unchanged(ChangeCheck::Now)?;
         }
         Ok(walk.rows)
     }
@@ -258,14 +258,14 @@ impl Ipc {
 
     /// Returns the batch's header and columns. A batch of a file is found by its block, even if the walk has not
     /// reached it.
-    pub(super) fn decoded(&self, batch: usize) -> Result<&Decoded> {
+    pub(super) fn decoded(&self, batch: usize) -> Result<&DecodedBatch> {
         let (place, frame) = match (&self.data.footer, self.blocks.get(batch)) {
             (Some(footer), Some(place)) => match place.get() {
                 Some(decoded) => return Ok(decoded),
                 None => (place, self.block(footer, batch)),
             },
             _ => {
-                let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
+                let entry = self.entry(batch)?.ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))?;
                 (&entry.batch, Ok(entry.frame))
             }
         };
@@ -295,7 +295,7 @@ impl Ipc {
     fn read_header(&self, batch: usize, frame: MessageFrame) -> Result<Batch> {
         let header = self.data.header(frame)?;
         let Some(footer) = &self.data.footer else { return Ok(header) };
-        let [_, _, listed] = footer.batches.place(batch);
+        let [_, _, listed] = footer.batches.block_at(batch);
         let (_, body) = header.body;
         if usize::try_from(listed) != Ok(body) {
             return Err(Error::invalid(format!(
@@ -312,10 +312,10 @@ impl Ipc {
         }
     }
 
-    fn decode(&self, batch: usize, frame: MessageFrame) -> Result<Decoded> {
+    fn decode(&self, batch: usize, frame: MessageFrame) -> Result<DecodedBatch> {
         let batch = self.read_header(batch, frame)?;
         let columns = self.data.schema.columns.iter().map(|_| OnceLock::new()).collect();
-        Ok(Decoded { batch, columns })
+        Ok(DecodedBatch { batch, columns })
     }
 
     /// Returns the frame of a batch's message.
@@ -323,7 +323,7 @@ impl Ipc {
         match &self.data.footer {
             Some(footer) => self.block(footer, batch),
             None => {
-                let missing = || Error::argument(format!("there is no batch {batch}"));
+                let missing = || Error::invalid_argument(format!("there is no batch {batch}"));
                 Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
             }
         }
@@ -356,10 +356,10 @@ impl Ipc {
 
     /// Returns a column of a batch, and its node in the schema.
     #[inline]
-    fn found(&self, batch: usize, column: usize) -> Result<(&CheckedOnce, &Node)> {
+    fn found(&self, batch: usize, column: usize) -> Result<(&LazyCheckedArray, &Node)> {
         let decoded = self.decoded(batch)?;
         let Some((place, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
-            return Err(Error::argument(format!("there is no column {column}")));
+            return Err(Error::invalid_argument(format!("there is no column {column}")));
         };
         if let Some(array) = place.get() {
             return Ok((array, node));
@@ -368,7 +368,7 @@ impl Ipc {
         let resolver = self.resolver(batch, node)?;
         let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
-        Ok((place.get_or_init(|| Box::new(CheckedOnce::new(array))), node))
+        Ok((place.get_or_init(|| Box::new(LazyCheckedArray::new(array))), node))
     }
 
     /// Brings a column of a batch, from a store; nothing to do for other files.
@@ -424,7 +424,7 @@ impl Ipc {
     }
 }
 
-impl Ipc {
+impl IpcSource {
     /// The zones in the file's footer: see [`crate::ipc::ZONES`].
     pub(crate) fn zones(&self) -> Option<&str> {
         self.data.footer.as_ref()?.zones.as_deref()
@@ -436,12 +436,12 @@ impl Ipc {
     }
 }
 
-impl Batches for Ipc {
+impl Batches for IpcSource {
     fn schema(&self) -> &SchemaRef {
         &self.data.schema.schema
     }
 
-    fn walk(&self, until: u64) -> Result<u64> {
+    fn count_until(&self, until: u64) -> Result<u64> {
         if until == u64::MAX {
             return self.walk_to_end();
         }
@@ -452,7 +452,7 @@ impl Batches for Ipc {
         if let (Some(footer), false) = (&self.data.footer, self.data.options.partial) {
             return Ok(footer.batches.len());
         }
-        self.walk(u64::MAX)?;
+        self.count_until(u64::MAX)?;
         Ok(self.entries.len())
     }
 
@@ -483,11 +483,11 @@ impl Batches for Ipc {
         Ok(None)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         self.found(batch, column).map(|(array, _)| array.unchecked())
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let (array, node) = self.found(batch, column)?;
         let dictionaries = || self.resolver(batch, node)?.checked(node);
         array.checked(dictionaries).map_err(|e| self.data.column_error(e, batch, column))
@@ -497,20 +497,20 @@ impl Batches for Ipc {
         Ok(())
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         batch: usize,
         rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         let kept = if keep && self.knows_all() {
-            self.offsets.of_batch(batch, self.data.schema.columns.len(), || self.known_batches())
+            self.offsets.for_batch(batch, self.data.schema.columns.len(), || self.known_batches())
         } else {
             None
         };
@@ -524,11 +524,11 @@ impl Batches for Ipc {
     }
 
     #[inline]
-    fn stored_value(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
         if !self.knows_all() || self.data.bytes.fetch().is_some() {
             return None;
         }
-        let kept = self.offsets.of_batch(batch, self.data.schema.columns.len(), || self.known_batches());
+        let kept = self.offsets.for_batch(batch, self.data.schema.columns.len(), || self.known_batches());
         let batch_of = PlainBatch { data: &self.data, kept };
         batch_of.value((row, column, width), || self.header(batch))
     }
@@ -556,7 +556,7 @@ impl Batches for Ipc {
     }
 
     fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.data.look_at(when)
+        self.data.check_unchanged(when)
     }
 
     fn resident(&self) -> Result<u64> {
@@ -564,7 +564,7 @@ impl Batches for Ipc {
     }
 }
 
-impl Source for Ipc {
+impl Source for IpcSource {
     fn facts(&self) -> Facts<'_> {
         let facts = Facts::new(self.data.path.as_deref(), self.data.absolute.as_deref());
         Facts {
@@ -602,7 +602,7 @@ impl Source for Ipc {
     }
 }
 
-impl Files for Ipc {
+impl Files for IpcSource {
     /// None: the path is the file's.
     fn list(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -610,7 +610,7 @@ impl Files for Ipc {
 
     fn version(&self) -> Option<String> {
         let state = self.data.mapped_file()?.state()?;
-        Some(if self.is_file() { state.version() } else { version_of_stream(state.size()) })
+        Some(if self.is_file() { state.version() } else { stream_version(state.size()) })
     }
 
     fn are_merged(&self) -> bool {
@@ -623,14 +623,14 @@ impl Files for Ipc {
 }
 
 impl Dataset {
-    /// Describes the tails that [`Open::partial`](crate::Open::partial) has skipped: one entry for each damaged or
+    /// Describes the tails that [`OpenOptions::partial`](crate::Open::partial) has skipped: one entry for each damaged or
     /// truncated file. Walks to the end.
     ///
     /// # Errors
     /// Those of [`Dataset::len`].
-    pub fn left(&self) -> Result<Vec<String>> {
+    pub fn skipped_tails(&self) -> Result<Vec<String>> {
         self.len()?;
-        let sources = self.sources().filter_map(|source| source.find::<Ipc>());
+        let sources = self.sources().filter_map(|source| source.find::<IpcSource>());
         Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
     }
 }

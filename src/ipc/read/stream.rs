@@ -14,15 +14,15 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::data::{at_message, never_written, unexpected};
-use super::decode::{Batch, Decoder, DictionarySource, zeros};
+use super::decode::{Batch, Decoder, DictionarySource, count_zero_bits};
 use super::dictionary::concat;
-use crate::array::{Bytes, Unchecked, aligned, to_array};
+use crate::array::{Bytes, UncheckedArray, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, Kind, MAGIC, MessageFrame, MessageHeader, Node, length,
-    not_arrow, roles_of,
+    BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, MessageKind, MAGIC, MessageFrame, MessageHeader, Node, length,
+    not_arrow_error, buffer_roles,
 };
-use crate::types::Role;
+use crate::types::BufferRole;
 
 /// Reads an Arrow IPC stream from `input`, which need not be a file: for example, a pipe or a socket. Returns once the
 /// schema has arrived.
@@ -45,12 +45,12 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     let refused = why_no_stream(&head);
     let head = Bytes::from(head);
     if let Some(cause) = refused {
-        return Err(not_arrow(&head, cause));
+        return Err(not_arrow_error(&head, cause));
     }
     let input = BufReader::with_capacity(64 << 10, input);
-    let mut source = MessageSource { input: begun.chain(input), at: 0, legacy: false };
-    let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow(&head, Some(e)) })?;
-    let dictionaries = Known::of_schema(&schema);
+    let mut source = MessageReader { input: begun.chain(input), at: 0, legacy: false };
+    let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow_error(&head, Some(e)) })?;
+    let dictionaries = StreamDictionaries::for_schema(&schema);
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
 }
 
@@ -89,9 +89,9 @@ fn failed(e: &io::Error) -> Error {
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 pub struct StreamReader<R> {
-    source: MessageSource<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
+    source: MessageReader<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
     schema: IpcSchema,
-    dictionaries: Known,
+    dictionaries: StreamDictionaries,
     /// The number of record batches read.
     batches: usize,
     ended: bool,
@@ -108,17 +108,17 @@ impl<R: Read> StreamReader<R> {
         while let Some(message) = self.source.message()? {
             let header = message.header()?;
             match header.kind {
-                Kind::RecordBatch => {
+                MessageKind::RecordBatch => {
                     let batch = BatchHeader::parse(header.table).and_then(|parsed| {
                         Batch::new(parsed, header.version, (0, header.body_len), &self.schema.columns)
                     });
                     return batch.map(|batch| Some((message.frame, batch))).map_err(|e| self.at_batch(e));
                 }
-                Kind::DictionaryBatch => {
+                MessageKind::DictionaryBatch => {
                     let body = self.source.body(message.frame, header.body_len)?;
                     self.dictionary(&header, body).map_err(|e| at_message(e, message.frame))?;
                 }
-                other => return Err(unexpected(message.frame, Kind::RecordBatch, other)),
+                other => return Err(unexpected(message.frame, MessageKind::RecordBatch, other)),
             }
         }
         Ok(None)
@@ -188,13 +188,13 @@ impl<R: Read> StreamReader<R> {
 }
 
 /// The destination of fixed-width values.
-pub(crate) trait ValuePlaces {
+pub(crate) trait ValueDestination {
     /// Returns for each column memory for the values of `rows` more rows, or `None` if they are not placed.
-    fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
+    fn reserve(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
 }
 
 /// A record batch, some of whose values are in their destination already; with the rest of each column.
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedBatch {
     pub rows: usize,
     /// An array with its values, or the validity bitmap with its null count for values that are in their destination.
     pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
@@ -202,13 +202,13 @@ pub(crate) struct Arrived {
 
 impl<R: Read> StreamReader<R> {
     /// Reads the next record batch. Values that the body stores as they are go straight to their destination.
-    pub(crate) fn step_into(&mut self, into: &mut impl ValuePlaces) -> Result<Option<Arrived>> {
+    pub(crate) fn read_into(&mut self, into: &mut impl ValueDestination) -> Result<Option<ReceivedBatch>> {
         if self.ended {
             return Ok(None);
         }
         let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
         let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
-        let places = if as_they_are { into.places(batch.header.rows)? } else { Vec::new() };
+        let places = if as_they_are { into.reserve(batch.header.rows)? } else { Vec::new() };
         let placed: Vec<bool> = places.iter().map(Option::is_some).collect();
         let body = self.scatter(frame, &mut batch, places).map_err(|e| self.at_batch(e))?;
         let column = |number: usize| match placed.get(number) {
@@ -218,7 +218,7 @@ impl<R: Read> StreamReader<R> {
         let columns = (0..self.schema.columns.len()).map(column).collect::<Result<_>>();
         let columns = columns.map_err(|e| self.at_batch(e))?;
         self.batches += 1;
-        Ok(Some(Arrived { rows: batch.header.rows, columns }))
+        Ok(Some(ReceivedBatch { rows: batch.header.rows, columns }))
     }
 
     /// Reads a body: values into their destination, everything else into the returned bytes. Updates the buffers'
@@ -272,8 +272,8 @@ impl<R: Read> StreamReader<R> {
         let (offset, len) = batch.header.buffers.get(first_buffer).copied().unwrap_or_default();
         let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
         match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
-            Some(bits) if zeros(&bits, rows) == nulls => Ok(Some((bits, nulls))),
-            Some(bits) => failed(format!("{nulls} nulls are declared, the validity bitmap has {}", zeros(&bits, rows))),
+            Some(bits) if count_zero_bits(&bits, rows) == nulls => Ok(Some((bits, nulls))),
+            Some(bits) => failed(format!("{nulls} nulls are declared, the validity bitmap has {}", count_zero_bits(&bits, rows))),
             None => failed(format!("a validity bitmap of {len} bytes for {rows} rows")),
         }
     }
@@ -325,7 +325,7 @@ fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usiz
 
 /// Whether the first of the node's buffers is a validity bitmap.
 fn had_own_validity(node: &Node, version: i16) -> bool {
-    roles_of(node, version).first() == Some(&Role::Validity)
+    buffer_roles(node, version).first() == Some(&BufferRole::Validity)
 }
 
 impl<R: Read> Iterator for StreamReader<R> {
@@ -350,7 +350,7 @@ impl<R> std::fmt::Debug for StreamReader<R> {
 }
 
 /// The current dictionaries by id.
-struct Known(HashMap<i64, StreamDictionary>);
+struct StreamDictionaries(HashMap<i64, StreamDictionary>);
 
 struct StreamDictionary {
     /// The node of the values.
@@ -361,15 +361,15 @@ struct StreamDictionary {
     whole: OnceLock<ArrayData>,
 }
 
-impl Known {
-    fn of_schema(schema: &IpcSchema) -> Known {
+impl StreamDictionaries {
+    fn for_schema(schema: &IpcSchema) -> StreamDictionaries {
         let mut known = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
                 known.insert(id, StreamDictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() });
             });
         }
-        Known(known)
+        StreamDictionaries(known)
     }
 }
 
@@ -394,7 +394,7 @@ impl StreamDictionary {
     }
 }
 
-impl Known {
+impl StreamDictionaries {
     fn whole(&self, id: i64) -> Result<Option<&ArrayData>> {
         let whole = self.0.get(&id).map_or(Ok(None), StreamDictionary::whole);
         whole.map_err(|e| e.context(format_args!("dictionary {id}")))
@@ -412,16 +412,16 @@ impl Known {
     }
 }
 
-impl DictionarySource for Known {
-    fn values(&self, id: i64) -> Result<Option<Unchecked>> {
-        self.whole(id).map(|whole| whole.cloned().map(Unchecked::from))
+impl DictionarySource for StreamDictionaries {
+    fn values(&self, id: i64) -> Result<Option<UncheckedArray>> {
+        self.whole(id).map(|whole| whole.cloned().map(UncheckedArray::from))
     }
 }
 
 // ---- bytes ----
 
 /// The source of messages.
-struct MessageSource<R> {
+struct MessageReader<R> {
     input: R,
     /// Number of bytes read.
     at: usize,
@@ -441,14 +441,14 @@ impl StreamMessage {
     }
 }
 
-impl<R: Read> MessageSource<R> {
+impl<R: Read> MessageReader<R> {
     fn schema(&mut self) -> Result<IpcSchema> {
         let message = self.message()?.ok_or_else(|| Error::invalid("an Arrow stream without a schema"))?;
         self.legacy = message.frame.is_legacy();
         let header = message.header()?;
         match header.kind {
-            Kind::Schema => IpcSchema::parse(header.table, message.metadata.len()),
-            other => Err(unexpected(message.frame, Kind::Schema, other)),
+            MessageKind::Schema => IpcSchema::parse(header.table, message.metadata.len()),
+            other => Err(unexpected(message.frame, MessageKind::Schema, other)),
         }
     }
 
@@ -491,7 +491,7 @@ impl<R: Read> MessageSource<R> {
         fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
         let no_memory = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
-        Bytes::filled(len, |into| fill(self, into), no_memory).map(Bytes::from)
+        Bytes::build_buffer(len, |into| fill(self, into), no_memory).map(Bytes::from)
     }
 
     /// Fills the slices, which have the `len` bytes of a body.
@@ -530,7 +530,7 @@ impl<R: Read> MessageSource<R> {
         let mut bytes = Vec::new();
         while bytes.len() < len {
             let step = (len - bytes.len()).min(bytes.len().max(FIRST));
-            let none = |_| Error::no_memory(format!("no memory for a message of {len} bytes"));
+            let none = |_| Error::out_of_memory(format!("no memory for a message of {len} bytes"));
             bytes.try_reserve_exact(step).map_err(none)?;
             let came = (&mut self.input).take(step as u64).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
             self.at += came;
@@ -549,7 +549,7 @@ fn cut(offset: usize, what: &str, got: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, Open, WriteOptions, write_to};
+    use crate::{Format, OpenOptions, WriteOptions, write_to};
     use arrow_array::builder::StringDictionaryBuilder;
     use arrow_array::types::Int32Type;
     use arrow_array::{ArrayRef, Int64Array};
@@ -595,13 +595,13 @@ mod tests {
     }
 
     fn in_place(bytes: &[u8]) -> Result<Vec<RecordBatch>> {
-        Open::new().bytes(Bytes::from(bytes.to_vec()))?.to_record_batches().collect()
+        OpenOptions::new().bytes(Bytes::from(bytes.to_vec()))?.to_record_batches().collect()
     }
 
     #[test]
     fn dictionaries_grow_and_are_replaced() {
         for (bytes, deltas) in [(replacing(false), 0), (replacing(true), 0), (growing(), 2)] {
-            let messages = Open::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
+            let messages = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
             let is_delta = |message: &&crate::Message| message.dictionary.is_some_and(|(_, is_delta)| is_delta);
             assert_eq!(messages.iter().filter(is_delta).count(), deltas);
             let got = read_stream(&bytes[..]).unwrap().collect::<Result<Vec<_>>>().unwrap();
@@ -613,7 +613,7 @@ mod tests {
     fn each_batch_comes_as_soon_as_its_last_byte() {
         let bytes = growing();
         let (input, mut output) = std::io::pipe().unwrap();
-        let messages = Open::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
+        let messages = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
         let mut written = 0;
         let mut write_to = |end: usize| {
             output.write_all(&bytes[written..end]).unwrap();
@@ -622,7 +622,7 @@ mod tests {
         write_to(messages[0].body_offset as usize);
         let mut stream = read_stream(input).unwrap();
         assert_eq!(stream.schema().field(1).name(), "number");
-        for batch in messages.iter().filter(|message| message.kind == Kind::RecordBatch) {
+        for batch in messages.iter().filter(|message| message.kind == MessageKind::RecordBatch) {
             write_to((batch.body_offset + batch.body_length) as usize);
             assert!(stream.next().unwrap().is_ok());
         }
@@ -669,10 +669,10 @@ mod tests {
 
     #[test]
     fn memory_is_taken_as_bytes_come() {
-        let mut source = MessageSource { input: std::io::repeat(7).take(10), at: 0, legacy: false };
+        let mut source = MessageReader { input: std::io::repeat(7).take(10), at: 0, legacy: false };
         let bytes = source.fill(i32::MAX as usize).unwrap();
         assert!(bytes.len() == 10 && bytes.capacity() <= 64 << 10);
-        let mut source = MessageSource { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
+        let mut source = MessageReader { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
         let bytes = source.fill(usize::MAX / 2).unwrap();
         assert!(bytes.len() == 1_000_000 && bytes.capacity() <= 2_000_000 && source.at == 1_000_000);
         let claims = [&[0xff; 4][..], &i32::MAX.to_le_bytes(), &[0; 22]].concat();

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::slice;
 use crate::error::{Error, Result};
 use crate::ipc::framing::Node;
-use crate::types::{Role, fixed_size, number_width};
+use crate::types::{BufferRole, fixed_size, number_width};
 
 /// The lists of a record batch, and the buffers they describe.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Body {
 }
 
 /// Maps the keys of dictionary-encoded arrays to those of the written file.
-pub(super) trait WrittenKeys {
+pub(super) trait KeyMapper {
     /// Returns the keys of `array`, `array.len()` of them from the buffer's start on.
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer>;
 }
@@ -52,7 +52,7 @@ impl Body {
     }
 
     /// Adds `array`, whose node of the schema is `node`.
-    pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
+    pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl KeyMapper) -> Result<()> {
         let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
         self.nodes.push((array.len() as i64, nulls as i64));
         if node.layout.has_validity() {
@@ -79,9 +79,9 @@ impl Body {
         for (number, role) in node.layout.value_roles().enumerate() {
             let buffer = buffer_of(array, number)?;
             self.buffers.push(match role {
-                Role::Offsets { width } => offsets(array, &buffer, width)?,
-                Role::Data => data_of(array, &buffer)?,
-                Role::Bits => bits(&buffer, array.offset(), array.len())?,
+                BufferRole::Offsets { width } => offsets(array, &buffer, width)?,
+                BufferRole::Data => data_of(array, &buffer)?,
+                BufferRole::Bits => bits(&buffer, array.offset(), array.len())?,
                 role => rows_of(&buffer, role, array)?,
             });
         }
@@ -89,7 +89,7 @@ impl Body {
     }
 
     /// Cuts runs to the array's rows: ends count from its first row, and the last one is its length.
-    fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
+    fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl KeyMapper) -> Result<()> {
         let ([run_ends, values], [_, values_node]) = (array.child_data(), &node.children[..]) else {
             return Err(Error::invalid("run-end encoding has 2 children"));
         };
@@ -112,10 +112,10 @@ impl Body {
 
     /// Adds string or binary views. Those of a slice may use little of their data.
     fn add_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
-        let views = rows_of(&buffer_of(array, 0)?, Role::Views, array)?;
+        let views = rows_of(&buffer_of(array, 0)?, BufferRole::Views, array)?;
         let data = array.buffers().get(1..);
         let data = data.ok_or_else(|| Error::internal("an array of views without its views"))?;
-        let mut used = Used::of(data.iter().map(|buffer| buffer.len()));
+        let mut used = UsedRanges::new(data.iter().map(|buffer| buffer.len()));
         for row in 0..array.len() {
             if let Some((number, range)) = far_view(array, &views, row) {
                 used.add(number, range)?;
@@ -136,10 +136,10 @@ impl Body {
     }
 
     fn add_list_views(&mut self, array: &ArrayData, width: usize) -> Result<Vec<ArrayData>> {
-        let starts = rows_of(&buffer_of(array, 0)?, Role::Starts { width }, array)?;
-        let sizes = rows_of(&buffer_of(array, 1)?, Role::Sizes { width }, array)?;
+        let starts = rows_of(&buffer_of(array, 0)?, BufferRole::Starts { width }, array)?;
+        let sizes = rows_of(&buffer_of(array, 1)?, BufferRole::Sizes { width }, array)?;
         let child = child_of(array, 0)?;
-        let mut used = Used::of([child.len()]);
+        let mut used = UsedRanges::new([child.len()]);
         for row in 0..array.len() {
             used.add(0, items(array, row)?)?;
         }
@@ -160,9 +160,9 @@ impl Body {
     }
 
     fn add_dense(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
-        self.buffers.push(rows_of(&buffer_of(array, 0)?, Role::TypeIds, array)?);
-        let starts = rows_of(&buffer_of(array, 1)?, Role::Starts { width: 4 }, array)?;
-        let mut used = Used::of(array.child_data().iter().map(ArrayData::len));
+        self.buffers.push(rows_of(&buffer_of(array, 0)?, BufferRole::TypeIds, array)?);
+        let starts = rows_of(&buffer_of(array, 1)?, BufferRole::Starts { width: 4 }, array)?;
+        let mut used = UsedRanges::new(array.child_data().iter().map(ArrayData::len));
         let members = (0..array.len()).map(|row| member(array, row)).collect::<Result<Vec<_>>>()?;
         for member in &members {
             used.add(member.number, member.row..member.row.saturating_add(1))?;
@@ -178,15 +178,15 @@ impl Body {
 }
 
 /// The ranges of some children or buffers in use.
-struct Used {
+struct UsedRanges {
     ranges: Vec<Range<usize>>,
     lengths: Vec<usize>,
 }
 
-impl Used {
-    fn of(lengths: impl IntoIterator<Item = usize>) -> Used {
+impl UsedRanges {
+    fn new(lengths: impl IntoIterator<Item = usize>) -> UsedRanges {
         let lengths: Vec<usize> = lengths.into_iter().collect();
-        Used { ranges: vec![0..0; lengths.len()], lengths }
+        UsedRanges { ranges: vec![0..0; lengths.len()], lengths }
     }
 
     fn add(&mut self, number: usize, range: Range<usize>) -> Result<()> {
@@ -222,7 +222,7 @@ fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range
 }
 
 /// Renumbers the buffers of views and moves their offsets according to `used`; views of nulls become empty.
-fn moved_views(array: &ArrayData, views: &[u8], used: &Used) -> Buffer {
+fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
     let places = used.ranges.iter().scan(0u32, |next, range| {
         let place = *next;
         *next += u32::from(!range.is_empty());
@@ -322,7 +322,7 @@ pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
 }
 
 /// The position of a union's value.
-pub(super) struct Member {
+pub(super) struct UnionSlot {
     pub id: i8,
     /// The number of the child.
     pub number: usize,
@@ -330,7 +330,7 @@ pub(super) struct Member {
 }
 
 /// Returns the position of the value of row `row` of a union.
-pub(super) fn member(array: &ArrayData, row: usize) -> Result<Member> {
+pub(super) fn member(array: &ArrayData, row: usize) -> Result<UnionSlot> {
     let at = array.offset() + row;
     let DataType::Union(fields, mode) = array.data_type() else { return Err(Error::invalid("not a union")) };
     let id = array.buffers().first().and_then(|ids| ids.get(at)).ok_or_else(outside)?.cast_signed();
@@ -340,7 +340,7 @@ pub(super) fn member(array: &ArrayData, row: usize) -> Result<Member> {
         UnionMode::Sparse => at,
         UnionMode::Dense => number(array, 1, 4, at)?,
     };
-    Ok(Member { id, number: number_of_child, row })
+    Ok(UnionSlot { id, number: number_of_child, row })
 }
 
 fn validity(array: &ArrayData) -> Result<Buffer> {
@@ -365,7 +365,7 @@ fn bits(buffer: &Buffer, offset: usize, len: usize) -> Result<Buffer> {
 }
 
 /// Returns the bytes of the array's rows, for roles with a fixed number of bytes for each.
-fn rows_of(buffer: &Buffer, role: Role, array: &ArrayData) -> Result<Buffer> {
+fn rows_of(buffer: &Buffer, role: BufferRole, array: &ArrayData) -> Result<Buffer> {
     let place = role.bytes_for(array.offset()).zip(role.bytes_for(array.len()));
     let fits = place.filter(|(start, len)| start.checked_add(*len).is_some_and(|end| end <= buffer.len()));
     let (start, len) = fits.ok_or_else(|| Error::invalid(format!("a {} buffer is too short", role.name())))?;

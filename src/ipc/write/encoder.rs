@@ -12,10 +12,10 @@ use arrow_schema::SchemaRef;
 use super::encode::Body;
 use super::unify::Dictionaries;
 use super::writer::{ALIGNMENT, describe};
-use crate::array::{Unchecked, bytes_of};
-use crate::dataset::{Dataset, Part, schema_difference};
+use crate::array::{UncheckedArray, byte_size};
+use crate::dataset::{Dataset, BatchSlice, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{Format, IpcSchema, Kind, metadata};
+use crate::ipc::framing::{Format, IpcSchema, MessageKind, metadata};
 use crate::map::ChangeCheck;
 
 /// Pieces end at multiples of this many rows of their batch, so that bitmaps need no copy.
@@ -25,7 +25,7 @@ const ROWS: usize = 64;
 #[derive(Clone, Debug)]
 pub struct EncodedMessage {
     /// The kind of message.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The metadata, a `Message` of Message.fbs.
     pub metadata: Vec<u8>,
     /// The buffers of the body, in place. Each is followed by zeros up to a multiple of 64 bytes.
@@ -95,7 +95,7 @@ impl StreamEncoder {
     /// # Errors
     /// `Unsupported` for a schema that can't be written.
     pub fn new(schema: SchemaRef) -> Result<StreamEncoder> {
-        let nodes = IpcSchema::of_metadata(&metadata::schema_metadata(&schema))?;
+        let nodes = IpcSchema::parse_message(&metadata::schema_metadata(&schema))?;
         let dictionaries = Dictionaries::new(Format::Stream, &nodes);
         Ok(StreamEncoder { schema, nodes, dictionaries, rows: None })
     }
@@ -107,7 +107,7 @@ impl StreamEncoder {
 
     /// Returns the first message of the stream.
     pub fn schema_message(&self) -> EncodedMessage {
-        EncodedMessage { kind: Kind::Schema, metadata: metadata::schema_metadata(&self.schema), body: Vec::new() }
+        EncodedMessage { kind: MessageKind::Schema, metadata: metadata::schema_metadata(&self.schema), body: Vec::new() }
     }
 
     /// Encodes the first rows of `data` as a record batch with a body of at most `max_bytes`, unless a single row is
@@ -122,7 +122,7 @@ impl StreamEncoder {
             let message = format!("the rows have another schema than the stream: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
-        data.watched(ChangeCheck::Now, || {
+        data.with_change_check(ChangeCheck::Now, || {
             for part in data.parts() {
                 let part = part?;
                 if !part.rows.is_empty() {
@@ -133,7 +133,7 @@ impl StreamEncoder {
         })
     }
 
-    fn encode_part(&mut self, part: &Part<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
+    fn encode_part(&mut self, part: &BatchSlice<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
         let columns = part.piece.columns.iter().map(|&column| part.checked(column));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let mut rows = self.rows.unwrap_or_else(|| rows_of(&columns, part.rows.clone(), max_bytes));
@@ -154,10 +154,10 @@ impl StreamEncoder {
         for pending in self.dictionaries.pending()? {
             let described = describe(pending.rows, &pending.body, &pending.body.buffers);
             let metadata = metadata::batch_metadata(&described, None, Some((pending.id, pending.is_delta)));
-            messages.push(EncodedMessage { kind: Kind::DictionaryBatch, metadata, body: pending.body.buffers });
+            messages.push(EncodedMessage { kind: MessageKind::DictionaryBatch, metadata, body: pending.body.buffers });
         }
         let metadata = metadata::batch_metadata(&describe(piece.len(), &body, &body.buffers), None, None);
-        messages.push(EncodedMessage { kind: Kind::RecordBatch, metadata, body: body.buffers });
+        messages.push(EncodedMessage { kind: MessageKind::RecordBatch, metadata, body: body.buffers });
         Ok((messages, piece.len() as u64))
     }
 
@@ -190,7 +190,7 @@ fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
 
 /// Returns how many of `rows` take about `max_bytes`: exact for numbers, an estimate for nested types.
 fn rows_of(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -> usize {
-    let bytes = columns.iter().map(|array| bytes_of(Unchecked::of(array), rows.clone()));
+    let bytes = columns.iter().map(|array| byte_size(UncheckedArray::from_ref(array), rows.clone()));
     let bytes = bytes.fold(0u64, u64::saturating_add);
     scaled(rows.len(), max_bytes, usize::try_from(bytes).unwrap_or(usize::MAX))
 }

@@ -8,5 +8,5 @@ mod writer;
 
 pub use encoder::{EncodedMessage, StreamEncoder};
 #[cfg(feature = "table")]
-pub(crate) use writer::write_noted;
+pub(crate) use writer::write_with_metadata;
 pub use writer::{FileWriter, StreamWriter, WriteOptions, write, write_indexed, write_pushed, write_to};

@@ -15,10 +15,10 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use self::canonical::{agree, identity};
-use self::whole::Whole;
-use super::encode::{Body, WrittenKeys, child_of};
+use self::whole::MergedDictionary;
+use super::encode::{Body, KeyMapper, child_of};
 use crate::array::merge::CategoryOrder;
-use crate::array::{Parts, Unchecked, key, slice};
+use crate::array::{ArrayParts, UncheckedArray, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
@@ -29,22 +29,22 @@ pub(super) struct Dictionaries {
     format: Format,
     nodes: HashMap<i64, Arc<Node>>,
     /// The merged dictionaries of a file.
-    wholes: HashMap<i64, Whole>,
+    wholes: HashMap<i64, MergedDictionary>,
     /// The dictionaries that a reader of the stream has by now.
     sent: HashMap<i64, ArrayData>,
     /// The values to send next, inner dictionaries first.
-    pending: Vec<Waiting>,
+    pending: Vec<QueuedDictionary>,
 }
 
 /// Values to send.
-struct Waiting {
+struct QueuedDictionary {
     id: i64,
     values: ArrayData,
     is_delta: bool,
 }
 
 /// A dictionary batch to write.
-pub(super) struct Pending {
+pub(super) struct EncodedDictionary {
     pub id: i64,
     pub rows: usize,
     pub is_delta: bool,
@@ -123,12 +123,12 @@ impl Dictionaries {
         if let Some((id, values)) = &node.dictionary {
             let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
-            let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
+            let whole = self.wholes.entry(*id).or_insert_with(MergedDictionary::new);
             let places = whole.places(dictionary)?;
             let mut order = CategoryOrder::default();
             if is_ordered(&node.field) && !places.is_none_or(|places| places.iter().all(|&place| order.accepts(place)))
             {
-                return Err(Error::argument(format!(
+                return Err(Error::invalid_argument(format!(
                     "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
                     node.field.name()
                 )));
@@ -147,22 +147,22 @@ impl Dictionaries {
             return Ok(());
         };
         whole.finish(&node, |values| renumbered(&node, values, &mut self.wholes))?;
-        self.pending.push(Waiting { id, values: whole.values()?.clone(), is_delta: false });
+        self.pending.push(QueuedDictionary { id, values: whole.values()?.clone(), is_delta: false });
         self.wholes.insert(id, whole);
         Ok(())
     }
 
     /// Encodes the dictionary batches to write now.
-    pub(super) fn pending(&mut self) -> Result<Vec<Pending>> {
+    pub(super) fn pending(&mut self) -> Result<Vec<EncodedDictionary>> {
         let mut batches = Vec::new();
-        for Waiting { id, values, is_delta } in std::mem::take(&mut self.pending) {
+        for QueuedDictionary { id, values, is_delta } in std::mem::take(&mut self.pending) {
             let node = self.nodes.get(&id).cloned();
             let node = node.ok_or_else(|| Error::internal(format_args!("dictionary {id} is not of the schema")))?;
             let mut body = Body::default();
             body.add(&node, &values, self)?;
             // Encoding the values may need further dictionaries, which come first.
             batches.extend(self.pending()?);
-            batches.push(Pending { id, rows: values.len(), is_delta, body });
+            batches.push(EncodedDictionary { id, rows: values.len(), is_delta, body });
         }
         Ok(batches)
     }
@@ -178,7 +178,7 @@ impl Dictionaries {
             Relation::Extends { .. } | Relation::Other => (dictionary.clone(), false),
         };
         self.sent.insert(id, dictionary.clone());
-        self.pending.push(Waiting { id, values, is_delta });
+        self.pending.push(QueuedDictionary { id, values, is_delta });
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Dictionaries {
     }
 }
 
-impl WrittenKeys for Dictionaries {
+impl KeyMapper for Dictionaries {
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer> {
         let dictionary = child_of(array, 0)?;
         if self.format == Format::Stream {
@@ -217,24 +217,24 @@ impl WrittenKeys for Dictionaries {
 }
 
 /// Returns `array`, whose node is `node`, with merged dictionaries inside and keys into them.
-fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) -> Result<Unchecked> {
+fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, MergedDictionary>) -> Result<UncheckedArray> {
     if !has_dictionary(node) {
-        return Ok(Unchecked::from(array.clone()));
+        return Ok(UncheckedArray::from(array.clone()));
     }
     let data_type = node.data_type().clone();
     if let Some((id, _)) = &node.dictionary {
         let whole = wholes.get_mut(id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
-        let values = Unchecked::from(whole.values()?.clone());
+        let values = UncheckedArray::from(whole.values()?.clone());
         let keys = rewrite(array, whole.places(child_of(array, 0)?)?)?;
         let validity = validity_from(array, 0);
-        let parts = Parts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
+        let parts = ArrayParts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
         return Ok(parts.assemble());
     }
     let children = node.children.iter().zip(array.child_data());
     let children = children.map(|(node, child)| renumbered(node, child, wholes)).collect::<Result<_>>()?;
     let len = array.offset() + array.len();
     let validity = validity_from(array, array.offset());
-    let whole = Parts { data_type, len, validity, buffers: array.buffers().to_vec(), children }.assemble();
+    let whole = ArrayParts { data_type, len, validity, buffers: array.buffers().to_vec(), children }.assemble();
     Ok(whole.slice(array.offset(), array.len()))
 }
 

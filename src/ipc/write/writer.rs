@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::encode::Body;
 use super::unify::Dictionaries;
-use crate::dataset::{Dataset, Part, PushedRows, schema_difference};
+use crate::dataset::{Dataset, BatchSlice, PushedRows, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, TABLE, compress, metadata, rows_note,
@@ -61,7 +61,7 @@ fn refuse_other_format(path: &Path) -> Result<()> {
         "csv" | "tsv" => "CSV",
         "json" | "jsonl" | "ndjson" => "JSON",
         "bz2" | "gz" | "lz4" | "xz" | "zip" | "zst" => {
-            return Err(Error::argument(
+            return Err(Error::invalid_argument(
                 "this makes an Arrow file, and the name is that of a compressed one; call it *.arrow: the option of compression \
                  is for what is in it",
             ));
@@ -69,7 +69,7 @@ fn refuse_other_format(path: &Path) -> Result<()> {
         _ => return Ok(()),
     };
     let name = path.file_name().unwrap_or_default().display();
-    Err(Error::argument(format!(
+    Err(Error::invalid_argument(format!(
         "this makes an Arrow file, and the name is that of a {format} file; call it *.arrow. {format} is written by `arrowwood \
          export`, and in Python by SQL: ds.sql(\"copy self to '{name}'\")"
     )))
@@ -89,12 +89,12 @@ fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Resul
 
 /// A new file, which will be named `path`.
 fn unfinished(path: &Path) -> Result<UnfinishedFile> {
-    path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
-    UnfinishedFile::beside(path).map_err(|e| Error::io("creating the file", &e))
+    path.file_name().ok_or_else(|| Error::invalid_argument("not the name of a file"))?;
+    UnfinishedFile::create_beside(path).map_err(|e| Error::io("creating the file", &e))
 }
 
 fn named(file: UnfinishedFile, path: &Path) -> Result<()> {
-    file.finish(path).map_err(|e| Error::io("giving the written file its name", &e))
+    file.persist(path).map_err(|e| Error::io("giving the written file its name", &e))
 }
 
 /// Writes `dataset` to `sink`.
@@ -102,20 +102,20 @@ fn named(file: UnfinishedFile, path: &Path) -> Result<()> {
 /// # Errors
 /// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    write_noted(dataset, sink, options, &[])
+    write_with_metadata(dataset, sink, options, &[])
 }
 
 /// As [`write_to`], with metadata of the file's footer: pairs of key and value.
 ///
 /// # Errors
 /// Those of [`write()`].
-pub(crate) fn write_noted(
+pub(crate) fn write_with_metadata(
     dataset: &Dataset,
     sink: &mut impl Write,
     options: &WriteOptions,
     notes: &[(&str, String)],
 ) -> Result<()> {
-    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options, |_| notes.to_vec()))
+    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, options, |_| notes.to_vec()))
 }
 
 /// Writes `dataset` to `sink` as a file in batches of up to `rows` rows. Its footer also says how many rows each has, so that
@@ -141,7 +141,7 @@ fn write_with_index(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: O
         let index = (ROWS, rows_note(&blocks.rows));
         std::iter::once(index).chain(from.map(|from| (TABLE, from.to_string()))).collect()
     };
-    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
+    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
 }
 
 fn write_all<'a>(
@@ -248,7 +248,7 @@ impl<W: Write> StreamWriter<W> {
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
         let mut blocks = WrittenBlocks::default();
-        data.watched(ChangeCheck::Now, || {
+        data.with_change_check(ChangeCheck::Now, || {
             for part in data.parts() {
                 self.out.part(&part?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
                 self.batches += 1;
@@ -321,7 +321,7 @@ impl FileWriter {
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&self.path));
         }
         let FileWriter { out, nodes, dictionaries, blocks, .. } = self;
-        data.watched(ChangeCheck::Now, || {
+        data.with_change_check(ChangeCheck::Now, || {
             data.parts().try_for_each(|part| out.part(&part?, nodes, dictionaries, blocks))
         })
         .map_err(|e| e.at(&self.path))
@@ -437,7 +437,7 @@ impl<W: Write> MessageSink<W> {
         })?;
         let metadata = metadata::schema_metadata(schema);
         self.message(&metadata, &[])?;
-        IpcSchema::of_metadata(&metadata)
+        IpcSchema::parse_message(&metadata)
     }
 
     /// Writes a dataset of one batch, which may have no rows.
@@ -459,7 +459,7 @@ impl<W: Write> MessageSink<W> {
 
     fn part(
         &mut self,
-        part: &Part<'_>,
+        part: &BatchSlice<'_>,
         schema: &IpcSchema,
         dictionaries: &mut Dictionaries,
         blocks: &mut WrittenBlocks,

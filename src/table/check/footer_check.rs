@@ -7,16 +7,16 @@ use crate::error::{Error, Result};
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, read_schema, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Header, Record, TAIL};
-use crate::table::protocol::Sizes;
-use crate::table::protocol::footer::{STAMP, chosen, encoded, published, said};
-use crate::table::reader::{Segment, Wrong};
+use crate::table::protocol::FooterSizes;
+use crate::table::protocol::footer::{STAMP, selected_footer, encode_footer, footer_stamp, message_metadata};
+use crate::table::reader::{Segment, Damage};
 
 /// A valid published footer.
 #[derive(Debug)]
 pub(super) struct FooterCheck {
     pub counters: Vec<u64>,
     /// Bytes that this version would have written differently, with the same meaning.
-    pub odd: Option<Wrong>,
+    pub odd: Option<Damage>,
     /// The number of a footer with a later time than the published one.
     pub later: Option<u64>,
 }
@@ -35,26 +35,26 @@ impl FooterCheck {
 #[derive(Debug)]
 pub(super) enum FooterError {
     /// It is damaged.
-    Wrong(Wrong),
+    Damage(Damage),
     /// It is damaged, or a crash came before its bytes were on the disk, and after those that select it were.
-    Unwritten(Wrong),
+    Unwritten(Damage),
     /// The system did not read it; it may be sound.
     Unread(Error),
 }
 
 impl FooterError {
-    fn of(at: u64, error: Error) -> FooterError {
-        if error.is_about_bytes() {
-            FooterError::Wrong((at, error.message().into()))
+    fn from_error(at: u64, error: Error) -> FooterError {
+        if error.is_corruption() {
+            FooterError::Damage((at, error.message().into()))
         } else {
             FooterError::Unread(error)
         }
     }
 }
 
-impl From<Wrong> for FooterError {
-    fn from(wrong: Wrong) -> FooterError {
-        FooterError::Wrong(wrong)
+impl From<Damage> for FooterError {
+    fn from(wrong: Damage) -> FooterError {
+        FooterError::Damage(wrong)
     }
 }
 
@@ -62,7 +62,7 @@ impl From<Wrong> for FooterError {
 pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
     let number = selected(segment)?;
     match read_number(segment, number) {
-        Err(FooterError::Wrong(wrong)) if has_written_schema(segment)? => Err(FooterError::Unwritten(wrong)),
+        Err(FooterError::Damage(wrong)) if has_written_schema(segment)? => Err(FooterError::Unwritten(wrong)),
         read => read,
     }
 }
@@ -76,7 +76,7 @@ fn selected(segment: &Segment) -> Result<u64, FooterError> {
         return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
     }
     let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
-    let number = chosen(header, word).ok_or_else(|| {
+    let number = selected_footer(header, word).ok_or_else(|| {
         let each = header.footer;
         let slots = header.slots;
         let least = header.shared + 1;
@@ -99,7 +99,7 @@ fn read_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterErro
     let counters =
         counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
     for (number, message) in messages.iter().enumerate() {
-        let expected = said(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
+        let expected = message_metadata(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
             (message.at, format!("message {number} for other readers: counts that no file has room for"))
         })?;
         if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
@@ -112,7 +112,7 @@ fn read_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterErro
 
 fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, FooterError> {
     let mut bytes = vec![0; len as usize];
-    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| FooterError::of(at, e.into()))?;
+    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| FooterError::from_error(at, e.into()))?;
     Ok(bytes)
 }
 
@@ -259,10 +259,10 @@ fn odd_byte(
     (start, number): (u64, u64),
     footer: &[u8],
     counters: &[u64],
-) -> Result<Option<Wrong>, FooterError> {
+) -> Result<Option<Damage>, FooterError> {
     let header = &segment.header;
-    let Some(sizes) = Sizes::within(header, &segment.plan).filter(|sizes| sizes.fit(header)) else { return Ok(None) };
-    let Some((messages, mut expected)) = encoded(&sizes, &segment.plan, header, counters, (start, number)) else {
+    let Some(sizes) = FooterSizes::for_header(header, &segment.plan).filter(|sizes| sizes.fit(header)) else { return Ok(None) };
+    let Some((messages, mut expected)) = encode_footer(&sizes, &segment.plan, header, counters, (start, number)) else {
         return Ok(None);
     };
     expected.resize(header.footer as usize - STAMP, 0);
@@ -274,7 +274,7 @@ fn odd_byte(
 }
 
 /// The first byte at which `got`, which begins at byte `at`, differs from `expected`.
-pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Wrong> {
+pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Damage> {
     let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
     let expected = expected[number];
     let got = got[number];
@@ -285,7 +285,7 @@ pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<W
 fn later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
     let header = &segment.header;
     let stamp = |number: u64| -> Result<u64, FooterError> {
-        Ok(published(header, &bytes(segment, header.footer_at(number), header.footer)?, number).0)
+        Ok(footer_stamp(header, &bytes(segment, header.footer_at(number), header.footer)?, number).0)
     };
     let shown = stamp(number)?;
     for other in header.shared..header.slots.into() {
@@ -323,7 +323,7 @@ fn copies_of_schema(segment: &Segment) -> Result<Vec<bool>> {
         match bytes(segment, at, len) {
             Ok(there) if header.shared == 0 => found.extend(read_footer(&there).map(|footer| footer.schema)),
             Ok(there) => found.extend(read_schema(&there)),
-            Err(FooterError::Wrong(_) | FooterError::Unwritten(_)) => (),
+            Err(FooterError::Damage(_) | FooterError::Unwritten(_)) => (),
             Err(FooterError::Unread(e)) => return Err(e),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::Finding;
 
 /// The findings about a segment.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct SegmentCheck {
     pub start: u64,
     /// The rows of its newest commit; `None` if unreadable.
     pub rows: Option<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Looked {
     pub findings: Vec<Finding>,
 }
 
-impl Looked {
+impl SegmentCheck {
     pub fn has_damage(&self) -> bool {
         self.findings.iter().any(|finding| finding.is_damage)
     }
@@ -31,7 +31,7 @@ impl Looked {
 /// The findings about a table.
 #[derive(Debug, Default)]
 pub(crate) struct TableCheck {
-    pub(super) segments: Vec<Looked>,
+    pub(super) segments: Vec<SegmentCheck>,
     /// Findings about the folder as a whole.
     pub(super) folder: Vec<Finding>,
     /// Whether other segments were there at the end than at the beginning.
@@ -52,7 +52,7 @@ impl TableCheck {
     }
 
     pub(super) fn has_damage(&self) -> bool {
-        self.segments.iter().any(Looked::has_damage)
+        self.segments.iter().any(SegmentCheck::has_damage)
     }
 
     /// The first rows of the sound segments whose footers for other readers a crash has lost.
@@ -95,7 +95,7 @@ impl TableCheck {
         self.segments.retain(|looked| looked.start >= first);
         let next = starts.partition_point(|&start| start <= row);
         let Some(owner) = next.checked_sub(1) else { return 0 };
-        let has_rows = |looked: &Looked| looked.start == starts[owner] && looked.start + looked.in_file > row;
+        let has_rows = |looked: &SegmentCheck| looked.start == starts[owner] && looked.start + looked.in_file > row;
         if self.segments.last().is_some_and(has_rows) {
             return next;
         }

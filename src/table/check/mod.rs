@@ -7,6 +7,6 @@ mod repair;
 mod segments;
 
 pub(crate) use looked::TableCheck;
-pub use repair::Repaired;
-pub(crate) use repair::{beside, keep_aside, repair_table, sync_folder};
+pub use repair::RepairReport;
+pub(crate) use repair::{damaged_path, link_aside, repair_table, sync_folder};
 pub(crate) use segments::{check_segment, check_table, is_table};

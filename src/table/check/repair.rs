@@ -23,28 +23,28 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::footer_check::has_witness;
-use super::looked::{Looked, TableCheck};
+use super::looked::{SegmentCheck, TableCheck};
 use super::segments::{look_at_all, schema_of, trusted};
-use crate::array::{Bytes, Unchecked, to_array};
+use crate::array::{Bytes, UncheckedArray, to_array};
 use crate::dataset::{Batches, Dataset, order};
 use crate::directory::{FileId, exists, is_directory};
-use crate::error::{Error, Findings, Result, if_sound};
-use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
-use crate::map::{Lock, Mapping, Medium, Mode, remove_parts};
-use crate::rows::{Plan, PlanNode, Storage, has_zones};
+use crate::error::{Error, Findings, Result, none_if_corrupt};
+use crate::ipc::{IpcSource, ReadOptions, WriteOptions, count_zero_bits};
+use crate::map::{DirectoryLock, Mapping, FileSystem, Mode, remove_leftovers};
+use crate::rows::{Plan, PlanNode, Storage, supports_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
-    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
+    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, dense_settings, without_settings,
 };
 use crate::table::writer::{
-    Growing, WriterOptions, bring_to_disk, finish_commit, finish_merges, first_segment, restore_footers, take_lock,
+    LiveSegment, WriterOptions, sync_segments, finish_commit, finish_merges, first_segment, restore_footers, acquire_lock,
     with_settings, write_part,
 };
 
 /// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Repaired {
+pub struct RepairReport {
     /// The number of rows after the repair.
     pub kept: u64,
     /// The number of rows given up; `None` if unknown.
@@ -57,9 +57,9 @@ pub struct Repaired {
 pub(crate) fn repair_table(
     folder: &Path,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Option<(TableCheck, Option<Repaired>)>> {
+) -> Result<Option<(TableCheck, Option<RepairReport>)>> {
     let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's directory", &e).at(folder))?;
-    let lock = &take_lock(&Medium::default(), home).map_err(|e| e.at(folder))?;
+    let lock = &acquire_lock(&FileSystem::default(), home).map_err(|e| e.at(folder))?;
     let Some(before) = look_at_all(folder, false, progress)? else { return Ok(None) };
     if !before.has_damage() {
         restore_footers(lock.medium(), home, &before.without_footers())?;
@@ -74,14 +74,14 @@ struct TableRepair<'a> {
     folder: &'a Path,
     /// The same without links.
     home: &'a Path,
-    lock: &'a Lock,
+    lock: &'a DirectoryLock,
 }
 
 impl TableRepair<'_> {
-    fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<Repaired> {
-        let parts_removed = remove_parts(self.lock.medium(), self.home);
+    fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<RepairReport> {
+        let parts_removed = remove_leftovers(self.lock.medium(), self.home);
         parts_removed.map_err(|e| Error::io("syncing the directory that the table is in", &e).at(self.folder))?;
-        let mut repaired = Repaired { given_up: Some(0), ..Repaired::default() };
+        let mut repaired = RepairReport { given_up: Some(0), ..RepairReport::default() };
         // First what the next writer would do first: rows of a part of a commit must not stay, nor a part of its rows be
         // given up.
         let is_changed = finish_commit(self.lock.medium(), self.home)?;
@@ -92,14 +92,14 @@ impl TableRepair<'_> {
         let mut replaced = None;
         loop {
             let checked = again.as_ref().unwrap_or(before);
-            let Some(first) = checked.segments.iter().position(Looked::has_damage) else {
+            let Some(first) = checked.segments.iter().position(SegmentCheck::has_damage) else {
                 repaired.kept = checked.rows();
                 return Ok(repaired);
             };
             let start = checked.segments[first].start;
             let sound: Vec<u64> = checked.segments[..first].iter().map(|segment| segment.start).collect();
-            bring_to_disk(self.lock.medium(), self.home, &sound)?;
-            let (replacement, rows) = Replacement::of(self.lock.medium(), self.home, checked, first)?;
+            sync_segments(self.lock.medium(), self.home, &sound)?;
+            let (replacement, rows) = Replacement::write(self.lock.medium(), self.home, checked, first)?;
             // Once: where the new file is damaged, too, the others can't stay behind it.
             if checked.is_whole(first, rows) && replaced != Some(start) {
                 repaired.moved.extend(self.put(replacement, start, &[start])?);
@@ -127,9 +127,9 @@ impl TableRepair<'_> {
     /// they are now.
     fn put(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
         let medium = self.lock.medium();
-        medium.check_home().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
+        medium.check_directory().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
         // A segment can't be moved out of a mount point.
-        let is_alone = !self.lock.can_give_place();
+        let is_alone = !self.lock.is_replaceable();
         let place = place_for(self.folder, moving, is_alone)?;
         for &other in moving.iter().rev().filter(|&&other| other != start) {
             let from = chain::path(self.home, other);
@@ -144,7 +144,7 @@ impl TableRepair<'_> {
             moved.map_err(|e| moving_failed(&e, &from))?;
         }
         let own = chain::path(self.home, start);
-        keep_aside(&own, &place.join(chain::name(start))).map_err(|e| e.at(&own))?;
+        link_aside(&own, &place.join(chain::name(start))).map_err(|e| e.at(&own))?;
         // Before the damaged files lose the names that they had.
         sync_folder(&place)?;
         replacement.put(medium, self.home, start).map_err(|e| e.at(&own))?;
@@ -175,7 +175,7 @@ fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
 ///
 /// # Errors
 /// Those of `is_free`.
-pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
+pub(crate) fn damaged_path(path: &Path, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
     numbered(name, is_free)
@@ -206,7 +206,7 @@ fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> 
         }
         Ok(true)
     };
-    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { beside(folder, is_free) }?;
+    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { damaged_path(folder, is_free) }?;
     let made = if is_directory(&place)? {
         Ok(())
     } else {
@@ -226,7 +226,7 @@ fn is_same(a: &Path, b: &Path) -> Result<bool> {
 }
 
 /// Gives the file at `path` the second name `aside`, so that it stays when `path` is replaced.
-pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
+pub(crate) fn link_aside(path: &Path, aside: &Path) -> Result<()> {
     if is_same(path, aside)? {
         return Ok(());
     }
@@ -241,7 +241,7 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
 
 /// Syncs the names added to and removed from a folder.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    let synced = Medium::default().sync_folder(folder);
+    let synced = FileSystem::default().sync_dir(folder);
     synced.map_err(|e| Error::io("syncing the directory", &e).at(folder))
 }
 
@@ -250,20 +250,20 @@ enum Replacement {
     /// Rows, in a dense file without a name yet.
     Dense(PathBuf),
     /// No rows, and none before: an empty segment to continue with.
-    Empty(Box<Growing>),
+    Empty(Box<LiveSegment>),
     Nothing,
 }
 
 impl Replacement {
     /// Writes the good rows of segment number `first` to the disk, and returns their number.
-    fn of(medium: &Medium, folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
+    fn write(medium: &FileSystem, folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
         let start = checked.segments[first].start;
         if checked.reach(first) > start {
             // A dense one before has these rows, and a new file in this place would hide them.
             return Ok((Replacement::Nothing, 0));
         }
         let path = chain::path(folder, start);
-        let segment = if_sound(open_segment(&path))?.flatten();
+        let segment = none_if_corrupt(open_segment(&path))?.flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
         let others = all.filter(|other| *other != path).filter_map(|path| schema_of(&path).transpose());
         let others = others.collect::<Result<Vec<SchemaRef>>>()?;
@@ -295,7 +295,7 @@ impl Replacement {
         Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
     }
 
-    fn put(self, medium: &Medium, folder: &Path, start: u64) -> Result<()> {
+    fn put(self, medium: &FileSystem, folder: &Path, start: u64) -> Result<()> {
         let place = chain::path(folder, start);
         let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
         match self {
@@ -309,23 +309,23 @@ impl Replacement {
 
 /// A segment without rows and without a name; `None` if the schema allows none.
 fn empty_segment(
-    medium: &Medium,
+    medium: &FileSystem,
     folder: &Path,
     start: u64,
     schema: &SchemaRef,
     header: Option<&Header>,
-) -> Result<Option<Growing>> {
-    let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
+) -> Result<Option<LiveSegment>> {
+    let Ok(plan) = Plan::for_schema(&without_settings(schema)) else { return Ok(None) };
     // Damaged settings are given up: a table without the setting is better than no table.
     let default = || WriterOptions::default().settings(&plan);
-    let mut settings = match header.map(Header::settings).or_else(|| settings_of(schema).ok()) {
+    let mut settings = match header.map(Header::settings).or_else(|| dense_settings(schema).ok()) {
         Some(settings) => settings,
         None => default()?,
     };
     let type_of = |column: u32| schema.fields().get(column as usize).map(|field| field.data_type());
-    settings.sorted_by = settings.sorted_by.filter(|&column| type_of(column).is_some_and(order::has_order));
+    settings.sorted_by = settings.sorted_by.filter(|&column| type_of(column).is_some_and(order::is_sortable));
     settings.is_late &= settings.sorted_by.is_some();
-    settings.index.retain(|&column| type_of(column).is_some_and(has_zones));
+    settings.index.retain(|&column| type_of(column).is_some_and(supports_zones));
     first_segment(medium, folder, &Arc::new(plan), start, settings).map(Some)
 }
 
@@ -335,7 +335,7 @@ fn empty_segment(
 /// Those of reading the segment, which may be sound.
 fn rows_of_growing(segment: &Segment) -> Result<Option<Dataset>> {
     // Damaged bytes of small durable commits are still good in the log.
-    let logged = if_sound(segment.with_log())?.flatten();
+    let logged = none_if_corrupt(segment.with_log())?.flatten();
     let segment = logged.as_ref().unwrap_or(segment);
     let mut newest = trusted(segment)?;
     cut_dictionaries(segment, &mut newest);
@@ -343,7 +343,7 @@ fn rows_of_growing(segment: &Segment) -> Result<Option<Dataset>> {
     let Some(record) = record_of(segment, &newest, rows) else { return Ok(None) };
     let column = |number: usize| sound(segment.column(number, &record)?);
     let columns = (0..segment.plan.columns.len()).map(column);
-    let Some(columns) = if_sound(columns.collect::<Result<Vec<_>>>())? else { return Ok(None) };
+    let Some(columns) = none_if_corrupt(columns.collect::<Result<Vec<_>>>())? else { return Ok(None) };
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows);
     // The positions of the remaining rows are unknown.
     Ok(dataset.map(|dataset| with_settings(dataset, &segment.header.settings(), &BTreeMap::new())))
@@ -375,11 +375,11 @@ fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
 ///
 /// # Errors
 /// `InvalidData` for other damage.
-fn sound(array: Unchecked) -> Result<ArrayData> {
+fn sound(array: UncheckedArray) -> Result<ArrayData> {
     array.clone().checked(&[]).or_else(|e| mended(&array)?.checked(&[]).map_err(|_| e))
 }
 
-fn mended(array: &Unchecked) -> Result<Unchecked> {
+fn mended(array: &UncheckedArray) -> Result<UncheckedArray> {
     let children = array.child_data().iter().map(mended).collect::<Result<Vec<_>>>()?;
     let mut buffers = array.buffers().to_vec();
     let width = match array.data_type() {
@@ -400,7 +400,7 @@ fn mended(array: &Unchecked) -> Result<Unchecked> {
         }
         *text = Buffer::from_vec(bytes);
     }
-    array.with(buffers, children, |bits| Ok(Buffer::from(bits)))
+    array.with_buffers(buffers, children, |bits| Ok(Buffer::from(bits)))
 }
 
 /// Puts `?` in place of what is not UTF-8, so that the text stays as long as it is.
@@ -418,7 +418,7 @@ fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     let Some(record) = record_of(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
         let Ok(array) = segment.column(number, &record).and_then(sound) else { return false };
-        segment.header.order() != Some(number as u32) || order::follow("", &array, None).is_ok()
+        segment.header.order() != Some(number as u32) || order::check_ascending("", &array, None).is_ok()
     })
 }
 
@@ -434,7 +434,7 @@ fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
 
 fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: &mut [u64]) -> Option<()> {
     if let Some(counter) = node.nulls {
-        counters[counter] = zeros(&segment.part(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
+        counters[counter] = count_zero_bits(&segment.region_slice(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
     }
     if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind {
         let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
@@ -473,11 +473,11 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
 
 /// The same for a dense file: the good part of its batch.
 fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<Option<Dataset>> {
-    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
+    let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
     // Without a footer it is read from the front.
     let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
-    let Some(ipc) = if_sound(Ipc::open(bytes, Some(path), options))? else { return Ok(None) };
-    let mut found = Findings::of(path);
+    let Some(ipc) = none_if_corrupt(IpcSource::open(bytes, Some(path), options))? else { return Ok(None) };
+    let mut found = Findings::new(path);
     let whole = ipc.check_all(&mut found, &mut |_, _| ());
     found.into_list()?;
     if whole.is_disputed && !is_known(ipc.schema()) {
@@ -486,17 +486,17 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<O
     if ipc.num_batches()? == 0 {
         return Ok(None);
     }
-    let Some(arrays) = if_sound(ipc.columns_of(0))? else { return Ok(None) };
-    let sorted_by = settings_of(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
+    let Some(arrays) = none_if_corrupt(ipc.sound_columns(0))? else { return Ok(None) };
+    let sorted_by = dense_settings(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
             let Ok(array) = sound(array.slice(0, rows as usize)) else { return false };
-            sorted_by != Some(number) || order::follow("", &array, None).is_ok()
+            sorted_by != Some(number) || order::check_ascending("", &array, None).is_ok()
         })
     };
-    let Some(span) = if_sound(ipc.span(0))?.flatten() else { return Ok(None) };
+    let Some(span) = none_if_corrupt(ipc.span(0))?.flatten() else { return Ok(None) };
     let rows = longest(span.end, is_good);
     let columns = arrays.iter().map(|array| sound(array.slice(0, rows as usize)));
-    let columns = if_sound(columns.collect::<Result<_>>())?;
+    let columns = none_if_corrupt(columns.collect::<Result<_>>())?;
     Ok(columns.and_then(|columns| dataset_of(ipc.schema(), columns, rows)))
 }

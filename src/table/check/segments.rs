@@ -12,21 +12,21 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, FooterCheck, FooterError, first_difference};
-use super::looked::{Looked, TableCheck};
+use super::looked::{SegmentCheck, TableCheck};
 use crate::array::{Bytes, slice};
-use crate::dataset::{Batches, Fit, order};
-use crate::error::{Error, ErrorKind, Finding, Findings, Result, if_sound};
-use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
+use crate::dataset::{Batches, SchemaConversion, order};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt};
+use crate::ipc::{IpcSource, IpcSchema, ReadOptions, CheckSummary};
 use crate::map::{Mapping, Mode};
 use crate::parallel;
 use crate::rows::{PlanZones, ZONE};
 use crate::table::format::{Record, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
-    Chain, Segment, chain, checksum, count_nulls, dense_zones, is_locked, open_mapping, open_segment, recount, segment,
-    settings_of,
+    SegmentChain, Segment, chain, checksum, count_nulls, dense_zones, is_locked, open_mapping, open_segment, recount, segment,
+    dense_settings,
 };
-use crate::table::writer::front_of;
+use crate::table::writer::encode_front;
 use crate::table::zones::zone_of;
 
 /// The number of repeated checks for damage while a writer is active, and the pause between them.
@@ -61,7 +61,7 @@ pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
 pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> {
     match open_segment(path) {
         Ok(None) => return Ok(None),
-        Err(e) if !e.is_about_bytes() => return Err(e),
+        Err(e) if !e.is_corruption() => return Err(e),
         _ if !is_growable(path)? => return Ok(None),
         _ => (),
     }
@@ -73,9 +73,9 @@ pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> 
 
 fn is_growable(path: &Path) -> Result<bool> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    match segment::front(&mapping) {
+    match segment::read_front(&mapping) {
         Ok(front) => Ok(front.is_some()),
-        Err(e) if e.is_about_bytes() => Ok(true),
+        Err(e) if e.is_corruption() => Ok(true),
         Err(e) => Err(e),
     }
 }
@@ -108,10 +108,10 @@ pub(super) fn look_at_all(
     }
     progress(starts.len() as u64, starts.len() as u64);
     checked.has_changed = changes > 0 || chain::list(folder)?.is_none_or(|now| now != starts);
-    let orphans = match Chain::open(folder) {
+    let orphans = match SegmentChain::open(folder) {
         Ok(chain) => chain.map_or(Vec::new(), |chain| chain.orphans),
         // Damage was found in the segment.
-        Err(e) if e.is_about_bytes() || e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) if e.is_corruption() || e.kind() == ErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(e),
     };
     check_orphans(folder, &orphans, &mut checked)?;
@@ -123,10 +123,10 @@ pub(super) fn look_at_all(
 fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) -> Result<()> {
     let (kept, unfinished) = std::mem::take(&mut checked.segments)
         .into_iter()
-        .partition(|segment: &Looked| !orphans.contains(&segment.start));
+        .partition(|segment: &SegmentCheck| !orphans.contains(&segment.start));
     checked.segments = kept;
     for segment in unfinished {
-        let mut found = Findings::of(&chain::path(folder, segment.start));
+        let mut found = Findings::new(&chain::path(folder, segment.start));
         found.note(None, "begun by a commit that never came about; the next writer removes it");
         checked.folder.append(&mut found.into_list()?);
     }
@@ -134,18 +134,18 @@ fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) -> Re
 }
 
 /// Checks that all segments have the schema of the last one, or an older one that can be changed into it.
-fn check_schemas(folder: &Path, segments: &mut [Looked]) -> Result<()> {
+fn check_schemas(folder: &Path, segments: &mut [SegmentCheck]) -> Result<()> {
     let schemas: Vec<SchemaRef> = segments.iter().filter_map(|segment| segment.schema.clone()).collect();
     let Some((newest, others)) = schemas.split_last() else { return Ok(()) };
-    let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| Fit::of(newest, own).is_err());
+    let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| SchemaConversion::try_new(newest, own).is_err());
     // If all others agree, the last one is wrong.
     let newest = match others.split_last() {
         Some((last, rest)) if differ(newest, others) && !differ(last, rest) => last,
         _ => newest,
     };
     for segment in segments {
-        let mut found = Findings::of(&chain::path(folder, segment.start));
-        if let Some(Err(e)) = segment.schema.as_ref().map(|own| Fit::of(newest, own)) {
+        let mut found = Findings::new(&chain::path(folder, segment.start));
+        if let Some(Err(e)) = segment.schema.as_ref().map(|own| SchemaConversion::try_new(newest, own)) {
             segment.is_foreign = true;
             found.damage(8, format!("the schemas of the table and of this segment differ: {}", e.message()));
         }
@@ -160,7 +160,7 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result
     for number in 1..checked.segments.len() {
         let next = checked.segments[number].start;
         let before = &mut checked.segments[number - 1];
-        let mut found = Findings::of(&chain::path(folder, before.start));
+        let mut found = Findings::new(&chain::path(folder, before.start));
         match before.rows {
             Some(rows) if before.dense && before.start + rows > next => {
                 let end = before.start + rows;
@@ -187,7 +187,7 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path: PathBuf = entry.map_err(failed)?.path();
         if path.extension().is_none_or(|extension| extension != "arrow") {
-            let mut found = Findings::of(&path);
+            let mut found = Findings::new(&path);
             found.note(None, "no segment; a table's directory should hold nothing else, as many readers take it whole");
             checked.folder.append(&mut found.into_list()?);
         }
@@ -196,16 +196,16 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
 }
 
 /// Checks one segment, which should begin with row `start`.
-fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
+fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<SegmentCheck> {
     let mapping = Mapping::open(path, Mode::Read)?;
     // A single file may begin with any row; the header says which, if it can be read.
-    let mut looked = Looked { start: start.unwrap_or(0), ..Looked::default() };
-    let mut found = Findings::of(path);
+    let mut looked = SegmentCheck { start: start.unwrap_or(0), ..SegmentCheck::default() };
+    let mut found = Findings::new(path);
     match open_mapping(mapping.clone()) {
         Ok(Some(segment)) => {
             let first = segment.header.first_row;
             if let Some(start) = start.filter(|&start| start != first) {
-                let (_, at) = segment::front(&mapping)?.unwrap_or_default();
+                let (_, at) = segment::read_front(&mapping)?.unwrap_or_default();
                 found.damage(
                     at as u64 + 24,
                     format!("the segment's first row: expected {start} by its name, got {first}"),
@@ -214,10 +214,10 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
             look_at_growing(&segment, is_live, &mut found, &mut looked);
         }
         Ok(None) => look_at_dense(mapping, path, &mut found, &mut looked)?,
-        Err(e) if e.is_about_bytes() => {
+        Err(e) if e.is_corruption() => {
             // The parts after the schema can be damaged only if the schema is not.
-            let front = segment::front(&mapping).ok().flatten();
-            let schema = front.as_ref().map(|(schema, _)| IpcSchema::of_metadata(schema).is_ok());
+            let front = segment::read_front(&mapping).ok().flatten();
+            let schema = front.as_ref().map(|(schema, _)| IpcSchema::parse_message(schema).is_ok());
             let at = match (schema, front) {
                 (Some(false), _) => Some(8),
                 (_, front) => front.map(|(_, at)| at as u64),
@@ -231,17 +231,17 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
 }
 
 /// Checks a dense segment: one batch, and nothing between the schema and the batches listed in the footer.
-fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &mut Looked) -> Result<()> {
+fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &mut SegmentCheck) -> Result<()> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
-    let ipc = match Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options) {
+    let ipc = match IpcSource::open(Bytes::from_mapping(mapping)?, Some(path), options) {
         Ok(ipc) => ipc,
-        Err(e) if e.is_about_bytes() => {
+        Err(e) if e.is_corruption() => {
             found.damage(None, e.message());
             return Ok(());
         }
         Err(e) => return Err(e),
     };
-    let Sound { rows, batches, .. } = ipc.check_all(found, &mut |_, _| ());
+    let CheckSummary { rows, batches, .. } = ipc.check_all(found, &mut |_, _| ());
     if batches != 1 {
         found.damage(None, format!("a segment has one record batch, got {batches}"));
     }
@@ -265,29 +265,29 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
 }
 
 /// Checks that the table's settings in the schema's metadata are valid, and match a dense segment's rows.
-fn check_settings(ipc: &Ipc, found: &mut Findings) {
-    let settings = match settings_of(ipc.schema()) {
+fn check_settings(ipc: &IpcSource, found: &mut Findings) {
+    let settings = match dense_settings(ipc.schema()) {
         Ok(settings) => settings,
         Err(e) => return found.error(8, &e),
     };
     settings.index.iter().for_each(|&column| check_dense_zones(ipc, column as usize, found));
     let Some(column) = settings.order().map(|column| column as usize) else { return };
     // A damaged column was reported before.
-    if let Ok(array) = ipc.checked(0, column)
-        && let Err(e) = order::follow(ipc.schema().field(column).name(), array, None)
+    if let Ok(array) = ipc.checked_column(0, column)
+        && let Err(e) = order::check_ascending(ipc.schema().field(column).name(), array, None)
     {
         found.damage(None, e.message());
     }
 }
 
 /// Checks that the zones in a dense segment's footer match its rows.
-fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
+fn check_dense_zones(ipc: &IpcSource, column: usize, found: &mut Findings) {
     let (rows, zones) = match dense_zones(ipc, column) {
         Ok(Some(zones)) => zones,
         Ok(None) => return,
         Err(e) => return found.error(None, &e),
     };
-    let Ok(array) = ipc.checked(0, column) else { return };
+    let Ok(array) = ipc.checked_column(0, column) else { return };
     let block = |start: usize| zone_of(&slice(array, start, (array.len() - start).min(rows as usize)));
     let wrong = (0..zones.len()).find(|&number| !block(number * rows as usize).is_ok_and(|zone| zone == zones[number]));
     if let Some(number) = wrong {
@@ -296,7 +296,7 @@ fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
     }
 }
 
-fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looked: &mut Looked) {
+fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looked: &mut SegmentCheck) {
     looked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, found);
     // Before the records: the published rows were committed earlier.
@@ -308,7 +308,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     let record = match segment.newest() {
         Ok(record) => record,
         // The damaged record was reported before.
-        Err(e) if e.is_about_bytes() && found.has_damage() => return,
+        Err(e) if e.is_corruption() && found.has_damage() => return,
         Err(e) => return found.error(segment.header.live, &e),
     };
     (looked.rows, looked.sealed) = (Some(record.rows()), record.sealed);
@@ -330,7 +330,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
             );
             found.note(at, message);
         }
-        Err(FooterError::Wrong((at, message)) | FooterError::Unwritten((at, message))) => found.damage(at, message),
+        Err(FooterError::Damage((at, message)) | FooterError::Unwritten((at, message))) => found.damage(at, message),
         Err(FooterError::Unread(e)) => found.error(segment.header.tail, &e),
         Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, found),
     }
@@ -338,7 +338,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
 
 /// Checks that the bytes before the header are those written by this version, or have the same meaning.
 fn check_front(segment: &Segment, found: &mut Findings) {
-    let expected = front_of(&segment.plan);
+    let expected = encode_front(&segment.plan);
     let mut there = vec![0; expected.len()];
     if let Err(e) = segment.mapping.read_at(0, &mut there) {
         return found.error(0, &e.into());
@@ -357,7 +357,7 @@ struct Records {
 }
 
 impl Records {
-    fn of(segment: &Segment) -> Result<Records> {
+    fn read(segment: &Segment) -> Result<Records> {
         let mut looks = 0;
         loop {
             let word = segment.sequence();
@@ -374,8 +374,8 @@ impl Records {
     /// number of. The footer for other readers shows rows of a prepared commit, but else of committed ones only.
     fn uncommitted(&self, segment: &Segment, footer: Option<&FooterCheck>) -> Option<&Record> {
         let [current, other] = &self.visible;
-        let current = current.as_ref().filter(|now| now.sequence == self.word && segment.is_there(now))?;
-        let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && segment.is_there(other))?;
+        let current = current.as_ref().filter(|now| now.sequence == self.word && segment.is_present(now))?;
+        let next = other.as_ref().filter(|other| other.sequence == self.word + 1 && segment.is_present(other))?;
         let is_shown =
             footer.is_some_and(|footer| !is_up_to(&footer.with_names_of(segment, current), &current.counters));
         Some(next).filter(|next| next.sealed && !current.sealed || !is_shown)
@@ -415,12 +415,12 @@ impl Records {
 /// # Errors
 /// Those of reading the records.
 fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>, found: &mut Findings) -> Result<bool> {
-    let records = Records::of(segment)?;
+    let records = Records::read(segment)?;
     // Whether the page cache is that of the writer is known when the newest commit is.
     let newest = segment.newest();
     // Where only a comparison says that its rows are there, or no record is whole that says so, what was written beside them may
     // be lost as by a crash.
-    let is_of_today = segment.is_same() && records.all().any(|record| segment.is_there(record));
+    let is_of_today = segment.is_same() && records.all().any(|record| segment.is_present(record));
     let header = &segment.header;
     let word = records.word;
     let [current, other] = &records.visible;
@@ -439,7 +439,7 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
         }
     }
     match other {
-        Some(other) if other.sequence > word && segment.is_there(other) => {
+        Some(other) if other.sequence > word && segment.is_present(other) => {
             let number = other.sequence;
             let rows = other.rows();
             let message = format!(
@@ -450,7 +450,7 @@ fn check_records(segment: &Segment, is_live: bool, footer: Option<&FooterCheck>,
                 now.counters == other.counters && now.positions == other.positions && now.sealed == other.sealed
             });
             // The first one after a crash of the machine lacks what was lost.
-            let is_first = current.as_ref().is_some_and(|now| !segment.is_there(now));
+            let is_first = current.as_ref().is_some_and(|now| !segment.is_present(now));
             let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();
             found.add(is_damage, header.live + SEQUENCE, message);
         }
@@ -479,7 +479,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
     let newest = match segment.newest() {
         Ok(newest) => newest,
         // Other damage of the newest commit was reported before.
-        Err(e) if e.is_about_bytes() => return,
+        Err(e) if e.is_corruption() => return,
         Err(e) => return found.error(segment.header.live, &e),
     };
     for (number, record) in records.durable.iter().enumerate() {
@@ -519,9 +519,9 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
 /// # Errors
 /// Those of the system.
 pub(super) fn trusted(segment: &Segment) -> Result<Record> {
-    let records = Records::of(segment)?;
+    let records = Records::read(segment)?;
     let seen = match segment.newest() {
-        Err(e) if !e.is_about_bytes() => return Err(e),
+        Err(e) if !e.is_corruption() => return Err(e),
         seen => seen.ok(),
     };
     // A part of a commit must not stay: its other segments have no names, or don't count.
@@ -532,7 +532,7 @@ pub(super) fn trusted(segment: &Segment) -> Result<Record> {
     let uncommitted = records.uncommitted(segment, footer.as_ref());
     let committed = records.all().filter(|&record| uncommitted.is_none_or(|other| !std::ptr::eq(record, other)));
     let mut sound: Vec<&Record> = committed.filter(|record| segment.check_record(record).is_ok()).collect();
-    sound.retain(|record| segment.is_there(record));
+    sound.retain(|record| segment.is_present(record));
     sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
     let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let newest = sound.first().map(|record| (*record).clone()).or(seen);
@@ -547,7 +547,7 @@ pub(super) fn trusted(segment: &Segment) -> Result<Record> {
     }
     match against_log(segment, &newest) {
         Ok(Some((entry, _))) => newest = Record { counters: entry.before, ..newest },
-        Err(e) if !e.is_about_bytes() => return Err(e),
+        Err(e) if !e.is_corruption() => return Err(e),
         _ => (),
     }
     // Null counts have no location; the best known counts are those of an older record that match its bitmaps.
@@ -580,12 +580,12 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
             } else {
                 Some(at)
             };
-            found.error_of(at, &format!("column '{name}': "), e);
+            found.error_in(at, &format!("column '{name}': "), e);
         }
     }
     let sorted = segment.header.order().map(|column| column as usize);
     if let Some((column, Some(Ok(array)))) = sorted.map(|number| (columns.get(number), checked.get(number)))
-        && let Some(Err(e)) = column.map(|column| order::follow(column.field.name(), array, None))
+        && let Some(Err(e)) = column.map(|column| order::check_ascending(column.field.name(), array, None))
     {
         let at = column.map(|column| segment.header.regions[column.region + 1].offset);
         found.damage(at, e.message());
@@ -616,11 +616,11 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
         let Some([_, first, data]) = dictionary.values.lengths(count, &record.counters) else { continue };
         let region = dictionary.values.region;
         let data =
-            if dictionary.bytes().is_some() { segment.part(region + 2, 0, data) } else { Some(Buffer::default()) };
-        let Some((first, data)) = segment.part(region + 1, 0, first).zip(data) else { continue };
+            if dictionary.bytes().is_some() { segment.region_slice(region + 2, 0, data) } else { Some(Buffer::default()) };
+        let Some((first, data)) = segment.region_slice(region + 1, 0, first).zip(data) else { continue };
         // Values outside the data were reported before.
         let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };
-        let mut known = dictionary.no_entries();
+        let mut known = dictionary.new_entries();
         let mut values = values.into_iter().enumerate();
         let twice = values.find(|(number, value)| known.key(value).is_none_or(|key| key as usize != *number));
         if let Some((number, _)) = twice {
@@ -673,14 +673,14 @@ fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
             let sequence = entry.record.sequence;
             found.damage(at, format!("rows up to {rows} of the segment: the log of commit {sequence} has other bytes"));
         }
-        Err(e) => found.error_of(segment.header.log_start(), "an entry of the log: ", &e),
+        Err(e) => found.error_in(segment.header.log_start(), "an entry of the log: ", &e),
     }
 }
 
 /// The first entry of the log whose bytes differ from the columns, and the offset of the difference.
 fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u64)>> {
     let mut entries = segment.log_entries()?;
-    entries.retain(|entry| segment.is_there(&entry.record) && is_up_to(&entry.record.counters, &record.counters));
+    entries.retain(|entry| segment.is_present(&entry.record) && is_up_to(&entry.record.counters, &record.counters));
     entries.sort_by_key(|entry| entry.record.sequence);
     for entry in entries {
         let mut other = None;
@@ -703,12 +703,12 @@ fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u
 /// # Errors
 /// Those of reading the file, which may be sound.
 pub(super) fn schema_of(path: &Path) -> Result<Option<SchemaRef>> {
-    match if_sound(open_segment(path))? {
+    match none_if_corrupt(open_segment(path))? {
         Some(Some(segment)) => Ok(Some(segment.plan.schema.schema.clone())),
         Some(None) => {
-            let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
+            let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
             let options = ReadOptions { partial: true, ..ReadOptions::default() };
-            Ok(if_sound(Ipc::open(bytes, Some(path), options))?.map(|ipc| ipc.schema().clone()))
+            Ok(none_if_corrupt(IpcSource::open(bytes, Some(path), options))?.map(|ipc| ipc.schema().clone()))
         }
         None => Ok(None),
     }

@@ -4,7 +4,7 @@
 //! one schema behind them, and their messages may stand anywhere in the ring.
 
 use crate::ipc::{
-    BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_of_shared, footer_of_shared_len, shared_schema,
+    BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema,
 };
 use crate::rows::{Plan, PlanNode, Region, Storage};
 use crate::table::format::{Header, LINE};
@@ -18,7 +18,7 @@ pub(in crate::table) const STAMP: usize = 8;
 
 /// The sizes of what is published, which depend on the schema only.
 #[derive(Clone, Debug)]
-pub(in crate::table) struct Sizes {
+pub(in crate::table) struct FooterSizes {
     /// The record batch message, then the dictionary messages.
     pub messages: Vec<u64>,
     /// All messages together.
@@ -28,29 +28,29 @@ pub(in crate::table) struct Sizes {
     pub schema: Vec<u8>,
 }
 
-impl Sizes {
+impl FooterSizes {
     /// For the footers of a segment with this header.
-    pub fn within(header: &Header, plan: &Plan) -> Option<Sizes> {
-        if header.shared > 0 { Sizes::shared(plan) } else { Sizes::of_early(plan) }
+    pub fn for_header(header: &Header, plan: &Plan) -> Option<FooterSizes> {
+        if header.shared > 0 { FooterSizes::shared(plan) } else { FooterSizes::unshared(plan) }
     }
 
     /// For footers that share a schema.
-    pub fn shared(plan: &Plan) -> Option<Sizes> {
+    pub fn shared(plan: &Plan) -> Option<FooterSizes> {
         let messages = messages(plan)?;
-        let footer = footer_of_shared_len(plan.dictionaries.len()) + STAMP;
+        let footer = footer_with_shared_schema_len(plan.dictionaries.len()) + STAMP;
         let schema = shared_schema(&plan.schema.schema);
         // The schema takes the place of some footers, and that should be of few.
         let footer = (footer as u64).max(schema.len() as u64 / MOST_SHARED);
-        Some(Sizes { group: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE), schema })
+        Some(FooterSizes { group: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE), schema })
     }
 
     /// For footers each of which has the schema.
-    fn of_early(plan: &Plan) -> Option<Sizes> {
+    fn unshared(plan: &Plan) -> Option<FooterSizes> {
         let messages = messages(plan)?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
         let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
-        Some(Sizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
+        Some(FooterSizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
     }
 
     /// Whether a segment with this header has room for them.
@@ -86,7 +86,7 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
 
 /// Message number `number` of a published footer, with its body at byte `base` of the file: the record batch, then the
 /// dictionaries.
-pub(in crate::table) fn said(
+pub(in crate::table) fn message_metadata(
     plan: &Plan,
     number: usize,
     regions: &[Region],
@@ -94,7 +94,7 @@ pub(in crate::table) fn said(
     counters: &[u64],
 ) -> Option<BatchMetadata> {
     let Some(number) = number.checked_sub(1) else {
-        let mut said = BatchMetadata::with_room(counters[0], plan.regions);
+        let mut said = BatchMetadata::with_capacity(counters[0], plan.regions);
         for column in &plan.columns {
             describe(column, counters[0], regions, base, counters, &mut said)?;
         }
@@ -102,14 +102,14 @@ pub(in crate::table) fn said(
     };
     let dictionary = &plan.dictionaries[number];
     let entries = counters[dictionary.entries];
-    let mut said = BatchMetadata::with_room(entries, 4);
+    let mut said = BatchMetadata::with_capacity(entries, 4);
     describe(&dictionary.values, entries, regions, base, counters, &mut said)?;
     Some(said)
 }
 
 /// The metadata of message number `number`, and the length of its body.
 fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> Option<(Vec<u8>, i64)> {
-    let said = said(plan, number, regions, base, counters)?;
+    let said = message_metadata(plan, number, regions, base, counters)?;
     let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
     Some((batch_metadata(&said, None, dictionary), said.body_length))
 }
@@ -151,8 +151,8 @@ fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) 
 }
 
 /// The messages that begin at byte `at` of the file, and footer `number` that points to them, without the bytes after it.
-pub(in crate::table) fn encoded(
-    sizes: &Sizes,
+pub(in crate::table) fn encode_footer(
+    sizes: &FooterSizes,
     plan: &Plan,
     header: &Header,
     counters: &[u64],
@@ -170,13 +170,13 @@ pub(in crate::table) fn encoded(
         footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])
     } else {
         let distance = u32::try_from(header.shared_at() - header.footer_at(number)).ok()?;
-        footer_of_shared(&sizes.schema, distance, &blocks[1..], &blocks[0])?
+        footer_with_shared_schema(&sizes.schema, distance, &blocks[1..], &blocks[0])?
     };
     Some((bytes, footer))
 }
 
 /// The number of the footer that the footer's length selects; `None` if it is the length of no footer. It has no checksum.
-pub(in crate::table) fn chosen(header: &Header, length: u32) -> Option<u64> {
+pub(in crate::table) fn selected_footer(header: &Header, length: u32) -> Option<u64> {
     let count = u64::from(length).checked_div(header.footer)?;
     let fits = u64::from(length).is_multiple_of(header.footer);
     let number = count.checked_sub(1).filter(|_| fits)?;
@@ -184,7 +184,7 @@ pub(in crate::table) fn chosen(header: &Header, length: u32) -> Option<u64> {
 }
 
 /// When a footer was published, in µs since 1970, and where its messages begin; `bytes` are those in its place.
-pub(in crate::table) fn published(header: &Header, bytes: &[u8], number: u64) -> (u64, u64) {
+pub(in crate::table) fn footer_stamp(header: &Header, bytes: &[u8], number: u64) -> (u64, u64) {
     let word = |at: usize| bytes.get(at..at + 8).and_then(|raw| raw.try_into().ok()).map_or(0, u64::from_le_bytes);
     let at = if header.shared == 0 { header.ring + number * header.slot } else { word(FOOTER_BATCH) };
     (word(bytes.len().saturating_sub(STAMP)), at)
@@ -192,7 +192,7 @@ pub(in crate::table) fn published(header: &Header, bytes: &[u8], number: u64) ->
 
 /// Whether the selected footer, with its messages, is that of `counters`. `read` fills in bytes of the file from an offset on.
 pub(in crate::table) fn is_published<E>(
-    sizes: &Sizes,
+    sizes: &FooterSizes,
     plan: &Plan,
     header: &Header,
     counters: &[u64],
@@ -200,15 +200,15 @@ pub(in crate::table) fn is_published<E>(
 ) -> Result<bool, E> {
     let mut word = [0; 4];
     read(header.tail, &mut word)?;
-    let Some(number) = chosen(header, u32::from_le_bytes(word)) else { return Ok(false) };
+    let Some(number) = selected_footer(header, u32::from_le_bytes(word)) else { return Ok(false) };
     let mut footer = vec![0; header.footer as usize];
     read(header.footer_at(number), &mut footer)?;
-    let (_, at) = published(header, &footer, number);
+    let (_, at) = footer_stamp(header, &footer, number);
     let end = header.ring + u64::from(header.slots) * header.slot;
     if at < header.ring || at.checked_add(sizes.group).is_none_or(|group| group > end) {
         return Ok(false);
     }
-    let Some((messages, expected)) = encoded(sizes, plan, header, counters, (at, number)) else { return Ok(false) };
+    let Some((messages, expected)) = encode_footer(sizes, plan, header, counters, (at, number)) else { return Ok(false) };
     let mut there = vec![0; messages.len()];
     read(at, &mut there)?;
     Ok(there == messages && footer.starts_with(&expected))
@@ -228,8 +228,8 @@ mod tests {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         for (columns, data_type) in [(1, DataType::Null), (1, DataType::Int8), (1, text.clone()), (40, text)] {
             let fields = (0..columns).map(|number| Field::new("c".repeat(number), data_type.clone(), false));
-            let plan = Plan::of(&Arc::new(Schema::new(fields.collect::<Vec<_>>()))).unwrap();
-            let (shared, early) = (Sizes::shared(&plan).unwrap(), Sizes::of_early(&plan).unwrap());
+            let plan = Plan::for_schema(&Arc::new(Schema::new(fields.collect::<Vec<_>>()))).unwrap();
+            let (shared, early) = (FooterSizes::shared(&plan).unwrap(), FooterSizes::unshared(&plan).unwrap());
             assert!(shared.footer < early.footer, "{columns} × {data_type}: {} and {}", shared.footer, early.footer);
         }
     }

@@ -61,7 +61,7 @@ impl AppendedBytes {
 
 /// The bytes that `to` has and `from` has not, region by region. For bits that grow from `m` to `n`, those from byte
 /// ⌊m/8⌋ on.
-pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
+pub(in crate::table) fn appended_bytes(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
     let before = plan.extents(from)?;
     let after = plan.extents(to)?;
     let piece = |(old, new): (Extent, Extent)| {
@@ -100,7 +100,7 @@ impl LogEntry {
         mut record: Record,
         mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Vec<u8>>> {
-        let pieces = appended(plan, before, &record.counters)?;
+        let pieces = appended_bytes(plan, before, &record.counters)?;
         let sizes = pieces.iter().map(|piece| piece.len).sum::<u64>();
         let head = record_len(record.counters.len(), record.positions.len());
         if sizes > (MOST_ENTRY - (head + 8 * before.len()).min(MOST_ENTRY)) as u64 {
@@ -142,7 +142,7 @@ impl LogEntry {
             // Its second checksum may show that it is torn; otherwise no writer wrote it.
             return Ok(None);
         }
-        let pieces = appended(plan, &before, &record.counters)?;
+        let pieces = appended_bytes(plan, &before, &record.counters)?;
         let Ok(size) = usize::try_from(pieces.iter().map(|piece| piece.len).sum::<u64>()) else { return Ok(None) };
         let Some(whole) = head.checked_add(8 * counters + size).and_then(|len| unpaged(log, at, len)) else {
             return Ok(None);
@@ -191,7 +191,7 @@ pub(in crate::table) fn entries(
 
 /// The intact entries of a log, in the order of their commits, that follow a durable commit with these counters: each
 /// begins at or before the current end and ends after it.
-pub(in crate::table) fn following(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
+pub(in crate::table) fn entries_after(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
     let mut found: Vec<LogEntry> = Vec::new();
     let mut last = base.clone();

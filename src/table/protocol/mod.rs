@@ -9,7 +9,7 @@ pub(super) mod proof;
 pub mod publish;
 mod ring;
 
-pub(super) use footer::{Sizes, is_published};
-pub use pace::{pretend_later, pretend_rest};
+pub(super) use footer::{FooterSizes, is_published};
+pub use pace::{simulate_elapsed, simulate_rest};
 pub(super) use publish::PATIENCE;
-pub(super) use ring::{PublishedFooter, room};
+pub(super) use ring::{FooterRing, ring_size};

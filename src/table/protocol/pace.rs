@@ -13,12 +13,12 @@ static LATER: AtomicU64 = AtomicU64::new(0);
 const LEAST: u32 = 600;
 
 /// Simulates that the places of published footers rest for so long before they are used again, which is a minute.
-pub fn pretend_rest(rest: Duration) {
+pub fn simulate_rest(rest: Duration) {
     REST.store(u64::try_from(rest.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 /// Simulates that so much more time has passed for published footers.
-pub fn pretend_later(by: Duration) {
+pub fn simulate_elapsed(by: Duration) {
     LATER.fetch_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
@@ -43,7 +43,7 @@ pub(super) fn unix_micros() -> u64 {
 /// The pace of a segment's footers. Some may be published at once, then one each interval; a few more if somebody waits
 /// for them. So never more of them are published in the time that a place rests than there are places.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimiter {
     pub rest: Duration,
     interval: Duration,
     burst: u32,
@@ -52,9 +52,9 @@ pub(super) struct Pace {
     due: Option<Instant>,
 }
 
-impl Pace {
+impl RateLimiter {
     /// For `places` footers and their messages.
-    pub fn new(places: u64) -> Pace {
+    pub fn new(places: u64) -> RateLimiter {
         let places = u32::try_from(places).unwrap_or(u32::MAX).max(2);
         let burst = (places / 4).clamp(1, 64);
         let urgent = (places / 8).min(128);
@@ -62,7 +62,7 @@ impl Pace {
         let steady = places.saturating_sub(burst + urgent + (places / 64).max(1) + 1).max(1);
         let most = Duration::from_micros(REST.load(Ordering::Relaxed));
         let rest = most.min(most / LEAST * steady);
-        Pace { rest, interval: rest / steady, burst, urgent, due: None }
+        RateLimiter { rest, interval: rest / steady, burst, urgent, due: None }
     }
 
     /// The time until a footer may be published.
@@ -100,15 +100,15 @@ mod tests {
     #[test]
     fn places_rest_for_as_long_as_they_should() {
         for places in [2u32, 3, 9, 64, 128, 420, 1000, 4096, 65_536] {
-            let pace = Pace::new(places.into());
+            let pace = RateLimiter::new(places.into());
             let within = pace.rest.as_nanos().div_ceil(pace.interval.as_nanos()) as u32;
             let most = pace.burst + pace.urgent + within;
             assert!(places < 9 || most < places, "{places}: {most} footers, {pace:?}");
             assert!(pace.interval <= Duration::from_millis(101), "{places}: {pace:?}");
         }
-        let pace = Pace::new(4096);
+        let pace = RateLimiter::new(4096);
         assert_eq!((pace.rest, pace.burst), (Duration::from_secs(60), 64));
         assert!(pace.interval < Duration::from_millis(16), "{pace:?}");
-        assert_eq!(Pace::new(1000).rest, Duration::from_secs(60));
+        assert_eq!(RateLimiter::new(1000).rest, Duration::from_secs(60));
     }
 }

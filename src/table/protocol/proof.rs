@@ -11,10 +11,10 @@
 //! Each of the checksums goes on where it ended at the last commit, so a commit pays for its own rows only.
 
 use crate::error::{Error, Result};
-use crate::map::{ByteRun, ByteRunEnd, Store};
+use crate::map::{ByteRun, ByteRunEnd, SharedFile};
 use crate::rows::{BufferGrowth, Plan};
 use crate::table::format::Header;
-use crate::table::protocol::log::appended;
+use crate::table::protocol::log::appended_bytes;
 
 /// The proof of a commit with counters `to`, since one with counters `from`; `copy` fills its last argument with the bytes of a
 /// region from an offset on.
@@ -27,7 +27,7 @@ pub(in crate::table) fn proof_of(
     to: &[u64],
     mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
 ) -> Result<u32> {
-    appended(plan, from, to)?.into_iter().try_fold(0, |proof, piece| {
+    appended_bytes(plan, from, to)?.into_iter().try_fold(0, |proof, piece| {
         let crc = piece.checksum(0, &mut copy)?;
         Ok(proof ^ crc.rotate_left(turn(piece.region)))
     })
@@ -125,7 +125,7 @@ impl Checksums {
     /// # Errors
     /// Those of reading the bytes.
     #[inline]
-    pub fn advance(&mut self, counters: &[u64], store: &Store) -> Result<u32> {
+    pub fn advance(&mut self, counters: &[u64], store: &SharedFile) -> Result<u32> {
         let ends = self.buffers.iter().map(|buffer| buffer.end(counters));
         debug_assert!(ends.clone().zip(&self.runs).all(|(end, run)| run.upto <= end.upto), "committed rows stay");
         let few = store.checksum(&mut self.runs, ends.clone(), MANY);
@@ -144,7 +144,7 @@ fn take_many(
     runs: &mut [ByteRun],
     ends: impl Iterator<Item = ByteRunEnd>,
     written: &mut [Option<WrittenBytes>],
-    store: &Store,
+    store: &SharedFile,
 ) -> Result<()> {
     for ((run, ByteRunEnd { upto, .. }), written) in runs.iter_mut().zip(ends).zip(written) {
         if let Some(written) = written.take().filter(|written| (run.upto..=upto).contains(&written.upto)) {

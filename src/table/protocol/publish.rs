@@ -28,7 +28,7 @@ use std::time::Duration;
 #[doc(hidden)]
 pub use crate::map::SharedWords;
 #[doc(hidden)]
-pub use crate::table::format::{MOST_POSITIONS, Page, Record, State, positions_of, record_len};
+pub use crate::table::format::{MOST_POSITIONS, LivePage, Record, CommitState, positions_of, record_len};
 
 /// The number of times a reader rereads a torn record while no other commit is made: the writer may be in the middle of
 /// one. While commits are made it continues.
@@ -37,7 +37,7 @@ pub const PATIENCE: usize = 10_000;
 /// Writes the record of commit `sequence`, which begins with that number, over the record that is not the newest. The
 /// commit is not visible to readers yet.
 #[inline]
-pub fn prepare(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
+pub fn prepare(words: &impl SharedWords, page: LivePage, sequence: u64, record: &[u8]) {
     let at = page.record(sequence);
     words.store_words(at, &record[..8]);
     words.fence(Ordering::Release);
@@ -46,7 +46,7 @@ pub fn prepare(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8
 
 /// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
 #[inline]
-pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
+pub fn commit(words: &impl SharedWords, page: LivePage, sequence: u64, record: &[u8]) {
     let was_asked = words.load32(page.waiting()) != 0;
     if was_asked {
         words.publish32(page.waiting(), 0);
@@ -65,7 +65,7 @@ pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]
 /// `patience` attempts.
 pub fn newest<R>(
     words: &impl SharedWords,
-    page: Page,
+    page: LivePage,
     (bytes, fixed): (&mut [u8], usize),
     decode: impl Fn(&[u8], u64) -> Option<R>,
     patience: usize,
@@ -91,7 +91,7 @@ pub fn newest<R>(
 
 /// Sets the flag of sleeping readers, before the number of the newest commit is looked at once more. No store where it is set:
 /// that would change the time of modification of a file that nobody writes.
-pub fn request_wake(words: &impl SharedWords, page: Page) {
+pub fn request_wake(words: &impl SharedWords, page: LivePage) {
     if words.load32(page.waiting()) == 0 {
         words.publish32(page.waiting(), 1);
     }
@@ -100,13 +100,13 @@ pub fn request_wake(words: &impl SharedWords, page: Page) {
 
 /// Sleeps until there is a newer commit than `sequence`, for at most `timeout`; may return early. A reader without
 /// write permission for the file can't set the flag, and is woken only by chance.
-pub fn sleep(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
+pub fn sleep(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Duration) {
     request_wake(words, page);
     wait(words, page, sequence, timeout);
 }
 
 /// As [`sleep`], of a reader that has set the flag by [`request_wake`].
-pub fn wait(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
+pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Duration) {
     if words.load64(page.sequence()) == sequence {
         words.wait(page.sequence(), sequence as u32, timeout);
     }
@@ -117,7 +117,7 @@ pub fn wait(words: &impl SharedWords, page: Page, sequence: u64, timeout: Durati
 ///
 /// # Errors
 /// Those of the disk; nothing was published then.
-pub fn flip(
+pub fn publish_footer(
     words: &impl SharedWords,
     slot: (u64, &[u8]),
     footer: (u64, &[u8]),

@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::footer::{STAMP, Sizes, chosen, encoded, published};
-use super::pace::{Pace, elapsed, now, unix_micros};
+use super::footer::{STAMP, FooterSizes, selected_footer, encode_footer, footer_stamp};
+use super::pace::{RateLimiter, elapsed, now, unix_micros};
 use super::publish;
 use crate::error::Error;
-use crate::map::Store;
+use crate::map::SharedFile;
 use crate::rows::Plan;
 use crate::table::format::{Header, LINE, PAGE};
 
@@ -34,7 +34,7 @@ const LEAST_FOOTERS: u64 = 64;
 const MOST_BYTES: u64 = 48 << 20;
 
 /// The number of footers of a new segment, and the share of the ring that each of them adds.
-pub(in crate::table) fn room(sizes: &Sizes) -> (u64, u64) {
+pub(in crate::table) fn ring_size(sizes: &FooterSizes) -> (u64, u64) {
     let slot = (sizes.group + sizes.group / 8).next_multiple_of(LINE);
     let footers = (MOST_BYTES / (slot + sizes.footer)).clamp(LEAST_FOOTERS, MOST_FOOTERS);
     (footers, slot)
@@ -42,7 +42,7 @@ pub(in crate::table) fn room(sizes: &Sizes) -> (u64, u64) {
 
 /// A published footer: its number, and where its messages begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FooterPlace {
+struct FooterSlot {
     number: u64,
     messages: u64,
 }
@@ -97,7 +97,7 @@ impl Frontier {
     }
 
     /// Gives the next messages blocks. Where the file system is full, they go over the oldest ones.
-    fn prepare(&mut self, store: &Store, ring: u64) -> io::Result<()> {
+    fn prepare(&mut self, store: &SharedFile, ring: u64) -> io::Result<()> {
         if self.ready >= self.group.max(self.step / 2) {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl FreeFooters {
     }
 
     /// As [`FreeFooters::next`], with blocks of the file system; `None` if there is no free one that has some or gets some.
-    fn prepare(&mut self, store: &Store, header: &Header, current: Option<u64>) -> io::Result<Option<u64>> {
+    fn prepare(&mut self, store: &SharedFile, header: &Header, current: Option<u64>) -> io::Result<Option<u64>> {
         let all = self.is_free.len() as u64;
         let Some(number) = self.next(current, all) else { return Ok(None) };
         if number - self.first < self.ready {
@@ -203,42 +203,42 @@ impl FreeFooters {
 
 /// The free places, and the published footer.
 #[derive(Debug)]
-pub(in crate::table) struct PublishedFooter {
-    sizes: Sizes,
+pub(in crate::table) struct FooterRing {
+    sizes: FooterSizes,
     free: FreeFooters,
     /// Places and when they were retired, oldest first.
-    resting: VecDeque<(FooterPlace, Instant)>,
-    current: Option<FooterPlace>,
+    resting: VecDeque<(FooterSlot, Instant)>,
+    current: Option<FooterSlot>,
     /// `None` in format 1.0, where messages are in the slot of their footer's number.
     frontier: Option<Frontier>,
-    pace: Pace,
+    pace: RateLimiter,
     /// The time of the newest footer, in µs since 1970: times of footers always grow.
     stamp: u64,
     /// The sequence of the published commit.
     pub published: u64,
 }
 
-impl PublishedFooter {
+impl FooterRing {
     /// The state of a new segment; nothing is published yet.
     ///
     /// # Errors
     /// Those of reserving space for the first footers.
-    pub fn create(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
-        let mut footer = PublishedFooter::new(sizes, header);
+    pub fn create(sizes: FooterSizes, header: &Header, store: &SharedFile) -> io::Result<FooterRing> {
+        let mut footer = FooterRing::new(sizes, header);
         footer.prepare(header, store)?;
         Ok(footer)
     }
 
-    fn new(sizes: Sizes, header: &Header) -> PublishedFooter {
+    fn new(sizes: FooterSizes, header: &Header) -> FooterRing {
         let free = FreeFooters::new(header);
-        let pace = Pace::new(free.is_free.len() as u64);
+        let pace = RateLimiter::new(free.is_free.len() as u64);
         let frontier = (header.shared > 0).then(|| Frontier::new(sizes.group, header));
         let resting = VecDeque::new();
-        PublishedFooter { sizes, free, resting, current: None, frontier, pace, stamp: 0, published: 0 }
+        FooterRing { sizes, free, resting, current: None, frontier, pace, stamp: 0, published: 0 }
     }
 
     /// Reserves space: a full disk should not keep commits from other readers.
-    fn prepare(&mut self, header: &Header, store: &Store) -> io::Result<()> {
+    fn prepare(&mut self, header: &Header, store: &SharedFile) -> io::Result<()> {
         let Some(frontier) = &mut self.frontier else {
             let slots = u64::from(header.slots);
             store.fill_holes(header.ring, slots * header.slot)?;
@@ -253,15 +253,15 @@ impl PublishedFooter {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
+    pub fn reopen(sizes: FooterSizes, header: &Header, store: &SharedFile) -> io::Result<FooterRing> {
         let mut schema = vec![0; sizes.schema.len()];
         store.read(header.shared_at(), &mut schema)?;
         if schema != sizes.schema {
             // It is damaged, or another version of the library has put it together differently.
             store.write(header.shared_at(), &sizes.schema)?;
         }
-        let mut footer = PublishedFooter::new(sizes, header);
-        let current = chosen(header, store.load32(header.tail));
+        let mut footer = FooterRing::new(sizes, header);
+        let current = selected_footer(header, store.load32(header.tail));
         let mut stamps = footer.stamps(header, store, current)?;
         stamps.sort_unstable_by_key(|&(stamp, place)| (stamp, Reverse(place.number)));
         let now = (now(), unix_micros());
@@ -309,7 +309,7 @@ impl PublishedFooter {
     }
 
     /// The times of the footers that there are, and their places.
-    fn stamps(&self, header: &Header, store: &Store, current: Option<u64>) -> io::Result<Vec<(u64, FooterPlace)>> {
+    fn stamps(&self, header: &Header, store: &SharedFile, current: Option<u64>) -> io::Result<Vec<(u64, FooterSlot)>> {
         let first = header.footer_at(u64::from(header.slots) - 1);
         let end = header.shared_at();
         let mut stamps = Vec::new();
@@ -321,12 +321,12 @@ impl PublishedFooter {
             store.read(at, &mut piece[..len])?;
             for bytes in piece[..len].chunks_exact(header.footer as usize) {
                 let number = (header.tail - at) / header.footer - 1;
-                let (stamp, messages) = published(header, bytes, number);
+                let (stamp, messages) = footer_stamp(header, bytes, number);
                 let messages = messages.wrapping_sub(header.ring);
                 let is_inside = |frontier: &Frontier| messages < frontier.lap && messages.is_multiple_of(LINE);
                 let is_used = stamp > 0 || Some(number) == current;
                 if is_used && self.frontier.as_ref().is_none_or(is_inside) {
-                    stamps.push((stamp, FooterPlace { number, messages }));
+                    stamps.push((stamp, FooterSlot { number, messages }));
                 }
                 at += header.footer;
             }
@@ -365,12 +365,12 @@ impl PublishedFooter {
     }
 
     /// The oldest place in use.
-    fn oldest(&self) -> Option<FooterPlace> {
+    fn oldest(&self) -> Option<FooterSlot> {
         self.resting.front().map(|&(place, _)| place).or(self.current)
     }
 
     /// Lets the oldest place be used again.
-    fn retire_oldest(&mut self) -> Option<FooterPlace> {
+    fn retire_oldest(&mut self) -> Option<FooterSlot> {
         let (place, _) = self.resting.pop_front()?;
         self.free.set(place.number, true);
         Some(place)
@@ -380,7 +380,7 @@ impl PublishedFooter {
     /// slow reader may lose the place it is using.
     pub fn publish(
         &mut self,
-        store: &Store,
+        store: &SharedFile,
         plan: &Plan,
         header: &Header,
         counters: &[u64],
@@ -389,7 +389,7 @@ impl PublishedFooter {
         self.rested();
         let place = self.take(store, header)?;
         let at = header.ring + place.messages;
-        let Some((mut messages, mut footer)) = encoded(&self.sizes, plan, header, counters, (at, place.number)) else {
+        let Some((mut messages, mut footer)) = encode_footer(&self.sizes, plan, header, counters, (at, place.number)) else {
             return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
         };
         let stamp = unix_micros().max(self.stamp + 1);
@@ -407,7 +407,7 @@ impl PublishedFooter {
             from = header.ring;
         }
         let length = (header.tail - footer_at) as u32;
-        publish::flip(store, (from, &messages), (footer_at, &footer), (header.tail, length))?;
+        publish::publish_footer(store, (from, &messages), (footer_at, &footer), (header.tail, length))?;
         self.free.set(place.number, false);
         let now = now();
         self.resting.extend(self.current.replace(place).map(|before| (before, now)));
@@ -418,7 +418,7 @@ impl PublishedFooter {
     }
 
     /// The place of the next footer and its messages. If none is free, the oldest one is taken.
-    fn take(&mut self, store: &Store, header: &Header) -> io::Result<FooterPlace> {
+    fn take(&mut self, store: &SharedFile, header: &Header) -> io::Result<FooterSlot> {
         let none = || io::Error::other("the ring of published footers has no place");
         let current = self.current.map(|place| place.number);
         let number = match self.free.prepare(store, header, current)? {
@@ -426,7 +426,7 @@ impl PublishedFooter {
             None => self.retire_oldest().ok_or_else(none)?.number,
         };
         let Some(frontier) = &mut self.frontier else {
-            return Ok(FooterPlace { number, messages: number * header.slot });
+            return Ok(FooterSlot { number, messages: number * header.slot });
         };
         frontier.prepare(store, header.ring)?;
         let messages = frontier.next;
@@ -437,11 +437,11 @@ impl PublishedFooter {
         for _ in 0..reached {
             self.retire_oldest();
         }
-        Ok(FooterPlace { number, messages })
+        Ok(FooterSlot { number, messages })
     }
 
     /// Goes on behind the messages that were written, and gives back blocks of those that have rested.
-    fn go_on(&mut self, store: &Store, header: &Header) {
+    fn go_on(&mut self, store: &SharedFile, header: &Header) {
         let oldest = self.oldest();
         let Some(frontier) = &mut self.frontier else { return };
         frontier.advance();
@@ -490,9 +490,9 @@ mod tests {
 
     use super::*;
 
-    fn sizes(fields: impl IntoIterator<Item = Field>) -> Sizes {
+    fn sizes(fields: impl IntoIterator<Item = Field>) -> FooterSizes {
         let schema = Arc::new(Schema::new(fields.into_iter().collect::<Vec<_>>()));
-        Sizes::shared(&Plan::of(&schema).unwrap()).unwrap()
+        FooterSizes::shared(&Plan::for_schema(&schema).unwrap()).unwrap()
     }
 
     /// Also where each column is a dictionary, and where there are more columns places rest for longer than a second.
@@ -508,8 +508,8 @@ mod tests {
         ] {
             let fields = (0..columns).map(|number| Field::new(format!("column {number}"), data_type.clone(), true));
             let sizes = sizes(fields);
-            let (footers, slot) = room(&sizes);
-            let rest = Pace::new(footers).rest;
+            let (footers, slot) = ring_size(&sizes);
+            let rest = RateLimiter::new(footers).rest;
             assert!(
                 rest >= Duration::from_secs(least),
                 "{columns} × {data_type}: {footers} footers of {slot}: {rest:?}"

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::durable::{OnDisk, open_mapping, open_newest};
+use super::durable::{CommitDurability, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Batches;
-use crate::directory::{FileId, NamesTime, exists, is_directory};
+use crate::directory::{FileId, DirectoryMtime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, ReadOptions};
-use crate::map::{Mapping, Medium, Mode, boot_id, hidden_files};
+use crate::ipc::{IpcSource, ReadOptions};
+use crate::map::{Mapping, FileSystem, Mode, boot_id, hidden_files};
 use crate::table::format::{Proof, Record};
 use crate::table::placement::MOST_ROWS;
 
@@ -73,7 +73,7 @@ fn is_partition(entry: &std::fs::DirEntry) -> Result<bool> {
 }
 
 /// Whether `folder` is a directory that contains segments, and no other Arrow files.
-pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
+pub(crate) fn is_table_directory(folder: &Path) -> Result<bool> {
     Ok(is_directory(folder)? && list(folder)?.is_some())
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
 /// `Busy` if names change with each listing.
 pub(in crate::table) fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(folder);
-    let before = NamesTime::of(folder).map_err(failed)?;
+    let before = DirectoryMtime::read(folder).map_err(failed)?;
     let mut found = list(folder)?;
     // For the first segment alone, the caller checks for a successor once it is sealed.
     let is_alone = found.as_deref() == Some(&[0]);
@@ -111,8 +111,8 @@ const LISTINGS: usize = 1000;
 
 /// The path of a segment beginning with row `first_row` before it gets its name: beside the directory, where listings
 /// of the directory don't show it, or inside under a hidden name, if files can't be moved in from there.
-pub(in crate::table) fn prepared_path(medium: &Medium, folder: &Path, first_row: u64) -> PathBuf {
-    medium.hidden(folder, &format!("{first_row:020}.next"))
+pub(in crate::table) fn prepared_path(medium: &FileSystem, folder: &Path, first_row: u64) -> PathBuf {
+    medium.hidden_path(folder, &format!("{first_row:020}.next"))
 }
 
 /// The segments waiting for their names: first row and path, in order.
@@ -129,7 +129,7 @@ pub(in crate::table) fn prepared(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
 
 /// The end of a table: its segments, with the last one opened.
 #[derive(Debug)]
-pub(in crate::table) struct Chain {
+pub(in crate::table) struct SegmentChain {
     /// The directory of the segments.
     pub folder_id: Option<FileId>,
     /// The first rows of the valid segments.
@@ -182,11 +182,11 @@ pub(super) fn repeated<T>(folder: &Path, look: impl Fn() -> Result<T>) -> Result
     found
 }
 
-impl Chain {
+impl SegmentChain {
     /// Finds the last valid segment. One that is marked provisional, or that was written before the last boot, is valid
     /// only if the previous one reaches up to it.
-    pub fn open(folder: &Path) -> Result<Option<Chain>> {
-        let mut chain = Chain::look(folder);
+    pub fn open(folder: &Path) -> Result<Option<SegmentChain>> {
+        let mut chain = SegmentChain::look(folder);
         for _ in 1..LOOKS {
             let is_over = match &chain {
                 Ok(Some(chain)) => !chain.is_passed(folder)? && !chain.is_replaced(folder)?,
@@ -197,7 +197,7 @@ impl Chain {
             if is_over {
                 break;
             }
-            chain = Chain::look(folder);
+            chain = SegmentChain::look(folder);
         }
         #[cfg(test)]
         meanwhile();
@@ -218,7 +218,7 @@ impl Chain {
         Ok(self.folder_id != FileId::find(folder)?)
     }
 
-    fn look(folder: &Path) -> Result<Option<Chain>> {
+    fn look(folder: &Path) -> Result<Option<SegmentChain>> {
         let folder_id = FileId::find(folder)?;
         let Some(starts) = list_at_one_moment(folder)? else { return Ok(None) };
         let mut kept = starts.len();
@@ -241,12 +241,12 @@ impl Chain {
             }
         };
         if let Some((segment, _)) = &last
-            && !segment.is_own()
+            && !segment.is_original_file()
         {
             check_copy(folder, &starts[..kept], |_, newest| Ok(newest.rows()))?;
         }
         let orphans = starts[kept..].to_vec();
-        Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
+        Ok(Some(SegmentChain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
 
     /// The first rows of the sealed segments.
@@ -262,13 +262,13 @@ impl Chain {
     }
 
     /// Removes invalid segments; for the writer only.
-    pub fn remove_orphans(&self, medium: &Medium, folder: &Path) -> Result<()> {
+    pub fn remove_orphans(&self, medium: &FileSystem, folder: &Path) -> Result<()> {
         let remove = |row: &u64| medium.remove(&path(folder, *row));
         if self.orphans.is_empty() {
             return Ok(());
         }
         // One that reappeared after a power cut could begin where newer rows end.
-        let done = self.orphans.iter().try_for_each(remove).and_then(|()| medium.sync_folder(folder));
+        let done = self.orphans.iter().try_for_each(remove).and_then(|()| medium.sync_dir(folder));
         done.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
 }
@@ -277,22 +277,22 @@ impl Chain {
 ///
 /// # Errors
 /// Those of opening segments.
-pub(in crate::table) fn not_durable(folder: &Path, starts: &[u64]) -> Result<Vec<u64>> {
+pub(in crate::table) fn non_durable_segments(folder: &Path, starts: &[u64]) -> Result<Vec<u64>> {
     let mut found = Vec::new();
     for &start in starts.iter().rev() {
         let on_disk = match open_newest(&path(folder, start))? {
             Some((segment, record)) if record.boot == boot_id() => segment.durability(&record)?,
             // Segments that survived a system crash, or were made dense.
-            _ => OnDisk::Alone,
+            _ => CommitDurability::Standalone,
         };
-        if on_disk == OnDisk::Alone {
+        if on_disk == CommitDurability::Standalone {
             break;
         }
         found.push((start, on_disk));
     }
     // A commit across several segments becomes durable as a whole: those after the first stay provisional. Those before the
     // table's first segment were durable when they were dropped.
-    while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
+    while found.last().is_some_and(|&(_, on_disk)| on_disk == CommitDurability::Provisional) {
         found.pop();
     }
     Ok(found.into_iter().map(|(start, _)| start).collect())
@@ -308,7 +308,7 @@ fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Resul
         let Some((segment, before)) = open_last(&file)? else {
             // A segment is made dense only once it and all earlier ones are on the disk. It may also contain the rows
             // of the next one.
-            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? >= pair[1]);
+            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.count_until(u64::MAX)? >= pair[1]);
         };
         if !before.sealed || pair[0] + before.rows() != pair[1] {
             return Ok(false);
@@ -336,9 +336,9 @@ fn torn_copy(end: u64, next: u64) -> Error {
 /// Whether a segment is a copy that was made in this boot, on the file system that it was written to, and what it has is
 /// committed. Any other may be what a crash, or a page cache that was lost, has left: then the rows before are what counts.
 fn is_copy_beside(segment: &Segment, record: &Record) -> Result<bool> {
-    let mount = segment.mapping.mounted()?.mount;
+    let mount = segment.mapping.mount_info()?.mount;
     let is_same = |proof: &Proof| proof.mount == mount && mount != 0;
-    Ok(!segment.is_own()
+    Ok(!segment.is_original_file()
         && !record.provisional
         && record.boot == boot_id()
         && record.proof.as_ref().is_some_and(is_same))
@@ -355,7 +355,7 @@ fn check_copy(folder: &Path, starts: &[u64], rows_of: impl Fn(&Segment, Record) 
         let rows = match open_file(&file, ReadOptions::default())? {
             SegmentFile::Growable(found) => rows_of(&found.0, found.1)?,
             // Merged with those behind it, whose names are left.
-            SegmentFile::Dense(ipc) => ipc.walk(u64::MAX)?.min(pair[1] - pair[0]),
+            SegmentFile::Dense(ipc) => ipc.count_until(u64::MAX)?.min(pair[1] - pair[0]),
         };
         if pair[0] + rows != pair[1] {
             return Err(torn_copy(pair[0] + rows, pair[1]).at(file));
@@ -380,9 +380,9 @@ fn has_begun((before, sealed): (&Segment, &Record), (segment, record): (&Segment
 }
 
 /// A segment's file opened through its footer, as any Arrow file.
-pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
+pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<IpcSource> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    Ipc::open(Bytes::of_mapping_or_copy(mapping)?, Some(path), options).map_err(|e| e.at(path))
+    IpcSource::open(Bytes::from_mapping_or_copy(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
 /// The file of a segment.
@@ -390,7 +390,7 @@ pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<
 pub(in crate::table) enum SegmentFile {
     /// With its newest commit.
     Growable(Box<(Segment, Record)>),
-    Dense(Box<Ipc>),
+    Dense(Box<IpcSource>),
 }
 
 /// Opens the file of a segment, of whichever kind it is, once: by the second time it may have lost its name to a merge.
@@ -404,7 +404,7 @@ pub(in crate::table) fn open_file(path: &Path, options: ReadOptions) -> Result<S
         #[cfg(test)]
         meanwhile();
         let Some(segment) = found else {
-            let ipc = Ipc::open(Bytes::of_mapping_or_copy(mapping)?, Some(path), options);
+            let ipc = IpcSource::open(Bytes::from_mapping_or_copy(mapping)?, Some(path), options);
             return ipc.map(|ipc| SegmentFile::Dense(Box::new(ipc))).map_err(|e| e.at(path));
         };
         let record = segment.newest()?;
@@ -436,7 +436,7 @@ pub(in crate::table) fn path(folder: &Path, first_row: u64) -> PathBuf {
 }
 
 /// The error for a folder that contains other files than segments.
-pub(in crate::table) fn foreign(folder: &Path) -> Error {
+pub(in crate::table) fn foreign_files_error(folder: &Path) -> Error {
     // Only for the message.
     let is_partition = |entry: &std::fs::DirEntry| is_partition(entry).is_ok_and(|is_partition| is_partition);
     let partition = std::fs::read_dir(folder).into_iter().flatten().flatten().find(is_partition);

@@ -11,8 +11,8 @@ use arrow_data::ArrayData;
 
 use super::live::segment_of;
 use super::segment::Segment;
-use crate::array::{Bytes, Parts, slice};
-use crate::dataset::{Column, Part};
+use crate::array::{Bytes, ArrayParts, slice};
+use crate::dataset::{Column, BatchSlice};
 use crate::error::Result;
 use crate::map::Mapping;
 use crate::rows::Storage;
@@ -25,7 +25,7 @@ impl Column {
     /// # Errors
     /// `InvalidData` for a damaged value; `Io` if the system has no more addresses.
     pub fn contiguous(&self) -> Result<Option<ArrayData>> {
-        self.watched(|| self.join())
+        self.with_change_check(|| self.join())
     }
 
     fn join(&self) -> Result<Option<ArrayData>> {
@@ -35,13 +35,13 @@ impl Column {
         }
         let Some(places) = places(&parts)? else { return Ok(None) };
         let joined: Vec<_> = places.iter().map(|place| (&place.segment.mapping, place.offset, place.len)).collect();
-        let Ok(mapping) = Mapping::joined(&joined) else { return Ok(None) };
+        let Ok(mapping) = Mapping::join(&joined) else { return Ok(None) };
         let first = &parts[0];
         let last = &parts[parts.len() - 1];
         let rows = mapping.len() / places[0].width;
-        let Some(values) = Bytes::of_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
+        let Some(values) = Bytes::from_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
         let data_type = self.data_type().clone();
-        let joined = Parts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() };
+        let joined = ArrayParts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() };
         let whole = joined.assemble().checked(&[])?;
         debug_assert_eq!(last.rows.start, 0);
         let len = parts.iter().map(|part| part.rows.len()).sum();
@@ -50,7 +50,7 @@ impl Column {
 }
 
 /// The values of a segment's column.
-struct ColumnPlace<'a> {
+struct ColumnExtent<'a> {
     segment: &'a Segment,
     offset: usize,
     len: usize,
@@ -58,7 +58,7 @@ struct ColumnPlace<'a> {
 }
 
 /// The location of the parts' values, if they can be mapped side by side.
-fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
+fn places<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExtent<'a>>>> {
     let mut places = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
         let Some(place) = place(part)? else { return Ok(None) };
@@ -66,7 +66,7 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
         let starts = part.rows.start == 0 || number == 0;
         let ends = place.1 == part.rows.end as u64 || is_last;
         let rows = if is_last { part.rows.end } else { place.1 as usize };
-        let place = ColumnPlace { len: rows * place.0.width, ..place.0 };
+        let place = ColumnExtent { len: rows * place.0.width, ..place.0 };
         let is_whole = place.len.is_multiple_of(PAGE) || is_last;
         if !(starts && ends && is_whole && place.len > 0) {
             return Ok(None);
@@ -80,7 +80,7 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
 const PAGE: usize = 64 << 10;
 
 /// The values of the part's segment, and its rows; `None` if they are not fixed-width, or have nulls.
-fn place<'a>(part: &Part<'a>) -> Result<Option<(ColumnPlace<'a>, u64)>> {
+fn place<'a>(part: &BatchSlice<'a>) -> Result<Option<(ColumnExtent<'a>, u64)>> {
     let column = part.piece.columns[0];
     let Some((segment, number, rows)) = segment_of(part.piece.source.as_ref(), part.batch, column)? else {
         return Ok(None);
@@ -90,5 +90,5 @@ fn place<'a>(part: &Part<'a>) -> Result<Option<(ColumnPlace<'a>, u64)>> {
     let Storage::Fixed { width } = node.kind else { return Ok(None) };
     let offset = segment.header.regions[node.region + 1].offset as usize;
     let is_plain = array.null_count() == 0 && width > 0;
-    Ok(is_plain.then_some((ColumnPlace { segment, offset, len: 0, width }, rows)))
+    Ok(is_plain.then_some((ColumnExtent { segment, offset, len: 0, width }, rows)))
 }

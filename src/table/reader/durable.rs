@@ -11,17 +11,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, boot_id, read_boot_id};
 use crate::rows::Plan;
 use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
-use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
-use crate::table::reader::segment::{Recovered, Segment};
+use crate::table::protocol::log::{AppendedBytes, LogEntry, appended_bytes, entries, entries_after};
+use crate::table::reader::segment::{RecoveredState, Segment};
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer by buffer.
-pub(in crate::table) fn delta(
+pub(in crate::table) fn delta_checksum(
     plan: &Plan,
     from: &[u64],
     to: &[u64],
     mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
 ) -> Result<u32> {
-    appended(plan, from, to)?.into_iter().try_fold(0, |crc, piece| piece.checksum(crc, &mut copy))
+    appended_bytes(plan, from, to)?.into_iter().try_fold(0, |crc, piece| piece.checksum(crc, &mut copy))
 }
 
 /// Checks that the system's boot has an id, without which commits lost in a system crash could not be told from others.
@@ -41,7 +41,7 @@ pub(in crate::table) fn check_boot_id() -> Result<()> {
 /// Written data that may not be on the disk: its sync is in progress, has failed, or was interrupted by the writer's
 /// death. Noted in the segment before the data is written, so that every process that sees the data also sees the note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) struct Unsynced {
+pub(in crate::table) struct UnsyncedMarker {
     /// The number of the durable record, 0 or 1.
     pub record: Option<u64>,
     /// The first page of the log from which on entries may not be on the disk; `u32::MAX` if all are.
@@ -50,14 +50,14 @@ pub(in crate::table) struct Unsynced {
 
 /// Whether a commit is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDisk {
-    No,
+pub enum CommitDurability {
+    NotDurable,
     /// The commit is valid if the previous segment is durable.
-    Provisionally,
-    Alone,
+    Provisional,
+    Standalone,
 }
 
-impl Unsynced {
+impl UnsyncedMarker {
     /// The encoded note in the live page. It is valid for this boot: after the next boot, the file has the contents of
     /// the disk.
     pub fn word(self) -> u64 {
@@ -66,9 +66,9 @@ impl Unsynced {
     }
 
     /// Returns the note of this boot in `word`, if there is one.
-    pub fn of(word: u64) -> Option<Unsynced> {
+    pub fn from_word(word: u64) -> Option<UnsyncedMarker> {
         let log_page = (word >> 32) as u32;
-        let notes = [Some(0), Some(1), None].map(|record| Unsynced { record, log_page });
+        let notes = [Some(0), Some(1), None].map(|record| UnsyncedMarker { record, log_page });
         notes.into_iter().find(|note| note.word() == word)
     }
 
@@ -88,7 +88,7 @@ impl Segment {
     ///
     /// # Errors
     /// As [`Segment::record_at`].
-    pub fn durability(&self, record: &Record) -> Result<OnDisk> {
+    pub fn durability(&self, record: &Record) -> Result<CommitDurability> {
         let there = self.both_durable()?;
         let unsynced = self.unsynced();
         let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
@@ -97,12 +97,12 @@ impl Segment {
             let has_all = durable.counters == record.counters && durable.positions == record.positions;
             has_all && durable.sealed == record.sealed
         };
-        let mut found = OnDisk::No;
+        let mut found = CommitDurability::NotDurable;
         for durable in synced.filter(is_same) {
             if !durable.provisional {
-                return Ok(OnDisk::Alone);
+                return Ok(CommitDurability::Standalone);
             }
-            found = OnDisk::Provisionally;
+            found = CommitDurability::Provisional;
         }
         Ok(found)
     }
@@ -147,10 +147,10 @@ impl Segment {
     }
 
     /// The note of unsynced data. Loaded after the data it covers was read.
-    fn unsynced(&self) -> Option<Unsynced> {
+    fn unsynced(&self) -> Option<UnsyncedMarker> {
         // A durable record or entry read before is noted here, unless it was synced since.
         fence(Ordering::Acquire);
-        Unsynced::of(self.mapping.load64((self.header.live + UNSYNCED) as usize))
+        UnsyncedMarker::from_word(self.mapping.load64((self.header.live + UNSYNCED) as usize))
     }
 
     /// The newest valid commit: after a system crash, the newest durable one.
@@ -201,7 +201,7 @@ impl Segment {
         if let Some(replayed) = &self.replayed {
             return Ok(replayed.record.clone());
         }
-        let Recovered { record, entries, .. } = recover(self, visible)?;
+        let RecoveredState { record, entries, .. } = recover(self, visible)?;
         if entries.is_empty() {
             return Ok(record);
         }
@@ -209,7 +209,7 @@ impl Segment {
     }
 
     /// The state recovered after a system crash; `None` if a commit was made since.
-    pub(super) fn left_by_a_crash(&self) -> Result<Option<Recovered>> {
+    pub(super) fn left_by_a_crash(&self) -> Result<Option<RecoveredState>> {
         let visible = match self.visible_within(1)? {
             Some(record) if self.is_current(&record)? => return Ok(None),
             // Whatever the other one is: the first writer of this boot may be in its first commit, or was killed in it.
@@ -223,7 +223,7 @@ impl Segment {
     }
 
     /// Maps the segment again, with the bytes of the log in place.
-    fn replay(self, left: Recovered) -> Result<Segment> {
+    fn replay(self, left: RecoveredState) -> Result<Segment> {
         let mut segment = self.with_bytes_of(&left.entries)?;
         segment.page_cache = self.page_cache.clone();
         segment.replayed = Some(left);
@@ -263,7 +263,7 @@ impl Segment {
         if over.iter().any(|(at, bytes)| at + bytes.len() > self.mapping.len()) {
             return Err(Error::internal("an entry of the log goes beyond its buffer"));
         }
-        let mapping = Mapping::patched(self.path(), over.into_iter())?;
+        let mapping = Mapping::open_patched(self.path(), over.into_iter())?;
         let gone = || Error::new(ErrorKind::FileChanged, "the segment was replaced while it was opened; open it anew");
         Segment::open(mapping)?.filter(|segment| segment.header == self.header).ok_or_else(gone)
     }
@@ -376,7 +376,7 @@ impl Segment {
     ///
     /// # Errors
     /// As [`Segment::record_at`].
-    pub fn given_up(&self, kept: &Record) -> Result<Option<u64>> {
+    pub fn abandoned_record(&self, kept: &Record) -> Result<Option<u64>> {
         let there = self.both_durable()?;
         let is_given_up = |durable: &Record| kept.boot != boot_id() && says_more(durable, kept);
         Ok(there.iter().position(|durable| durable.as_ref().is_some_and(is_given_up)).map(|number| number as u64))
@@ -410,7 +410,7 @@ pub(super) fn says_more(durable: &Record, kept: &Record) -> bool {
 
 /// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
 /// it.
-pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
+pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState> {
     let found = segment.durable_records()?;
     let mut base = None;
     for record in &found {
@@ -426,11 +426,11 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let logged = if last.sealed { Vec::new() } else { segment.log_entries()? };
     let sequence = logged.iter().map(|entry| entry.record.sequence).fold(highest, u64::max);
     debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
-    let entries = following(logged, base.as_ref().map(|record| record.boot), &last);
+    let entries = entries_after(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
     // A commit of this boot whose page cache is gone is none of this boot.
     let boot = if segment.is_lost() { NO_BOOT } else { newest.boot };
-    Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
+    Ok(RecoveredState { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
 }
 
 /// The entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes in
@@ -438,7 +438,7 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
 fn logged_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
     let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let last = base.unwrap_or(&nothing);
-    if last.sealed { Vec::new() } else { following(logged, base.map(|record| record.boot), last) }
+    if last.sealed { Vec::new() } else { entries_after(logged, base.map(|record| record.boot), last) }
 }
 
 /// Whether a durable record's data has reached the disk with it.
@@ -457,11 +457,11 @@ pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> 
 
 /// The checksum of the bytes in the segment that `record` has and `before` has not.
 pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
-    delta(&segment.plan, before, &record.counters, |region, at, into| segment.read_part(region, at, into))
+    delta_checksum(&segment.plan, before, &record.counters, |region, at, into| segment.read_region(region, at, into))
 }
 
 /// The number of rows lost in a system crash.
-pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64> {
+pub(in crate::table) fn lost_rows(segment: &Segment, kept: &Record) -> Result<u64> {
     let visible = segment.visible()?.map_or(0, |visible| visible.rows());
     Ok(visible.saturating_sub(kept.rows()))
 }
@@ -481,7 +481,7 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
         Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some),
         Ok(_) => Ok(Some(segment)),
         // Damage is reported when the newest commit is requested.
-        Err(e) if e.is_about_bytes() => Ok(Some(segment)),
+        Err(e) if e.is_corruption() => Ok(Some(segment)),
         Err(e) => Err(e),
     }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::history::{Entry, History};
+use super::history::{SealedSource, SegmentEntry};
 use super::segment::Segment;
-use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, watched};
+use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, wait_target};
 use super::waker::FollowWaker;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ const TRIES: usize = 3;
 /// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after the
 /// rows are dropped from the table.
 #[derive(Debug)]
-pub struct Follow {
+pub struct TableFollower {
     dataset: Dataset,
     /// The number of the first row not returned yet.
     next: u64,
@@ -52,23 +52,23 @@ pub struct Follow {
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the table
 /// ends before `start`.
-pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<Follow> {
+pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<TableFollower> {
     if dataset.origin().is_some() {
         let message = "the dataset has partitions: follow the directory of one, or all of them by follow_partitions";
-        return Err(Error::argument(message));
+        return Err(Error::invalid_argument(message));
     }
     if !can_grow(dataset) {
         let message = "only a whole table can be followed: its directory, or a dataset of all of its rows";
         return Err(match dataset.path() {
-            Some(path) => Error::argument(message).at(path),
-            None => Error::argument(message),
+            Some(path) => Error::invalid_argument(message).at(path),
+            None => Error::invalid_argument(message),
         });
     }
     let dataset = dataset.refresh()?;
     let end = dataset.first_row() + dataset.len()?;
     let next = start.unwrap_or(end);
     let looked = Instant::now();
-    let follow = Follow { dataset, next, timeout, bed: None, woken: None, naps: false, looked, waker: None };
+    let follow = TableFollower { dataset, next, timeout, bed: None, woken: None, naps: false, looked, waker: None };
     follow.check_gap()?;
     if next > end {
         return Err(follow.beyond(end));
@@ -76,7 +76,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
     Ok(follow)
 }
 
-impl Follow {
+impl TableFollower {
     /// Returns the next rows; `None` if there are none within `timeout`, or before it is [woken](Follow::waker).
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl Follow {
     ///
     /// # Errors
     /// `FileChanged` if they may be different rows.
-    pub(crate) fn check_goes_on_in(&self, now: &Dataset) -> Result<()> {
+    pub(crate) fn check_continues_in(&self, now: &Dataset) -> Result<()> {
         check_goes_on(&self.dataset, now, self.next)
     }
 
@@ -218,9 +218,9 @@ impl Follow {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
-        let watched = watched(&self.dataset);
-        let bed = watched.map(|(segment, ..)| bed_of(&mut self.bed, &segment.mapping)).transpose()?.flatten();
-        let Some(((segment, page, sequence), bed)) = watched.zip(bed) else {
+        let target = wait_target(&self.dataset);
+        let bed = target.map(|(segment, ..)| bed_of(&mut self.bed, &segment.mapping)).transpose()?.flatten();
+        let Some(((segment, page, sequence), bed)) = target.zip(bed) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
@@ -253,24 +253,24 @@ impl Follow {
 }
 
 /// The event to wait for.
-pub(crate) enum WakeUp {
+pub(crate) enum WakeEvent {
     /// A word changes.
     Word(AwaitedWord),
     /// A name is added to the directory of a table whose writer is gone and left a file that doesn't grow.
     Names(PathBuf),
 }
 
-impl Follow {
+impl TableFollower {
     /// Returns the event that announces new rows. From now on the writer wakes those who wait for it; rows committed
     /// before must be looked for afterwards. `None` if the writer can't wake this process, for lack of permissions or
     /// mappings.
-    pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
+    pub(crate) fn wake_event(&mut self) -> Result<Option<WakeEvent>> {
         guard(|| {
-            let Some((segment, page, sequence)) = watched(&self.dataset) else {
+            let Some((segment, page, sequence)) = wait_target(&self.dataset) else {
                 let source = self.dataset.pieces().last().and_then(|piece| piece.source.facts().path);
-                return Ok(source.map(|folder| WakeUp::Names(folder.to_path_buf())));
+                return Ok(source.map(|folder| WakeEvent::Names(folder.to_path_buf())));
             };
-            if !self.bed.as_ref().is_some_and(|bed| bed.is_of_file(&segment.mapping)) && mappings_are_scarce() {
+            if !self.bed.as_ref().is_some_and(|bed| bed.is_same_file(&segment.mapping)) && mappings_are_scarce() {
                 return Ok(None);
             }
             let replaced = || Error::new(ErrorKind::FileChanged, "another file has taken the live segment's name");
@@ -283,7 +283,7 @@ impl Follow {
             publish::request_wake(bed, page);
             let offset = page.sequence() as usize;
             let mapping = quiet(segment, bed).clone();
-            Ok(Some(WakeUp::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
+            Ok(Some(WakeEvent::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
         })
     }
 
@@ -308,14 +308,14 @@ fn quiet<'a>(segment: &'a Segment, bed: &'a Mapping) -> &'a Mapping {
 /// writable if permitted, so that the writer can be notified. `None` if another file has the segment's name by now, as
 /// where a larger one took the place of an empty one: its words are others.
 fn bed_of<'a>(known: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
-    if !known.as_ref().is_some_and(|bed| bed.is_of_file(segment)) {
+    if !known.as_ref().is_some_and(|bed| bed.is_same_file(segment)) {
         let bed = |path| Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read));
         *known = segment.path().map(bed).transpose()?;
     }
-    Ok(known.as_ref().filter(|bed| bed.is_of_file(segment)))
+    Ok(known.as_ref().filter(|bed| bed.is_same_file(segment)))
 }
 
-impl Iterator for Follow {
+impl Iterator for TableFollower {
     type Item = Result<Dataset>;
 
     fn next(&mut self) -> Option<Result<Dataset>> {
@@ -332,10 +332,10 @@ fn held(rows: &Dataset) -> Result<Dataset> {
     const MOST: usize = 1024;
     let mut count = 0;
     for piece in rows.pieces() {
-        let Some(history) = piece.source.find::<History>() else { break };
+        let Some(history) = piece.source.find::<SealedSource>() else { break };
         let start = history.start() + piece.start;
         let end = start.saturating_add(piece.rows()?);
-        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
+        let inside = |entry: &&Arc<SegmentEntry>| entry.first_row < end && entry.first_row + entry.rows > start;
         for entry in history.entries().filter(inside) {
             if count == MOST {
                 return rows.slice(0, entry.first_row - start);
@@ -379,7 +379,7 @@ mod tests {
         let path = chain::path(&std::fs::canonicalize(&table).unwrap(), 0);
         follower.sleep(Duration::ZERO).unwrap();
         assert!(follower.bed.as_ref().is_some_and(|bed| bed.is_at(&path).unwrap()));
-        let Some(WakeUp::Word(word)) = follower.wake_up().unwrap() else { panic!("nothing to wait for") };
+        let Some(WakeEvent::Word(word)) = follower.wake_event().unwrap() else { panic!("nothing to wait for") };
         assert!(word.mapping.is_at(&path).unwrap());
     }
 
@@ -395,6 +395,6 @@ mod tests {
         let mut follower = follow(&open(&table).unwrap(), None, None).unwrap();
         compact(&table, |_, _| ()).unwrap();
         follower.sleep(Duration::ZERO).unwrap();
-        assert_eq!(follower.wake_up().err().map(|e| e.kind()), Some(ErrorKind::FileChanged));
+        assert_eq!(follower.wake_event().err().map(|e| e.kind()), Some(ErrorKind::FileChanged));
     }
 }

@@ -12,21 +12,21 @@ use super::chain;
 use super::chain::{SegmentFile, open_file};
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
-use crate::array::{Unchecked, slice};
+use crate::array::{UncheckedArray, slice};
 use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
-use crate::dataset::order::has_order;
+use crate::dataset::order::is_sortable;
 use crate::dataset::{
-    Batches, ConstantColumn, Facts, Files, Fit, FittedColumns, Footprint, Plain, Source, ViewSource, Widths,
+    Batches, ConstantColumn, Facts, Files, SchemaConversion, ConvertedColumns, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths,
 };
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, ReadOptions};
+use crate::ipc::{IpcSource, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
-use crate::rows::has_zones;
+use crate::rows::supports_zones;
 use crate::table::format::{
-    ACCEPTS_LATE, DEFAULT_ROWS, INDEX, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, Settings, ZONE_ROWS,
+    ACCEPTS_LATE, DEFAULT_ROWS, INDEX, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, TableSettings, ZONE_ROWS,
 };
 use crate::table::zones;
 
@@ -38,14 +38,14 @@ const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, I
 
 /// The properties shared by all segments of a table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct TableInfo {
     pub folder: PathBuf,
     /// The directory whose segments were listed.
     pub folder_id: Option<FileId>,
     pub schema: SchemaRef,
     pub options: ReadOptions,
     /// Those of the newest segment.
-    pub settings: Settings,
+    pub settings: TableSettings,
     /// The row before which segments were found to be gone.
     pub dropped: AtomicU64,
 }
@@ -55,7 +55,7 @@ pub(super) struct Table {
 pub(super) struct Snapshot {
     pub segment: Arc<Segment>,
     pub record: Record,
-    pub columns: Box<[OnceLock<Unchecked>]>,
+    pub columns: Box<[OnceLock<UncheckedArray>]>,
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn replaced(folder: &Path) -> Error {
     Error::new(ErrorKind::FileChanged, message).at(folder)
 }
 
-impl Table {
+impl TableInfo {
     /// Whether the directory is still the listed one. Sorting replaces it by another one.
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl Snapshot {
         Snapshot { segment, record, columns, checked }
     }
 
-    pub fn column(&self, column: usize) -> Result<&Unchecked> {
-        let missing = || Error::argument(format!("there is no column {column}"));
+    pub fn column(&self, column: usize) -> Result<&UncheckedArray> {
+        let missing = || Error::invalid_argument(format!("there is no column {column}"));
         let place = self.columns.get(column).ok_or_else(missing)?;
         match place.get() {
             Some(array) => Ok(array),
@@ -159,65 +159,65 @@ impl Snapshot {
 
 /// A sealed segment, or the Arrow file that replaced it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct SegmentEntry {
     pub first_row: u64,
     pub rows: u64,
-    pub opened: OnceLock<OpenedEntry>,
+    pub opened: OnceLock<OpenedFile>,
 }
 
 /// The file of a segment. In one piece: of two threads that open the segment, one may find the file that replaced the other's,
 /// with another schema.
 #[derive(Debug)]
-pub(super) struct OpenedEntry {
-    pub file: Opened,
+pub(super) struct OpenedFile {
+    pub file: OpenedSegment,
     /// For a file with an older schema than the table's.
-    pub fitted: Option<Box<FittedColumns>>,
+    pub fitted: Option<Box<ConvertedColumns>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum OpenedSegment {
     Growable(Snapshot),
-    Dense(Box<Ipc>),
+    Dense(Box<IpcSource>),
     /// Some rows of a dense segment into which this one was merged.
-    Within(Box<Within>),
+    DenseSlice(Box<DenseSlice>),
 }
 
 /// Rows `start ..` of a dense segment.
 #[derive(Debug)]
-pub(super) struct Within {
-    ipc: Ipc,
+pub(super) struct DenseSlice {
+    ipc: IpcSource,
     start: usize,
     rows: usize,
-    columns: Box<[OnceLock<Unchecked>]>,
+    columns: Box<[OnceLock<UncheckedArray>]>,
     checked: Box<[OnceLock<ArrayData>]>,
 }
 
-impl Within {
-    fn column(&self, column: usize) -> Result<&Unchecked> {
+impl DenseSlice {
+    fn column(&self, column: usize) -> Result<&UncheckedArray> {
         let whole = self.ipc.column(0, column)?;
-        let place = self.columns.get(column).ok_or_else(|| Error::argument(format!("there is no column {column}")))?;
+        let place = self.columns.get(column).ok_or_else(|| Error::invalid_argument(format!("there is no column {column}")))?;
         Ok(place.get_or_init(|| whole.slice(self.start, self.rows)))
     }
 
     fn checked(&self, column: usize) -> Result<&ArrayData> {
-        let whole = self.ipc.checked(0, column)?;
-        let place = self.checked.get(column).ok_or_else(|| Error::argument(format!("there is no column {column}")))?;
+        let whole = self.ipc.checked_column(0, column)?;
+        let place = self.checked.get(column).ok_or_else(|| Error::invalid_argument(format!("there is no column {column}")))?;
         Ok(place.get_or_init(|| slice(whole, self.start, self.rows)))
     }
 }
 
 /// The sealed segments of a table; later ones are added.
 #[derive(Debug)]
-struct Sealed {
-    list: AppendVec<Arc<Entry>>,
+struct SegmentList {
+    list: AppendVec<Arc<SegmentEntry>>,
     adding: Mutex<()>,
 }
 
 /// All segments except the live one: the first `len` of a list shared with all newer datasets.
 #[derive(Debug)]
-pub(super) struct History {
-    pub table: Arc<Table>,
-    sealed: Arc<Sealed>,
+pub(super) struct SealedSource {
+    pub table: Arc<TableInfo>,
+    sealed: Arc<SegmentList>,
     len: usize,
     /// If no live segment follows: the file of the last segment, noted before it was opened.
     pub last_file: Option<FileId>,
@@ -241,7 +241,7 @@ fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
 fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
     let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
-    if !column.is_some_and(|column| has_order(column.data_type())) {
+    if !column.is_some_and(|column| is_sortable(column.data_type())) {
         return Err(Error::invalid(format!(
             "the schema's metadata has {number} for {SORTED_BY}, expected the number of a column whose values have an \
              order; restore the file"
@@ -254,7 +254,7 @@ fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
 ///
 /// # Errors
 /// `InvalidData` if the schema's metadata is invalid.
-pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
+pub(in crate::table) fn dense_settings(schema: &Schema) -> Result<TableSettings> {
     let sorted_by = sorted_by_of(schema)?.map(|column| column as u32);
     let is_late = setting(schema, ACCEPTS_LATE)?.is_some_and(|late| late > 0) && sorted_by.is_some();
     let segment_rows = setting(schema, SEGMENT_ROWS)?.unwrap_or(DEFAULT_ROWS);
@@ -262,7 +262,7 @@ pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
     let column = |number: &str| {
         let column = number.parse::<u16>().ok()?;
         let field = schema.fields().get(usize::from(column))?;
-        has_zones(field.data_type()).then_some(column.into())
+        supports_zones(field.data_type()).then_some(column.into())
     };
     let index: Option<Vec<u32>> = text.split_whitespace().map(column).collect();
     let wrong = || {
@@ -271,7 +271,7 @@ pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
              restore the file"
         ))
     };
-    Ok(Settings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
+    Ok(TableSettings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
 }
 
 /// The positions in the schema metadata of a dense segment.
@@ -296,36 +296,36 @@ pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
-impl Opened {
+impl OpenedSegment {
     pub fn schema(&self) -> &SchemaRef {
         match self {
-            Opened::Growable(snapshot) => &snapshot.segment.plan.schema.schema,
-            Opened::Dense(ipc) => ipc.schema(),
-            Opened::Within(within) => within.ipc.schema(),
+            OpenedSegment::Growable(snapshot) => &snapshot.segment.plan.schema.schema,
+            OpenedSegment::Dense(ipc) => ipc.schema(),
+            OpenedSegment::DenseSlice(within) => within.ipc.schema(),
         }
     }
 
-    fn column(&self, column: usize) -> Result<&Unchecked> {
+    fn column(&self, column: usize) -> Result<&UncheckedArray> {
         match self {
-            Opened::Growable(snapshot) => snapshot.column(column),
-            Opened::Dense(ipc) => ipc.column(0, column),
-            Opened::Within(within) => within.column(column),
+            OpenedSegment::Growable(snapshot) => snapshot.column(column),
+            OpenedSegment::Dense(ipc) => ipc.column(0, column),
+            OpenedSegment::DenseSlice(within) => within.column(column),
         }
     }
 
     fn checked(&self, column: usize) -> Result<&ArrayData> {
         match self {
-            Opened::Growable(snapshot) => snapshot.checked(column),
-            Opened::Dense(ipc) => ipc.checked(0, column),
-            Opened::Within(within) => within.checked(column),
+            OpenedSegment::Growable(snapshot) => snapshot.checked(column),
+            OpenedSegment::Dense(ipc) => ipc.checked_column(0, column),
+            OpenedSegment::DenseSlice(within) => within.checked(column),
         }
     }
 
     pub fn close_file(&self) {
         match self {
-            Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
-            Opened::Dense(ipc) => ipc.close_file(),
-            Opened::Within(within) => within.ipc.close_file(),
+            OpenedSegment::Growable(snapshot) => snapshot.segment.mapping.close_file(),
+            OpenedSegment::Dense(ipc) => ipc.close_file(),
+            OpenedSegment::DenseSlice(within) => within.ipc.close_file(),
         }
     }
 }
@@ -334,31 +334,31 @@ impl Opened {
 ///
 /// # Errors
 /// `InvalidData` if they can't be those of the column.
-pub(in crate::table) fn dense_zones(ipc: &Ipc, column: usize) -> Result<Option<(u64, Vec<Zone>)>> {
+pub(in crate::table) fn dense_zones(ipc: &IpcSource, column: usize) -> Result<Option<(u64, Vec<Zone>)>> {
     let Some(text) = ipc.zones() else { return Ok(None) };
     let data_type = ipc.schema().field(column).data_type();
-    zones::of_note(text, column as u32, data_type, ipc.walk(u64::MAX)?)
+    zones::parse_zones(text, column as u32, data_type, ipc.count_until(u64::MAX)?)
         .map_err(|wrong| Error::invalid(format!("{wrong}; restore the file, or create the table again")))
 }
 
-impl Entry {
+impl SegmentEntry {
     /// A segment that is opened when it is needed.
-    pub fn new(first_row: u64, rows: u64) -> Arc<Entry> {
-        Arc::new(Entry { first_row, rows, opened: OnceLock::new() })
+    pub fn new(first_row: u64, rows: u64) -> Arc<SegmentEntry> {
+        Arc::new(SegmentEntry { first_row, rows, opened: OnceLock::new() })
     }
 
     /// A segment whose file has the table's schema.
-    pub fn opened(first_row: u64, rows: u64, file: Opened) -> Arc<Entry> {
-        let opened = OnceLock::from(OpenedEntry { file, fitted: None });
-        Arc::new(Entry { first_row, rows, opened })
+    pub fn opened(first_row: u64, rows: u64, file: OpenedSegment) -> Arc<SegmentEntry> {
+        let opened = OnceLock::from(OpenedFile { file, fitted: None });
+        Arc::new(SegmentEntry { first_row, rows, opened })
     }
 
     /// The file, if it was opened.
-    pub fn file(&self) -> Option<&Opened> {
+    pub fn file(&self) -> Option<&OpenedSegment> {
         self.opened.get().map(|opened| &opened.file)
     }
 
-    pub fn open(&self, table: &Table) -> Result<&OpenedEntry> {
+    pub fn open(&self, table: &TableInfo) -> Result<&OpenedFile> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
@@ -375,13 +375,13 @@ impl Entry {
             }
         })?;
         let fit = self.check(&file, table).map_err(|e| e.at(&path))?;
-        let fitted = fit.map(|fit| Box::new(FittedColumns::new(fit, self.rows as usize)));
+        let fitted = fit.map(|fit| Box::new(ConvertedColumns::new(fit, self.rows as usize)));
         // A table may have more segments than a process may have open files.
         file.close_file();
-        Ok(self.opened.get_or_init(|| OpenedEntry { file, fitted }))
+        Ok(self.opened.get_or_init(|| OpenedFile { file, fitted }))
     }
 
-    fn open_by_name(&self, table: &Table, path: &Path) -> Result<Opened> {
+    fn open_by_name(&self, table: &TableInfo, path: &Path) -> Result<OpenedSegment> {
         match open_file(path, table.options) {
             Ok(SegmentFile::Growable(found)) if found.0.header.first_row != self.first_row => {
                 let message =
@@ -393,9 +393,9 @@ impl Entry {
                 let (segment, record) = *found;
                 // Near the limit of mappings, a copy of its contents.
                 let segment = if mappings_are_scarce() { segment.copied(&record)? } else { segment };
-                Ok(Opened::Growable(Snapshot::new(Arc::new(segment), record)))
+                Ok(OpenedSegment::Growable(Snapshot::new(Arc::new(segment), record)))
             }
-            Ok(SegmentFile::Dense(ipc)) => self.of_dense(*ipc, self.first_row).map_err(|e| e.at(path)),
+            Ok(SegmentFile::Dense(ipc)) => self.slice_dense(*ipc, self.first_row).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
                 let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
                 Error::new(ErrorKind::NotFound, message).at(path)
@@ -406,29 +406,29 @@ impl Entry {
 
     /// The rows of this segment in a dense file that begins with row `first_row` and may contain those of its
     /// neighbours: names are removed after the file with all their rows is in place.
-    fn of_dense(&self, ipc: Ipc, first_row: u64) -> Result<Opened> {
-        let rows = ipc.walk(u64::MAX)?;
+    fn slice_dense(&self, ipc: IpcSource, first_row: u64) -> Result<OpenedSegment> {
+        let rows = ipc.count_until(u64::MAX)?;
         let start = self.first_row - first_row;
         let reaches = start.checked_add(self.rows).is_some_and(|end| end <= rows);
         if !reaches || rows == self.rows || ipc.num_batches()? != 1 {
-            return Ok(Opened::Dense(Box::new(ipc)));
+            return Ok(OpenedSegment::Dense(Box::new(ipc)));
         }
         let count = ipc.schema().fields().len();
         let columns = (0..count).map(|_| OnceLock::new()).collect();
         let checked = (0..count).map(|_| OnceLock::new()).collect();
-        let within = Within { ipc, start: start as usize, rows: self.rows as usize, columns, checked };
-        Ok(Opened::Within(Box::new(within)))
+        let within = DenseSlice { ipc, start: start as usize, rows: self.rows as usize, columns, checked };
+        Ok(OpenedSegment::DenseSlice(Box::new(within)))
     }
 
     /// The rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
-    fn merged(&self, table: &Table) -> Result<Option<Opened>> {
+    fn merged(&self, table: &TableInfo) -> Result<Option<OpenedSegment>> {
         for _ in 0..MERGES {
             let Some(before) = table.start_at_or_before(self.first_row)? else { return Ok(None) };
             let path = chain::path(&table.folder, before);
             match open_file(&path, table.options) {
                 Ok(SegmentFile::Dense(ipc)) => {
-                    let opened = self.of_dense(*ipc, before).map_err(|e| e.at(&path))?;
-                    return Ok(Some(opened).filter(|opened| matches!(opened, Opened::Within(_))));
+                    let opened = self.slice_dense(*ipc, before).map_err(|e| e.at(&path))?;
+                    return Ok(Some(opened).filter(|opened| matches!(opened, OpenedSegment::DenseSlice(_))));
                 }
                 Ok(SegmentFile::Growable(_)) => return Ok(None),
                 // Merged again, or dropped.
@@ -441,16 +441,16 @@ impl Entry {
 
     /// Checks that the segment belongs to the table; returns the mapping of its columns to the table's if its schema is
     /// older.
-    fn check(&self, opened: &Opened, table: &Table) -> Result<Option<Fit>> {
+    fn check(&self, opened: &OpenedSegment, table: &TableInfo) -> Result<Option<SchemaConversion>> {
         let (rows, batches) = match opened {
-            Opened::Growable(snapshot) => (snapshot.record.rows(), 1),
-            Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?),
-            Opened::Within(within) => (within.rows as u64, 1),
+            OpenedSegment::Growable(snapshot) => (snapshot.record.rows(), 1),
+            OpenedSegment::Dense(ipc) => (ipc.count_until(u64::MAX)?, ipc.num_batches()?),
+            OpenedSegment::DenseSlice(within) => (within.rows as u64, 1),
         };
-        let fit = match Fit::of(&table.schema, opened.schema()) {
+        let fit = match SchemaConversion::try_new(&table.schema, opened.schema()) {
             // Its rows were rewritten with a newer schema than the table had when it was opened.
-            Err(e) if !matches!(opened, Opened::Growable(_)) => {
-                Fit::back(&table.schema, opened.schema()).map(Some).map_err(|_| e)
+            Err(e) if !matches!(opened, OpenedSegment::Growable(_)) => {
+                SchemaConversion::try_reverse(&table.schema, opened.schema()).map(Some).map_err(|_| e)
             }
             found => found,
         };
@@ -463,19 +463,19 @@ impl Entry {
         Ok(fit)
     }
 
-    fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
-        let OpenedEntry { file, fitted } = self.open(table)?;
+    fn column(&self, table: &TableInfo, column: usize) -> Result<&UncheckedArray> {
+        let OpenedFile { file, fitted } = self.open(table)?;
         match fitted {
             None => file.column(column),
-            Some(fitted) => match fitted.as_it_is(column) {
+            Some(fitted) => match fitted.unchanged_column(column) {
                 Some(column) => file.column(column),
-                None => fitted.checked(column, |column| file.checked(column)).map(Unchecked::of),
+                None => fitted.checked(column, |column| file.checked(column)).map(UncheckedArray::from_ref),
             },
         }
     }
 
-    fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
-        let OpenedEntry { file, fitted } = self.open(table)?;
+    fn checked(&self, table: &TableInfo, column: usize) -> Result<&ArrayData> {
+        let OpenedFile { file, fitted } = self.open(table)?;
         match fitted {
             None => file.checked(column),
             Some(fitted) => fitted.checked(column, |column| file.checked(column)),
@@ -483,20 +483,20 @@ impl Entry {
     }
 }
 
-impl History {
+impl SealedSource {
     /// A history of the segments `entries`, in order; `None` if there are none.
-    pub fn of(table: &Arc<Table>, entries: Vec<Arc<Entry>>, last_file: Option<FileId>) -> Option<Arc<History>> {
-        let sealed = Sealed { list: AppendVec::new(), adding: Mutex::new(()) };
+    pub fn new(table: &Arc<TableInfo>, entries: Vec<Arc<SegmentEntry>>, last_file: Option<FileId>) -> Option<Arc<SealedSource>> {
+        let sealed = SegmentList { list: AppendVec::new(), adding: Mutex::new(()) };
         let len = entries.len();
         let is_added = entries.into_iter().all(|entry| sealed.list.push(entry));
         debug_assert!(is_added, "a folder has no room for so many segments");
         let sealed = Arc::new(sealed);
-        (len > 0).then(|| Arc::new(History { table: table.clone(), sealed, len, last_file }))
+        (len > 0).then(|| Arc::new(SealedSource { table: table.clone(), sealed, len, last_file }))
     }
 
     /// The history with `sealed` added after its segments, which stay in place. Datasets that learn of the same
     /// segments at the same time share them; `None` if different ones were added.
-    pub fn with(&self, sealed: Vec<Arc<Entry>>) -> Option<Arc<History>> {
+    pub fn with(&self, sealed: Vec<Arc<SegmentEntry>>) -> Option<Arc<SealedSource>> {
         let _alone = self.sealed.adding.lock().unwrap_or_else(PoisonError::into_inner);
         let mut len = self.len;
         for entry in sealed {
@@ -511,29 +511,29 @@ impl History {
         }
         let table = self.table.clone();
         let sealed = self.sealed.clone();
-        Some(Arc::new(History { table, sealed, len, last_file: None }))
+        Some(Arc::new(SealedSource { table, sealed, len, last_file: None }))
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<SegmentEntry>> {
         (0..self.len).filter_map(|number| self.sealed.list.get(number))
     }
 
-    pub fn last(&self) -> Option<&Arc<Entry>> {
+    pub fn last(&self) -> Option<&Arc<SegmentEntry>> {
         self.sealed.list.get(self.len.checked_sub(1)?)
     }
 
     /// The segment whose first row is `first_row`.
-    pub fn find(&self, first_row: u64) -> Option<&Arc<Entry>> {
+    pub fn find(&self, first_row: u64) -> Option<&Arc<SegmentEntry>> {
         let number = self.sealed.list.partition_point(|entry| entry.first_row < first_row);
         self.get(number).filter(|entry| entry.first_row == first_row)
     }
 
-    fn get(&self, number: usize) -> Option<&Arc<Entry>> {
+    fn get(&self, number: usize) -> Option<&Arc<SegmentEntry>> {
         if number < self.len { self.sealed.list.get(number) } else { None }
     }
 
-    pub fn entry(&self, batch: usize) -> Result<&Entry> {
-        self.get(batch).map(Arc::as_ref).ok_or_else(|| Error::argument(format!("there is no batch {batch}")))
+    pub fn entry(&self, batch: usize) -> Result<&SegmentEntry> {
+        self.get(batch).map(Arc::as_ref).ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))
     }
 
     pub fn next_path(&self) -> PathBuf {
@@ -566,12 +566,12 @@ impl History {
     }
 }
 
-impl Batches for History {
+impl Batches for SealedSource {
     fn schema(&self) -> &SchemaRef {
         &self.table.schema
     }
 
-    fn walk(&self, _until: u64) -> Result<u64> {
+    fn count_until(&self, _until: u64) -> Result<u64> {
         Ok(self.last().map_or(0, |last| last.first_row + last.rows - self.start()))
     }
 
@@ -580,7 +580,7 @@ impl Batches for History {
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let span = |entry: &Arc<Entry>| {
+        let span = |entry: &Arc<SegmentEntry>| {
             let start = entry.first_row - self.start();
             start..start + entry.rows
         };
@@ -597,11 +597,11 @@ impl Batches for History {
         self.locate_by_len(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         self.entry(batch)?.column(&self.table, column)
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.entry(batch)?.checked(&self.table, column)
     }
 
@@ -609,23 +609,23 @@ impl Batches for History {
         Ok(())
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
         _rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         _keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
     }
 
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
 
@@ -634,15 +634,15 @@ impl Batches for History {
     }
 
     fn footprint(&self) -> Footprint {
-        let of = |entry: &Arc<Entry>| match entry.file() {
-            Some(Opened::Growable(snapshot)) => {
+        let of = |entry: &Arc<SegmentEntry>| match entry.file() {
+            Some(OpenedSegment::Growable(snapshot)) => {
                 Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
             }
-            Some(Opened::Dense(ipc)) => ipc.footprint(),
-            Some(Opened::Within(within)) => within.ipc.footprint(),
+            Some(OpenedSegment::Dense(ipc)) => ipc.footprint(),
+            Some(OpenedSegment::DenseSlice(within)) => within.ipc.footprint(),
             None => Footprint::default(),
         };
-        let fitted = |entry: &Arc<Entry>| {
+        let fitted = |entry: &Arc<SegmentEntry>| {
             let fitted = entry.opened.get().and_then(|opened| opened.fitted.as_ref());
             let copied = fitted.map_or(0, |fitted| fitted.copied());
             Footprint { mapped: 0, copied }
@@ -653,25 +653,25 @@ impl Batches for History {
     fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         let mut entries = (batches.start..batches.end.min(self.len)).filter_map(|number| self.get(number));
         entries.try_for_each(|entry| match entry.file() {
-            Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
-            Some(Opened::Dense(ipc)) => ipc.check_unchanged(0..usize::MAX, when),
-            Some(Opened::Within(within)) => within.ipc.check_unchanged(0..usize::MAX, when),
+            Some(OpenedSegment::Growable(snapshot)) => snapshot.segment.check_unchanged(when),
+            Some(OpenedSegment::Dense(ipc)) => ipc.check_unchanged(0..usize::MAX, when),
+            Some(OpenedSegment::DenseSlice(within)) => within.ipc.check_unchanged(0..usize::MAX, when),
             None => Ok(()),
         })
     }
 
     fn resident(&self) -> Result<u64> {
-        let of = |entry: &Arc<Entry>| match entry.file() {
-            Some(Opened::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
-            Some(Opened::Dense(ipc)) => ipc.resident(),
-            Some(Opened::Within(within)) => within.ipc.resident(),
+        let of = |entry: &Arc<SegmentEntry>| match entry.file() {
+            Some(OpenedSegment::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
+            Some(OpenedSegment::Dense(ipc)) => ipc.resident(),
+            Some(OpenedSegment::DenseSlice(within)) => within.ipc.resident(),
             None => Ok(0),
         };
         self.entries().map(of).sum()
     }
 }
 
-impl Source for History {
+impl Source for SealedSource {
     fn facts(&self) -> Facts<'_> {
         Facts { files: Some(self), first_row: self.start(), ..self.table.facts() }
     }
@@ -699,17 +699,17 @@ impl Source for History {
 
     #[cfg(feature = "compute")]
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
-        let OpenedEntry { file, fitted } = self.entry(batch)?.open(&self.table)?;
+        let OpenedFile { file, fitted } = self.entry(batch)?.open(&self.table)?;
         // Zones are of the stored values.
-        let stored = fitted.as_ref().map_or(Some(column), |fitted| fitted.as_it_is(column));
+        let stored = fitted.as_ref().map_or(Some(column), |fitted| fitted.unchanged_column(column));
         let Some(column) = stored else { return Ok(None) };
         match file {
-            Opened::Growable(snapshot) => snapshot.zones(column),
-            Opened::Dense(ipc) => {
+            OpenedSegment::Growable(snapshot) => snapshot.zones(column),
+            OpenedSegment::Dense(ipc) => {
                 let found = dense_zones(ipc, column)?;
                 Ok(found.map(|(rows, list)| Zones { rows, skipped: 0, list }))
             }
-            Opened::Within(within) => {
+            OpenedSegment::DenseSlice(within) => {
                 let found = dense_zones(&within.ipc, column)?;
                 Ok(found.map(|(rows, list)| Zones { rows, skipped: within.start as u64, list }))
             }
@@ -717,13 +717,13 @@ impl Source for History {
     }
 }
 
-impl Files for History {
+impl Files for SealedSource {
     fn list(&self) -> Vec<PathBuf> {
         self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
     }
 
     fn version(&self) -> Option<String> {
-        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+        self.table.folder_id?.persistent_id().map(|made| format!("table {made}"))
     }
 
     fn are_merged(&self) -> bool {

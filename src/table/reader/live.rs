@@ -7,31 +7,31 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::history::{History, Opened, OpenedEntry, Snapshot, Table};
+use super::history::{SealedSource, OpenedSegment, OpenedFile, Snapshot, TableInfo};
 use super::segment::Segment;
-use crate::array::Unchecked;
+use crate::array::UncheckedArray;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
-use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, Piece, Plain, Source, ViewSource, Widths};
+use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths};
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
 /// The live segment as of one commit.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub table: Arc<Table>,
-    pub history: Option<Arc<History>>,
+pub(super) struct LiveSource {
+    pub table: Arc<TableInfo>,
+    pub history: Option<Arc<SealedSource>>,
     /// The first row of the history's.
     pub start: u64,
     pub snapshot: Snapshot,
 }
 
-impl Batches for Live {
+impl Batches for LiveSource {
     fn schema(&self) -> &SchemaRef {
         &self.table.schema
     }
 
-    fn walk(&self, _until: u64) -> Result<u64> {
+    fn count_until(&self, _until: u64) -> Result<u64> {
         Ok(self.snapshot.record.rows())
     }
 
@@ -52,11 +52,11 @@ impl Batches for Live {
         Ok(row.map(|row| (0, row as usize)))
     }
 
-    fn column(&self, _batch: usize, column: usize) -> Result<&Unchecked> {
+    fn column(&self, _batch: usize, column: usize) -> Result<&UncheckedArray> {
         self.snapshot.column(column)
     }
 
-    fn checked(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
+    fn checked_column(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
         self.snapshot.checked(column)
     }
 
@@ -64,23 +64,23 @@ impl Batches for Live {
         Ok(())
     }
 
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked(batch, column).map(drop)
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
     }
 
-    fn plain<'a>(
+    fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
         _rows: usize,
-        columns: Widths<'_>,
+        columns: ColumnWidths<'_>,
         _keep: bool,
-        into: &mut Vec<Option<Plain<'a>>>,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
     }
 
-    fn stored_value(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
 
@@ -93,7 +93,7 @@ impl Batches for Live {
     }
 
     fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        self.snapshot.segment.look(when)
+        self.snapshot.segment.check_unchanged(when)
     }
 
     fn resident(&self) -> Result<u64> {
@@ -101,7 +101,7 @@ impl Batches for Live {
     }
 }
 
-impl Source for Live {
+impl Source for LiveSource {
     fn facts(&self) -> Facts<'_> {
         Facts { files: Some(self), first_row: self.snapshot.segment.header.first_row, ..self.table.facts() }
     }
@@ -133,13 +133,13 @@ impl Source for Live {
     }
 }
 
-impl Files for Live {
+impl Files for LiveSource {
     fn list(&self) -> Vec<PathBuf> {
         vec![self.snapshot.segment.path().to_path_buf()]
     }
 
     fn version(&self) -> Option<String> {
-        self.table.folder_id?.lasting().map(|made| format!("table {made}"))
+        self.table.folder_id?.persistent_id().map(|made| format!("table {made}"))
     }
 
     fn are_merged(&self) -> bool {
@@ -154,9 +154,9 @@ impl Files for Live {
 /// The part that a source has of a table that grows.
 pub(super) enum Growth<'a> {
     /// The last segment, to which rows are appended.
-    Live(&'a Live),
+    Live(&'a LiveSource),
     /// Segments before it.
-    Sealed(&'a History),
+    Sealed(&'a SealedSource),
     /// None: its rows never change.
     Fixed,
 }
@@ -171,7 +171,7 @@ impl<'a> Growth<'a> {
     }
 
     /// The same for a table itself: what a partition's table has of its own belongs to that alone.
-    pub fn of_table(piece: &'a Piece) -> Growth<'a> {
+    pub fn for_table(piece: &'a SourceSlice) -> Growth<'a> {
         if piece.source.adapted().is_some() { Growth::Fixed } else { Growth::find(piece.source.as_ref()) }
     }
 }
@@ -186,7 +186,7 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize, column: usize) -> Re
         Growth::Live(live) => &live.snapshot,
         Growth::Sealed(history) => match history.entry(batch)?.open(&history.table)? {
             // The columns of an older schema differ.
-            OpenedEntry { file: Opened::Growable(snapshot), fitted: None } => snapshot,
+            OpenedFile { file: OpenedSegment::Growable(snapshot), fitted: None } => snapshot,
             _ => return Ok(None),
         },
         Growth::Fixed => return Ok(None),

@@ -13,15 +13,15 @@ use super::chain;
 use super::durable::{is_on_disk, recover, says_more};
 use super::segment::{HAS_ROWS, SAME, Segment, UNKNOWN};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Mapping, Mode, Mounted, boot_id};
+use crate::map::{Mapping, Mode, MountInfo, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::proof_of;
 
 /// What this process has compared with its checksum: files, by mount, device and inode, and the number of a durable record
 /// or 0. What is written since is written to the same page cache.
-static KNOWN: Mutex<Option<HashSet<KnownBytes>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HashSet<VerifiedKey>>> = Mutex::new(None);
 
-type KnownBytes = (Mounted, (u64, u64), u64);
+type VerifiedKey = (MountInfo, (u64, u64), u64);
 
 /// The maximum number of files in `KNOWN`.
 const MOST_KNOWN: usize = 1 << 16;
@@ -49,7 +49,7 @@ impl Segment {
     }
 
     /// Whether a record, visible or durable, is of this boot, and the page cache that of its writer, as far as that was asked.
-    pub fn is_there(&self, record: &Record) -> bool {
+    pub fn is_present(&self, record: &Record) -> bool {
         record.boot == boot_id() && !(self.is_lost() && record.sequence <= self.page_cache.0.load(Ordering::Relaxed))
     }
 
@@ -77,7 +77,7 @@ impl Segment {
 
     #[cold]
     fn find_page_cache(&self, record: &Record) -> Result<bool> {
-        let mount = self.mapping.mounted()?.mount;
+        let mount = self.mapping.mount_info()?.mount;
         // Early writers gave no proof; a writer whose mount is unknown has 0.
         let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != 0);
         // Where the log was read, there was no commit of this boot: it was made since, to this page cache. The private pages
@@ -102,7 +102,7 @@ impl Segment {
     /// Returns whether the bytes of the segment are as `compare` expects them. What was found once holds as long as the
     /// process reads the file through the same mount; `number` is that of a durable record, or 0.
     fn once(&self, number: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        let mounted = self.mapping.mounted()?;
+        let mounted = self.mapping.mount_info()?;
         let key = self.mapping.identity().filter(|_| mounted.mount != 0).map(|identity| (mounted, identity, number));
         let is_known = |key| KNOWN.lock().is_ok_and(|known| known.as_ref().is_some_and(|known| known.contains(&key)));
         if key.is_some_and(is_known) {
@@ -132,7 +132,7 @@ impl Segment {
     /// # Errors
     /// Those of reading rows.
     pub(super) fn has_rows_of(&self, record: &Record) -> Result<bool> {
-        let mount = self.mapping.mounted()?.mount;
+        let mount = self.mapping.mount_info()?.mount;
         let Some(proof) = record.proof.filter(|proof| proof.mount == 0 || proof.mount != mount) else {
             return Ok(true);
         };
@@ -149,7 +149,7 @@ impl Segment {
         let since = counters_of(proof.base).map(|from| (from, proof.word)).or_else(renewed);
         if let Some((from, word)) = since.filter(|(from, _)| is_up_to(from)) {
             return Ok(proof_of(&self.plan, &from, &record.counters, |region, at, into| {
-                self.read_part(region, at, into)
+                self.read_region(region, at, into)
             })? == word);
         }
         // The record that it is since was written over by one that has all of it.

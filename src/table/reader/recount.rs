@@ -1,14 +1,14 @@
 //! Recomputes the counters of a record from the values themselves.
 
 use super::segment::Segment;
-use crate::ipc::zeros;
+use crate::ipc::count_zero_bits;
 use crate::rows::{PlanNode, Storage, member_numbers};
 
 /// The offset of a byte in the file, and the problem there.
-pub(in crate::table) type Wrong = (u64, String);
+pub(in crate::table) type Damage = (u64, String);
 
 /// Recomputes the counters from the values, and returns the differences.
-pub(in crate::table) fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wrong> {
+pub(in crate::table) fn recount(segment: &Segment, counters: &[u64]) -> Vec<Damage> {
     let mut wrong = Vec::new();
     for column in &segment.plan.columns {
         count_nulls(segment, column, counters[0], counters, &mut wrong);
@@ -25,13 +25,13 @@ pub(in crate::table) fn count_nulls(
     node: &PlanNode,
     rows: u64,
     counters: &[u64],
-    wrong: &mut Vec<Wrong>,
+    wrong: &mut Vec<Damage>,
 ) {
     if let Some(counter) = node.nulls {
         let name = node.field.name();
         let expected = counters[counter];
         let at = segment.header.regions[node.region].offset;
-        let got = segment.part(node.region, 0, rows.div_ceil(8)).map(|bits| zeros(&bits, rows as usize) as u64);
+        let got = segment.region_slice(node.region, 0, rows.div_ceil(8)).map(|bits| count_zero_bits(&bits, rows as usize) as u64);
         if got != Some(expected) {
             let got = got.map_or("no bitmap".into(), |got| format!("{got} nulls"));
             wrong.push((at, format!("column '{name}': the validity bitmap has {got}, expected {expected}")));
@@ -46,7 +46,7 @@ pub(in crate::table) fn count_nulls(
     }
 }
 
-fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
+fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Damage>) {
     let name = node.field.name();
     if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind
         && let Some((at, got)) = offset_at(segment, node.region + 1, width, rows)
@@ -89,7 +89,7 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
 /// The offset in the file of offset number `number` of a region, and its value.
 pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize, number: u64) -> Option<(u64, u64)> {
     let from = number.checked_mul(width as u64)?;
-    let raw = segment.part(region, from, from.checked_add(width as u64)?)?;
+    let raw = segment.region_slice(region, from, from.checked_add(width as u64)?)?;
     let mut wide = [0; 8];
     wide[..width].copy_from_slice(&raw);
     Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
@@ -107,7 +107,7 @@ pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, widt
 pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64) -> Option<Vec<u64>> {
     let numbers = member_numbers(node.field.data_type());
     let mut found = vec![0; node.children.len()];
-    for &id in segment.part(node.region, 0, rows)?.as_slice() {
+    for &id in segment.region_slice(node.region, 0, rows)?.as_slice() {
         *found.get_mut(*numbers.get(usize::from(id))?)? += 1;
     }
     Some(found)
@@ -115,14 +115,14 @@ pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64
 
 /// The end of the text of the first `rows` views.
 fn end_of_views(segment: &Segment, region: usize, rows: u64) -> u64 {
-    let views = rows.checked_mul(16).and_then(|len| segment.part(region, 0, len));
+    let views = rows.checked_mul(16).and_then(|len| segment.region_slice(region, 0, len));
     let word =
         |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u64::from(u32::from_le_bytes(*raw)));
     let ends = |view: &[u8; 16]| if word(view, 0) > 12 { word(view, 12) + word(view, 0) } else { 0 };
     views.map_or(0, |views| views.as_chunks().0.iter().map(ends).max().unwrap_or(0))
 }
 
-fn too_many(segment: &Segment, node: &PlanNode) -> Wrong {
+fn too_many(segment: &Segment, node: &PlanNode) -> Damage {
     let at = segment.header.regions[node.region].offset;
     (at, format!("column '{}': more items than can be counted", node.field.name()))
 }

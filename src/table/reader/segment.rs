@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
-use crate::array::{Bytes, CheckedUpTo, Unchecked};
+use crate::array::{Bytes, IncrementalCheck, UncheckedArray};
 use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
-use crate::map::{ChangeCheck, Mapping, SharedWords, Watch, boot_id};
+use crate::map::{ChangeCheck, Mapping, SharedWords, AllowedChanges, boot_id};
 use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
 use crate::table::format::{
     HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
@@ -28,7 +28,7 @@ fn wrong_header(what: &str) -> String {
 
 /// The state of a segment after a system crash.
 #[derive(Clone, Debug)]
-pub(in crate::table) struct Recovered {
+pub(in crate::table) struct RecoveredState {
     /// The newest durable record whose rows are on the disk.
     pub base: Option<Record>,
     /// The newest durable commit, with a number greater than all others.
@@ -39,7 +39,7 @@ pub(in crate::table) struct Recovered {
 
 /// What is known of the page cache through which a segment is read.
 #[derive(Debug)]
-pub(in crate::table) struct PageCache(pub AtomicU64);
+pub(in crate::table) struct PageCacheState(pub AtomicU64);
 
 /// Nothing was asked yet.
 pub(super) const UNKNOWN: u64 = u64::MAX;
@@ -49,15 +49,15 @@ pub(super) const SAME: u64 = u64::MAX - 1;
 pub(super) const HAS_ROWS: u64 = u64::MAX - 2;
 // Any other: the commits up to this one are not there as they were made.
 
-impl Default for PageCache {
-    fn default() -> PageCache {
-        PageCache(AtomicU64::new(UNKNOWN))
+impl Default for PageCacheState {
+    fn default() -> PageCacheState {
+        PageCacheState(AtomicU64::new(UNKNOWN))
     }
 }
 
-impl Clone for PageCache {
-    fn clone(&self) -> PageCache {
-        PageCache(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+impl Clone for PageCacheState {
+    fn clone(&self) -> PageCacheState {
+        PageCacheState(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -69,11 +69,11 @@ pub(in crate::table) struct Segment {
     pub header: Header,
     pub plan: Arc<Plan>,
     /// The number of rows up to which each column and each dictionary has been checked.
-    checked: Box<[CheckedUpTo]>,
+    checked: Box<[IncrementalCheck]>,
     /// After a system crash: the commits that are in the log and not in the columns. The mapping is private and
     /// contains their bytes.
-    pub replayed: Option<Recovered>,
-    pub(super) page_cache: PageCache,
+    pub replayed: Option<RecoveredState>,
+    pub(super) page_cache: PageCacheState,
     /// See [`Mapping::is_on_overlay`].
     pub is_on_overlay: bool,
 }
@@ -130,17 +130,17 @@ impl Segment {
             let got = mapping.len();
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
-        mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
-        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
+        mapping.set_allowed_changes(AllowedChanges::InPlace(header.marks(start as u64, &fixed)));
+        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| IncrementalCheck::default()).collect();
         Ok(Some(Segment {
-            bytes: Bytes::of_mapping(mapping.clone())?,
+            bytes: Bytes::from_mapping(mapping.clone())?,
             is_on_overlay: mapping.is_on_overlay()?,
             mapping,
             header,
             plan,
             checked,
             replayed: None,
-            page_cache: PageCache::default(),
+            page_cache: PageCacheState::default(),
         }))
     }
 
@@ -157,7 +157,7 @@ impl Segment {
         // The bytes before the log and at the end never change, and are compared.
         let ends = [0..self.header.log_start() as usize, self.header.tail as usize..self.mapping.len()];
         let parts = ends.into_iter().chain(used.iter().map(place));
-        let mapping = self.mapping.copied(parts)?;
+        let mapping = self.mapping.copy_ranges(parts)?;
         let changed = || Error::new(ErrorKind::FileChanged, "the segment was overwritten while it was read");
         let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
         copy.replayed.clone_from(&self.replayed);
@@ -197,8 +197,8 @@ impl Segment {
     /// # Errors
     /// `FileChanged`.
     #[inline]
-    pub fn look(&self, when: ChangeCheck) -> Result<()> {
-        Ok(self.mapping.look(when)?)
+    pub fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
+        Ok(self.mapping.check_unchanged(when)?)
     }
 
     /// The sequence of the newest commit.
@@ -225,9 +225,9 @@ impl Segment {
     }
 
     /// Whether the file is the one that its writer had open, and no copy of it; true where nothing tells.
-    pub fn is_own(&self) -> bool {
+    pub fn is_original_file(&self) -> bool {
         let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
-        word == 0 || word == self.mapping.file_word()
+        word == 0 || word == self.mapping.file_fingerprint()
     }
 
     /// The process that last opened the segment for writing.
@@ -287,7 +287,7 @@ impl Segment {
     }
 
     /// Bytes `from .. to` of region `region`, in place.
-    pub fn part(&self, region: usize, from: u64, to: u64) -> Option<Buffer> {
+    pub fn region_slice(&self, region: usize, from: u64, to: u64) -> Option<Buffer> {
         let place = self.header.regions.get(region)?;
         if to > place.capacity {
             return None;
@@ -307,27 +307,27 @@ impl Segment {
     ///
     /// # Errors
     /// Those of reading the file.
-    pub fn read_part(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
+    pub fn read_region(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
         Ok(self.mapping.read_at((self.header.regions[region].offset + at) as usize, into)?)
     }
 
     /// Column `number` as of the record, with unchecked values.
-    pub fn column(&self, number: usize, record: &Record) -> Result<Unchecked> {
-        let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
-        let part = |region, len| self.part(region, 0, len);
+    pub fn column(&self, number: usize, record: &Record) -> Result<UncheckedArray> {
+        let column = self.plan.columns.get(number).ok_or_else(|| Error::invalid_argument(format!("column {number}")))?;
+        let part = |region, len| self.region_slice(region, 0, len);
         // Always with bitmaps, whatever the null counters are: the bitmap decides.
         let array = arrays::column(&self.plan, column, record.rows(), &record.counters, &part, true);
         array.map_err(|e| e.at(self.path()))
     }
 
-    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<Unchecked> {
-        let part = |region, len| self.part(region, 0, len);
+    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<UncheckedArray> {
+        let part = |region, len| self.region_slice(region, 0, len);
         arrays::dictionary(&self.plan, dictionary, counters, &part).map_err(|e| e.at(self.path()))
     }
 
     /// The column, with values checked up to the record's last row, from the end of the last check: committed rows
     /// don't change.
-    pub fn checked(&self, number: usize, array: Unchecked, record: &Record) -> Result<ArrayData> {
+    pub fn checked(&self, number: usize, array: UncheckedArray, record: &Record) -> Result<ArrayData> {
         let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
             if let Storage::Keys { number, .. } = node.kind {
@@ -350,7 +350,7 @@ impl Segment {
     pub fn zones(&self, map: &PlanZones, record: &Record) -> Result<Vec<Zone>> {
         let node = &self.plan.columns[map.column];
         let past = || Error::internal("zones end past their buffer").at(self.path());
-        let bytes = self.part(map.region, 0, map.bytes(record.rows())).ok_or_else(past)?;
+        let bytes = self.region_slice(map.region, 0, map.bytes(record.rows())).ok_or_else(past)?;
         let wrong = |(number, wrong)| {
             Error::invalid(format!(
                 "zone {number} of column '{}': {wrong}; restore the file, or let `arrowwood check --repair` keep what is \
@@ -443,11 +443,11 @@ const MOST_KEPT: usize = 64 << 10;
 fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
     // In a forked child the lock may be held forever: without it, the schema is read.
     if let Ok(last) = LAST.try_lock()
-        && let Some((_, plan)) = last.as_ref().filter(|(known, plan)| known == schema && plan.has_zones(zones))
+        && let Some((_, plan)) = last.as_ref().filter(|(known, plan)| known == schema && plan.supports_zones(zones))
     {
         return Ok(plan.clone());
     }
-    let plan = Plan::new(IpcSchema::of_metadata(schema)?)?.with_zones(zones);
+    let plan = Plan::new(IpcSchema::parse_message(schema)?)?.with_zones(zones);
     let plan = Arc::new(plan.map_err(|wrong| Error::invalid(wrong_header(&wrong)))?);
     if schema.len() <= MOST_KEPT
         && let Ok(mut last) = LAST.try_lock()
@@ -458,7 +458,7 @@ fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
 }
 
 /// The Schema message's metadata, and the offset of the header; `None` if none of our headers follows the schema.
-pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
+pub(in crate::table) fn read_front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
     let found = probe_segment(mapping.len(), |at, into| Ok(mapping.read_at(at, into)?))?;
     let Some(SegmentProbe { schema: place, header }) = found else { return Ok(None) };
     let mut schema = vec![0; place.len()];

@@ -33,7 +33,7 @@ pub struct SegmentStat {
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordPlace {
+pub enum RecordKind {
     /// One of the two visible records, which are written alternately.
     Visible,
     /// One of the two durable records.
@@ -47,7 +47,7 @@ pub enum RecordPlace {
 #[non_exhaustive]
 pub struct RecordStat {
     /// The kind of record.
-    pub place: RecordPlace,
+    pub place: RecordKind,
     /// Its offset in the file; `None` for entries of the log.
     pub offset: Option<u64>,
     /// The length of the record in bytes; for an entry of the log, including the bytes of its rows.
@@ -76,16 +76,16 @@ pub fn segment_stat(path: impl AsRef<Path>) -> Result<Option<SegmentStat>> {
 
 fn stat_of(segment: &Segment) -> Result<SegmentStat> {
     let header = &segment.header;
-    let visible = [0, 1].map(|number| (RecordPlace::Visible, header.page().record(number)));
-    let durable = [0, 1].map(|number| (RecordPlace::Durable, header.durable(number)));
+    let visible = [0, 1].map(|number| (RecordKind::Visible, header.page().record(number)));
+    let durable = [0, 1].map(|number| (RecordKind::Durable, header.durable(number)));
     let mut records = Vec::new();
     for (place, offset) in visible.into_iter().chain(durable) {
         let record = segment.record_at(offset)?;
-        let stat = |record: &Record| RecordStat::of(record, place, Some(offset), header.record, header.first_row);
+        let stat = |record: &Record| RecordStat::new(record, place, Some(offset), header.record, header.first_row);
         records.extend(record.as_ref().map(stat));
     }
     let of_entry = |LogEntry { record, bytes, .. }: LogEntry| {
-        RecordStat::of(&record, RecordPlace::Log, None, header.record + bytes.len() as u64, header.first_row)
+        RecordStat::new(&record, RecordKind::Log, None, header.record + bytes.len() as u64, header.first_row)
     };
     records.extend(segment.log_entries()?.into_iter().map(of_entry));
     Ok(SegmentStat {
@@ -101,7 +101,7 @@ fn stat_of(segment: &Segment) -> Result<SegmentStat> {
 }
 
 impl RecordStat {
-    fn of(record: &Record, place: RecordPlace, offset: Option<u64>, bytes: u64, first_row: u64) -> RecordStat {
+    fn new(record: &Record, place: RecordKind, offset: Option<u64>, bytes: u64, first_row: u64) -> RecordStat {
         RecordStat {
             place,
             offset,

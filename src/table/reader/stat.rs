@@ -7,16 +7,16 @@ use std::path::Path;
 use arrow_schema::Schema;
 
 use super::chain;
-use super::chain::{Chain, repeated};
+use super::chain::{SegmentChain, repeated};
 use super::durable::open_segment;
-use super::history::settings_of;
+use super::history::dense_settings;
 use super::segment::Segment;
 use crate::dataset::Batches;
 use crate::directory::is_directory;
 use crate::error::{Error, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{Lock, Medium, guard};
-use crate::table::format::Settings;
+use crate::map::{DirectoryLock, FileSystem, guard};
+use crate::table::format::TableSettings;
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
 }
 
 fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
-    let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+    let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
         return Ok(None);
     };
     // A table without segments is empty, and begins with row 0.
@@ -87,7 +87,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
             if let Some(&last) = chain.starts.last() {
                 let path = chain::path(folder, last);
                 let dense = chain::open_dense(&path, ReadOptions::default())?;
-                stat.describe(dense.schema(), &settings_of(dense.schema()).map_err(|e| e.at(&path))?);
+                stat.describe(dense.schema(), &dense_settings(dense.schema()).map_err(|e| e.at(&path))?);
             }
         }
     }
@@ -105,7 +105,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
 pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
     let folder = folder.as_ref();
     let look = || {
-        let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
             return Ok(None);
         };
         let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
@@ -113,7 +113,7 @@ pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> 
             (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
             (None, Some(&start)) => {
                 let dense = chain::open_dense(&chain::path(folder, start), ReadOptions::default())?;
-                rows.push(start..start + dense.walk(u64::MAX)?);
+                rows.push(start..start + dense.count_until(u64::MAX)?);
             }
             _ => (),
         }
@@ -123,8 +123,8 @@ pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> 
 }
 
 /// The row after the last durable one of a table whose last segment is `last`.
-fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
-    let Some(&first) = chain::not_durable(folder, chain.sealed())?.last() else {
+fn durable_end(folder: &Path, chain: &SegmentChain, last: &Segment) -> Result<u64> {
+    let Some(&first) = chain::non_durable_segments(folder, chain.sealed())?.last() else {
         return Ok(last.header.first_row + last.durable_rows()?);
     };
     let segment = open_segment(&chain::path(folder, first))?;
@@ -137,12 +137,12 @@ fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
 /// # Errors
 /// As [`table_stat`].
 #[cfg(feature = "compute")]
-pub(crate) fn is_on_disk(folder: &Path) -> Result<bool> {
+pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
     let look = || {
-        let Some(chain) = is_directory(folder)?.then(|| Chain::open(folder)).transpose()?.flatten() else {
+        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
             return Ok(true);
         };
-        let are_sealed = chain::not_durable(folder, chain.sealed())?.is_empty();
+        let are_sealed = chain::non_durable_segments(folder, chain.sealed())?.is_empty();
         match &chain.last {
             Some((segment, record)) if are_sealed && !record.sealed => segment.is_synced(record),
             // Files that don't grow are on the disk before they have their names.
@@ -161,7 +161,7 @@ impl TableStat {
         Ok(())
     }
 
-    fn describe(&mut self, schema: &Schema, settings: &Settings) {
+    fn describe(&mut self, schema: &Schema, settings: &TableSettings) {
         let name = |column: u32| schema.fields().get(column as usize).map(|field| field.name().clone());
         self.segment_rows = Some(settings.segment_rows);
         self.late = settings.is_late;
@@ -172,7 +172,7 @@ impl TableStat {
 
 /// Whether a process holds the lock. To find out, the lock is taken for an instant.
 pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
-    let lock = Lock::take(&Medium::default(), folder)
+    let lock = DirectoryLock::try_acquire(&FileSystem::default(), folder)
         .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;
     Ok(lock.is_none())
 }
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::table::reader::chain::MEANWHILE;
-    use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
+    use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, parse_schema};
 
     /// A writer that has committed `rows` rows, each of them durable before the next.
@@ -233,7 +233,7 @@ mod tests {
     fn a_table_whose_segments_are_merged_meanwhile_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let rewrite = Compaction { rewrite: true, sort: false };
+        let rewrite = CompactOptions { rewrite: true, sort: false };
         let merging = || {
             let table = table.clone();
             MEANWHILE.set(Some(Box::new(move || _ = compact_with(&table, rewrite, |_, _| ()).unwrap())));

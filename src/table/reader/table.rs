@@ -14,30 +14,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_schema::{FieldRef, Schema};
 
 use super::chain;
-use super::chain::{Chain, open_dense, open_last, repeated};
-use super::history::{self, Entry, History, Opened, Snapshot, Table, positions_said, settings_of};
-use super::live::{Growth, Live};
+use super::chain::{SegmentChain, open_dense, open_last, repeated};
+use super::history::{self, SegmentEntry, SealedSource, OpenedSegment, Snapshot, TableInfo, positions_said, dense_settings};
+use super::live::{Growth, LiveSource};
 use super::segment::Segment;
-use crate::dataset::{Batches, Dataset, Origin, Piece, Source, renewed};
+use crate::dataset::{Batches, Dataset, Origin, SourceSlice, Source, resolve_columns};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
-use crate::table::format::{Page, Record};
+use crate::table::format::{LivePage, Record};
 
 /// Opens the table in `folder`; `None` if there is none.
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may change its working directory.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's directory", &e))?;
-    let look = || Chain::open(folder)?.map_or(Ok(None), |chain| of_chain(folder, options, chain, None));
+    let look = || SegmentChain::open(folder)?.map_or(Ok(None), |chain| open_chain(folder, options, chain, None));
     guard(|| repeated(folder, look))
 }
 
 /// An earlier state of the table: segments of its history, and its live segment.
-type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
+type PreviousTable<'a> = (&'a Arc<TableInfo>, Option<&'a SealedSource>, Option<&'a Arc<Segment>>);
 
 /// The table that the files are; `None` for others that are called so.
-fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Option<Dataset>> {
+fn open_chain(folder: &Path, options: ReadOptions, chain: SegmentChain, before: Option<PreviousTable<'_>>) -> Result<Option<Dataset>> {
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
     // Taken before it is opened: if it is replaced in between, the next check finds the difference.
@@ -48,7 +48,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     };
     let (schema, settings) = match (&live, &dense) {
         (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.settings()),
-        (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
+        (None, Some(ipc)) => (ipc.schema().clone(), dense_settings(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
     // Files that were pushed to a store and copied back are no segments, although they have such names.
@@ -67,7 +67,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     let table = before.map_or_else(
         || {
             let dropped = AtomicU64::default();
-            Arc::new(Table { folder: folder.to_path_buf(), folder_id, schema, options, settings, dropped })
+            Arc::new(TableInfo { folder: folder.to_path_buf(), folder_id, schema, options, settings, dropped })
         },
         |(table, ..)| table.clone(),
     );
@@ -77,35 +77,35 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         let first_row = pair[0];
         let rows = pair[1] - pair[0];
         let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
-        let unopened = || Entry::new(first_row, rows);
+        let unopened = || SegmentEntry::new(first_row, rows);
         entries.push(found.cloned().unwrap_or_else(unopened));
     }
     if let Some(ipc) = dense {
-        let rows = ipc.walk(u64::MAX)?;
-        entries.push(Entry::opened(last_start, rows, Opened::Dense(Box::new(ipc))));
+        let rows = ipc.count_until(u64::MAX)?;
+        entries.push(SegmentEntry::opened(last_start, rows, OpenedSegment::Dense(Box::new(ipc))));
     }
-    let history = History::of(&table, entries, last_file);
+    let history = SealedSource::new(&table, entries, last_file);
     let live = live.map(|(segment, record)| {
         // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
-        let known = before.and_then(|(_, _, live)| live).filter(|live| live.mapping.is_of_file(&segment.mapping));
+        let known = before.and_then(|(_, _, live)| live).filter(|live| live.mapping.is_same_file(&segment.mapping));
         let segment = known.cloned().unwrap_or(segment);
-        Live::new(&table, history.clone(), Snapshot::new(segment, record))
+        LiveSource::new(&table, history.clone(), Snapshot::new(segment, record))
     });
     Ok(Some(dataset(&table, history, live)))
 }
 
-fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>) -> Dataset {
+fn dataset(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, live: Option<LiveSource>) -> Dataset {
     let columns: Arc<[usize]> = (0..table.schema.fields().len()).collect();
-    let piece = |source: Arc<dyn Source>| Piece { source, columns: columns.clone(), start: 0, rows: None };
+    let piece = |source: Arc<dyn Source>| SourceSlice { source, columns: columns.clone(), start: 0, rows: None };
     let history = history.map(|history| piece(history));
     let live = live.map(|live| piece(Arc::new(live)));
-    Dataset::of_pieces(table.schema.clone(), history.into_iter().chain(live).collect())
+    Dataset::from_slices(table.schema.clone(), history.into_iter().chain(live).collect())
 }
 
-impl Live {
-    fn new(table: &Arc<Table>, history: Option<Arc<History>>, snapshot: Snapshot) -> Live {
+impl LiveSource {
+    fn new(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, snapshot: Snapshot) -> LiveSource {
         let start = history.as_ref().map_or(snapshot.segment.header.first_row, |history| history.start());
-        Live { table: table.clone(), history, start, snapshot }
+        LiveSource { table: table.clone(), history, start, snapshot }
     }
 
     /// Whether there is no newer commit, and no segment is known to be gone.
@@ -176,14 +176,14 @@ impl Live {
         let Snapshot { segment, record: known, .. } = &self.snapshot;
         let record = segment.newest()?;
         if record.sequence < known.sequence {
-            return Err(segment.mapping.overwritten().into());
+            return Err(segment.mapping.mark_changed().into());
         }
         let is_replaced = record.rows() == 0 && self.is_replaced()?;
         let lacks_segments = self.lacks_segments() || self.has_dropped(&record)?;
         let is_behind = segment.is_left_behind()?;
         if !is_behind && !record.sealed && !segment.is_outdated(&record) && !is_replaced && !lacks_segments {
             let snapshot = Snapshot::new(segment.clone(), record);
-            let live = Live::new(&self.table, self.history.clone(), snapshot);
+            let live = LiveSource::new(&self.table, self.history.clone(), snapshot);
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
         }
         if record.sealed
@@ -199,7 +199,7 @@ impl Live {
     fn look_again(&self) -> Result<Dataset> {
         let segment = &self.snapshot.segment;
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
-        let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
+        let chain = SegmentChain::open(&self.table.folder)?.ok_or_else(gone)?;
         // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
         if chain.folder_id != self.table.folder_id && !self.is_own_file()? {
             return Err(self.table.replaced());
@@ -208,12 +208,12 @@ impl Live {
         let is_behind = segment.is_left_behind()?;
         let known = Some(segment).filter(|segment| segment.replayed.is_none() && !is_behind);
         let before = (&self.table, self.history.as_deref(), known);
-        let newer = of_chain(&self.table.folder, self.table.options, chain, Some(before))?;
+        let newer = open_chain(&self.table.folder, self.table.options, chain, Some(before))?;
         newer.ok_or_else(|| history::replaced(&self.table.folder))
     }
 }
 
-impl Live {
+impl LiveSource {
     /// The current state of the table, if the segment is sealed by `record`: later segments are found by their names,
     /// without opening the others. `None` if only a listing of the folder can tell.
     fn go_on(&self, record: &Record) -> Result<Option<Dataset>> {
@@ -244,10 +244,10 @@ impl Live {
                 _ => return Ok(None),
             };
             sealed.push(if mappings_are_scarce() {
-                Entry::new(first_row, rows)
+                SegmentEntry::new(first_row, rows)
             } else {
                 segment.mapping.close_file();
-                Entry::opened(first_row, rows, Opened::Growable(Snapshot::new(segment, record)))
+                SegmentEntry::opened(first_row, rows, OpenedSegment::Growable(Snapshot::new(segment, record)))
             });
             (segment, record) = next;
         }
@@ -257,16 +257,16 @@ impl Live {
         }
         let history = match &self.history {
             Some(history) => history.with(sealed),
-            None => History::of(&self.table, sealed, None),
+            None => SealedSource::new(&self.table, sealed, None),
         };
         let Some(history) = history else { return Ok(None) };
         let snapshot = Snapshot::new(segment, record);
-        let live = Live::new(&self.table, Some(history.clone()), snapshot);
+        let live = LiveSource::new(&self.table, Some(history.clone()), snapshot);
         Ok(Some(dataset(&self.table, Some(history), Some(live))))
     }
 }
 
-impl Live {
+impl LiveSource {
     /// Whether the next segment has the same schema: each commit may be the first with a newer one.
     fn has_schema_of(&self, next: &Segment) -> bool {
         self.table.schema.fields() == next.plan.schema.schema.fields()
@@ -274,14 +274,14 @@ impl Live {
 }
 
 /// The current state of a table that had ended.
-fn refreshed(history: &History) -> Result<Dataset> {
+fn refreshed(history: &SealedSource) -> Result<Dataset> {
     let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&history.table.folder);
-    let chain = Chain::open(&history.table.folder)?.ok_or_else(gone)?;
+    let chain = SegmentChain::open(&history.table.folder)?.ok_or_else(gone)?;
     if chain.folder_id != history.table.folder_id {
         return Err(history.table.replaced());
     }
     let newer =
-        of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
+        open_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
     newer.ok_or_else(|| history::replaced(&history.table.folder))
 }
 
@@ -302,8 +302,8 @@ impl Dataset {
         }
         // Among thousands of segments, only the live one can have changed.
         let look =
-            |when| self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.look(when));
-        map::watched(ChangeCheck::Seldom, look, || self.refresh_pieces())
+            |when| self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when));
+        map::with_change_check(ChangeCheck::Seldom, look, || self.refresh_pieces())
     }
 
     /// Whether [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
@@ -323,20 +323,20 @@ impl Dataset {
             None => {
                 let find = |field: &FieldRef| origin.schema().index_of(field.name());
                 let found = self.schema().fields().iter().map(find).collect::<std::result::Result<_, _>>();
-                found.map_err(|_| Error::argument("renamed columns of no partition can't be found in new ones"))?
+                found.map_err(|_| Error::invalid_argument("renamed columns of no partition can't be found in new ones"))?
             }
         };
         let (mut pieces, newer) = origin.refresh()?;
         let mut schema = self.schema().clone();
         if origin.schema().fields() != newer.schema().fields() {
-            (schema, columns) = renewed(self.schema(), &columns, origin.schema(), newer.schema())?;
+            (schema, columns) = resolve_columns(self.schema(), &columns, origin.schema(), newer.schema())?;
         }
         pieces.iter_mut().for_each(|piece| piece.columns = columns.clone());
-        Ok(Dataset::of_origin(schema, pieces, newer))
+        Ok(Dataset::from_origin(schema, pieces, newer))
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<SourceSlice> = Vec::new();
         let mut schema = self.schema().clone();
         for piece in self.pieces() {
             let newer = match (growing(piece), ended(piece)) {
@@ -347,19 +347,19 @@ impl Dataset {
                     continue;
                 }
             };
-            let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
+            let table = |piece: &SourceSlice| table_of(piece).map(Arc::as_ptr);
             // The piece before the live segment is replaced together with it.
             pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
             let mut columns = piece.columns.clone();
             if piece.source.schema().fields() != newer.schema().fields() {
-                (schema, columns) = renewed(self.schema(), &columns, piece.source.schema(), newer.schema())?;
+                (schema, columns) = resolve_columns(self.schema(), &columns, piece.source.schema(), newer.schema())?;
             }
-            pieces.extend(newer.pieces().iter().map(|newer| Piece { columns: columns.clone(), ..newer.clone() }));
+            pieces.extend(newer.pieces().iter().map(|newer| SourceSlice { columns: columns.clone(), ..newer.clone() }));
         }
         if !Arc::ptr_eq(&schema, self.schema()) {
             pieces.iter().try_for_each(|piece| has_schema(piece, &schema))?;
         }
-        Ok(Dataset::of_pieces(schema, pieces))
+        Ok(Dataset::from_slices(schema, pieces))
     }
 }
 
@@ -387,17 +387,17 @@ impl Dataset {
         of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
         of_line: impl Fn(&str, i64) -> T,
     ) -> Result<Vec<T>> {
-        let history = match self.pieces().last().map(Growth::of_table) {
+        let history = match self.pieces().last().map(Growth::for_table) {
             Some(Growth::Live(live)) => return of_record(&live.snapshot),
             Some(Growth::Sealed(history)) => history,
             Some(Growth::Fixed) | None => return Ok(Vec::new()),
         };
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match &entry.open(&history.table)?.file {
-            Opened::Growable(snapshot) => of_record(snapshot),
+            OpenedSegment::Growable(snapshot) => of_record(snapshot),
             // Positions belong to the last row, and this dataset ends before it.
-            Opened::Within(_) => Ok(Vec::new()),
-            Opened::Dense(ipc) => {
+            OpenedSegment::DenseSlice(_) => Ok(Vec::new()),
+            OpenedSegment::Dense(ipc) => {
                 let lines = positions_said(ipc.schema())
                     .map_err(|e| e.at(self::chain::path(&history.table.folder, entry.first_row)))?;
                 Ok(lines.iter().map(|(name, value)| of_line(name, *value)).collect())
@@ -407,7 +407,7 @@ impl Dataset {
 }
 
 /// Checks that a piece of a dataset of several tables has the dataset's columns.
-fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
+fn has_schema(piece: &SourceSlice, schema: &Schema) -> Result<()> {
     let own = piece.source.schema();
     let mut types = piece.columns.iter().map(|&column| own.field(column).data_type());
     if types.len() == schema.fields().len()
@@ -421,72 +421,72 @@ fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
 }
 
 /// The segment of `dataset`, a table, that begins with row number `start`, as a dataset with the segment's own schema.
-pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
+pub(in crate::table) fn segment_dataset(dataset: &Dataset, start: u64) -> Result<Dataset> {
     for piece in dataset.pieces() {
-        if let Some(history) = piece.source.find::<History>()
+        if let Some(history) = piece.source.find::<SealedSource>()
             && let Some(entry) = history.find(start)
         {
             let (table, entry) = as_stored(history, entry)?;
-            let history = History::of(&table, vec![entry], None);
+            let history = SealedSource::new(&table, vec![entry], None);
             return Ok(self::dataset(&table, history, None));
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
-            return Ok(self::dataset(&live.table, None, Some(Live::new(&live.table, None, snapshot))));
+            return Ok(self::dataset(&live.table, None, Some(LiveSource::new(&live.table, None, snapshot))));
         }
     }
-    Err(Error::argument(format!("no segment begins with row {start}")))
+    Err(Error::invalid_argument(format!("no segment begins with row {start}")))
 }
 
 /// As [`one_segment`], with the schema of the table.
-pub(in crate::table) fn one_fitted_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
-    let histories = dataset.pieces().iter().filter_map(|piece| piece.source.find::<History>());
+pub(in crate::table) fn converted_segment_dataset(dataset: &Dataset, start: u64) -> Result<Dataset> {
+    let histories = dataset.pieces().iter().filter_map(|piece| piece.source.find::<SealedSource>());
     for history in histories {
         if let Some(entry) = history.find(start) {
-            let found = History::of(&history.table, vec![entry.clone()], None);
+            let found = SealedSource::new(&history.table, vec![entry.clone()], None);
             return Ok(self::dataset(&history.table, found, None));
         }
     }
     // The live segment has that schema.
-    one_segment(dataset, start)
+    segment_dataset(dataset, start)
 }
 
 /// A segment of a table with its own schema.
-fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<Entry>)> {
+fn as_stored(history: &SealedSource, entry: &Arc<SegmentEntry>) -> Result<(Arc<TableInfo>, Arc<SegmentEntry>)> {
     let opened = entry.open(&history.table)?;
     if opened.fitted.is_none() {
         return Ok((history.table.clone(), entry.clone()));
     }
-    let Table { folder, folder_id, options, settings, .. } = history.table.as_ref();
+    let TableInfo { folder, folder_id, options, settings, .. } = history.table.as_ref();
     let (folder, folder_id) = (folder.clone(), *folder_id);
     let schema = opened.file.schema().clone();
     let dropped = AtomicU64::default();
-    let table = Table { folder, folder_id, schema, options: *options, settings: settings.clone(), dropped };
-    Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows)))
+    let table = TableInfo { folder, folder_id, schema, options: *options, settings: settings.clone(), dropped };
+    Ok((Arc::new(table), SegmentEntry::new(entry.first_row, entry.rows)))
 }
 
 /// The live segment of a piece that extends to its end.
-fn growing(piece: &Piece) -> Option<&Live> {
-    match Growth::of_table(piece) {
+fn growing(piece: &SourceSlice) -> Option<&LiveSource> {
+    match Growth::for_table(piece) {
         Growth::Live(live) if piece.rows.is_none() => Some(live),
         _ => None,
     }
 }
 
-fn whole_history(piece: &Piece) -> Option<&History> {
-    match Growth::of_table(piece) {
+fn whole_history(piece: &SourceSlice) -> Option<&SealedSource> {
+    match Growth::for_table(piece) {
         Growth::Sealed(history) if piece.rows.is_none() => Some(history),
         _ => None,
     }
 }
 
 /// The segments of a piece that is a table without a live segment, because it was compacted.
-fn ended(piece: &Piece) -> Option<&History> {
+fn ended(piece: &SourceSlice) -> Option<&SealedSource> {
     whole_history(piece).filter(|history| history.last_file.is_some())
 }
 
 #[inline]
-fn is_newest(piece: &Piece) -> bool {
+fn is_newest(piece: &SourceSlice) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
         // What can't be looked at may have changed: a refresh has the error.
@@ -505,13 +505,13 @@ pub(crate) fn close_files(dataset: &Dataset) {
         if let Some(live) = growing(piece) {
             live.snapshot.segment.mapping.close_file();
         }
-        let opened = whole_history(piece).into_iter().flat_map(History::entries);
-        opened.filter_map(|entry| entry.file()).for_each(Opened::close_file);
+        let opened = whole_history(piece).into_iter().flat_map(SealedSource::entries);
+        opened.filter_map(|entry| entry.file()).for_each(OpenedSegment::close_file);
     }
 }
 
 /// What a follower sleeps on: the live segment's file, the offsets of its words, and the sequence until there is news.
-pub(super) fn watched(dataset: &Dataset) -> Option<(&Segment, Page, u64)> {
+pub(super) fn wait_target(dataset: &Dataset) -> Option<(&Segment, LivePage, u64)> {
     // Nothing wakes the followers of a sealed segment.
     let Snapshot { segment, record, .. } = &dataset.pieces().last().and_then(growing)?.snapshot;
     (!record.sealed).then(|| (&**segment, segment.header.page(), segment.expected_sequence(record)))
@@ -544,20 +544,20 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
 pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
     let (first, live) = (newest.pieces().first(), newest.pieces().last().and_then(growing));
     let (Some(history), Some(live)) = (first.and_then(whole_history), live) else { return newest.clone() };
-    let is_done = |entry: &Entry| entry.first_row + entry.rows <= next && entry.opened.get().is_some();
+    let is_done = |entry: &SegmentEntry| entry.first_row + entry.rows <= next && entry.opened.get().is_some();
     let entries = history.entries().map(|entry| match is_done(entry) {
-        true => Entry::new(entry.first_row, entry.rows),
+        true => SegmentEntry::new(entry.first_row, entry.rows),
         false => entry.clone(),
     });
-    let history = History::of(&history.table, entries.collect(), history.last_file);
+    let history = SealedSource::new(&history.table, entries.collect(), history.last_file);
     let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
-    let live = Live::new(&live.table, history.clone(), snapshot);
+    let live = LiveSource::new(&live.table, history.clone(), snapshot);
     dataset(&live.table.clone(), history, Some(live))
 }
 
 /// Whether rows are, at least in part, of sealed segments.
 pub(super) fn has_sealed(rows: &Dataset) -> bool {
-    rows.pieces().iter().any(|piece| piece.source.find::<History>().is_some())
+    rows.pieces().iter().any(|piece| piece.source.find::<SealedSource>().is_some())
 }
 
 /// Opens the table of `dataset` again, ignoring what was known of it.
@@ -590,7 +590,7 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
 #[cfg(feature = "compute")]
 pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
     let is_same =
-        |(a, b): (&Piece, &Piece)| Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows;
+        |(a, b): (&SourceSlice, &SourceSlice)| Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows;
     let [own, now] = [before, newest].map(Dataset::pieces);
     if own.len() == now.len() && own.iter().zip(now).all(is_same) {
         return Ok(true);
@@ -606,7 +606,7 @@ pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
 /// Whether the dataset has all rows of a table, and no others.
 #[cfg(feature = "compute")]
 fn is_one_table(dataset: &Dataset) -> bool {
-    let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
+    let table = |piece: &SourceSlice| table_of(piece).map(Arc::as_ptr);
     match dataset.pieces() {
         _ if dataset.origin().is_some() => false,
         [piece] => table(piece).is_some(),
@@ -616,7 +616,7 @@ fn is_one_table(dataset: &Dataset) -> bool {
 }
 
 /// The table to which a piece belongs, as its live segment or its history.
-fn table_of(piece: &Piece) -> Option<&Arc<Table>> {
+fn table_of(piece: &SourceSlice) -> Option<&Arc<TableInfo>> {
     let live = growing(piece).map(|live| &live.table);
     live.or_else(|| whole_history(piece).map(|history| &history.table))
 }
@@ -630,7 +630,7 @@ pub(super) fn can_grow(dataset: &Dataset) -> bool {
 mod tests {
     use crate::table::reader::chain::MEANWHILE;
     use crate::table::reader::durable::BEFORE_READING;
-    use crate::table::{Compaction, Writer, WriterOptions, compact, compact_with};
+    use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 
     /// The last segment was dense, and merged with the one before it, when a reader had listed both: it opened the segment by
@@ -656,7 +656,7 @@ mod tests {
             let files = || std::fs::read_dir(&table).unwrap().count();
             assert_eq!(files(), 2);
             let merged = table.clone();
-            let rewrite = Compaction { rewrite: true, sort: false };
+            let rewrite = CompactOptions { rewrite: true, sort: false };
             MEANWHILE.set(Some(Box::new(move || _ = compact_with(&merged, rewrite, |_, _| ()).unwrap())));
             let found = match number {
                 0 => open(&table),

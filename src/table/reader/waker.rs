@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::map::{Mapping, SharedWords};
 
-/// Ends the wait of a [`Follow`](crate::Follow) from any thread; made by [`Follow::waker`](crate::Follow::waker).
+/// Ends the wait of a [`TableFollower`](crate::Follow) from any thread; made by [`TableFollower::waker`](crate::Follow::waker).
 #[derive(Clone, Debug)]
-pub struct FollowWaker(Arc<Bell>);
+pub struct FollowWaker(Arc<WakeSignal>);
 
 /// Shared between a follower and those who wake it.
 #[derive(Debug, Default)]
-struct Bell {
+struct WakeSignal {
     is_rung: AtomicBool,
     /// Set around a sleep, in which only a wake-up is noticed.
     is_asleep: AtomicBool,
@@ -28,10 +28,10 @@ impl FollowWaker {
         FollowWaker(Arc::default())
     }
 
-    /// Has the call of [`Follow::poll`](crate::Follow::poll) that waits return at once; if none does, the next one. Rows that
+    /// Has the call of [`TableFollower::poll`](crate::Follow::poll) that waits return at once; if none does, the next one. Rows that
     /// are there are returned all the same.
     pub fn wake(&self) {
-        let Bell { is_rung, is_asleep, word } = &*self.0;
+        let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         is_rung.store(true, Ordering::SeqCst);
         while is_asleep.load(Ordering::SeqCst) && is_rung.load(Ordering::SeqCst) {
             let known = word.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -49,7 +49,7 @@ impl FollowWaker {
 
     /// Sleeps by `sleep` on the word at `offset`, unless it was woken.
     pub(super) fn asleep(&self, words: &Mapping, offset: u64, sleep: impl FnOnce()) {
-        let Bell { is_rung, is_asleep, word } = &*self.0;
+        let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         *word.lock().unwrap_or_else(PoisonError::into_inner) = Some((words.clone(), offset));
         is_asleep.store(true, Ordering::SeqCst);
         if !is_rung.load(Ordering::SeqCst) {

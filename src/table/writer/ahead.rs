@@ -4,24 +4,24 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use super::growing::Growing;
+use super::growing::LiveSegment;
 use crate::error::Result;
 use crate::map::guard;
 use crate::parallel::lock;
 
 /// Creates a segment without a name.
-pub(super) type MakeSegment = Box<dyn FnOnce() -> Result<Growing> + Send>;
+pub(super) type SegmentFactory = Box<dyn FnOnce() -> Result<LiveSegment> + Send>;
 
 /// A request of the writer to the background thread.
 #[derive(Default)]
-pub(super) struct Ahead {
-    order: Mutex<Option<MakeSegment>>,
+pub(super) struct NextSegment {
+    order: Mutex<Option<SegmentFactory>>,
     /// Held while a segment is created.
-    made: Mutex<Option<Growing>>,
+    made: Mutex<Option<LiveSegment>>,
 }
 
-impl Ahead {
-    pub fn order(&self, order: MakeSegment) {
+impl NextSegment {
+    pub fn order(&self, order: SegmentFactory) {
         *lock(&self.order) = Some(order);
     }
 
@@ -35,13 +35,13 @@ impl Ahead {
     }
 
     /// The requested segment, if it exists, or as soon as it does.
-    pub fn take(&self) -> Option<Growing> {
+    pub fn take(&self) -> Option<LiveSegment> {
         let is_begun = lock(&self.order).take().is_none();
         if is_begun { lock(&self.made).take() } else { None }
     }
 }
 
-impl fmt::Debug for Ahead {
+impl fmt::Debug for NextSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ahead").finish_non_exhaustive()
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::change::changed;
-use super::growing::{Growing, SegmentShape};
+use super::growing::{LiveSegment, SegmentShape};
 use super::opening::{FIRST_ROWS, first_guess, refuse_twins};
 use super::options::WriterOptions;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::guard;
-use crate::rows::{Entries, Plan, PlanDictionary, is_alike};
+use crate::rows::{DictionaryEntries, Plan, PlanDictionary, is_appendable_type};
 use crate::table::reader::open_table;
 use crate::types::type_name;
 
@@ -42,7 +42,7 @@ pub(crate) fn altered_schema(
     let check = || {
         let given = altered(there, add, widen, nullable)?;
         let newer = changed(there, &given)?.unwrap_or_else(|| there.clone());
-        Plan::of(&newer)?;
+        Plan::for_schema(&newer)?;
         Ok(newer)
     };
     check().map(Some).map_err(|e: Error| e.at(path))
@@ -70,7 +70,7 @@ fn altered(there: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) ->
     for field in add.fields() {
         match fields.iter().position(|known| known.name() == field.name()) {
             Some(number) => {
-                if !is_alike(there.field(number).data_type(), field.data_type()) {
+                if !is_appendable_type(there.field(number).data_type(), field.data_type()) {
                     let own = type_name(there.field(number).data_type());
                     let message = format!("add: there is a column '{}' already, of {own}", field.name());
                     return Err(Error::new(ErrorKind::SchemaMismatch, message));
@@ -108,7 +108,7 @@ impl Writer {
         let at = |e: Error| e.at(self.path());
         refuse_twins(schema).map_err(at)?;
         let Some(newer) = changed(self.schema(), schema).map_err(at)? else { return Ok(false) };
-        Plan::of(&newer).map_err(at)?;
+        Plan::for_schema(&newer).map_err(at)?;
         self.commit()?;
         match guard(|| self.go_on_with(&newer)) {
             Ok(()) => Ok(true),
@@ -120,12 +120,12 @@ impl Writer {
     /// table's.
     pub(super) fn go_on_with(&mut self, schema: &SchemaRef) -> Result<()> {
         debug_assert!(self.segments.len() == 1, "all rows are committed");
-        let plan = Arc::new(Plan::of(schema)?);
+        let plan = Arc::new(Plan::for_schema(schema)?);
         // A segment created ahead has the older schema.
         drop(self.background.ordered());
         let before = std::mem::replace(&mut self.plan, plan);
         let added = &self.plan.dictionaries[before.dictionaries.len()..];
-        self.entries.extend(added.iter().map(PlanDictionary::no_entries));
+        self.entries.extend(added.iter().map(PlanDictionary::new_entries));
         let done = self.put_next(&before).and_then(|is_behind| if is_behind { self.commit_all() } else { Ok(()) });
         if done.is_err() {
             self.plan = before;
@@ -159,8 +159,8 @@ impl Writer {
             self.replace_empty(shape)?;
             return Ok(false);
         }
-        let mut next = Growing::create(self.medium(), self.path(), &self.plan, shape, true)?;
-        let known: Vec<usize> = self.entries.iter().map(Entries::len).collect();
+        let mut next = LiveSegment::create(self.medium(), self.path(), &self.plan, shape, true)?;
+        let known: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
         self.carry_over(&mut next, &known)?;
         self.segments.push(next);
         Ok(true)

@@ -1,13 +1,13 @@
 //! Appends single rows to the table's newest segment.
 
-use super::growing::Growing;
+use super::growing::LiveSegment;
 use super::writer::{Writer, no_segment};
 use crate::array::Value;
-use crate::dataset::Key;
-use crate::dataset::order::comparable;
+use crate::dataset::ComparableValue;
+use crate::dataset::order::comparable_value;
 use crate::error::{Error, Result};
 use crate::map::guard;
-use crate::rows::{check_values, find_keys, has_room, put_row, row_needs};
+use crate::rows::{check_values, intern_keys, has_room, put_row, row_counters};
 
 impl Writer {
     /// Appends one row: a value for each column, in the table's order. Integers are accepted for dates, times and
@@ -53,18 +53,18 @@ impl Writer {
     /// Discards the dictionary entries that no segment has, and so no row: those of a row that was not appended.
     #[cold]
     fn forget_unused_entries(&mut self) {
-        let known = self.live().known_entries();
+        let known = self.live().entry_counts();
         self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
     }
 
     /// Checks that the values fit their columns; returns the key of the sorted column's value.
-    fn check_row(&self, row: &[Value<'_>]) -> Result<Option<Key>> {
+    fn check_row(&self, row: &[Value<'_>]) -> Result<Option<ComparableValue>> {
         check_values(&self.plan, row)?;
         let Some(column) = self.sorted_by else { return Ok(None) };
-        let key = comparable(self.plan.columns[column].field.data_type(), &row[column]);
+        let key = comparable_value(self.plan.columns[column].field.data_type(), &row[column]);
         match &key {
             Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
-            _ => Err(Error::argument(format!(
+            _ => Err(Error::invalid_argument(format!(
                 "column '{}': {} comes before the last row, or has no order, and the table is sorted by it; leave the row \
                  out, or create the table with late=\"accept\"",
                 self.plan.columns[column].field.name(),
@@ -75,12 +75,12 @@ impl Writer {
 
     /// Writes a row whose values were checked.
     fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
-        find_keys(&self.plan, &mut self.entries, row, keys)?;
+        intern_keys(&self.plan, &mut self.entries, row, keys)?;
         let live = self.segments.last();
         let has_room =
-            |live: &Growing| has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits());
+            |live: &LiveSegment| has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits());
         if !live.is_some_and(has_room) {
-            let needed = row_needs(&self.plan, &self.entries, row, keys);
+            let needed = row_counters(&self.plan, &self.entries, row, keys);
             self.roll(&needed)?;
         }
         let Writer { plan, segments, entries, .. } = self;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::ahead::{Ahead, MakeSegment};
-use super::durability::{Durably, Shared};
-use super::growing::Growing;
-use super::turns::{Task, Turns};
+use super::ahead::{NextSegment, SegmentFactory};
+use super::durability::{SyncTarget, LiveFile};
+use super::growing::LiveSegment;
+use super::turns::{Task, TaskHandle};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, guard};
+use crate::map::{DirectoryLock, guard};
 use crate::table::format::{Record, SEQUENCE};
 use crate::table::reader::chain;
 
@@ -39,12 +39,12 @@ struct DurableProgress {
 
 /// The state shared by the writer and the background thread.
 #[derive(Debug)]
-struct Inner {
-    lock: Lock,
+struct BackgroundState {
+    lock: DirectoryLock,
     /// The table's directory.
     folder: PathBuf,
     /// Segments whose newest commit is not on the disk yet, the live one last.
-    segments: Mutex<Vec<Arc<Shared>>>,
+    segments: Mutex<Vec<Arc<LiveFile>>>,
     /// Held during a sync, by the writer, the thread or who waits. Whoever takes it checks `has_failed` first: a second
     /// sync after one that failed may succeed though the data isn't on the disk.
     syncing: Mutex<()>,
@@ -53,7 +53,7 @@ struct Inner {
     idle: AtomicBool,
     /// Whether the writer checks at its next commit that its live segment still exists.
     look: AtomicBool,
-    ahead: Ahead,
+    ahead: NextSegment,
     stop: AtomicBool,
     every: Option<Duration>,
     progress: Arc<DurableProgress>,
@@ -63,14 +63,14 @@ struct Inner {
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
     /// Sealed segments with published footers possibly still in use by readers, the last ones sealed last.
-    sealed: Mutex<Vec<Resting>>,
-    last: Mutex<Last>,
+    sealed: Mutex<Vec<RestingSegment>>,
+    last: Mutex<LastRun>,
 }
 
 /// A sealed segment whose last footers rest.
 #[derive(Debug)]
-struct Resting {
-    segment: Arc<Shared>,
+struct RestingSegment {
+    segment: Arc<LiveFile>,
     since: Instant,
     rest: Duration,
     /// Whether the space of all other footers is released.
@@ -79,27 +79,27 @@ struct Resting {
 
 /// The times of the last background work.
 #[derive(Debug)]
-struct Last {
+struct LastRun {
     synced: Instant,
     looked: Instant,
 }
 
 /// The writer's handle to its background work.
 #[derive(Debug)]
-pub(super) struct Background {
-    inner: Arc<Inner>,
-    turns: Option<Turns>,
+pub(super) struct BackgroundWork {
+    inner: Arc<BackgroundState>,
+    turns: Option<TaskHandle>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Background {
+impl BackgroundWork {
     /// Starts the background work, and keeps the lock of the folder.
-    pub fn start(lock: Lock, folder: &Path, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
+    pub fn start(lock: DirectoryLock, folder: &Path, segments: Vec<Arc<LiveFile>>, every: Option<Duration>) -> Result<BackgroundWork> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(BackgroundState {
             lock,
             folder: folder.to_path_buf(),
             segments: Mutex::new(segments),
@@ -107,7 +107,7 @@ impl Background {
             may_publish: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             look: AtomicBool::new(false),
-            ahead: Ahead::default(),
+            ahead: NextSegment::default(),
             stop: AtomicBool::new(false),
             every,
             progress: Arc::new(DurableProgress {
@@ -119,10 +119,10 @@ impl Background {
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
             sealed: Mutex::default(),
-            last: Mutex::new(Last { synced: Instant::now(), looked: Instant::now() }),
+            last: Mutex::new(LastRun { synced: Instant::now(), looked: Instant::now() }),
         });
-        let turns = Turns::start(inner.clone())?;
-        Ok(Background { inner, turns: Some(turns) })
+        let turns = TaskHandle::start(inner.clone())?;
+        Ok(BackgroundWork { inner, turns: Some(turns) })
     }
 
     /// Whether this process is the one that opened the writer.
@@ -132,7 +132,7 @@ impl Background {
     }
 
     /// The lock of the table's directory.
-    pub fn lock(&self) -> &Lock {
+    pub fn lock(&self) -> &DirectoryLock {
         &self.inner.lock
     }
 
@@ -142,7 +142,7 @@ impl Background {
 
     /// Ensures that the newest commit is published, now or a little later.
     #[inline]
-    pub fn committed(&self, live: &Shared) {
+    pub fn committed(&self, live: &LiveFile) {
         self.count();
         if self.inner.may_publish.load(Ordering::Relaxed) {
             self.inner.publish(live);
@@ -166,13 +166,13 @@ impl Background {
 
     /// Requests the next segment from the thread.
     #[cold]
-    pub fn order(&self, order: MakeSegment) {
+    pub fn order(&self, order: SegmentFactory) {
         self.inner.ahead.order(order);
         self.wake();
     }
 
     /// Takes the requested segment, waiting for it if its creation has begun. `None` if it has not, or failed.
-    pub fn ordered(&self) -> Option<Growing> {
+    pub fn ordered(&self) -> Option<LiveSegment> {
         self.inner.ahead.take()
     }
 
@@ -184,14 +184,14 @@ impl Background {
     }
 
     /// Publishes the newest commit, waiting for a place if necessary.
-    pub fn publish_now(&self, live: &Shared) {
+    pub fn publish_now(&self, live: &LiveFile) {
         let wait = live.footer().wait_if_urgent();
         std::thread::sleep(wait);
         self.inner.publish(live);
     }
 
     /// Replaces the live segment, which was empty, by another one.
-    pub fn replaced(&self, live: Arc<Shared>) {
+    pub fn replaced(&self, live: Arc<LiveFile>) {
         self.inner.names.store(true, Ordering::Release);
         let mut segments = locked(&self.inner.segments);
         segments.pop();
@@ -203,7 +203,7 @@ impl Background {
 
     /// Adds the segments, already named, in which the commit continues that seals the live segment. Must be called
     /// before sealing, so that a sync of the sealed segment includes them.
-    pub fn goes_on(&self, mut fresh: Vec<Arc<Shared>>) {
+    pub fn goes_on(&self, mut fresh: Vec<Arc<LiveFile>>) {
         // First: whoever sees the segments must see that the folder needs a sync.
         self.inner.names.store(true, Ordering::Release);
         locked(&self.inner.segments).append(&mut fresh);
@@ -215,7 +215,7 @@ impl Background {
         self.inner.may_publish.store(true, Ordering::Relaxed);
         if pending > PENDING.1 {
             // The commit is visible. Its error, if any, is that of the writer's next call.
-            let _ = self.inner.sync(Durably::InPlace);
+            let _ = self.inner.sync(SyncTarget::Columns);
         } else if pending > PENDING.0 {
             self.wake();
         }
@@ -224,15 +224,15 @@ impl Background {
     /// Brings all commits to the disk.
     ///
     /// # Errors
-    /// Those of the disk, and after any failure that of [`Background::check`].
-    pub fn sync(&self, how: Durably) -> Result<()> {
+    /// Those of the disk, and after any failure that of [`BackgroundWork::check`].
+    pub fn sync(&self, how: SyncTarget) -> Result<()> {
         self.inner.sync(how)
     }
 
-    /// As [`Background::sync`], and writes another durable record of the live segment.
-    pub fn settle(&self, live: &Shared) -> Result<()> {
+    /// As [`BackgroundWork::sync`], and writes another durable record of the live segment.
+    pub fn settle(&self, live: &LiveFile) -> Result<()> {
         self.inner.to_disk(|| {
-            self.inner.sync_all(Durably::InPlace)?;
+            self.inner.sync_all(SyncTarget::Columns)?;
             live.settle()
         })
     }
@@ -258,10 +258,10 @@ impl Background {
     }
 
     /// Releases the space of a sealed segment's published footers, of the last ones when they have rested.
-    pub fn sealed(&self, segment: Arc<Shared>) {
+    pub fn sealed(&self, segment: Arc<LiveFile>) {
         let rest = segment.footer().rest();
         let mut sealed = locked(&self.inner.sealed);
-        sealed.push(Resting { segment, since: Instant::now(), rest, is_trimmed: false });
+        sealed.push(RestingSegment { segment, since: Instant::now(), rest, is_trimmed: false });
         // Blocks that stay allocated only cost space; `compact` releases them.
         let left = (sealed.len() > RESTING).then(|| sealed.remove(0));
         drop(sealed);
@@ -270,7 +270,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundWork {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::SeqCst);
         // The lock is released when this returns, as no turn holds it any more, and nobody who waits for durable rows for
@@ -286,7 +286,7 @@ impl Drop for Background {
     }
 }
 
-impl Task for Inner {
+impl Task for BackgroundState {
     fn take_turn(&self) -> Option<Duration> {
         if self.stop.load(Ordering::SeqCst) || self.has_failed.load(Ordering::Acquire) {
             return None;
@@ -305,7 +305,7 @@ impl Task for Inner {
         };
         if pending > PENDING.0 || self.every.is_some_and(|every| last.synced.elapsed() >= every) {
             if pending > 1 || !self.is_durable() {
-                self.sync(Durably::InPlace).ok()?;
+                self.sync(SyncTarget::Columns).ok()?;
             }
             last.synced = Instant::now();
         }
@@ -322,7 +322,7 @@ impl Task for Inner {
     }
 }
 
-impl Inner {
+impl BackgroundState {
     /// Whether all commits of this writer, and the names of their segments, are on the disk.
     fn is_durable(&self) -> bool {
         let committed = self.progress.committed.load(Ordering::Acquire);
@@ -331,7 +331,7 @@ impl Inner {
 
     /// Publishes the footer of the newest commit if it isn't published and a place is free; returns the time until the
     /// next attempt. `None` if the commit can't be read, or the footer can't be published.
-    fn publish_newest(&self, live: &Arc<Shared>) -> Option<Duration> {
+    fn publish_newest(&self, live: &Arc<LiveFile>) -> Option<Duration> {
         let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
         let newest = || newest().map_err(|e| self.fail(e)).ok();
         let mut wait = live.footer().wait();
@@ -374,7 +374,7 @@ impl Inner {
 
     /// Releases the space of published footers of sealed segments; returns the time until more is due.
     fn trim(&self) -> Duration {
-        let left = |resting: &Resting| resting.rest.saturating_sub(resting.since.elapsed());
+        let left = |resting: &RestingSegment| resting.rest.saturating_sub(resting.since.elapsed());
         let mut due = Vec::new();
         locked(&self.sealed).retain_mut(|resting| {
             let has_rested = left(resting).is_zero();
@@ -392,7 +392,7 @@ impl Inner {
         locked(&self.sealed).iter().map(left).min().unwrap_or(Duration::MAX)
     }
 
-    fn publish(&self, live: &Shared) {
+    fn publish(&self, live: &LiveFile) {
         if let Err(e) = guard(|| live.publish()) {
             self.fail(e);
         }
@@ -400,7 +400,7 @@ impl Inner {
         self.may_publish.store(wait.is_zero(), Ordering::Relaxed);
     }
 
-    fn sync(&self, how: Durably) -> Result<()> {
+    fn sync(&self, how: SyncTarget) -> Result<()> {
         self.to_disk(|| self.sync_all(how))
     }
 
@@ -416,8 +416,8 @@ impl Inner {
         guard(sync).inspect_err(|e| self.fail(e.clone()))
     }
 
-    /// Makes all commits durable. Call it in [`Inner::to_disk`].
-    fn sync_all(&self, how: Durably) -> Result<()> {
+    /// Makes all commits durable. Call it in [`BackgroundState::to_disk`].
+    fn sync_all(&self, how: SyncTarget) -> Result<()> {
         let commits = self.progress.committed.load(Ordering::Acquire);
         let cut = self.newest_commit()?;
         // Names first: a durable segment implies that all earlier ones exist.
@@ -444,17 +444,17 @@ impl Inner {
 
     /// Gives a sealed segment a new time of modification, if nothing more will be written to it than the release of its last
     /// footers, after which it gets another.
-    fn stamp_done(&self, segment: &Arc<Shared>) {
+    fn stamp_done(&self, segment: &Arc<LiveFile>) {
         let is_pending = locked(&self.segments).iter().any(|other| Arc::ptr_eq(other, segment));
-        let is_untrimmed = |resting: &Resting| !resting.is_trimmed && Arc::ptr_eq(&resting.segment, segment);
+        let is_untrimmed = |resting: &RestingSegment| !resting.is_trimmed && Arc::ptr_eq(&resting.segment, segment);
         if !is_pending && !locked(&self.sealed).iter().any(is_untrimmed) {
             segment.stamp();
         }
     }
 
     /// The segments that are not durable, each with its record, up to the end of the newest commit.
-    fn newest_commit(&self) -> Result<Vec<(Arc<Shared>, Record)>> {
-        let mut cut: Vec<(Arc<Shared>, Record)> = Vec::new();
+    fn newest_commit(&self) -> Result<Vec<(Arc<LiveFile>, Record)>> {
+        let mut cut: Vec<(Arc<LiveFile>, Record)> = Vec::new();
         loop {
             let rest = locked(&self.segments).get(cut.len()..).unwrap_or_default().to_vec();
             if rest.is_empty() {
@@ -475,12 +475,12 @@ impl Inner {
 
 /// Makes consecutive segments durable up to the end of a commit, the last one first. The later ones are valid only once
 /// the first is durable, so a power cut leaves all of a commit or nothing.
-pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Result<()> {
+pub(super) fn make_durable(cut: &[(Arc<LiveFile>, Record)], how: SyncTarget) -> Result<()> {
     let Some(((first, record), behind)) = cut.split_first() else { return Ok(()) };
     for (segment, record) in behind.iter().rev() {
-        segment.make_durable(record, Durably::Provisionally)?;
+        segment.make_durable(record, SyncTarget::ProvisionalColumns)?;
     }
-    first.make_durable(record, if behind.is_empty() { how } else { Durably::InPlace })?;
+    first.make_durable(record, if behind.is_empty() { how } else { SyncTarget::Columns })?;
     behind.iter().for_each(|(segment, _)| segment.reached());
     Ok(())
 }
@@ -491,7 +491,7 @@ pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Resul
 /// and wait, one syncs for all.
 #[derive(Clone, Debug)]
 pub struct Durability {
-    inner: Weak<Inner>,
+    inner: Weak<BackgroundState>,
     progress: Arc<DurableProgress>,
 }
 
@@ -515,7 +515,7 @@ impl Durability {
         }
         let inner = self.inner.upgrade().ok_or_else(dropped)?;
         // Another thread may have synced for this one meanwhile, and failed since.
-        let synced = inner.to_disk(|| if is_done() { Ok(()) } else { inner.sync_all(Durably::Soon) });
+        let synced = inner.to_disk(|| if is_done() { Ok(()) } else { inner.sync_all(SyncTarget::LogOrColumns) });
         if is_done() { Ok(()) } else { synced }
     }
 }

@@ -7,7 +7,7 @@ use crate::table::format::Record;
 
 /// A durable commit; the default is that of an empty segment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Base {
+pub(super) struct ProofBase {
     pub sequence: u64,
     /// None of the default.
     pub counters: Vec<u64>,
@@ -15,23 +15,23 @@ pub(super) struct Base {
 
 /// The newest one, set by whoever makes commits durable, for the thread that commits.
 #[derive(Debug, Default)]
-pub(super) struct NewestBase {
-    base: Mutex<Base>,
+pub(super) struct NewestProofBase {
+    base: Mutex<ProofBase>,
     /// Its sequence, for a glance.
     sequence: AtomicU64,
 }
 
-impl NewestBase {
+impl NewestProofBase {
     /// From now on, commits are proven since `record`, which is on the disk.
     pub fn set(&self, record: &Record) {
-        let base = Base { sequence: record.sequence, counters: record.counters.clone() };
+        let base = ProofBase { sequence: record.sequence, counters: record.counters.clone() };
         *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
         self.sequence.store(record.sequence, Ordering::Relaxed);
         // Either the writer sees this after its next commit, or who makes that one durable sees the commit.
         fence(Ordering::SeqCst);
     }
 
-    pub fn get(&self) -> Base {
+    pub fn get(&self) -> ProofBase {
         self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::array::is_wider;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rows::is_alike;
+use crate::rows::is_appendable_type;
 use crate::types::type_name;
 
 /// The table's schema with the changes in `given`; `None` if there are none.
@@ -51,11 +51,11 @@ pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<Schema
 fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
     let name = there.name();
     let types = (there.data_type(), given.data_type());
-    let is_same = is_alike(types.0, types.1) && !has_more_nulls(types.0, types.1);
+    let is_same = is_appendable_type(types.0, types.1) && !has_more_nulls(types.0, types.1);
     if !is_same && !is_wider(types.0, types.1) {
         let why = match types {
             (own, other) if is_wider(other, own) => ", which lacks values of the first",
-            (own, other) if is_alike(own, other) => ", which may hold nulls inside, and the first none",
+            (own, other) if is_appendable_type(own, other) => ", which may hold nulls inside, and the first none",
             _ => "",
         };
         return Err(format!("column '{name}' is {} and {}{why}", type_name(types.0), type_name(types.1)));

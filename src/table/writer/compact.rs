@@ -8,23 +8,23 @@ use arrow_schema::SchemaRef;
 
 use super::background::make_durable;
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
-use super::durability::Durably;
-use super::growing::{Growing, SEALED};
-use super::opening::{not_durable, refuse_file, take_lock};
+use super::durability::SyncTarget;
+use super::growing::{LiveSegment, SEALED};
+use super::opening::{not_durable, refuse_file, acquire_lock};
 use super::prepared;
 use super::sort::sort_before;
 use super::writer::Writer;
 use crate::dataset::{Dataset, schema_difference};
 use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Medium, boot_id, guard, remove_parts};
+use crate::map::{DirectoryLock, FileSystem, boot_id, guard, remove_leftovers};
 use crate::rows::Plan;
-use crate::table::format::Settings;
-use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment};
+use crate::table::format::TableSettings;
+use crate::table::reader::{chain, converted_segment_dataset, segment_dataset, open_segment};
 
 /// Optional work of [`compact_with`], besides making segments dense and merging small ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Compaction {
+pub struct CompactOptions {
     /// Give all segments the table's schema, including dense ones: after [`Writer::alter`] other Arrow readers then
     /// read the directory as one table.
     pub rewrite: bool,
@@ -53,30 +53,30 @@ impl Writer {
     /// # Errors
     /// `Io`; segments rewritten before stay rewritten.
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
-        self.compact_with(Compaction::default(), progress)
+        self.compact_with(CompactOptions::default(), progress)
     }
 
     /// As [`Writer::compact`], with optional additional work.
     ///
     /// # Errors
-    /// As [`Writer::compact`], and those of [`Compaction`].
-    pub fn compact_with(&mut self, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+    /// As [`Writer::compact`], and those of [`CompactOptions`].
+    pub fn compact_with(&mut self, what: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
         let live = self.segments[0].first_row();
         let before = FileId::find(self.path())?;
         let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
-        let sorted = if what.sort { prepared::of_home(self.medium(), guard(sort)) } else { Ok(0) };
+        let sorted = if what.sort { prepared::map_home_error(self.medium(), guard(sort)) } else { Ok(0) };
         if let Err(e) = &sorted
             && FileId::find(self.path()).map_or(true, |now| now != before)
-            && self.medium().check_home().is_ok()
+            && self.medium().check_directory().is_ok()
         {
             // After a power cut, either of the two directories may be the table.
             self.give_up(format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
         }
         let sorted = sorted?;
         let compacted = guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress));
-        Ok(sorted + prepared::of_home(self.medium(), compacted)?)
+        Ok(sorted + prepared::map_home_error(self.medium(), compacted)?)
     }
 
     /// Removes the segments without rows from number `row` on, but never the live one. Readers that have mapped them
@@ -87,14 +87,14 @@ impl Writer {
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
         // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
-        let starts = prepared::of_home(self.medium(), chain::list(self.path()));
+        let starts = prepared::map_home_error(self.medium(), chain::list(self.path()));
         let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
         prepared::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
         let dropping = starts.windows(2).take_while(|pair| pair[1] <= row).try_for_each(|pair| {
             let path = chain::path(self.path(), pair[0]);
             // In this order on the disk, too: if a later one went first, a power cut could leave a gap.
-            let done = self.medium().remove(&path).and_then(|()| self.medium().sync_folder(self.path()));
+            let done = self.medium().remove(&path).and_then(|()| self.medium().sync_dir(self.path()));
             removed += pair[1] - pair[0];
             done.map_err(|e| Error::io("removing a segment", &e).at(path))
         });
@@ -110,15 +110,15 @@ impl Writer {
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
 pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    compact_with(path, Compaction::default(), progress)
+    compact_with(path, CompactOptions::default(), progress)
 }
 
 /// As [`compact`], with optional additional work.
 ///
 /// # Errors
-/// As [`compact`], and those of [`Compaction`].
-pub fn compact_with(path: impl AsRef<Path>, what: Compaction, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    compact_on(&Medium::default(), path, what, progress)
+/// As [`compact`], and those of [`CompactOptions`].
+pub fn compact_with(path: impl AsRef<Path>, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    compact_on(&FileSystem::default(), path, what, progress)
 }
 
 /// As [`compact_with`], on a disk that a test can observe.
@@ -126,42 +126,42 @@ pub fn compact_with(path: impl AsRef<Path>, what: Compaction, progress: impl FnM
 /// # Errors
 /// As [`compact_with`].
 pub fn compact_on(
-    medium: &Medium,
+    medium: &FileSystem,
     path: impl AsRef<Path>,
-    what: Compaction,
+    what: CompactOptions,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
     guard(|| {
         let path = path.as_ref();
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
         refuse_file(path).map_err(|e| e.at(path))?;
-        let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
-        prepared::of_home(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
+        let lock = acquire_lock(medium, path).map_err(|e| e.at(path))?;
+        prepared::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
     })
 }
 
-fn compact_all(path: &Path, what: Compaction, lock: &Lock, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+fn compact_all(path: &Path, what: CompactOptions, lock: &DirectoryLock, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let medium = lock.medium();
-    remove_parts(medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e).at(path))?;
+    remove_leftovers(medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
     let sorted = if what.sort { sort_before(medium, path, end, lock, &mut progress)? } else { 0 };
     Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
 }
 
 /// Seals the live segment, and brings everything to the disk; returns the row before which segments are sealed.
-fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
+fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
     let Some((segment, record)) = &chain.last else { return Ok(u64::MAX) };
-    let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
+    let plan = Arc::new(Plan::for_schema(&segment.plan.schema.schema)?);
     // Everything that a dead writer left unsynced, names first: a dense file is valid after a power cut regardless of
     // earlier ones.
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
+    medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
-        let mut growing = Growing::resume(medium, &plan, segment, record)?;
+        let mut growing = LiveSegment::resume(medium, &plan, segment, record)?;
         // Rows left by an earlier boot are on the disk, and rows lost then must not come back. An empty segment has the
         // positions, which those before it no longer have once they are durable as sealed.
         if record.boot == boot_id() {
@@ -171,15 +171,15 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
         live = Some(growing).filter(|_| record.rows() > 0);
     }
     let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
-    make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)?;
+    make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)?;
     match live {
         Some(mut live) => {
             // A killed writer may have left a footer with more than its last commit, and a sealed segment shows all
             // rows.
             live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
             // Waiting followers must learn that the segment has ended, so that they look for the next one.
-            live.show(SEALED)?;
-            live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
+            live.make_visible(SEALED)?;
+            live.shared.make_durable(&live.shared.visible()?, SyncTarget::Columns)?;
             Ok(u64::MAX)
         }
         None if record.sealed => Ok(u64::MAX),
@@ -190,7 +190,7 @@ fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
 
 /// Consecutive segments of one schema, to be merged into one.
 #[derive(Default)]
-struct Group {
+struct MergeGroup {
     /// Whether they are rewritten with the table's schema.
     rewrites: bool,
     schema: Option<SchemaRef>,
@@ -202,7 +202,7 @@ struct Group {
 
 /// Compacts the segments before row `end`; `rewrites` selects the table's schema instead of their own.
 fn compact_before(
-    medium: &Medium,
+    medium: &FileSystem,
     path: &Path,
     (end, rewrites): (u64, bool),
     mut progress: impl FnMut(u64, u64),
@@ -210,7 +210,7 @@ fn compact_before(
     let Some(segments) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
     let SealedSegments { table, known, rows: sealed, .. } = segments;
     let mut done = 0;
-    let mut group = Group { rewrites, ..Group::default() };
+    let mut group = MergeGroup { rewrites, ..MergeGroup::default() };
     for (number, segment_rows) in sealed.iter().enumerate() {
         progress(number as u64, sealed.len() as u64);
         let start = segment_rows.start;
@@ -220,7 +220,7 @@ fn compact_before(
         let is_full = group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES;
         let is_other = group.schema.as_ref().is_some_and(|own| schema_difference(own, segment.schema()).is_some());
         if is_full || is_other {
-            let full = std::mem::replace(&mut group, Group { rewrites, ..Group::default() });
+            let full = std::mem::replace(&mut group, MergeGroup { rewrites, ..MergeGroup::default() });
             done += full.compact(medium, path, &table, &known, false)?;
         }
         group.schema.get_or_insert_with(|| segment.schema().clone());
@@ -233,23 +233,23 @@ fn compact_before(
     Ok(done)
 }
 
-impl Group {
+impl MergeGroup {
     fn segment(&self, table: &Dataset, start: u64) -> Result<Dataset> {
-        if self.rewrites { one_fitted_segment(table, start) } else { one_segment(table, start) }
+        if self.rewrites { converted_segment_dataset(table, start) } else { segment_dataset(table, start) }
     }
 
     /// Whether the segment in `file` should be made dense, or rewritten.
     fn has_to_change(&self, file: &Path, table: &Dataset, start: u64) -> Result<bool> {
         let is_growable = open_segment(file)?.is_some();
         let is_older = || {
-            let own = one_segment(table, start)?;
+            let own = segment_dataset(table, start)?;
             Ok::<_, Error>(own.schema().fields() != table.schema().fields())
         };
         Ok(is_growable || self.rewrites && is_older()?)
     }
 
     /// Merges them into one dense segment. Returns the number of rewritten segments.
-    fn compact(self, medium: &Medium, path: &Path, table: &Dataset, known: &Settings, is_last: bool) -> Result<u64> {
+    fn compact(self, medium: &FileSystem, path: &Path, table: &Dataset, known: &TableSettings, is_last: bool) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
         let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
         if !others.is_empty() {

@@ -10,11 +10,11 @@ use arrow_schema::Schema;
 use crate::dataset::{Batches, Dataset};
 use crate::directory::exists;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{WriteOptions, ZONES, write_noted};
-use crate::map::{Medium, PartFile};
-use crate::rows::has_zones;
-use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
-use crate::table::reader::{chain, open_newest, open_segment, open_table, settings_of, without_settings};
+use crate::ipc::{WriteOptions, ZONES, write_with_metadata};
+use crate::map::{FileSystem, StagingFile};
+use crate::rows::supports_zones;
+use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, TableSettings};
+use crate::table::reader::{chain, open_newest, open_segment, open_table, dense_settings, without_settings};
 use crate::table::zones;
 
 /// The maximum size of rows merged into one segment, which are held in memory meanwhile.
@@ -26,14 +26,14 @@ pub(super) struct SealedSegments {
     /// The first rows of all segments.
     pub starts: Vec<u64>,
     /// The settings in the last segment: a writer may have been opened with another number of rows than earlier ones.
-    pub known: Settings,
+    pub known: TableSettings,
     /// The rows of each sealed segment.
     pub rows: Vec<Range<u64>>,
 }
 
 impl SealedSegments {
     /// The segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
-    pub fn before(medium: &Medium, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
+    pub fn before(medium: &FileSystem, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
         finish_merges(medium, path, &|_| false)?;
         let table = open_table(path, Default::default())?.ok_or_else(missing)?;
@@ -57,7 +57,7 @@ fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<
 /// there were any.
 ///
 /// Segments that `is_damaged` are not opened: a dense one is not relied on, and the end of another one is unknown.
-pub(in crate::table) fn finish_merges(medium: &Medium, path: &Path, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
+pub(in crate::table) fn finish_merges(medium: &FileSystem, path: &Path, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
     let starts = chain::list(path)?.unwrap_or_default();
     let mut covered = 0;
     let mut is_changed = false;
@@ -67,7 +67,7 @@ pub(in crate::table) fn finish_merges(medium: &Medium, path: &Path, is_damaged: 
         if start < covered || is_damaged(start) || open_segment(&file)?.is_some() {
             continue;
         }
-        covered = start + chain::open_dense(&file, Default::default())?.walk(u64::MAX)?;
+        covered = start + chain::open_dense(&file, Default::default())?.count_until(u64::MAX)?;
         let inside: Vec<u64> = starts[number + 1..].iter().copied().take_while(|&name| name < covered).collect();
         if next < covered && are_merged(path, &inside, covered, is_damaged)? {
             remove_merged(medium, path, &inside)?;
@@ -85,7 +85,7 @@ fn are_merged(path: &Path, inside: &[u64], end: u64, is_damaged: &dyn Fn(u64) ->
         let file = chain::path(path, start);
         let rows = match open_newest(&file)? {
             Some((_, record)) => record.rows(),
-            None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
+            None => chain::open_dense(&file, Default::default())?.count_until(u64::MAX)?,
         };
         if start + rows != next {
             return Ok(false);
@@ -96,25 +96,25 @@ fn are_merged(path: &Path, inside: &[u64], end: u64, is_damaged: &dyn Fn(u64) ->
 
 /// Removes segments whose rows are in the previous one: the first ones first, also on the disk, so that each remaining
 /// one ends where the next begins.
-pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+pub(super) fn remove_merged(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
     // The file with all rows must have its name before another loses its own.
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
+    medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     for &start in starts {
         let file = chain::path(path, start);
-        let done = medium.remove(&file).and_then(|()| medium.sync_folder(path));
+        let done = medium.remove(&file).and_then(|()| medium.sync_dir(path));
         done.map_err(|e| Error::io("removing a merged segment", &e).at(file))?;
     }
     Ok(())
 }
 
 /// The settings in the segment that begins with row `start`.
-fn settings_at(path: &Path, start: u64) -> Result<Settings> {
+fn settings_at(path: &Path, start: u64) -> Result<TableSettings> {
     let file = chain::path(path, start);
     match open_segment(&file)? {
         Some(segment) => Ok(segment.header.settings()),
         None => {
             let ipc = chain::open_dense(&file, Default::default())?;
-            settings_of(ipc.schema()).map_err(|e| e.at(&file))
+            dense_settings(ipc.schema()).map_err(|e| e.at(&file))
         }
     }
 }
@@ -122,7 +122,7 @@ fn settings_at(path: &Path, start: u64) -> Result<Settings> {
 /// The table's settings, which growable segments have in their headers, as metadata of the schema.
 pub(in crate::table) fn with_settings(
     dataset: Dataset,
-    settings: &Settings,
+    settings: &TableSettings,
     positions: &BTreeMap<String, i64>,
 ) -> Dataset {
     let schema = without_settings(dataset.schema());
@@ -143,24 +143,24 @@ pub(in crate::table) fn with_settings(
     }
     metadata.insert(SEGMENT_ROWS.into(), settings.segment_rows.to_string());
     let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
-    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
+    Dataset::from_slices(Arc::new(schema), dataset.pieces().to_vec())
 }
 
 /// The columns of a segment with zones: one with an older schema may lack some.
-fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
+fn indexed(schema: &Schema, settings: &TableSettings) -> impl Iterator<Item = u32> {
     let field = |column: u32| schema.fields().get(column as usize);
     settings
         .index
         .iter()
         .copied()
-        .filter(move |&column| field(column).is_some_and(|field| has_zones(field.data_type())))
+        .filter(move |&column| field(column).is_some_and(|field| supports_zones(field.data_type())))
 }
 
 /// Writes `dataset` beside the table's folder, since readers list the whole folder, and moves it to `place`.
 pub(super) fn put_dense(
-    medium: &Medium,
+    medium: &FileSystem,
     dataset: &Dataset,
-    settings: &Settings,
+    settings: &TableSettings,
     folder: &Path,
     place: &Path,
 ) -> Result<()> {
@@ -174,12 +174,12 @@ pub(super) fn put_dense(
     let part = written(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;
     // Sorted rows take as much space as before: copies that compare size and second have to see another file.
     let before = place.file_name().map_or_else(|| like.clone(), |name| folder.join(name));
-    part.stamp_behind(&before);
+    part.set_modified_after(&before);
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
 /// The zones of a dense segment's indexed columns, encoded for its footer.
-fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
+fn zones_of(dataset: &Dataset, settings: &TableSettings) -> Result<Option<String>> {
     let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
     let mut parts = dataset.parts();
     let part = parts.next().transpose()?.filter(|_| !index.is_empty());
@@ -194,29 +194,29 @@ fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
 }
 
 /// Options for writing, and metadata of the footer.
-type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
+type PartOptions<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
 
 /// The folder that a file is written beside, and the file whose permissions it takes over.
-type PlaceOfPart<'a> = (&'a Path, &'a Path);
+type PartPaths<'a> = (&'a Path, &'a Path);
 
 fn written(
-    medium: &Medium,
+    medium: &FileSystem,
     dataset: &Dataset,
-    (folder, like): PlaceOfPart<'_>,
-    how: HowToWrite<'_>,
-) -> Result<PartFile> {
+    (folder, like): PartPaths<'_>,
+    how: PartOptions<'_>,
+) -> Result<StagingFile> {
     let mut part =
-        medium.part(folder, like).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
-    write_noted(dataset, &mut part, how.0, how.1)?;
+        medium.create_staging_file(folder, like).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
+    write_with_metadata(dataset, &mut part, how.0, how.1)?;
     Ok(part)
 }
 
 /// Writes `dataset` beside `folder`, with the permissions of the file `like`, and brings it to the disk; returns the
 /// file's name.
 pub(crate) fn write_part(
-    medium: &Medium,
+    medium: &FileSystem,
     dataset: &Dataset,
-    (folder, like): PlaceOfPart<'_>,
+    (folder, like): PartPaths<'_>,
     options: &WriteOptions,
 ) -> Result<PathBuf> {
     let part = written(medium, dataset, (folder, like), (options, &[]))?;

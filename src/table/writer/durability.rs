@@ -4,15 +4,15 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::base::NewestBase;
+use super::base::NewestProofBase;
 use crate::error::{Error, Result};
-use crate::map::{ChangeCheck, Store, guard, watched};
+use crate::map::{ChangeCheck, SharedFile, guard, with_change_check};
 use crate::rows::Plan;
 use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::proof_of;
-use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, is_published};
-use crate::table::reader::{Unsynced, check_record, damaged_record, delta, visible};
+use crate::table::protocol::{PATIENCE, FooterRing, FooterSizes, is_published};
+use crate::table::reader::{UnsyncedMarker, check_record, damaged_record, delta_checksum, visible};
 
 /// The part of the log prepared for the first commit that goes there.
 const FIRST_OF_LOG: u64 = 32 << 10;
@@ -21,18 +21,18 @@ const FASTER: u64 = 4;
 
 /// The parts of a segment shared by the writer and its background thread.
 #[derive(Debug)]
-pub(in crate::table) struct Shared {
-    pub store: Store,
+pub(in crate::table) struct LiveFile {
+    pub store: SharedFile,
     pub header: Header,
     pub plan: Arc<Plan>,
-    footer: Mutex<PublishedFooter>,
-    durable: Mutex<Durable>,
-    pub(super) base: NewestBase,
+    footer: Mutex<FooterRing>,
+    durable: Mutex<DurableState>,
+    pub(super) base: NewestProofBase,
 }
 
 /// The durable state of a segment.
 #[derive(Debug, Default)]
-pub(super) struct Durable {
+pub(super) struct DurableState {
     /// The number, 0 or 1, of the newest durable record.
     pub number: u64,
     /// The newest durable record; without counters if no further record can be based on it.
@@ -41,14 +41,14 @@ pub(super) struct Durable {
     pub newest: Record,
     /// The largest number of a durable commit so far.
     pub sequence: u64,
-    pub log: Log,
+    pub log: LogState,
     /// Whether a sync has begun and has not succeeded: no other one may follow.
     pub is_in_doubt: bool,
 }
 
 /// The log for its writer.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct LogState {
     /// Whether commits may be logged: only after a durable record covers the entries of an earlier process.
     pub is_open: bool,
     /// The number of bytes already written and synced: overwriting them changes no metadata of the file.
@@ -59,24 +59,24 @@ pub(super) struct Log {
 
 /// The destination of durable commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) enum Durably {
+pub(in crate::table) enum SyncTarget {
     /// The log if they are small, else the columns.
-    Soon,
+    LogOrColumns,
     /// The columns, including the commits in the log.
-    InPlace,
+    Columns,
     /// As `InPlace`, for rows that are valid only once the previous segments are durable.
-    Provisionally,
+    ProvisionalColumns,
 }
 
-impl Shared {
+impl LiveFile {
     pub(super) fn new(
-        store: Store,
+        store: SharedFile,
         header: Header,
         plan: &Arc<Plan>,
-        footer: Mutex<PublishedFooter>,
-        durable: Mutex<Durable>,
-    ) -> Shared {
-        Shared { store, header, plan: plan.clone(), footer, durable, base: NewestBase::default() }
+        footer: Mutex<FooterRing>,
+        durable: Mutex<DurableState>,
+    ) -> LiveFile {
+        LiveFile { store, header, plan: plan.clone(), footer, durable, base: NewestProofBase::default() }
     }
 
     /// See [`stamp`].
@@ -84,15 +84,15 @@ impl Shared {
         stamp(&self.store, self.header.live);
     }
 
-    pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
+    pub fn footer(&self) -> MutexGuard<'_, FooterRing> {
         // Publishing leaves the footer unchanged, or changed completely.
         self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        let look = |when| Ok(self.store.look(when)?);
-        watched(ChangeCheck::Seldom, look, || {
+        let look = |when| Ok(self.store.check_unchanged(when)?);
+        with_change_check(ChangeCheck::Seldom, look, || {
             let record = visible(&self.header, &self.store, PATIENCE);
             let record = record.ok_or_else(damaged_record)?;
             check_record(&record, &self.header, &self.plan)?;
@@ -121,7 +121,7 @@ impl Shared {
         self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
     }
 
-    fn durable(&self) -> MutexGuard<'_, Durable> {
+    fn durable(&self) -> MutexGuard<'_, DurableState> {
         // After a panic the state is that before a durable commit: the next one overwrites it.
         self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -137,17 +137,17 @@ impl Shared {
     }
 
     /// Makes the commit of `record` durable. Returns at once if it already is.
-    pub fn make_durable(&self, record: &Record, how: Durably) -> Result<()> {
+    pub fn make_durable(&self, record: &Record, how: SyncTarget) -> Result<()> {
         let mut last = self.durable();
         let is_same = |there: &Record| {
             let has_all = there.counters == record.counters && there.positions == record.positions;
-            has_all && there.sealed == record.sealed && (how == Durably::Provisionally || !there.provisional)
+            has_all && there.sealed == record.sealed && (how == SyncTarget::ProvisionalColumns || !there.provisional)
         };
-        let is_done = if how == Durably::Soon { is_same(&last.newest) } else { is_same(&last.record) };
-        if is_done || how == Durably::Soon && !record.sealed && self.log(&mut last, record)? {
+        let is_done = if how == SyncTarget::LogOrColumns { is_same(&last.newest) } else { is_same(&last.record) };
+        if is_done || how == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
             return Ok(());
         }
-        self.write_durable(&mut last, Record { provisional: how == Durably::Provisionally, ..record.clone() })
+        self.write_durable(&mut last, Record { provisional: how == SyncTarget::ProvisionalColumns, ..record.clone() })
     }
 
     /// Records that the previous segments are durable, so that this one is valid by itself.
@@ -167,12 +167,12 @@ impl Shared {
     }
 
     /// Writes a small commit to the log; returns false if it doesn't fit.
-    fn log(&self, last: &mut Durable, record: &Record) -> Result<bool> {
+    fn log(&self, last: &mut DurableState, record: &Record) -> Result<bool> {
         if !last.log.is_open || self.header.log == 0 {
             return Ok(false);
         }
         // Not each time: see `LOOK` in the background thread.
-        self.store.look(ChangeCheck::Seldom)?;
+        self.store.check_unchanged(ChangeCheck::Seldom)?;
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
@@ -189,7 +189,7 @@ impl Shared {
             return Ok(false);
         }
         let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
-        self.begin_sync(last, Unsynced { record: None, log_page })?;
+        self.begin_sync(last, UnsyncedMarker { record: None, log_page })?;
         self.make_log_ready(&mut last.log, end)?;
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
@@ -200,7 +200,7 @@ impl Shared {
     }
 
     /// Writes zeros over the log up to byte `end` at least, once, and further than that, so that it is rarely needed.
-    fn make_log_ready(&self, log: &mut Log, end: u64) -> Result<()> {
+    fn make_log_ready(&self, log: &mut LogState, end: u64) -> Result<()> {
         if log.ready < end {
             let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
             let zeros = vec![0; (to - log.ready) as usize];
@@ -213,7 +213,7 @@ impl Shared {
 
     /// Notes, for readers and the next writer, data about to be written that may not be on the disk. The note stays if
     /// the sync fails or this process is killed.
-    fn begin_sync(&self, last: &mut Durable, unsynced: Unsynced) -> Result<()> {
+    fn begin_sync(&self, last: &mut DurableState, unsynced: UnsyncedMarker) -> Result<()> {
         if last.is_in_doubt {
             return Err(Error::internal("a sync after one that has failed"));
         }
@@ -223,21 +223,21 @@ impl Shared {
     }
 
     /// Removes the note, as the sync has succeeded.
-    fn end_sync(&self, last: &mut Durable) {
+    fn end_sync(&self, last: &mut DurableState) {
         self.store.publish64(self.header.live + UNSYNCED, 0);
         last.is_in_doubt = false;
     }
 
-    fn unsynced(&self) -> Option<Unsynced> {
-        Unsynced::of(self.store.load64(self.header.live + UNSYNCED))
+    fn unsynced(&self) -> Option<UnsyncedMarker> {
+        UnsyncedMarker::from_word(self.store.load64(self.header.live + UNSYNCED))
     }
 
-    fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
-        self.store.look(ChangeCheck::Now)?;
+    fn write_durable(&self, last: &mut DurableState, record: Record) -> Result<()> {
+        self.store.check_unchanged(ChangeCheck::Now)?;
         let zeros = vec![0; record.counters.len()];
         let (before, previous) =
             if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
-        let delta = delta(&self.plan, before, &record.counters, |region, at, into| self.read_part(region, at, into))?;
+        let delta = delta_checksum(&self.plan, before, &record.counters, |region, at, into| self.read_part(region, at, into))?;
         let sequence = record.sequence.max(last.sequence + 1);
         if !last.record.counters.is_empty() {
             self.renew_proof(&record, &last.record)?;
@@ -247,7 +247,7 @@ impl Shared {
         durable.encode(&mut bytes);
         // Unsynced log entries stay in doubt until this sync ends.
         let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
-        self.begin_sync(last, Unsynced { record: Some((last.number + 1) & 1), log_page })?;
+        self.begin_sync(last, UnsyncedMarker { record: Some((last.number + 1) & 1), log_page })?;
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
         self.end_sync(last);
@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Releases the space of the log, whose entries are in a durable record.
-    fn release_log(&self, log: &mut Log) {
+    fn release_log(&self, log: &mut LogState) {
         debug_assert_eq!(log.next, 0, "all entries are in a durable record");
         if log.ready > 0 {
             // Blocks that stay allocated only cost space.
@@ -293,14 +293,14 @@ impl Shared {
 
     /// Whether other Arrow readers find `counters`.
     pub fn is_published(&self, counters: &[u64]) -> Result<bool> {
-        let Some(sizes) = Sizes::within(&self.header, &self.plan) else { return Ok(false) };
+        let Some(sizes) = FooterSizes::for_header(&self.header, &self.plan) else { return Ok(false) };
         let read = |at: u64, into: &mut [u8]| self.store.read(at, into);
         let found = is_published(&sizes, &self.plan, &self.header, counters, read);
         found.map_err(|e| Error::io("reading the footer for other readers", &e))
     }
 
-    pub(super) fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
-        self.store.look(ChangeCheck::Now)?;
+    pub(super) fn put_footer(&self, footer: &mut FooterRing, counters: &[u64], sequence: u64) -> Result<()> {
+        self.store.check_unchanged(ChangeCheck::Now)?;
         let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
     }
@@ -321,15 +321,15 @@ impl Shared {
 /// out a file of the same size and second; stores through a mapping may leave its time as it was.
 ///
 /// Best effort: only who owns the file may choose its times. The next writer looks whether it was done.
-pub(super) fn stamp(store: &Store, live: u64) {
+pub(super) fn stamp(store: &SharedFile, live: u64) {
     let stamped = guard(|| {
         // Readers that begin to wait find the flag set, and don't change the time again.
         store.publish32(live + WAITING, 1);
         let last = store.load64(live + STAMPED);
-        let seconds = store.next_stamp(if is_likely(last) { last } else { 0 });
+        let seconds = store.next_modified_time(if is_likely(last) { last } else { 0 });
         let seconds = seconds.map_err(|e| Error::io("asking for a file's times", &e))?;
         store.publish64(live + STAMPED, seconds);
-        store.stamp(seconds).map_err(|e| Error::io("setting a file's times", &e))
+        store.set_modified_time(seconds).map_err(|e| Error::io("setting a file's times", &e))
     });
     drop(stamped);
 }

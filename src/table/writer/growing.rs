@@ -4,20 +4,20 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::durability::{Durable, Durably, Log, Shared};
+use super::durability::{DurableState, SyncTarget, LogState, LiveFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
-use crate::map::{Medium, SharedWords, Store, boot_id};
-use crate::rows::{ALIGNMENT, Mark, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
+use crate::map::{FileSystem, SharedWords, SharedFile, boot_id};
+use crate::rows::{ALIGNMENT, FillState, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, RECORD, Record, SEQUENCE, Settings, State, TAIL, UNSYNCED,
+    HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, RECORD, Record, SEQUENCE, TableSettings, CommitState, TAIL, UNSYNCED,
     WRITER, check_sequence, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::Checksums;
-use crate::table::protocol::{PublishedFooter, Sizes, publish, room};
-use crate::table::reader::{Segment, Unsynced, check_boot_id};
+use crate::table::protocol::{FooterRing, FooterSizes, publish, ring_size};
+use crate::table::reader::{Segment, UnsyncedMarker, check_boot_id};
 use crate::table::zones;
 
 /// Pieces of at least this many bytes are written by pwrite(2) at once; space for smaller ones is prepared for stores.
@@ -37,20 +37,20 @@ const MOST_SCHEMA: usize = 16 << 20;
 const LOG: u64 = 512 << 10;
 
 /// A commit after which rows may follow; and the last one of a segment.
-pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false, goes_on: false };
-pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false, goes_on: false };
+pub(in crate::table) const OPEN: CommitState = CommitState { sealed: false, provisional: false, goes_on: false };
+pub(in crate::table) const SEALED: CommitState = CommitState { sealed: true, provisional: false, goes_on: false };
 
 /// A growing segment.
 #[derive(Debug)]
-pub(in crate::table) struct Growing {
-    pub shared: Arc<Shared>,
-    pub now: Mark,
-    pub committed: Mark,
+pub(in crate::table) struct LiveSegment {
+    pub shared: Arc<LiveFile>,
+    pub now: FillState,
+    pub committed: FillState,
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
     pub sequence: u64,
     /// The part of each region prepared for stores through the mapping.
-    ready: Vec<Ready>,
+    ready: Vec<PreparedRange>,
     /// The end of the part of each region reserved for large pieces, and the next step.
     reserved: Vec<(u64, u64)>,
     /// The checksums of what was committed since `base`, and the mount, for the proof of the next commit.
@@ -64,7 +64,7 @@ pub(in crate::table) struct Growing {
 
 /// A part of a region that is prepared for stores: from a byte up to another.
 #[derive(Clone, Copy, Debug)]
-struct Ready {
+struct PreparedRange {
     from: u64,
     to: u64,
     /// The bytes to prepare next.
@@ -78,32 +78,32 @@ struct Ready {
 pub(in crate::table) struct SegmentShape {
     pub first_row: u64,
     pub limits: Vec<u64>,
-    pub settings: Settings,
+    pub settings: TableSettings,
 }
 
 /// The plan with the zones of one segment.
 fn plan_with(plan: &Arc<Plan>, zones: &[ZoneMap]) -> Result<Arc<Plan>> {
-    if plan.has_zones(zones) {
+    if plan.supports_zones(zones) {
         return Ok(plan.clone());
     }
-    Plan::of(&plan.schema.schema)?.with_zones(zones).map(Arc::new).map_err(Error::argument)
+    Plan::for_schema(&plan.schema.schema)?.with_zones(zones).map(Arc::new).map_err(Error::invalid_argument)
 }
 
-impl Growing {
+impl LiveSegment {
     /// Creates a segment without rows, and syncs it. Only its name is missing: a name on an incomplete file would be
     /// worse than none.
     pub fn create(
-        medium: &Medium,
+        medium: &FileSystem,
         folder: &Path,
         plan: &Arc<Plan>,
         shape: SegmentShape,
         provisional: bool,
-    ) -> Result<Growing> {
+    ) -> Result<LiveSegment> {
         check_boot_id()?;
         let plan = &plan_with(plan, &shape.settings.zones(shape.limits[0]))?;
-        let sizes = Sizes::shared(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
+        let sizes = FooterSizes::shared(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let (front, header) = lay_out(plan, shape, &sizes)?;
-        let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
+        let made = SharedFile::create(medium, folder, header.file_len()).and_then(|store| {
             // Written, not only reserved: the pages of the first stores through the mapping are then already in memory.
             let mut front = front;
             front.resize(header.log_start() as usize, 0);
@@ -112,19 +112,19 @@ impl Growing {
             schema.resize((header.tail + 4 - header.shared_at()) as usize, 0);
             store.write(header.shared_at(), &schema)?;
             store.write(header.tail + 4, TAIL)?;
-            let footer = PublishedFooter::create(sizes, &header, &store)?;
+            let footer = FooterRing::create(sizes, &header, &store)?;
             Ok((store, footer))
         });
         let (store, footer) = made.map_err(|e| Error::io("creating a segment", &e))?;
         watch(&store, &header)?;
         let footer = Mutex::new(footer);
-        let log = Log { is_open: true, ..Log::default() };
-        let durable = Mutex::new(Durable { log, ..Durable::default() });
-        let growing = Growing::new(Shared::new(store, header, plan, footer, durable));
+        let log = LogState { is_open: true, ..LogState::default() };
+        let durable = Mutex::new(DurableState { log, ..DurableState::default() });
+        let growing = LiveSegment::new(LiveFile::new(store, header, plan, footer, durable));
         let mut growing = growing.map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         growing.now.counters = vec![0; plan.counters];
         growing.committed = growing.now.clone();
-        growing.show(State { sealed: false, provisional, goes_on: false })?;
+        growing.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
         growing.shared.publish()?;
         growing.note_writer().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         growing.shared.store.check_stored()?;
@@ -134,33 +134,33 @@ impl Growing {
 
     /// Opens the segment to continue from its newest commit. Restores bytes that a system crash has left only in its
     /// log, and the footer for other Arrow readers that one has lost.
-    pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
-        Growing::open_at(medium, plan, (segment, record), false)
+    pub fn open(medium: &FileSystem, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<LiveSegment> {
+        LiveSegment::open_at(medium, plan, (segment, record), false)
     }
 
-    /// As [`Growing::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
+    /// As [`LiveSegment::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
     /// writer did not finish, nor those of commits whose rows are lost.
-    pub fn resume(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
-        Growing::open_at(medium, plan, (segment, record), true)
+    pub fn resume(medium: &FileSystem, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<LiveSegment> {
+        LiveSegment::open_at(medium, plan, (segment, record), true)
     }
 
     fn open_at(
-        medium: &Medium,
+        medium: &FileSystem,
         plan: &Arc<Plan>,
         (segment, record): (&Segment, &Record),
         is_resumed: bool,
-    ) -> Result<Growing> {
+    ) -> Result<LiveSegment> {
         let failed = opening_failed;
         let path = segment.path();
         let header = segment.header.clone();
         let plan = &plan_with(plan, &header.zones)?;
-        let store = Store::open(medium, path).map_err(failed)?;
-        if !store.is_of(&segment.mapping).map_err(|e| failed(e).at(path))? {
+        let store = SharedFile::open(medium, path).map_err(failed)?;
+        if !store.is_mapped_by(&segment.mapping).map_err(|e| failed(e).at(path))? {
             let message = "another file has taken the segment's name since it was read; open the table anew";
             return Err(Error::new(ErrorKind::FileChanged, message).at(path));
         }
         watch(&store, &header).map_err(|e| e.at(path))?;
-        let sizes = Sizes::within(&header, plan);
+        let sizes = FooterSizes::for_header(&header, plan);
         let sizes = sizes.ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         if !sizes.fit(&header) {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
@@ -168,10 +168,10 @@ impl Growing {
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
         store.fill_holes(0, header.log_start()).map_err(failed)?;
         store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(failed)?;
-        let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
+        let footer = Mutex::new(FooterRing::reopen(sizes, &header, &store).map_err(failed)?);
         // What is stored to, and not written, and has its space: last, to leave none that is needed to what has not.
-        store.make_ready(header.live, header.durable(0) - header.live).map_err(failed)?;
-        store.make_ready(header.tail, 4).map_err(failed)?;
+        store.populate(header.live, header.durable(0) - header.live).map_err(failed)?;
+        store.populate(header.tail, 4).map_err(failed)?;
         go_back_to(&store, (segment, record), is_resumed)?;
         let durable = last_durable(segment, record)?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
@@ -182,7 +182,7 @@ impl Growing {
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
         let durable = after_note(&store, plan, (segment, record), durable)?;
         let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && is_within(base, record));
-        let growing = Growing::new(Shared::new(store, header, plan, footer, Mutex::new(durable)));
+        let growing = LiveSegment::new(LiveFile::new(store, header, plan, footer, Mutex::new(durable)));
         let mut growing = growing.map_err(|e| failed(e).at(path))?;
         if let Some(base) = base {
             growing.shared.base.set(&base);
@@ -206,14 +206,14 @@ impl Growing {
         let is_same = |seen: &Record| {
             seen.boot == boot_id() && seen.counters == record.counters && seen.positions == record.positions
         };
-        if seen.as_ref().is_some_and(is_same) { Ok(()) } else { self.show(record.state()) }
+        if seen.as_ref().is_some_and(is_same) { Ok(()) } else { self.make_visible(record.state()) }
     }
 
-    fn new(shared: Shared) -> io::Result<Growing> {
-        let unready = |region: &Region| Ready { from: 0, to: 0, step: STEPS.0, start: region.offset };
+    fn new(shared: LiveFile) -> io::Result<LiveSegment> {
+        let unready = |region: &Region| PreparedRange { from: 0, to: 0, step: STEPS.0, start: region.offset };
         let ready = shared.header.regions.iter().map(unready).collect();
         let reserved = vec![(0, RESERVES.0); shared.plan.regions];
-        let mark = Mark { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
+        let mark = FillState { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
         let now = mark.clone();
         let committed = mark;
         let scratch = Vec::new();
@@ -225,7 +225,7 @@ impl Growing {
         let mount = shared.store.mount()?;
         let (sequence, base) = (0, 0);
         let shared = Arc::new(shared);
-        Ok(Growing { shared, now, committed, positions, sequence, ready, reserved, sums, base, mount, scratch, record })
+        Ok(LiveSegment { shared, now, committed, positions, sequence, ready, reserved, sums, base, mount, scratch, record })
     }
 
     /// Lets the checksums of what is committed begin where the newest durable record ends; the next commit takes in what is
@@ -244,9 +244,9 @@ impl Growing {
     }
 
     fn note_writer(&self) -> io::Result<()> {
-        let Shared { store, header, .. } = &*self.shared;
+        let LiveFile { store, header, .. } = &*self.shared;
         store.publish32(header.live + WRITER, std::process::id());
-        let word = store.file_word()?;
+        let word = store.file_fingerprint()?;
         if store.load64(header.live + OWN_FILE) != word {
             store.publish64(header.live + OWN_FILE, word);
         }
@@ -310,7 +310,7 @@ impl Growing {
             ready.from = ready.from.max(end);
             return Ok(());
         }
-        let Ready { step, .. } = self.ready[region];
+        let PreparedRange { step, .. } = self.ready[region];
         let kept = self.sums.forget_written(region, place.offset + at).saturating_sub(place.offset);
         let from = (at - at % PAGE).max(kept);
         let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
@@ -320,7 +320,7 @@ impl Growing {
         if !shared.store.prepare(place.offset + from, to - from, fresh)? {
             return shared.store.write(place.offset + at, bytes);
         }
-        self.ready[region] = Ready { from, to, step: (FASTER * step).min(STEPS.1), start: place.offset };
+        self.ready[region] = PreparedRange { from, to, step: (FASTER * step).min(STEPS.1), start: place.offset };
         shared.store.put(place.offset + at, bytes);
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Growing {
     /// # Errors
     /// Those of reading rows back; nothing was published then.
     #[inline]
-    pub fn show(&mut self, state: State) -> Result<()> {
+    pub fn make_visible(&mut self, state: CommitState) -> Result<()> {
         if !self.is_base_newest() {
             self.follow_base();
         }
@@ -344,7 +344,7 @@ impl Growing {
     }
 
     #[inline]
-    fn show_proven(&mut self, state: State) -> Result<()> {
+    fn show_proven(&mut self, state: CommitState) -> Result<()> {
         let (counters, limits) = (&self.now.counters, self.limits());
         debug_assert_eq!(self.shared.plan.check_counters(counters, limits), Ok(()), "readers refuse other counters");
         let word = self.sums.advance(&self.now.counters, &self.shared.store)?;
@@ -362,7 +362,7 @@ impl Growing {
     ///
     /// # Errors
     /// Those of reading rows back; nothing was written then.
-    pub fn prepare(&mut self, state: State) -> Result<()> {
+    pub fn prepare(&mut self, state: CommitState) -> Result<()> {
         // The rows may still be rolled back.
         let word = self.sums.clone().advance(&self.now.counters, &self.shared.store)?;
         self.renew_record(self.sequence + 1, state, word);
@@ -370,13 +370,13 @@ impl Growing {
         Ok(())
     }
 
-    /// Undoes [`Growing::prepare`].
+    /// Undoes [`LiveSegment::prepare`].
     pub fn forget_prepared(&self) {
         SharedWords::store_words(&self.shared.store, self.shared.header.page().record(self.sequence + 1), &[0; 8]);
     }
 
     #[inline]
-    fn renew_record(&mut self, sequence: u64, state: State, word: u32) {
+    fn renew_record(&mut self, sequence: u64, state: CommitState, word: u32) {
         let len = record_len(self.now.counters.len(), self.positions.len());
         if self.record.len() != len {
             self.record.resize(len, 0);
@@ -399,31 +399,31 @@ impl Growing {
     }
 
     /// The number of entries of each dictionary in the segment.
-    pub fn known_entries(&self) -> Vec<usize> {
+    pub fn entry_counts(&self) -> Vec<usize> {
         let dictionaries = self.shared.plan.dictionaries.iter();
         dictionaries.map(|dictionary| self.now.counters[dictionary.entries] as usize).collect()
     }
 
-    /// As [`Growing::begin`], with positions.
-    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
+    /// As [`LiveSegment::commit_initial`], with positions.
+    pub fn commit_initial_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
         self.put_names(names)?;
         self.positions = positions;
-        self.begin(false)
+        self.commit_initial(false)
     }
 
     /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
     /// segment is about to be named, and those of the previous segment would no longer be valid.
-    pub fn begin(&mut self, provisional: bool) -> Result<()> {
+    pub fn commit_initial(&mut self, provisional: bool) -> Result<()> {
         debug_assert_eq!(self.rows(), 0, "a segment begins without rows");
         if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
             return Ok(());
         }
-        self.show(State { sealed: false, provisional, goes_on: false })?;
+        self.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
         if provisional {
             return Ok(());
         }
         let record = self.shared.visible()?;
-        self.shared.make_durable(&record, Durably::InPlace)
+        self.shared.make_durable(&record, SyncTarget::Columns)
     }
 
     /// Whether the next row completes a block of some column's zones.
@@ -467,13 +467,13 @@ impl Growing {
     }
 }
 
-impl RowSink for Growing {
+impl RowSink for LiveSegment {
     fn plan(&self) -> &Arc<Plan> {
         &self.shared.plan
     }
 
     #[inline]
-    fn now(&mut self) -> &mut Mark {
+    fn fill_state(&mut self) -> &mut FillState {
         &mut self.now
     }
 
@@ -483,7 +483,7 @@ impl RowSink for Growing {
 
     #[inline]
     fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let Ready { from, to, start, .. } = self.ready[region];
+        let PreparedRange { from, to, start, .. } = self.ready[region];
         if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
             self.shared.store.put(start + at, bytes);
             return Ok(());
@@ -497,31 +497,31 @@ fn opening_failed(e: io::Error) -> Error {
 }
 
 /// Makes the store detect other processes that write to its file.
-fn watch(store: &Store, header: &Header) -> Result<()> {
+fn watch(store: &SharedFile, header: &Header) -> Result<()> {
     let read = |at: usize, into: &mut [u8]| {
         store.read(at as u64, into).map_err(|e| Error::io("reading the front of a segment", &e))
     };
     if let Some(SegmentProbe { header: start, .. }) = probe_segment(header.file_len() as usize, read)? {
         let mut fixed = [0; HEADER];
         read(start, &mut fixed)?;
-        store.watch(header.marks(start as u64, &fixed));
+        store.set_fixed_bytes(header.marks(start as u64, &fixed));
     }
     Ok(())
 }
 
 /// The durable state of a segment whose dead writer may have left a note of what it was syncing.
 fn after_note(
-    store: &Store,
+    store: &SharedFile,
     plan: &Plan,
     (segment, record): (&Segment, &Record),
-    mut durable: Durable,
-) -> Result<Durable> {
+    mut durable: DurableState,
+) -> Result<DurableState> {
     let (header, failed) = (&segment.header, opening_failed);
     if record.boot == NO_BOOT {
         // A note of this boot in a page cache that is gone: what is there now was read from the disk.
         store.publish64(header.live + UNSYNCED, 0);
     }
-    if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
+    if let Some(unsynced) = UnsyncedMarker::from_word(store.load64(header.live + UNSYNCED)) {
         write_again(store, header, plan, &record.counters)?;
         if let Some(number) = unsynced.record {
             let noted = segment.durable(number)?.filter(|found| !segment.is_same() && is_within(found, record));
@@ -539,7 +539,7 @@ fn after_note(
                 // Overwrite the record that may not be on the disk; the other one is.
                 let other = segment.durable(number + 1)?.filter(|found| is_within(found, record));
                 let newest = other.unwrap_or_default();
-                durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
+                durable = DurableState { number: number + 1, sequence: durable.sequence, newest, ..DurableState::default() };
             }
         }
     }
@@ -548,9 +548,9 @@ fn after_note(
 
 /// Erases the records that don't count beside `record`, those of visible commits only where rows are to be appended, and puts
 /// the bytes of the log in place that belong to it.
-fn go_back_to(store: &Store, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<()> {
+fn go_back_to(store: &SharedFile, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<()> {
     let header = &segment.header;
-    if let Some(number) = segment.given_up(record)? {
+    if let Some(number) = segment.abandoned_record(record)? {
         // Otherwise it would become valid again if equal rows were appended.
         store.write(header.durable(number), &vec![0; header.record as usize]).map_err(opening_failed)?;
         store.sync().map_err(opening_failed)?;
@@ -570,7 +570,7 @@ fn go_back_to(store: &Store, (segment, record): (&Segment, &Record), is_resumed:
 
 /// The places of the visible records to erase beside that of `record`, the commit that counts, in the order in which they are:
 /// those that are torn, and, where rows are to be appended, those of commits that never count.
-fn others_of(store: &Store, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<Vec<u64>> {
+fn others_of(store: &SharedFile, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<Vec<u64>> {
     let places = [0, 1].map(|number| segment.header.page().record(number));
     let mut others = Vec::new();
     for (place, other) in places.into_iter().zip(segment.records_at(places)?) {
@@ -601,7 +601,7 @@ fn is_within(found: &Record, record: &Record) -> bool {
 
 /// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
 /// covers all entries.
-fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
+fn last_durable(segment: &Segment, record: &Record) -> Result<DurableState> {
     let base = match &segment.replayed {
         // The other one was torn, though the log may continue after it.
         Some(left) => left.base.clone(),
@@ -609,18 +609,18 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     };
     let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
     // Without a durable record and a log, numbers begin at 0.
-    let Some(base) = base else { return Ok(Durable { sequence: logged.unwrap_or(0), ..Durable::default() }) };
+    let Some(base) = base else { return Ok(DurableState { sequence: logged.unwrap_or(0), ..DurableState::default() }) };
     let there = segment.both_durable()?;
     let is_base = |found: &Option<Record>| found.as_ref().is_some_and(|found| found.sequence == base.sequence);
     let number = there.iter().position(is_base).map(|number| number as u64);
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
     let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
-    Ok(Durable { number, newest: base.clone(), record: base, sequence, ..Durable::default() })
+    Ok(DurableState { number, newest: base.clone(), record: base, sequence, ..DurableState::default() })
 }
 
 /// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was
 /// killed during a sync, it is unknown whether it failed.
-fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
+fn write_again(store: &SharedFile, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
     let mut chunk = vec![0; 1 << 16];
     for used in plan.extents(counters)? {
         for at in (0..used.bytes).step_by(chunk.len()) {
@@ -633,7 +633,7 @@ fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) ->
 }
 
 /// The bytes before the header.
-pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
+pub(in crate::table) fn encode_front(plan: &Plan) -> Vec<u8> {
     let mut front = b"ARROW1\0\0".to_vec();
     for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
         let len = (8 + metadata.len()).next_multiple_of(8);
@@ -647,7 +647,7 @@ pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
 }
 
 /// The front of the file up to the end of its header, and the header.
-fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &FooterSizes) -> Result<(Vec<u8>, Header)> {
     if sizes.schema.len() > MOST_SCHEMA {
         let len = sizes.schema.len();
         return Err(Error::unsupported(format!(
@@ -655,8 +655,8 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
              metadata"
         )));
     }
-    let mut front = front_of(plan);
-    let (footers, slot) = room(sizes);
+    let mut front = encode_front(plan);
+    let (footers, slot) = ring_size(sizes);
     let shared = (sizes.schema.len() as u64).div_ceil(sizes.footer);
     let slots = u32::try_from(footers + shared).map_err(|_| Error::internal("footers that can't be counted"))?;
     let chosen = Header {
@@ -677,7 +677,7 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
     };
     let len = Header::encoded_len(MINOR, plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
-    let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
+    let header = placed.ok_or_else(|| Error::invalid_argument("a segment of that many rows has no room in a file"))?;
     // Readers refuse a header that doesn't pass their checks, and with it the rows.
     let checked = Header::check_len(len, plan.zones.len());
     checked.and_then(|()| placement::check(&header, front.len(), len, plan)).map_err(|wrong| {
@@ -720,8 +720,8 @@ mod tests {
         };
         let segment = open_segment(&path).unwrap().unwrap();
         let record = segment.newest().unwrap();
-        let plan = Arc::new(Plan::of(&schema).unwrap());
-        let killed = Growing::open(&Medium::default(), &plan, &segment, &record).unwrap();
+        let plan = Arc::new(Plan::for_schema(&schema).unwrap());
+        let killed = LiveSegment::open(&FileSystem::default(), &plan, &segment, &record).unwrap();
         killed.shared.publish_ahead(&[4], killed.sequence + 1).unwrap();
         assert_eq!(stock(), 4);
         let writer = open();
@@ -741,11 +741,11 @@ mod tests {
         writer.append(&batch).unwrap();
         writer.close().unwrap();
         let path = chain::path(folder.path(), 0);
-        let plan = Arc::new(Plan::of(&schema).unwrap());
+        let plan = Arc::new(Plan::for_schema(&schema).unwrap());
         let open = || {
             let segment = open_segment(&path).unwrap().unwrap();
             let record = segment.newest().unwrap();
-            Growing::open(&Medium::default(), &plan, &segment, &record).unwrap().shared
+            LiveSegment::open(&FileSystem::default(), &plan, &segment, &record).unwrap().shared
         };
         let Header { tail, footer, slots, .. } = open().header.clone();
         let there = |slot: u64| ((slot + 1) * footer) as u32;
@@ -808,7 +808,7 @@ mod tests {
                 Field::new("text", DataType::Utf8, false),
             ]));
             let folder = tempfile::tempdir().unwrap();
-            let options = crate::table::WriterOptions { sync: crate::table::Sync::Never, ..Default::default() };
+            let options = crate::table::WriterOptions { sync: crate::table::SyncPolicy::Never, ..Default::default() };
             let mut writer = crate::table::Writer::open(folder.path(), Some(schema.clone()), &options).unwrap();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
@@ -817,7 +817,7 @@ mod tests {
                     Step::Commit => writer.commit().unwrap(),
                     Step::Sync => writer.sync().unwrap(),
                 }
-                let Shared { store, header, plan, base, .. } = &*writer.live().shared;
+                let LiveFile { store, header, plan, base, .. } = &*writer.live().shared;
                 let record = writer.live().shared.visible().unwrap();
                 let (base, proof) = (base.get(), record.proof.unwrap());
                 if proof.base == base.sequence {
@@ -839,10 +839,10 @@ mod tests {
     fn a_footer_ahead_of_its_commit_is_not_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
-        let plan = Arc::new(Plan::of(&schema).unwrap());
-        let settings = Settings { segment_rows: 4, ..Header::default().settings() };
+        let plan = Arc::new(Plan::for_schema(&schema).unwrap());
+        let settings = TableSettings { segment_rows: 4, ..Header::default().settings() };
         let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), settings };
-        let mut growing = Growing::create(&Medium::default(), folder.path(), &plan, shape, false).unwrap();
+        let mut growing = LiveSegment::create(&FileSystem::default(), folder.path(), &plan, shape, false).unwrap();
         let shared = growing.shared.clone();
         let chosen = || shared.store.load32(shared.header.tail);
         growing.now.counters[0] = 1;
@@ -850,7 +850,7 @@ mod tests {
         let ahead = chosen();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
-        growing.show(SEALED).unwrap();
+        growing.make_visible(SEALED).unwrap();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
     }

@@ -30,14 +30,14 @@ mod writer;
 
 pub(crate) use alter::{alter, altered_schema};
 pub use background::Durability;
-pub use compact::{Compaction, compact, compact_on, compact_with};
+pub use compact::{CompactOptions, compact, compact_on, compact_with};
 pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
-pub(super) use growing::{Growing, front_of};
+pub(super) use growing::{LiveSegment, encode_front};
 #[cfg(feature = "compute")]
-pub(crate) use left::sync_left;
-pub(super) use opening::{bring_to_disk, first_segment, restore_footers, take_lock};
-pub use options::{Late, Sync, WriterOptions};
+pub(crate) use left::sync_leftovers;
+pub(super) use opening::{sync_segments, first_segment, restore_footers, acquire_lock};
+pub use options::{LatePolicy, SyncPolicy, WriterOptions};
 pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};
 pub(super) use prepared::finish_commit;
 pub(crate) use remove::remove_table;

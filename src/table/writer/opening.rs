@@ -7,18 +7,18 @@ use std::time::Duration;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::background::make_durable;
-use super::durability::{Durably, Shared, stamp};
-use super::growing::{Growing, OPEN, SegmentShape};
-use super::options::{Late, WriterOptions};
+use super::durability::{SyncTarget, LiveFile, stamp};
+use super::growing::{LiveSegment, OPEN, SegmentShape};
+use super::options::{LatePolicy, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Mapping, Medium, Mode, Store, remote};
-use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
-use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, Settings, ZONE_ROWS};
-use crate::table::protocol::{Sizes, is_published};
+use crate::map::{DirectoryLock, Mapping, FileSystem, Mode, SharedFile, remote_file_system};
+use crate::rows::{DictionaryEntries, Plan, PlanDictionary, supports_zones};
+use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, TableSettings, ZONE_ROWS};
+use crate::table::protocol::{FooterSizes, is_published};
 use crate::table::reader::{
-    Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
+    SegmentChain, Segment, chain, lost_rows, first_row, open_newest, recount, dense_settings, without_settings,
 };
 use crate::types::field_type_name;
 
@@ -40,7 +40,7 @@ pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
 }
 
 pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
-    let found = remote(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
+    let found = remote_file_system(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
     match found.filter(|_| !force) {
         None => Ok(()),
         Some(kind) => Err(Error::unsupported(format!(
@@ -50,8 +50,8 @@ pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> {
-    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the directory", &e));
+pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result<DirectoryLock> {
+    let take = || DirectoryLock::try_acquire(medium, path).map_err(|e| Error::io("locking the directory", &e));
     let mut lock = take()?;
     for _ in 0..20 {
         // `table_stat` holds the lock for an instant.
@@ -61,7 +61,7 @@ pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> 
         }
     }
     lock.ok_or_else(|| {
-        let writer = Chain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
+        let writer = SegmentChain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
         let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
         Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
     })
@@ -71,14 +71,14 @@ pub(super) fn refuse_file(path: &Path) -> Result<()> {
     if is_directory(path)? {
         return Ok(());
     }
-    Err(Error::argument("a table is a directory, and this is a file; choose another path"))
+    Err(Error::invalid_argument("a table is a directory, and this is a file; choose another path"))
 }
 
 pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
     let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
     match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
         Some((_, name)) => {
-            Err(Error::argument(format!("two columns are called '{name}', and rows are matched by name")))
+            Err(Error::invalid_argument(format!("two columns are called '{name}', and rows are matched by name")))
         }
         None => Ok(()),
     }
@@ -100,11 +100,11 @@ pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
     let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
     let column = found.ok_or_else(missing)?;
     let field = schema.field(column);
-    if order::has_order(field.data_type()) {
+    if order::is_sortable(field.data_type()) {
         Ok(column)
     } else {
         let data_type = field_type_name(field);
-        Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
+        Err(Error::invalid_argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
     }
 }
 
@@ -122,10 +122,10 @@ pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
 }
 
 /// Names a segment, unless something that was stored to it is not in its file.
-pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
+pub(super) fn give_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
     let name = chain::path(folder, segment.first_row());
     segment.shared.store.check_stored()?;
-    segment.shared.store.name(&name).map_err(|e| {
+    segment.shared.store.link_at(&name).map_err(|e| {
         let doing = match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
                 "naming a segment, where another program has put a file, which stays; open the table anew"
@@ -137,7 +137,7 @@ pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
 }
 
 /// Gives a segment the name of an empty one, which begins with the same row.
-pub(super) fn replace_name(segment: &Growing, folder: &Path) -> Result<()> {
+pub(super) fn replace_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
     let name = chain::path(folder, segment.first_row());
     segment.shared.store.check_stored()?;
     segment.shared.store.replace(&name).map_err(|e| Error::io("replacing an empty segment", &e).at(&name))
@@ -150,22 +150,22 @@ pub(super) fn within_bounds(segment_rows: u64) -> u64 {
 
 /// A segment sized without an earlier one, without a name.
 pub(in crate::table) fn first_segment(
-    medium: &Medium,
+    medium: &FileSystem,
     path: &Path,
     plan: &Arc<Plan>,
     first_row: u64,
-    settings: Settings,
-) -> Result<Growing> {
+    settings: TableSettings,
+) -> Result<LiveSegment> {
     let rows = FIRST_ROWS.min(settings.segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    Growing::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
+    LiveSegment::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
 }
 
 /// The settings in the last segment of a table.
-pub(super) fn known_settings(chain: &Chain, dataset: &Dataset) -> Result<Settings> {
+pub(super) fn known_settings(chain: &SegmentChain, dataset: &Dataset) -> Result<TableSettings> {
     match &chain.last {
         Some((segment, _)) => Ok(segment.header.settings()),
-        None => settings_of(dataset.schema()),
+        None => dense_settings(dataset.schema()),
     }
 }
 
@@ -196,41 +196,41 @@ impl WriterOptions {
     }
 
     /// The table's settings, with the given ones in their place.
-    pub(super) fn over(&self, known: Settings, plan: &Plan) -> Result<Settings> {
+    pub(super) fn over(&self, known: TableSettings, plan: &Plan) -> Result<TableSettings> {
         if let Some(name) = &self.sorted_by
             && known.sorted_by != Some(sorted_column(&plan.schema.schema, name)? as u32)
         {
-            return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
+            return Err(Error::invalid_argument(format!("the table was not made to be sorted by '{name}'")));
         }
         let mut index = match &self.index {
             Some(names) => indexed_columns(&plan.schema.schema, names)?,
             None => known.index.clone(),
         };
-        if let Some(wanted) = self.late.map(|late| late == Late::Accept).filter(|&late| late != known.is_late) {
+        if let Some(wanted) = self.late.map(|late| late == LatePolicy::Accept).filter(|&late| late != known.is_late) {
             let is = if wanted { "refuses" } else { "accepts" };
             let message =
                 format!("late: the table {is} late rows, as it was created; leave late out, or create another");
-            return Err(Error::argument(message));
+            return Err(Error::invalid_argument(message));
         }
         // Late rows can only be found by the index.
         let by = known.sorted_by.filter(|column| known.is_late && !index.contains(column));
         index.extend(by);
         let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
-        Ok(Settings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
+        Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
     }
 
     /// The settings of a new table.
-    pub(in crate::table) fn settings(&self, plan: &Plan) -> Result<Settings> {
+    pub(in crate::table) fn settings(&self, plan: &Plan) -> Result<TableSettings> {
         let schema = &plan.schema.schema;
         let sorted_by = self.sorted_by.as_deref().map(|name| sorted_column(schema, name)).transpose()?;
         let sorted_by = sorted_by.map(|column| column as u32);
-        let is_late = self.late == Some(Late::Accept);
+        let is_late = self.late == Some(LatePolicy::Accept);
         if is_late && sorted_by.is_none() {
-            return Err(Error::argument("late: rows are late in the column that sorted_by names; name one"));
+            return Err(Error::invalid_argument("late: rows are late in the column that sorted_by names; name one"));
         }
         let segment_rows = DEFAULT_ROWS;
         let index = Vec::new();
-        self.over(Settings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS }, plan)
+        self.over(TableSettings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS }, plan)
     }
 }
 
@@ -242,12 +242,12 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
         let missing = || Error::new(ErrorKind::ColumnNotFound, format!("index: there is no column '{name}'"));
         let column = found.ok_or_else(missing)?;
         let field = schema.field(column);
-        if !has_zones(field.data_type()) {
+        if !supports_zones(field.data_type()) {
             let data_type = field_type_name(field);
-            return Err(Error::argument(format!("index: column '{name}' is {data_type}, which has no order here")));
+            return Err(Error::invalid_argument(format!("index: column '{name}' is {data_type}, which has no order here")));
         }
         if columns.contains(&(column as u32)) {
-            return Err(Error::argument(format!("index: column '{name}' is named twice")));
+            return Err(Error::invalid_argument(format!("index: column '{name}' is named twice")));
         }
         columns.push(column as u32);
     }
@@ -256,19 +256,19 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
 
 /// The segment to continue, or one with `settings` behind the last one, and the number of lost rows.
 pub(super) fn live_segment(
-    medium: &Medium,
+    medium: &FileSystem,
     path: &Path,
-    chain: &Chain,
+    chain: &SegmentChain,
     dataset: &Dataset,
-    (plan, settings): (&Arc<Plan>, Settings),
-) -> Result<(Growing, u64)> {
+    (plan, settings): (&Arc<Plan>, TableSettings),
+) -> Result<(LiveSegment, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
         check_counters(segment, record)?;
         let end = segment.header.first_row + record.rows();
-        let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
-        let mut live = Growing::resume(medium, plan, segment, record)?;
+        let dropped = lost_rows(segment, record)?.max(chain.lost_end.saturating_sub(end));
+        let mut live = LiveSegment::resume(medium, plan, segment, record)?;
         // From now on this is the newest commit, of this boot, whatever was there before.
-        live.show(OPEN)?;
+        live.make_visible(OPEN)?;
         // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
         live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
@@ -277,7 +277,7 @@ pub(super) fn live_segment(
     let mut live = first_segment(medium, path, plan, first_row, settings)?;
     let names = dataset.position_names()?;
     let values = dataset.position_values()?;
-    live.begin_with(&names, values)?;
+    live.commit_initial_with(&names, values)?;
     if chain.starts.last() == Some(&first_row) {
         // An empty segment was sealed when its table replaced it, and this directory has a link to it.
         replace_name(&live, path)?;
@@ -288,19 +288,19 @@ pub(super) fn live_segment(
 }
 
 /// Those of the sealed segments `starts` whose last commits were not synced before the writer died, in order.
-pub(super) fn not_durable(medium: &Medium, path: &Path, starts: &[u64], plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    open_all(medium, path, chain::not_durable(path, starts)?, Some(plan))
+pub(super) fn not_durable(medium: &FileSystem, path: &Path, starts: &[u64], plan: &Arc<Plan>) -> Result<Vec<Arc<LiveFile>>> {
+    open_all(medium, path, chain::non_durable_segments(path, starts)?, Some(plan))
 }
 
 /// Does what a dead writer may have left undone in the segments before `live`; returns those whose last commits it has not
 /// synced, in order.
 pub(super) fn take_on(
-    lock: &Lock,
+    lock: &DirectoryLock,
     path: &Path,
-    chain: &Chain,
-    live: &Growing,
+    chain: &SegmentChain,
+    live: &LiveSegment,
     plan: &Arc<Plan>,
-) -> Result<Vec<Arc<Shared>>> {
+) -> Result<Vec<Arc<LiveFile>>> {
     let before = chain.before(live.first_row());
     let pending = not_durable(lock.medium(), path, before, plan)?;
     stamp_left(lock.medium(), path, &before[..before.len().saturating_sub(pending.len())]);
@@ -315,22 +315,22 @@ pub(super) fn take_on(
 
 /// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
 /// copies, the last one first; those before one that has it have theirs. Where a crash has lost the footer of one, publishes it
-/// again. Best effort, as [`Shared::stamp`].
-fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
+/// again. Best effort, as [`LiveFile::stamp`].
+fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
         let opened = Mapping::open(&file, Mode::Read).map_err(Error::from).and_then(Segment::open);
         // Dense ones don't change.
         let Ok(opened) = opened else { return };
         let Some(segment) = opened else { continue };
-        let Ok(store) = Store::open(medium, &file) else { return };
-        if !matches!(store.is_of(&segment.mapping), Ok(true)) || is_stamped(&store, &segment) {
+        let Ok(store) = SharedFile::open(medium, &file) else { return };
+        if !matches!(store.is_mapped_by(&segment.mapping), Ok(true)) || is_stamped(&store, &segment) {
             return;
         }
         if matches!(lacks_footer(&segment), Ok(true)) {
             let _ = restore_footers(medium, path, &[start]);
         }
-        if let Ok(word) = store.file_word() {
+        if let Ok(word) = store.file_fingerprint() {
             store.publish64(segment.header.live + OWN_FILE, word);
         }
         stamp(&store, segment.header.live);
@@ -340,14 +340,14 @@ fn stamp_left(medium: &Medium, path: &Path, starts: &[u64]) {
 /// Whether a crash has lost the footer for other Arrow readers.
 fn lacks_footer(segment: &Segment) -> Result<bool> {
     let record = segment.newest()?;
-    let Some(sizes) = Sizes::within(&segment.header, &segment.plan) else { return Ok(false) };
+    let Some(sizes) = FooterSizes::for_header(&segment.header, &segment.plan) else { return Ok(false) };
     let read = |at: u64, into: &mut [u8]| segment.mapping.read_at(at as usize, into);
     Ok(segment.may_lack_bytes(&record)
         && !is_published(&sizes, &segment.plan, &segment.header, &record.counters, read)?)
 }
 
 /// Publishes the footers of the segments `starts` again, which a crash has lost.
-pub(in crate::table) fn restore_footers(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+pub(in crate::table) fn restore_footers(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
     for &start in starts {
         let found = match open_newest(&chain::path(path, start)) {
             // Merged with the one before it.
@@ -355,37 +355,37 @@ pub(in crate::table) fn restore_footers(medium: &Medium, path: &Path, starts: &[
             found => found?,
         };
         let Some((segment, record)) = found else { continue };
-        let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
-        Growing::open(medium, &plan, &segment, &record)?;
+        let plan = Arc::new(Plan::for_schema(&without_settings(&segment.plan.schema.schema))?);
+        LiveSegment::open(medium, &plan, &segment, &record)?;
     }
     Ok(())
 }
 
 /// Whether a sealed segment has the time that its writer gave it, and is no copy.
-fn is_stamped(store: &Store, segment: &Segment) -> bool {
-    store.is_stamped(store.load64(segment.header.live + STAMPED)) && segment.is_own()
+fn is_stamped(store: &SharedFile, segment: &Segment) -> bool {
+    store.has_modified_time(store.load64(segment.header.live + STAMPED)) && segment.is_original_file()
 }
 
 /// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a
 /// power cut, whatever is left of them.
-pub(in crate::table) fn bring_to_disk(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
-    let pending = open_all(medium, path, chain::not_durable(path, starts)?, None)?;
+pub(in crate::table) fn sync_segments(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
+    medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
+    let pending = open_all(medium, path, chain::non_durable_segments(path, starts)?, None)?;
     let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
-    make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)
+    make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)
 }
 
 /// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of `plan`
 /// shares it.
-fn open_all(medium: &Medium, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Plan>>) -> Result<Vec<Arc<Shared>>> {
+fn open_all(medium: &FileSystem, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Plan>>) -> Result<Vec<Arc<LiveFile>>> {
     let mut pending = Vec::new();
     for start in starts.into_iter().rev() {
         let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
         // It may have an older schema than the table.
         let own = without_settings(&segment.plan.schema.schema);
         let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
-        let own = known.map_or_else(|| Plan::of(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
-        let mut growing = Growing::open(medium, &own, &segment, &record)?;
+        let own = known.map_or_else(|| Plan::for_schema(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
+        let mut growing = LiveSegment::open(medium, &own, &segment, &record)?;
         growing.show_instead(segment.visible_within(1)?, &record)?;
         pending.push(growing.shared);
     }
@@ -393,7 +393,7 @@ fn open_all(medium: &Medium, path: &Path, starts: Vec<u64>, plan: Option<&Arc<Pl
 }
 
 /// Loads the dictionaries of a segment into memory.
-pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
+pub(super) fn read_entries(live: &LiveSegment) -> Result<Vec<DictionaryEntries>> {
     let shared = &live.shared;
     let read = |dictionary: &PlanDictionary| {
         let count = live.now.counters[dictionary.entries];
@@ -409,7 +409,7 @@ pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
         let first = part(1, first)?;
         let data = if dictionary.bytes().is_some() { part(2, data)? } else { Vec::new() };
         let values = dictionary.stored(count as usize, &first, &data);
-        let mut entries = dictionary.no_entries();
+        let mut entries = dictionary.new_entries();
         for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {
             entries.key(value);
         }

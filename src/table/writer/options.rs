@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::map::Medium;
+use crate::map::FileSystem;
 
 /// When commits are brought to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
+pub enum SyncPolicy {
     /// When [`Writer::sync`](crate::Writer::sync) or [`Writer::close`](crate::Writer::close) is called.
     Never,
     /// With every commit.
@@ -17,7 +17,7 @@ pub enum Sync {
 
 /// The treatment of late rows: rows less than earlier ones in the column by which the table is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum LatePolicy {
     /// Refused, so that the rows are in order.
     Refuse,
     /// Kept in order of arrival. The rows are unordered, and found by the column's index.
@@ -28,7 +28,7 @@ pub enum Late {
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// When commits are brought to the disk; every second by default.
-    pub sync: Sync,
+    pub sync: SyncPolicy,
     /// The maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
     pub segment_rows: Option<u64>,
     /// Text columns to be stored as `dictionary<int32, utf8>`.
@@ -36,7 +36,7 @@ pub struct WriterOptions {
     /// A column whose values never decrease, which [`Dataset::between`](crate::Dataset::between) can search.
     pub sorted_by: Option<String>,
     /// The treatment of late rows; by default that of the existing table, or refused in a new one.
-    pub late: Option<Late>,
+    pub late: Option<LatePolicy>,
     /// Indexed columns: for conditions on these, [`Dataset::filter`](crate::Dataset::filter) reads only blocks of rows
     /// that may match. By default those of the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
@@ -47,12 +47,12 @@ pub struct WriterOptions {
     pub force: bool,
     /// The disk, which a test can observe.
     #[doc(hidden)]
-    pub medium: Medium,
+    pub medium: FileSystem,
 }
 
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
-        let sync = Sync::Every(Duration::from_secs(1));
+        let sync = SyncPolicy::Every(Duration::from_secs(1));
         WriterOptions {
             sync,
             segment_rows: None,
@@ -62,7 +62,7 @@ impl Default for WriterOptions {
             index: None,
             zone_rows: None,
             force: false,
-            medium: Medium::default(),
+            medium: FileSystem::default(),
         }
     }
 }

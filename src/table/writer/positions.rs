@@ -56,7 +56,7 @@ impl Writer {
     /// Otherwise as [`Writer::commit`].
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         if positions.iter().any(|(name, _)| !OWN.contains(name)) && self.is_replica() {
-            return Err(Error::argument(REPLICA).at(self.path()));
+            return Err(Error::invalid_argument(REPLICA).at(self.path()));
         }
         self.commit_positions(positions)
     }
@@ -93,7 +93,7 @@ impl Writer {
     /// `InvalidArgument` for a table that is no replica, and as [`Writer::commit_with`]; those of [`Writer::sync`].
     pub fn promote(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         if !self.is_replica() {
-            return Err(Error::argument("the table is no replica, or was promoted before").at(self.path()));
+            return Err(Error::invalid_argument("the table is no replica, or was promoted before").at(self.path()));
         }
         let mut positions = positions.to_vec();
         positions.push((PROMOTED, 1));
@@ -102,7 +102,7 @@ impl Writer {
     }
 
     /// Sets positions of the next commit; returns the previous ones.
-    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<PositionsBefore> {
+    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<PreviousPositions> {
         let mut names = self.names.clone();
         let mut values = self.live().positions.clone();
         for &(name, value) in positions {
@@ -118,7 +118,7 @@ impl Writer {
         if names.len() > MOST_POSITIONS {
             let all = names.len();
             let most = MOST_POSITIONS;
-            return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
+            return Err(Error::invalid_argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
         }
         let bytes = self.plan.names.bytes;
         let known = self.names.len();
@@ -127,11 +127,11 @@ impl Writer {
         live.put_names(&names[known..]).inspect_err(|_| live.now.counters[bytes] = before)?;
         let values = std::mem::replace(&mut live.positions, values);
         self.names = names;
-        Ok(PositionsBefore { names: known, bytes: before, values })
+        Ok(PreviousPositions { names: known, bytes: before, values })
     }
 
     /// Discards the positions of a failed commit: a later one must not include them.
-    fn take_back(&mut self, before: PositionsBefore) {
+    fn take_back(&mut self, before: PreviousPositions) {
         self.names.truncate(before.names);
         let bytes = self.plan.names.bytes;
         if let Ok(live) = self.live_mut() {
@@ -144,7 +144,7 @@ impl Writer {
 }
 
 /// The positions before a commit.
-struct PositionsBefore {
+struct PreviousPositions {
     names: usize,
     /// The bytes of their names.
     bytes: u64,
@@ -158,5 +158,5 @@ fn check_name(name: &str) -> Result<()> {
         _ if name.chars().any(char::is_control) => "has control characters",
         _ => return Ok(()),
     };
-    Err(Error::argument(format!("the name of a position {wrong}: {name:?}; choose another")))
+    Err(Error::invalid_argument(format!("the name of a position {wrong}: {name:?}; choose another")))
 }

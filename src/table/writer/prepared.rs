@@ -5,18 +5,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::growing::Growing;
+use super::growing::LiveSegment;
 use crate::error::{Error, Result};
-use crate::map::{Medium, boot_id};
+use crate::map::{FileSystem, boot_id};
 use crate::rows::Plan;
 use crate::table::format::Record;
-use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings};
+use crate::table::reader::{SegmentChain, Segment, chain, open_newest, without_settings};
 
-/// Opens the chain of segments, as [`Chain::open`], after finishing the prepared commit of a killed writer, or removing
+/// Opens the chain of segments, as [`SegmentChain::open`], after finishing the prepared commit of a killed writer, or removing
 /// its remains. Only for the holder of the table's lock.
-pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
+pub(super) fn open(medium: &FileSystem, folder: &Path) -> Result<Option<SegmentChain>> {
     let prepared = chain::prepared(folder)?;
-    let found = of_home(medium, Chain::open(folder))?;
+    let found = map_home_error(medium, SegmentChain::open(folder))?;
     check_home(medium)?;
     if let Some(found) = &found
         && let Some((segment, newest)) = &found.last
@@ -25,7 +25,7 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
         let end = segment.header.first_row + next.rows();
         if are_all_there(folder, end, &prepared, &found.orphans)? {
             go_forward(medium, folder, &prepared, (segment, newest, &next)).map_err(|e| e.at(folder))?;
-            return Chain::open(folder);
+            return SegmentChain::open(folder);
         }
     }
     let removed = prepared.iter().try_for_each(|(_, path)| medium.remove(path));
@@ -35,28 +35,28 @@ pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
 
 /// Finishes the prepared commit of a killed writer in a table that may be damaged, or removes its remains; returns
 /// whether there were any. Leaves them to the next writer where damage hides what there is to be done.
-pub(in crate::table) fn finish_commit(medium: &Medium, folder: &Path) -> Result<bool> {
-    let has_orphans = || match Chain::open(folder) {
-        Err(e) if e.is_about_bytes() => Ok(false),
+pub(in crate::table) fn finish_commit(medium: &FileSystem, folder: &Path) -> Result<bool> {
+    let has_orphans = || match SegmentChain::open(folder) {
+        Err(e) if e.is_corruption() => Ok(false),
         opened => Ok::<_, Error>(opened?.is_some_and(|chain| !chain.orphans.is_empty())),
     };
     if chain::prepared(folder)?.is_empty() && !has_orphans()? {
         return Ok(false);
     }
     match open(medium, folder) {
-        Err(e) if !e.is_about_bytes() => Err(e),
+        Err(e) if !e.is_corruption() => Err(e),
         _ => Ok(true),
     }
 }
 
 /// Checks that what was read by its path is in the locked directory.
-pub(super) fn check_home(medium: &Medium) -> Result<()> {
-    medium.check_home().map_err(|e| Error::io("reading the table to be written", &e))
+pub(super) fn check_home(medium: &FileSystem) -> Result<()> {
+    medium.check_directory().map_err(|e| Error::io("reading the table to be written", &e))
 }
 
 /// Returns what was done with files found by their paths. If the locked directory was renamed meanwhile, an error may be
 /// of a mixture of two tables, and the renaming is the reason.
-pub(super) fn of_home<T>(medium: &Medium, done: Result<T>) -> Result<T> {
+pub(super) fn map_home_error<T>(medium: &FileSystem, done: Result<T>) -> Result<T> {
     done.or_else(|e| check_home(medium).and(Err(e)))
 }
 
@@ -82,16 +82,16 @@ fn are_all_there(folder: &Path, mut start: u64, prepared: &[(u64, PathBuf)], nam
 
 /// Performs the remaining steps of the killed writer, in its order.
 fn go_forward(
-    medium: &Medium,
+    medium: &FileSystem,
     folder: &Path,
     prepared: &[(u64, PathBuf)],
     (segment, newest, next): (&Segment, &Record, &Record),
 ) -> Result<()> {
-    let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
-    let shared = Growing::open(medium, &plan, segment, newest)?.shared;
+    let plan = Arc::new(Plan::for_schema(&without_settings(&segment.plan.schema.schema))?);
+    let shared = LiveSegment::open(medium, &plan, segment, newest)?.shared;
     shared.publish_ahead(&next.counters, next.sequence)?;
     for (row, path) in prepared {
-        let named = medium.rename_to_free(path, &chain::path(folder, *row));
+        let named = medium.rename_noreplace(path, &chain::path(folder, *row));
         named.map_err(|e| Error::io("naming a segment of a prepared commit", &e))?;
     }
     let number = segment.header.page().sequence();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::opening::take_lock;
+use super::opening::acquire_lock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Medium;
+use crate::map::FileSystem;
 
 /// Removes a directory of files, such as a table without a writer: readers find it whole or not at all, and keep the
 /// segments they have mapped.
@@ -13,31 +13,31 @@ use crate::map::Medium;
 /// # Errors
 /// `Busy` while it is written, naming the process; `InvalidArgument` if it holds directories; `Io`.
 pub(crate) fn remove_table(directory: &Path) -> Result<()> {
-    let medium = Medium::default();
-    let lock = take_lock(&medium, directory)?;
+    let medium = FileSystem::default();
+    let lock = acquire_lock(&medium, directory)?;
     let failed = |e: std::io::Error| Error::io("removing the directory", &e);
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_dir() {
             let message = format!("the directory holds another one, {:?}; expected files alone", entry.file_name());
-            return Err(Error::argument(message));
+            return Err(Error::invalid_argument(message));
         }
     }
     let parent = directory.parent().unwrap_or(Path::new("."));
     // What is left if this process is killed is removed by the next writer of a table beside it.
-    let hidden = parent.join(lock.dropped_name().map_err(failed)?);
-    lock.medium().check_home().map_err(failed)?;
+    let hidden = parent.join(lock.removal_name().map_err(failed)?);
+    lock.medium().check_directory().map_err(failed)?;
     medium.rename(directory, &hidden).map_err(failed)?;
-    if !lock.is_of(&hidden).map_err(failed)? {
+    if !lock.is_at(&hidden).map_err(failed)? {
         // It was renamed at this moment, and another one had got its name.
         let name = hidden.display();
         let doing = format!("giving another directory its name back, which is {name} now and stays there; rename it");
-        medium.rename_to_free(&hidden, directory).map_err(|e| Error::io(&doing, &e))?;
+        medium.rename_noreplace(&hidden, directory).map_err(|e| Error::io(&doing, &e))?;
         return Err(Error::new(
             ErrorKind::FileChanged,
             "the directory was replaced while it was to be removed; try again",
         ));
     }
-    medium.sync_folder(parent).map_err(failed)?;
+    medium.sync_dir(parent).map_err(failed)?;
     fs::remove_dir_all(&hidden).map_err(failed)
 }

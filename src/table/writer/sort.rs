@@ -18,47 +18,47 @@ use arrow_schema::{DataType, FieldRef};
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, with_settings};
 use crate::array::access::fixed_values;
 use crate::array::gather::{Pick, gather_column};
-use crate::array::merge::add_dictionaries;
-use crate::array::{Unchecked, Value, value};
-use crate::dataset::{Dataset, Part};
+use crate::array::merge::collect_dictionaries;
+use crate::array::{UncheckedArray, Value, value};
+use crate::dataset::{Dataset, BatchSlice};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, Lock, Medium, PartFolder};
-use crate::table::format::Settings;
-use crate::table::reader::{chain, one_fitted_segment};
+use crate::map::{ChangeCheck, DirectoryLock, FileSystem, StagingDirectory};
+use crate::table::format::TableSettings;
+use crate::table::reader::{chain, converted_segment_dataset};
 
 /// Sorts the rows of the segments before row `end`; returns the number of rewritten segments. The lock moves to the
 /// directory that replaces the table's.
 pub(super) fn sort_before(
-    medium: &Medium,
+    medium: &FileSystem,
     path: &Path,
     end: u64,
-    lock: &Lock,
+    lock: &DirectoryLock,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
     let Some(sealed) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
     let SealedSegments { table, starts, known, rows } = sealed;
     let unsorted = || {
-        Error::argument(
+        Error::invalid_argument(
             "sort: rows are put in the order of the column that a table is sorted by, and this one was created without \
              sorted_by",
         )
     };
     let column = known.sorted_by.ok_or_else(unsorted)? as usize;
-    let segment = |rows: &Range<u64>| one_fitted_segment(&table, rows.start);
+    let segment = |rows: &Range<u64>| converted_segment_dataset(&table, rows.start);
     let segments = rows.iter().map(segment).collect::<Result<Vec<_>>>()?;
-    let ranges = segments.iter().zip(&rows).map(|(segment, rows)| RankRange::of(segment, column, rows.clone()));
+    let ranges = segments.iter().zip(&rows).map(|(segment, rows)| SegmentBounds::try_new(segment, column, rows.clone()));
     let ranges = ranges.collect::<Result<Vec<_>>>()?;
     let groups = overlapping(&ranges);
     if groups.is_empty() {
         return Ok(0);
     }
-    if !lock.can_give_place() {
+    if !lock.is_replaceable() {
         let message = "the sorted rows can't take the table's place: its directory is a mount point, its name is longer \
                        than 228 bytes, or nothing can be written to the directory that it is in; sort a copy elsewhere";
         return Err(Error::new(ErrorKind::Io, message).at(path));
     }
     let others = files_beside_segments(path)?;
-    let newer = PartFolder::beside(medium, path)
+    let newer = StagingDirectory::create_beside(medium, path)
         .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
     let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));
     for &start in starts.iter().filter(|&&start| !is_merged(start)) {
@@ -73,9 +73,9 @@ pub(super) fn sort_before(
     let last_row = rows.last().map_or(0, |rows| rows.end);
     let all = groups.iter().map(|group| rows_of(&ranges[group.clone()])).map(|rows| rows.end - rows.start).sum();
     let mut output =
-        SortedSegments { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
+        SortedWriter { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
     // Values that changed in the file must not replace the originals.
-    table.watched(ChangeCheck::Now, || {
+    table.with_change_check(ChangeCheck::Now, || {
         groups.iter().try_for_each(|group| output.merge(&segments[group.clone()], &ranges[group.clone()]))
     })?;
     take_place(medium, path, lock, newer)?;
@@ -94,7 +94,7 @@ fn files_beside_segments(path: &Path) -> Result<Vec<PathBuf>> {
         if entry.file_type().map_err(failed)?.is_dir() {
             let name = entry.file_name();
             let message = format!("sort: the table's directory holds another one, {name:?}; move it elsewhere");
-            return Err(Error::argument(message).at(path));
+            return Err(Error::invalid_argument(message).at(path));
         }
         files.push(entry.path());
     }
@@ -103,8 +103,8 @@ fn files_beside_segments(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Replaces the table's directory by `newer`, and removes the files that are no longer the table's.
-fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> Result<()> {
-    let older = lock.give_place(newer).map_err(|e| {
+fn take_place(medium: &FileSystem, path: &Path, lock: &DirectoryLock, newer: StagingDirectory) -> Result<()> {
+    let older = lock.replace_with(newer).map_err(|e| {
         use std::io::ErrorKind::{CrossesDevices, InvalidInput, ResourceBusy, Unsupported};
         let failed = Error::io("giving the table's place to the sorted one", &e).at(path);
         let is_lacking = matches!(e.kind(), InvalidInput | Unsupported | CrossesDevices | ResourceBusy);
@@ -112,7 +112,7 @@ fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> R
                     without such a call (ext4, XFS, Btrfs and tmpfs have it): sort a copy elsewhere";
         if is_lacking { failed.context(what) } else { failed }
     })?;
-    match medium.sync_folder(path.parent().unwrap_or(path)) {
+    match medium.sync_dir(path.parent().unwrap_or(path)) {
         Ok(()) => Ok(()),
         Err(e) => {
             // After a power cut either may be the table.
@@ -124,7 +124,7 @@ fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> R
 
 /// The sort key of a value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-enum Rank<'a> {
+enum SortValue<'a> {
     Int(i128),
     Float(f64),
     Decimal(i256),
@@ -133,9 +133,9 @@ enum Rank<'a> {
     Null,
 }
 
-impl Eq for Rank<'_> {}
+impl Eq for SortValue<'_> {}
 
-impl Ord for Rank<'_> {
+impl Ord for SortValue<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         // Any two values of a column have an order, since NaN is not stored as a float here.
         self.partial_cmp(other).unwrap_or(Ordering::Equal)
@@ -144,39 +144,39 @@ impl Ord for Rank<'_> {
 
 /// The values of a segment's column.
 #[derive(Clone, Copy, Debug)]
-enum Ranks<'a> {
+enum SortColumn<'a> {
     /// Signed numbers of 64 bits without nulls.
     Words(&'a [[u8; 8]]),
     Any(&'a ArrayData),
 }
 
-impl<'a> Ranks<'a> {
-    fn of(array: &'a ArrayData) -> Ranks<'a> {
+impl<'a> SortColumn<'a> {
+    fn new(array: &'a ArrayData) -> SortColumn<'a> {
         let is_word = matches!(
             array.data_type(),
             DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_) | DataType::Duration(_)
         );
-        if is_word && array.null_count() == 0 { Ranks::Words(fixed_values(array)) } else { Ranks::Any(array) }
+        if is_word && array.null_count() == 0 { SortColumn::Words(fixed_values(array)) } else { SortColumn::Any(array) }
     }
 
-    fn get(self, row: usize) -> Result<Rank<'a>> {
+    fn get(self, row: usize) -> Result<SortValue<'a>> {
         let array = match self {
-            Ranks::Words(words) => return Ok(Rank::Int(i64::from_le_bytes(words[row]).into())),
-            Ranks::Any(array) => array,
+            SortColumn::Words(words) => return Ok(SortValue::Int(i64::from_le_bytes(words[row]).into())),
+            SortColumn::Any(array) => array,
         };
         Ok(match value(array, row)? {
-            Value::Null => Rank::Null,
+            Value::Null => SortValue::Null,
             Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
-                Rank::Int(n.into())
+                SortValue::Int(n.into())
             }
-            Value::UInt(n) => Rank::Int(n.into()),
-            Value::Float32(x) if x.is_nan() => Rank::Nan,
-            Value::Float64(x) if x.is_nan() => Rank::Nan,
-            Value::Float32(x) => Rank::Float(x.into()),
-            Value::Float64(x) => Rank::Float(x),
-            Value::Decimal { digits, .. } => Rank::Decimal(digits),
-            Value::Str(text) => Rank::Bytes(text.as_bytes()),
-            Value::Bytes(bytes) => Rank::Bytes(bytes),
+            Value::UInt(n) => SortValue::Int(n.into()),
+            Value::Float32(x) if x.is_nan() => SortValue::Nan,
+            Value::Float64(x) if x.is_nan() => SortValue::Nan,
+            Value::Float32(x) => SortValue::Float(x.into()),
+            Value::Float64(x) => SortValue::Float(x),
+            Value::Decimal { digits, .. } => SortValue::Decimal(digits),
+            Value::Str(text) => SortValue::Bytes(text.as_bytes()),
+            Value::Bytes(bytes) => SortValue::Bytes(bytes),
             other => return Err(Error::internal(format_args!("{other} in the column that a table is sorted by"))),
         })
     }
@@ -185,8 +185,8 @@ impl<'a> Ranks<'a> {
     fn order(self, len: usize) -> Result<Vec<u32>> {
         let mut order: Vec<u32> = (0..len as u32).collect();
         match self {
-            Ranks::Words(words) => order.sort_by_key(|&row| i64::from_le_bytes(words[row as usize])),
-            Ranks::Any(_) => {
+            SortColumn::Words(words) => order.sort_by_key(|&row| i64::from_le_bytes(words[row as usize])),
+            SortColumn::Any(_) => {
                 let ranks = (0..len).map(|row| self.get(row)).collect::<Result<Vec<_>>>()?;
                 order.sort_by_key(|&row| ranks[row as usize]);
             }
@@ -197,30 +197,30 @@ impl<'a> Ranks<'a> {
 
 /// The smallest and largest value of a segment.
 #[derive(Clone, Debug)]
-struct RankRange<'a> {
+struct SegmentBounds<'a> {
     rows: Range<u64>,
-    ranks: Ranks<'a>,
-    least: Rank<'a>,
-    most: Rank<'a>,
+    ranks: SortColumn<'a>,
+    least: SortValue<'a>,
+    most: SortValue<'a>,
     is_sorted: bool,
 }
 
 /// The single batch of a segment.
-fn batch_of(segment: &Dataset) -> Result<Part<'_>> {
+fn batch_of(segment: &Dataset) -> Result<BatchSlice<'_>> {
     segment.parts().next().ok_or_else(|| Error::internal("a sealed segment without rows"))?
 }
 
-impl<'a> RankRange<'a> {
-    fn of(segment: &'a Dataset, column: usize, rows: Range<u64>) -> Result<RankRange<'a>> {
+impl<'a> SegmentBounds<'a> {
+    fn try_new(segment: &'a Dataset, column: usize, rows: Range<u64>) -> Result<SegmentBounds<'a>> {
         let part = batch_of(segment)?;
         let array = part.checked(part.piece.columns[column])?;
         let len = (rows.end - rows.start) as usize;
         if len == 0 || array.len() != len || u32::try_from(len).is_err() {
             return Err(Error::internal(format_args!("a sealed segment of {} rows, expected {len}", array.len())));
         }
-        let ranks = Ranks::of(array);
+        let ranks = SortColumn::new(array);
         let first = ranks.get(0)?;
-        let mut range = RankRange { rows, ranks, least: first, most: first, is_sorted: true };
+        let mut range = SegmentBounds { rows, ranks, least: first, most: first, is_sorted: true };
         let mut before = first;
         for row in 1..len {
             let rank = ranks.get(row)?;
@@ -237,21 +237,21 @@ impl<'a> RankRange<'a> {
     }
 }
 
-fn rows_of(ranges: &[RankRange<'_>]) -> Range<u64> {
+fn rows_of(ranges: &[SegmentBounds<'_>]) -> Range<u64> {
     ranges.first().map_or(0, |first| first.rows.start)..ranges.last().map_or(0, |last| last.rows.end)
 }
 
 /// The segments to rewrite, in groups whose values overlap: all values of a group are at most as large as those of the
 /// next.
-fn overlapping(ranges: &[RankRange<'_>]) -> Vec<Range<usize>> {
-    let mut least_behind: Vec<Option<Rank<'_>>> = vec![None; ranges.len()];
+fn overlapping(ranges: &[SegmentBounds<'_>]) -> Vec<Range<usize>> {
+    let mut least_behind: Vec<Option<SortValue<'_>>> = vec![None; ranges.len()];
     for number in (1..ranges.len()).rev() {
         let own = ranges[number].least;
         least_behind[number - 1] = Some(least_behind[number].map_or(own, |least| least.min(own)));
     }
     let mut groups = Vec::new();
     let mut start = 0;
-    let mut most: Option<Rank<'_>> = None;
+    let mut most: Option<SortValue<'_>> = None;
     for (number, range) in ranges.iter().enumerate() {
         let reached = most.map_or(range.most, |most| most.max(range.most));
         most = Some(reached);
@@ -267,19 +267,19 @@ fn overlapping(ranges: &[RankRange<'_>]) -> Vec<Range<usize>> {
 }
 
 /// A segment whose rows are read in sorted order.
-struct Run<'a> {
-    ranks: Ranks<'a>,
+struct SortedRun<'a> {
+    ranks: SortColumn<'a>,
     /// `None` if they are already sorted.
     order: Option<Vec<u32>>,
     at: usize,
     len: usize,
 }
 
-impl<'a> Run<'a> {
-    fn of(range: &RankRange<'a>) -> Result<Run<'a>> {
+impl<'a> SortedRun<'a> {
+    fn try_new(range: &SegmentBounds<'a>) -> Result<SortedRun<'a>> {
         let len = range.len();
         let order = if range.is_sorted { None } else { Some(range.ranks.order(len)?) };
-        Ok(Run { ranks: range.ranks, order, at: 0, len })
+        Ok(SortedRun { ranks: range.ranks, order, at: 0, len })
     }
 
     fn row(&self) -> usize {
@@ -289,15 +289,15 @@ impl<'a> Run<'a> {
 
 /// Overlapping segments, merged row by row.
 struct Merge<'a, 'b> {
-    ranges: &'b [RankRange<'a>],
+    ranges: &'b [SegmentBounds<'a>],
     /// The segments not begun yet, the one with the largest minimum first.
     waiting: Vec<usize>,
-    runs: Vec<Option<Run<'a>>>,
-    heads: BinaryHeap<Reverse<(Rank<'a>, usize)>>,
+    runs: Vec<Option<SortedRun<'a>>>,
+    heads: BinaryHeap<Reverse<(SortValue<'a>, usize)>>,
 }
 
 impl<'a, 'b> Merge<'a, 'b> {
-    fn of(ranges: &'b [RankRange<'a>]) -> Merge<'a, 'b> {
+    fn new(ranges: &'b [SegmentBounds<'a>]) -> Merge<'a, 'b> {
         let mut waiting: Vec<usize> = (0..ranges.len()).collect();
         waiting.sort_by_key(|&number| Reverse((ranges[number].least, number)));
         Merge { ranges, waiting, runs: ranges.iter().map(|_| None).collect(), heads: BinaryHeap::new() }
@@ -306,12 +306,12 @@ impl<'a, 'b> Merge<'a, 'b> {
     /// The next row: its segment and its number there; `None` at the end.
     fn next(&mut self) -> Result<Option<Pick>> {
         while let Some(&number) = self.waiting.last() {
-            let is_later = |Reverse((rank, _)): &Reverse<(Rank<'_>, usize)>| *rank < self.ranges[number].least;
+            let is_later = |Reverse((rank, _)): &Reverse<(SortValue<'_>, usize)>| *rank < self.ranges[number].least;
             if self.heads.peek().is_some_and(is_later) {
                 break;
             }
             self.waiting.pop();
-            self.runs[number] = Some(Run::of(&self.ranges[number])?);
+            self.runs[number] = Some(SortedRun::try_new(&self.ranges[number])?);
             self.heads.push(Reverse((self.ranges[number].least, number)));
         }
         let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
@@ -335,12 +335,12 @@ impl<'a, 'b> Merge<'a, 'b> {
 }
 
 /// The new segments.
-struct SortedSegments<'a, P> {
-    medium: &'a Medium,
+struct SortedWriter<'a, P> {
+    medium: &'a FileSystem,
     /// The table's directory; incomplete files are written beside it.
     path: &'a Path,
-    newer: &'a PartFolder,
-    known: &'a Settings,
+    newer: &'a StagingDirectory,
+    known: &'a TableSettings,
     /// The options for the segment that ends with the table's last row.
     positions: BTreeMap<String, i64>,
     last_row: u64,
@@ -349,14 +349,14 @@ struct SortedSegments<'a, P> {
     progress: P,
 }
 
-impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
+impl<P: FnMut(u64, u64)> SortedWriter<'_, P> {
     /// Writes the rows of overlapping segments in sorted order.
-    fn merge(&mut self, segments: &[Dataset], ranges: &[RankRange<'_>]) -> Result<()> {
+    fn merge(&mut self, segments: &[Dataset], ranges: &[SegmentBounds<'_>]) -> Result<()> {
         let rows = rows_of(ranges);
         let bytes = segments.iter().map(Dataset::nbytes).sum::<Result<u64>>()?;
         let per_row = bytes.div_ceil(rows.end - rows.start).max(1);
         let most = self.known.segment_rows.min(MERGED_BYTES / per_row).max(1) as usize;
-        let mut merge = Merge::of(ranges);
+        let mut merge = Merge::new(ranges);
         let mut picks: Vec<Pick> = Vec::new();
         let mut first_row = rows.start;
         while let Some(pick) = merge.next()? {
@@ -426,12 +426,12 @@ fn gathered(segments: &[&Dataset], picks: &[Pick]) -> Result<Dataset> {
     let schema = segments[0].schema();
     let column = |(number, field): (usize, &FieldRef)| {
         let from = parts.iter().map(|part| part.checked(part.piece.columns[number])).collect::<Result<Vec<_>>>()?;
-        let unchecked: Vec<&Unchecked> = from.iter().map(|array| Unchecked::of(array)).collect();
+        let unchecked: Vec<&UncheckedArray> = from.iter().map(|array| UncheckedArray::from_ref(array)).collect();
         let mut known = Vec::new();
-        from.iter().for_each(|array| add_dictionaries(array, &mut known));
+        from.iter().for_each(|array| collect_dictionaries(array, &mut known));
         let gathered = gather_column(field, &unchecked, picks).and_then(|array| array.checked(&known));
         gathered.map_err(|e| e.context(format_args!("column '{}'", field.name())))
     };
     let arrays = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
-    Ok(Dataset::of_arrays(schema.clone(), vec![(picks.len(), arrays)]))
+    Ok(Dataset::from_arrays(schema.clone(), vec![(picks.len(), arrays)]))
 }

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::map::forks;
+use crate::map::fork_count;
 use crate::parallel::lock;
 
 /// The background work of a writer.
@@ -30,7 +30,7 @@ pub(super) trait Task: Send + Sync {
 }
 
 /// A task, and the time of its turn.
-struct Scheduled {
+struct ScheduledTask {
     task: Arc<dyn Task>,
     due: Option<Instant>,
     /// Whether its turn is in progress.
@@ -42,8 +42,8 @@ struct Scheduled {
 }
 
 #[derive(Default)]
-struct Tasks {
-    entries: HashMap<u64, Scheduled>,
+struct SchedulerState {
+    entries: HashMap<u64, ScheduledTask>,
     queue: BTreeSet<(Instant, u64)>,
     /// The number of the next entry.
     next: u64,
@@ -53,33 +53,33 @@ struct Tasks {
 }
 
 /// The queue of a process.
-struct TurnQueue {
+struct Scheduler {
     forks: u64,
-    state: Mutex<Tasks>,
+    state: Mutex<SchedulerState>,
     /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
     /// beside its successor.
     changed: Condvar,
     /// Signals that a turn has ended.
     ended: Condvar,
     /// The queue of a forked child.
-    of_child: OnceLock<Box<TurnQueue>>,
+    of_child: OnceLock<Box<Scheduler>>,
 }
 
-static FIRST: OnceLock<TurnQueue> = OnceLock::new();
+static FIRST: OnceLock<Scheduler> = OnceLock::new();
 
 /// A task in the queue. Dropping it removes the task, after waiting for a turn in progress.
-pub(super) struct Turns {
-    queue: &'static TurnQueue,
+pub(super) struct TaskHandle {
+    queue: &'static Scheduler,
     number: u64,
 }
 
-impl Turns {
+impl TaskHandle {
     /// Gives `task` its first turn, as soon as the thread is free.
     ///
     /// # Errors
     /// `Io` if the thread can't be started.
-    pub fn start(task: Arc<dyn Task>) -> Result<Turns> {
-        let queue = TurnQueue::of_process();
+    pub fn start(task: Arc<dyn Task>) -> Result<TaskHandle> {
+        let queue = Scheduler::for_process();
         let mut state = lock(&queue.state);
         if state.thread.is_none() {
             state.threads += 1;
@@ -90,11 +90,11 @@ impl Turns {
         }
         let number = state.next;
         state.next += 1;
-        state.entries.insert(number, Scheduled { task, due: None, is_running: false, is_asked: false, is_last: false });
+        state.entries.insert(number, ScheduledTask { task, due: None, is_running: false, is_asked: false, is_last: false });
         state.set_due(number, Some(Instant::now()));
         drop(state);
         queue.changed.notify_all();
-        Ok(Turns { queue, number })
+        Ok(TaskHandle { queue, number })
     }
 
     /// Requests a turn as soon as the thread is free, and another one if one is in progress.
@@ -111,9 +111,9 @@ impl Turns {
     }
 }
 
-impl Drop for Turns {
+impl Drop for TaskHandle {
     fn drop(&mut self) {
-        if self.queue.forks != forks() {
+        if self.queue.forks != fork_count() {
             // After a fork the thread is missing, and perhaps the holder of the lock as well.
             return;
         }
@@ -139,13 +139,13 @@ impl Drop for Turns {
     }
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for TaskHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turns").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Tasks {
+impl SchedulerState {
     fn set_due(&mut self, number: u64, due: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let before = std::mem::replace(&mut entry.due, due);
@@ -154,10 +154,10 @@ impl Tasks {
     }
 }
 
-impl TurnQueue {
-    fn new() -> TurnQueue {
-        TurnQueue {
-            forks: forks(),
+impl Scheduler {
+    fn new() -> Scheduler {
+        Scheduler {
+            forks: fork_count(),
             state: Mutex::default(),
             changed: Condvar::new(),
             ended: Condvar::new(),
@@ -165,10 +165,10 @@ impl TurnQueue {
         }
     }
 
-    fn of_process() -> &'static TurnQueue {
-        let mut queue = FIRST.get_or_init(TurnQueue::new);
-        while queue.forks != forks() {
-            queue = queue.of_child.get_or_init(|| Box::new(TurnQueue::new()));
+    fn for_process() -> &'static Scheduler {
+        let mut queue = FIRST.get_or_init(Scheduler::new);
+        while queue.forks != fork_count() {
+            queue = queue.of_child.get_or_init(|| Box::new(Scheduler::new()));
         }
         queue
     }
@@ -189,7 +189,7 @@ impl TurnQueue {
         }
     }
 
-    fn give_turn<'a>(&'a self, mut state: MutexGuard<'a, Tasks>, number: u64) -> MutexGuard<'a, Tasks> {
+    fn give_turn<'a>(&'a self, mut state: MutexGuard<'a, SchedulerState>, number: u64) -> MutexGuard<'a, SchedulerState> {
         state.set_due(number, None);
         let Some(entry) = state.entries.get_mut(&number) else { return state };
         debug_assert!(!entry.is_running, "one thread");
@@ -260,8 +260,8 @@ mod tests {
     fn a_task_that_panics_ends_alone() {
         let bad = Arc::new(Counter { panics: true, ..Counter::default() });
         let good = Arc::new(Counter::default());
-        let of_bad = Turns::start(bad.clone()).unwrap();
-        let of_good = Turns::start(good.clone()).unwrap();
+        let of_bad = TaskHandle::start(bad.clone()).unwrap();
+        let of_good = TaskHandle::start(good.clone()).unwrap();
         wait_until("a panic, and turns of the other task", || {
             bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3
         });
@@ -298,11 +298,11 @@ mod tests {
         let (end, is_to_end) = channel();
         let slow = Slow { begun: Mutex::new(begun), end: Mutex::new(is_to_end), turns: AtomicUsize::new(0) };
         let slow = Arc::new(slow);
-        let of_slow = Turns::start(slow.clone()).unwrap();
+        let of_slow = TaskHandle::start(slow.clone()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let other = Arc::new(Counter::default());
         // Its turn has not begun, and it does not wait for it.
-        drop(Turns::start(other.clone()).unwrap());
+        drop(TaskHandle::start(other.clone()).unwrap());
         assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
         // If requested during a turn, another one follows.
         of_slow.ask();

@@ -8,25 +8,25 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::background::{Background, Durability, cannot_go_on, removed};
+use super::background::{BackgroundWork, Durability, cannot_go_on, removed};
 use super::change::changed;
-use super::durability::{Durably, Shared};
-use super::growing::{Growing, OPEN, SEALED, SegmentShape};
+use super::durability::{SyncTarget, LiveFile};
+use super::growing::{LiveSegment, OPEN, SEALED, SegmentShape};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
-    not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, take_lock, take_on,
+    not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, acquire_lock, take_on,
     with_dictionaries,
 };
-use super::options::{Sync, WriterOptions};
+use super::options::{SyncPolicy, WriterOptions};
 use super::prepared;
-use crate::dataset::{Dataset, Key, order};
+use crate::dataset::{Dataset, ComparableValue, order};
 use crate::directory::{exists, is_empty_directory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, Lock, Medium, guard, is_moved, remove_parts};
-use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
-use crate::table::format::{Settings, State};
+use crate::map::{ChangeCheck, DirectoryLock, FileSystem, guard, is_moved_directory, remove_leftovers};
+use crate::rows::{DictionaryEntries, IncomingRows, FillState, Plan, PlanDictionary, RowSink, batch_arrays};
+use crate::table::format::{TableSettings, CommitState};
 use crate::table::placement::MOST_ROWS;
-use crate::table::reader::{Chain, chain, table, without_settings};
+use crate::table::reader::{SegmentChain, chain, table, without_settings};
 
 /// The maximum number of commits between checks that the live segment still exists.
 const LOOK_EVERY: u32 = 64;
@@ -43,20 +43,20 @@ pub struct Writer {
     folder: PathBuf,
     pub(super) plan: Arc<Plan>,
     /// The live segment, then those of uncommitted rows.
-    pub(super) segments: Vec<Growing>,
-    pub(super) entries: Vec<Entries>,
+    pub(super) segments: Vec<LiveSegment>,
+    pub(super) entries: Vec<DictionaryEntries>,
     /// The keys of the row being appended, kept to save allocations.
     pub(super) row_keys: Vec<u32>,
     /// The newest value of the column by which the table is sorted: appended, and committed.
-    pub(super) last: (Option<Key>, Option<Key>),
+    pub(super) last: (Option<ComparableValue>, Option<ComparableValue>),
     pub(super) sorted_by: Option<usize>,
     /// For future segments.
-    pub(super) settings: Settings,
+    pub(super) settings: TableSettings,
     /// The names of positions, in the order of their values.
     pub(super) names: Vec<String>,
-    medium: Medium,
-    pub(super) background: Background,
-    pub(super) sync: Sync,
+    medium: FileSystem,
+    pub(super) background: BackgroundWork,
+    pub(super) sync: SyncPolicy,
     /// The reason why nothing can be written any more.
     broken: Option<String>,
     dropped: u64,
@@ -70,11 +70,11 @@ pub struct Writer {
 struct Savepoint {
     segments: usize,
     /// The last of the segments, which the append may replace if it is empty.
-    live: Arc<Shared>,
+    live: Arc<LiveFile>,
     /// How far it was filled.
-    mark: Mark,
+    mark: FillState,
     /// The newest value of the column by which the table is sorted.
-    last: Option<Key>,
+    last: Option<ComparableValue>,
     /// The number of entries of each dictionary.
     known: Vec<usize>,
 }
@@ -98,7 +98,7 @@ impl Writer {
         if let Some(schema) = &schema {
             refuse_twins(schema)?;
             // A table that can't be made leaves no folder behind.
-            let plan = Plan::of(schema)?;
+            let plan = Plan::for_schema(schema)?;
             if !is_there {
                 options.settings(&plan)?;
             }
@@ -108,7 +108,7 @@ impl Writer {
             if schema.is_none() {
                 return Err(no_table());
             }
-            match options.medium.make_folder(path) {
+            match options.medium.create_dir(path) {
                 // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
                 made => made.map(|()| is_named = true).map_err(|e| not_made(path, &e))?,
@@ -118,16 +118,16 @@ impl Writer {
         // The process may change its working directory, and the path may be a symbolic link.
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e))?;
         refuse_remote(path, options.force)?;
-        let lock = take_lock(&options.medium, path)?;
+        let lock = acquire_lock(&options.medium, path)?;
         let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
-        remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
+        remove_leftovers(&options.medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
-            Some(chain) => prepared::of_home(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
-            None if !is_empty_directory(path)? => Err(chain::foreign(path)),
+            Some(chain) => prepared::map_home_error(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
+            None if !is_empty_directory(path)? => Err(chain::foreign_files_error(path)),
             None => {
                 if !is_named {
                     // Whoever made it may have been killed before its name was on the disk.
-                    let synced = options.medium.sync_name(path);
+                    let synced = options.medium.sync_parent(path);
                     synced.map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
                 }
                 Writer::create(path, schema, options, lock)
@@ -135,34 +135,34 @@ impl Writer {
         }
     }
 
-    fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
+    fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: DirectoryLock) -> Result<Writer> {
         let schema = without_settings(&schema.ok_or_else(no_table)?);
-        let plan = Arc::new(Plan::of(&schema)?);
+        let plan = Arc::new(Plan::for_schema(&schema)?);
         let live = first_segment(&options.medium, path, &plan, 0, options.settings(&plan)?)?;
         give_name(&live, path)?;
         // A created table survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
-        let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
+        let entries = plan.dictionaries.iter().map(PlanDictionary::new_entries).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
 
     fn start(
         path: &Path,
         plan: Arc<Plan>,
-        (pending, live): (Vec<Arc<Shared>>, Growing),
-        entries: Vec<Entries>,
+        (pending, live): (Vec<Arc<LiveFile>>, LiveSegment),
+        entries: Vec<DictionaryEntries>,
         options: &WriterOptions,
-        lock: Lock,
+        lock: DirectoryLock,
     ) -> Result<Writer> {
         let every = match options.sync {
-            Sync::Every(every) => Some(every.max(Duration::from_millis(1))),
+            SyncPolicy::Every(every) => Some(every.max(Duration::from_millis(1))),
             _ => None,
         };
         let header = &live.shared.header;
         let sorted_by = header.order().map(|column| column as usize);
         let settings = options.over(header.settings(), &plan)?;
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
-        let background = Background::start(lock, path, pending, every)?;
+        let background = BackgroundWork::start(lock, path, pending, every)?;
         let mut writer = Writer {
             folder: path.to_path_buf(),
             plan,
@@ -187,10 +187,10 @@ impl Writer {
 
     fn reopen(
         path: &Path,
-        chain: Chain,
+        chain: SegmentChain,
         schema: Option<SchemaRef>,
         options: &WriterOptions,
-        lock: Lock,
+        lock: DirectoryLock,
     ) -> Result<Writer> {
         chain.remove_orphans(&options.medium, path)?;
         let dataset = table::open(path, Default::default())?
@@ -198,8 +198,8 @@ impl Writer {
         prepared::check_home(&options.medium)?;
         let there = without_settings(dataset.schema());
         let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
-        let newer_plan = newer.as_deref().map(Plan::of).transpose()?;
-        let plan = Arc::new(Plan::of(&there)?);
+        let newer_plan = newer.as_deref().map(Plan::for_schema).transpose()?;
+        let plan = Arc::new(Plan::for_schema(&there)?);
         // Until the schema is changed, the table has none of the new columns.
         let before = newer.as_ref().map(|_| options.for_columns_of(&there));
         let before = before.as_ref().unwrap_or(options);
@@ -215,7 +215,7 @@ impl Writer {
         if let Some(column) = writer.sorted_by
             && dataset.len()? > 0
         {
-            let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
+            let key = ComparableValue::from_value(&dataset.row_from_end(1)?.get(column)?);
             writer.last = (key.clone(), key);
         }
         if let Some((newer, plan)) = newer.zip(newer_plan) {
@@ -230,7 +230,7 @@ impl Writer {
         &self.plan.schema.schema
     }
 
-    pub(super) fn medium(&self) -> &Medium {
+    pub(super) fn medium(&self) -> &FileSystem {
         &self.medium
     }
 
@@ -241,7 +241,7 @@ impl Writer {
 
     /// The number of the row after the last one appended. Rows keep their numbers when earlier ones are dropped.
     pub fn rows(&self) -> u64 {
-        self.segments.last().map_or(0, Growing::end)
+        self.segments.last().map_or(0, LiveSegment::end)
     }
 
     /// The number of the row after the last one that others can see.
@@ -270,7 +270,7 @@ impl Writer {
     /// `SchemaMismatch` and `InvalidArgument`, naming column and row; `Io` for a full disk. Then nothing was appended.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
-        self.append_arrays(schema.fields(), &arrays_of(batch), batch.num_rows())
+        self.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows())
     }
 
     /// Appends all rows of a dataset.
@@ -279,7 +279,7 @@ impl Writer {
     /// As [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         let before = self.savepoint();
-        let appended = dataset.watched(ChangeCheck::Now, || self.append_parts(dataset));
+        let appended = dataset.with_change_check(ChangeCheck::Now, || self.append_parts(dataset));
         if appended.is_err() {
             self.restore(before);
         }
@@ -302,7 +302,7 @@ impl Writer {
             let incoming = IncomingRows::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
             if let Some(column) = self.sorted_by {
                 let name = self.plan.columns[column].field.name();
-                self.last.0 = order::follow(name, &incoming.arrays[column], self.last.0.as_ref())?;
+                self.last.0 = order::check_ascending(name, &incoming.arrays[column], self.last.0.as_ref())?;
             }
             self.write(&incoming)
         });
@@ -316,12 +316,12 @@ impl Writer {
     /// any number.
     fn check_row_count(&self, rows: u64) -> Result<()> {
         if self.rows().saturating_add(rows) >= MOST_ROWS {
-            return Err(Error::argument(format!("appending {rows} rows: a table has less than 2^62 rows")));
+            return Err(Error::invalid_argument(format!("appending {rows} rows: a table has less than 2^62 rows")));
         }
         let most = self.settings.segment_rows;
         let segments = self.segments.len() as u64 + rows / most;
         if segments > MOST_UNCOMMITTED {
-            return Err(Error::argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "appending {rows} rows: they would take {segments} segments of up to {most} rows, and a commit has \
                  {MOST_UNCOMMITTED} at most; append them in parts, and commit each"
             )));
@@ -335,10 +335,10 @@ impl Writer {
             let live = self.live();
             let counters = &live.now.counters;
             let limits = live.limits();
-            let room = incoming.room(&self.plan, from, counters, limits, &self.entries)?;
+            let room = incoming.rows_that_fit(&self.plan, from, counters, limits, &self.entries)?;
             if room == 0 {
                 let zeros = vec![0; self.plan.counters];
-                let needed = incoming.needs(&self.plan, from..from + 1, &zeros, &self.entries)?;
+                let needed = incoming.counters_after(&self.plan, from..from + 1, &zeros, &self.entries)?;
                 self.roll(&needed)?;
                 continue;
             }
@@ -355,12 +355,12 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn live(&self) -> &Growing {
+    pub(super) fn live(&self) -> &LiveSegment {
         &self.segments[self.segments.len() - 1]
     }
 
     #[inline]
-    pub(super) fn live_mut(&mut self) -> Result<&mut Growing> {
+    pub(super) fn live_mut(&mut self) -> Result<&mut LiveSegment> {
         self.segments.last_mut().ok_or_else(no_segment)
     }
 
@@ -371,7 +371,7 @@ impl Writer {
         if full.rows() == 0 {
             return self.replace_empty(shape);
         }
-        let fits = |ahead: &Growing| {
+        let fits = |ahead: &LiveSegment| {
             let is_next = ahead.first_row() == shape.first_row && ahead.limits()[0] == shape.limits[0];
             // All entries of dictionaries go along, which may be many more than when it was ordered.
             let carried = |counter| dictionary_counter(&self.plan, counter).map_or(0, |_| full.now.counters[counter]);
@@ -380,16 +380,16 @@ impl Writer {
         };
         let mut next = match self.background.ordered().filter(fits) {
             Some(ahead) => ahead,
-            None => Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?,
+            None => LiveSegment::create(&self.medium, &self.folder, &self.plan, shape, true)?,
         };
-        self.carry_over(&mut next, &self.live().known_entries())?;
+        self.carry_over(&mut next, &self.live().entry_counts())?;
         self.segments.push(next);
         Ok(())
     }
 
     /// Copies the shared state to the next segment: the first `known` entries of each dictionary, since keys mean the
     /// same in all segments, and the positions.
-    pub(super) fn carry_over(&self, next: &mut Growing, known: &[usize]) -> Result<()> {
+    pub(super) fn carry_over(&self, next: &mut LiveSegment, known: &[usize]) -> Result<()> {
         for (number, (entries, &known)) in self.entries.iter().zip(known).enumerate() {
             next.put_entries(number, entries, known)?;
         }
@@ -418,7 +418,7 @@ impl Writer {
         };
         let limits = self.plan.limits(guess);
         if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
-            return Err(Error::argument("a single row is larger than its column's type can hold in one segment"));
+            return Err(Error::invalid_argument("a single row is larger than its column's type can hold in one segment"));
         }
         Ok(SegmentShape { first_row: full.end(), limits, settings: self.settings.clone() })
     }
@@ -435,7 +435,7 @@ impl Writer {
         let medium = self.medium.clone();
         let folder = self.folder.clone();
         let plan = self.plan.clone();
-        self.background.order(Box::new(move || Growing::create(&medium, &folder, &plan, shape, true)));
+        self.background.order(Box::new(move || LiveSegment::create(&medium, &folder, &plan, shape, true)));
     }
 
     /// Sets the row at which to request the next segment. After a small segment it is created when it is needed.
@@ -447,9 +447,9 @@ impl Writer {
     /// An empty segment is replaced by a larger one, which begins with the same row and so has its name.
     pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
-        let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
-        self.carry_over(&mut next, &self.live().known_entries())?;
-        next.begin(!is_named)?;
+        let mut next = LiveSegment::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
+        self.carry_over(&mut next, &self.live().entry_counts())?;
+        next.commit_initial(!is_named)?;
         if is_named {
             replace_name(&next, &self.folder)?;
             self.background.replaced(next.shared.clone());
@@ -457,7 +457,7 @@ impl Writer {
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
             // Waiting followers learn that it has ended.
             empty.rollback();
-            empty.show(SEALED)?;
+            empty.make_visible(SEALED)?;
         }
         self.segments.push(next);
         self.expect_next();
@@ -467,7 +467,7 @@ impl Writer {
     /// Makes all appended rows visible to readers, in one step.
     ///
     /// # Errors
-    /// `Io`; then none of the rows is visible, unless it was a sync that failed, which [`Sync::Commit`] makes: then they
+    /// `Io`; then none of the rows is visible, unless it was a sync that failed, which [`SyncPolicy::Commit`] makes: then they
     /// are, as [`Writer::committed_rows`] says, and a power cut may take them. `FileChanged` if another program has
     /// truncated or overwritten the live segment, which is detected at the latest when rows are next published to other
     /// Arrow readers or synced: after that nothing more can be written.
@@ -483,7 +483,7 @@ impl Writer {
     /// Records the error that ends the writer. After a store that could not be made, none is.
     #[cold]
     pub(super) fn note(&mut self, e: Error) -> Error {
-        let is_stored = |segment: &Growing| segment.shared.store.check_stored().is_ok();
+        let is_stored = |segment: &LiveSegment| segment.shared.store.check_stored().is_ok();
         if e.kind() == ErrorKind::FileChanged || !self.segments.iter().all(is_stored) {
             self.broken.get_or_insert_with(|| e.message().into());
         }
@@ -499,7 +499,7 @@ impl Writer {
     /// Syncs a commit that is visible, if each is to be.
     #[inline]
     pub(super) fn sync_commit(&mut self) -> Result<()> {
-        if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
+        if self.sync == SyncPolicy::Commit { self.sync() } else { Ok(()) }
     }
 
     /// Makes the appended rows visible, or none of them.
@@ -513,7 +513,7 @@ impl Writer {
         match &mut self.segments[..] {
             [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
-                live.show(OPEN)?;
+                live.make_visible(OPEN)?;
                 self.background.committed(&live.shared);
                 if live.committed.counters[0] >= self.order_at {
                     self.order_next();
@@ -532,7 +532,7 @@ impl Writer {
     pub(super) fn show_drop(&mut self) -> Result<()> {
         let live = self.segments.first_mut().ok_or_else(no_segment)?;
         let now = std::mem::replace(&mut live.now, live.committed.clone());
-        let shown = live.show(OPEN);
+        let shown = live.make_visible(OPEN);
         live.now = now;
         shown?;
         self.background.committed(&live.shared);
@@ -554,8 +554,8 @@ impl Writer {
         if !has_time {
             return Ok(());
         }
-        match self.medium.check_home() {
-            Err(e) if is_moved(&e) => Err(failed(e)),
+        match self.medium.check_directory() {
+            Err(e) if is_moved_directory(&e) => Err(failed(e)),
             // It may have other names, as in a backup of links.
             Ok(()) if live.0.is_not_at(&chain::path(&self.folder, live.1)).map_err(failed)? => Err(removed()),
             // A path that this process can't look at may still be the directory's.
@@ -564,8 +564,8 @@ impl Writer {
     }
 
     /// Whether a commit takes only microseconds: no segment is full, and nothing is synced.
-    pub fn is_quick(&self) -> bool {
-        self.segments.len() == 1 && self.sync != Sync::Commit
+    pub fn is_commit_cheap(&self) -> bool {
+        self.segments.len() == 1 && self.sync != SyncPolicy::Commit
     }
 
     /// Commits rows that cross the end of a segment. Sealing the first segment makes them all visible; until then, the
@@ -574,11 +574,11 @@ impl Writer {
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
             let is_full = number < last;
-            segment.show(State { sealed: is_full, provisional: true, goes_on: is_full })?;
+            segment.make_visible(CommitState { sealed: is_full, provisional: true, goes_on: is_full })?;
             segment.shared.publish()?;
         }
         // A segment of a new schema begins without rows.
-        let sealed = State { goes_on: self.segments[1].rows() > 0, ..SEALED };
+        let sealed = CommitState { goes_on: self.segments[1].rows() > 0, ..SEALED };
         self.prepare(sealed)?;
         let first = &self.segments[0];
         // A reader that lists the directory and finds the next segment must find this one's last footer.
@@ -609,20 +609,20 @@ impl Writer {
     }
 
     /// Makes the rows of all segments visible, the first of which is sealed in state `sealed`.
-    fn show_all(&mut self, sealed: State) -> Result<()> {
+    fn show_all(&mut self, sealed: CommitState) -> Result<()> {
         let last = self.segments.len() - 1;
-        self.segments[0].show(sealed)?;
+        self.segments[0].make_visible(sealed)?;
         self.segments.iter_mut().enumerate().skip(1).rev().try_for_each(|(number, segment)| {
             let is_full = number < last;
-            segment.show(State { sealed: is_full, provisional: false, goes_on: is_full })
+            segment.make_visible(CommitState { sealed: is_full, provisional: false, goes_on: is_full })
         })
     }
 
     /// Lets the next writer finish the commit if this one is killed from now on.
-    fn prepare(&mut self, sealed: State) -> Result<()> {
+    fn prepare(&mut self, sealed: CommitState) -> Result<()> {
         for segment in &self.segments[1..] {
             let path = chain::prepared_path(&self.medium, &self.folder, segment.first_row());
-            let named = segment.shared.store.name_for_now(&path);
+            let named = segment.shared.store.link_temporarily(&path);
             named.map_err(|e| Error::io("naming a segment for now", &e).at(&path))?;
         }
         self.segments[0].prepare(sealed)
@@ -662,7 +662,7 @@ impl Writer {
             live: live.shared.clone(),
             mark: live.now.clone(),
             last: self.last.0.clone(),
-            known: self.entries.iter().map(Entries::len).collect(),
+            known: self.entries.iter().map(DictionaryEntries::len).collect(),
         }
     }
 
@@ -687,7 +687,7 @@ impl Writer {
     /// `FileChanged` if the table, or a segment with rows that were to be synced, was removed.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.background.sync(Durably::Soon).map_err(|e| e.at(&self.folder))
+        self.background.sync(SyncTarget::LogOrColumns).map_err(|e| e.at(&self.folder))
     }
 
     /// Commits, syncs, and publishes the last rows to other Arrow readers.

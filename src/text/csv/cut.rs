@@ -1,20 +1,20 @@
 //! The ends of CSV records, in text in blocks.
 
 use super::options::CsvOptions;
-use crate::text::chunks::RecordEnds;
+use crate::text::chunks::RecordSplitter;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Finds the ends of records.
-pub(super) struct CsvCut {
+pub(super) struct CsvSplitter {
     delimiter: u8,
     quote: Option<u8>,
     place: ParserState,
 }
 
-impl CsvCut {
-    pub(super) fn new(options: &CsvOptions) -> CsvCut {
-        CsvCut { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
+impl CsvSplitter {
+    pub(super) fn new(options: &CsvOptions) -> CsvSplitter {
+        CsvSplitter { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
     }
 
     /// The first byte that can change the state, and its position.
@@ -28,7 +28,7 @@ impl CsvCut {
     }
 }
 
-impl RecordEnds for CsvCut {
+impl RecordSplitter for CsvSplitter {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         use ParserState::*;
         let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));

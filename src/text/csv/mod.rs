@@ -29,14 +29,14 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use self::cut::CsvCut;
+use self::cut::CsvSplitter;
 pub use self::options::CsvOptions;
 use self::options::reading;
-use self::records::Text;
+use self::records::CsvText;
 use self::table::CsvTable;
-use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
+use super::chunks::{CHUNK, Chunk, Chunks, RecordSplitter, read_all};
 use super::columns::*;
-use super::lines::{Incoming, Parser};
+use super::lines::{TextStream, StreamParser};
 use super::once::*;
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -74,17 +74,17 @@ fn read_in_order<R: Read + Send>(
     chunk: usize,
 ) -> Result<SchemaRef> {
     options.check()?;
-    let text = Chunked::begin(open()?, options, chunk)?;
+    let text = CsvChunks::begin(open()?, options, chunk)?;
     let header = text.header.clone();
     let again = || {
-        let again = Chunked::begin(open()?, options, chunk)?;
+        let again = CsvChunks::begin(open()?, options, chunk)?;
         if again.header != header {
             let message = "reading CSV: the header changed while the text was read";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
         Ok(again.chunks())
     };
-    let grammar = CsvGrammar { header: &header, options };
+    let grammar = CsvChunkParser { header: &header, options };
     let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
     let (schema, chunks, passes) = match &options.schema {
         None if options.dictionary.is_empty() && options.schema_overrides.is_empty() => {
@@ -102,21 +102,21 @@ fn read_in_order<R: Read + Send>(
 }
 
 /// A text's header, and the chunks from it on.
-struct Chunked<R> {
+struct CsvChunks<R> {
     header: Vec<String>,
     first: Chunk,
-    rest: Chunks<R, CsvCut>,
+    rest: Chunks<R, CsvSplitter>,
 }
 
-impl<R: Read> Chunked<R> {
-    fn begin(input: R, options: &CsvOptions, chunk: usize) -> Result<Chunked<R>> {
-        let mut rest = Chunks::new(input, CsvCut::new(options), "reading CSV", chunk);
+impl<R: Read> CsvChunks<R> {
+    fn begin(input: R, options: &CsvOptions, chunk: usize) -> Result<CsvChunks<R>> {
+        let mut rest = Chunks::new(input, CsvSplitter::new(options), "reading CSV", chunk);
         // Blank lines before the header may fill chunks.
         loop {
             let chunk = rest.next().ok_or_else(no_header)??;
             let first = Chunk { is_first: true, ..chunk };
-            if let Some(header) = Text::of(&first, options).header()? {
-                return Ok(Chunked { header, first, rest });
+            if let Some(header) = CsvText::from_chunk(&first, options).header()? {
+                return Ok(CsvChunks { header, first, rest });
             }
         }
     }
@@ -130,17 +130,17 @@ fn no_header() -> Error {
     Error::invalid("reading CSV: expected a header with the names of the columns, got no text; add it")
 }
 
-struct CsvGrammar<'a> {
+struct CsvChunkParser<'a> {
     header: &'a [String],
     options: &'a CsvOptions,
 }
 
-impl CsvGrammar<'_> {
+impl CsvChunkParser<'_> {
     fn fill(&self, chunk: &Chunk, mut table: CsvTable) -> Result<Vec<RecordBatch>> {
-        let text = Text::of(chunk, self.options);
+        let text = CsvText::from_chunk(chunk, self.options);
         let mut rows = text.rows(self.header.len())?;
         let mut batches = Vec::new();
-        let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| batches.extend(batch));
+        let mut full = |columns: &mut BatchBuilder<_>| columns.take().map(|batch| batches.extend(batch));
         while rows.next()? {
             table.push(&rows, self.options, &mut full)?;
         }
@@ -149,19 +149,19 @@ impl CsvGrammar<'_> {
     }
 }
 
-impl Grammar for CsvGrammar<'_> {
-    type Types = Vec<Kinds>;
+impl ChunkParser for CsvChunkParser<'_> {
+    type Types = Vec<TypeSet>;
 
-    fn nothing(&self) -> Vec<Kinds> {
+    fn nothing(&self) -> Vec<TypeSet> {
         let is_given = |name: &String| {
             self.options.dictionary.contains(name) || self.options.schema_overrides.find(name).is_some()
         };
         self.header.iter().map(|name| if is_given(name) { TEXT } else { UNSEEN }).collect()
     }
 
-    fn types(&self, chunk: &Chunk) -> Result<Vec<Kinds>> {
+    fn types(&self, chunk: &Chunk) -> Result<Vec<TypeSet>> {
         let mut kinds = self.nothing();
-        let text = Text::of(chunk, self.options);
+        let text = CsvText::from_chunk(chunk, self.options);
         let mut rows = text.rows(self.header.len())?;
         while rows.next()? {
             for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
@@ -174,12 +174,12 @@ impl Grammar for CsvGrammar<'_> {
         Ok(kinds)
     }
 
-    fn merge(&self, types: &mut Vec<Kinds>, later: Vec<Kinds>) {
+    fn merge(&self, types: &mut Vec<TypeSet>, later: Vec<TypeSet>) {
         types.iter_mut().zip(later).for_each(|(kinds, later)| *kinds &= later);
     }
 
-    fn schema(&self, types: &Vec<Kinds>) -> Result<SchemaRef> {
-        let field = |(name, &kinds): (&String, &Kinds)| Field::new(name, candidate(kinds), true);
+    fn schema(&self, types: &Vec<TypeSet>) -> Result<SchemaRef> {
+        let field = |(name, &kinds): (&String, &TypeSet)| Field::new(name, candidate(kinds), true);
         let inferred = Schema::new(self.header.iter().zip(types).map(field).collect::<Fields>());
         overridden(&Arc::new(inferred), &self.options.schema_overrides).map_err(reading)
     }
@@ -188,13 +188,13 @@ impl Grammar for CsvGrammar<'_> {
         self.fill(chunk, CsvTable::new(schema, self.header, self.options)?)
     }
 
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Vec<Kinds>) -> Option<Typed<Vec<Kinds>>> {
+    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Vec<TypeSet>) -> Option<TypedBatches<Vec<TypeSet>>> {
         let batches = self.fill(chunk, CsvTable::exact(schema, types, self.options.batch_rows)).ok()?;
         let mut types = types.clone();
         for batch in &batches {
             types.iter_mut().zip(batch.columns()).for_each(|(kinds, column)| *kinds = narrowed(*kinds, column));
         }
-        Some(Typed { batches, types })
+        Some(TypedBatches { batches, types })
     }
 }
 
@@ -208,10 +208,10 @@ fn parse_in_line(
     for chunk in chunks {
         let chunk = chunk?;
         chunk.check_memory()?;
-        let text = Text::of(&chunk, options);
+        let text = CsvText::from_chunk(&chunk, options);
         let mut rows = text.rows(table.width)?;
         while rows.next()? {
-            table.push(&rows, options, &mut Filling::cut)?;
+            table.push(&rows, options, &mut BatchBuilder::cut)?;
         }
     }
     let (schema, batches) = table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)?;
@@ -231,39 +231,39 @@ fn parse_in_line(
 /// # Errors
 /// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema must declare;
 /// `Unsupported` for types that can't be read from text. Other errors are returned as the last item.
-pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
+pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<TextStream> {
     options.check()?;
     let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
-    let rows = CsvBlocks {
+    let rows = CsvStreamParser {
         options: options.clone(),
         schema: schema.clone(),
         table: None,
         lines: 0,
-        cut: CsvCut::new(options),
+        cut: CsvSplitter::new(options),
     };
-    Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
+    TextStream::new(input, schema, Box::new(rows), "reading CSV", patience)
 }
 
 // ---- rows as they come ----
 
 /// The records of a text that arrives in blocks.
-struct CsvBlocks {
+struct CsvStreamParser {
     options: CsvOptions,
     schema: SchemaRef,
     /// `None` before the header.
     table: Option<CsvTable>,
     /// The number of parsed lines.
     lines: usize,
-    cut: CsvCut,
+    cut: CsvSplitter,
 }
 
-impl Parser for CsvBlocks {
+impl StreamParser for CsvStreamParser {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         self.cut.whole(fresh)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut text = Text::after(self.lines, &records, &self.options);
+        let mut text = CsvText::after(self.lines, &records, &self.options);
         if self.table.is_none()
             && let Some(header) = text.header()?
         {
@@ -272,7 +272,7 @@ impl Parser for CsvBlocks {
         }
         if let Some(table) = &mut self.table {
             let mut rows = text.rows(table.width)?;
-            let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| ready.extend(batch));
+            let mut full = |columns: &mut BatchBuilder<_>| columns.take().map(|batch| ready.extend(batch));
             while rows.next()? {
                 table.push(&rows, &self.options, &mut full)?;
             }
@@ -811,7 +811,7 @@ mod tests {
             self.0.take(batch)
         }
 
-        fn can_begin_again(&self) -> bool {
+        fn can_restart(&self) -> bool {
             false
         }
     }
@@ -961,7 +961,7 @@ mod tests {
             let options = CsvOptions { quote, ..options() };
             let text = format!("{text}\n");
             let chunk = Chunk { bytes: text.clone().into(), lines: 1, is_first: false };
-            let ours = Text::of(&chunk, &options);
+            let ours = CsvText::from_chunk(&chunk, &options);
             let mut builder = csv::ReaderBuilder::new();
             let mut theirs =
                 builder.has_headers(false).flexible(true).quoting(quote.is_some()).from_reader(text.as_bytes());

@@ -65,7 +65,7 @@ impl CsvOptions {
         check_batch_rows(self.batch_rows).map_err(reading)?;
         if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
             let got = self.delimiter.escape_ascii();
-            return Err(Error::argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "reading CSV: expected a delimiter in ASCII other than a quote or line break, got {got}; use a comma, \
                  semicolon or tab"
             )));
@@ -74,12 +74,12 @@ impl CsvOptions {
             && (!quote.is_ascii() || quote == self.delimiter || b"\r\n".contains(&quote))
         {
             let got = quote.escape_ascii();
-            return Err(Error::argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "reading CSV: expected a quote in ASCII other than the delimiter or a line break, got {got}"
             )));
         }
         if self.decimal_comma && self.delimiter == b',' {
-            return Err(Error::argument(
+            return Err(Error::invalid_argument(
                 "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, for example",
             ));
         }

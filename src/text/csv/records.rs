@@ -15,7 +15,7 @@ use crate::text::chunks::Chunk;
 use crate::text::scalar::shorten;
 
 /// Whole records.
-pub(super) struct Text<'a> {
+pub(super) struct CsvText<'a> {
     bytes: Cow<'a, [u8]>,
     options: &'a CsvOptions,
     /// The number of lines before the text.
@@ -25,20 +25,20 @@ pub(super) struct Text<'a> {
     pub has_header: bool,
 }
 
-impl<'a> Text<'a> {
-    pub(super) fn of(chunk: &'a Chunk, options: &'a CsvOptions) -> Text<'a> {
-        let text = Text::after(chunk.lines, &chunk.bytes, options);
-        Text { has_header: chunk.is_first && options.header, ..text }
+impl<'a> CsvText<'a> {
+    pub(super) fn from_chunk(chunk: &'a Chunk, options: &'a CsvOptions) -> CsvText<'a> {
+        let text = CsvText::after(chunk.lines, &chunk.bytes, options);
+        CsvText { has_header: chunk.is_first && options.header, ..text }
     }
 
     /// Whole records; all but the very last end with a line break.
-    pub(super) fn after(lines: usize, bytes: &'a [u8], options: &'a CsvOptions) -> Text<'a> {
+    pub(super) fn after(lines: usize, bytes: &'a [u8], options: &'a CsvOptions) -> CsvText<'a> {
         let marks = bytes.chunks(3).take_while(|&chunk| lines == 0 && chunk == BYTE_ORDER_MARK).count();
         let bytes = bytes.get(3 * marks..).unwrap_or_default();
         let is_whole = matches!(bytes.last(), None | Some(b'\n' | b'\r'));
         let bytes = if is_whole { Cow::Borrowed(bytes) } else { Cow::Owned([bytes, b"\n"].concat()) };
         let has_quotes = options.quote.is_some_and(|quote| memchr::memchr(quote, &bytes).is_some());
-        Text { bytes, options, lines, has_quotes, has_header: false }
+        CsvText { bytes, options, lines, has_quotes, has_header: false }
     }
 
     pub(super) fn records(&self) -> CsvRecords<'_> {
@@ -133,7 +133,7 @@ fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
 }
 
 pub(super) struct CsvRecords<'a> {
-    text: &'a Text<'a>,
+    text: &'a CsvText<'a>,
     /// The text up to the first invalid UTF-8.
     valid: &'a str,
     /// The end of the present record.

@@ -17,7 +17,7 @@ pub(super) struct CsvTable {
     pub width: usize,
     /// The field of each column.
     sources: Vec<FieldSource>,
-    pub columns: Filling<Box<dyn Sink>>,
+    pub columns: BatchBuilder<Box<dyn Sink>>,
 }
 
 /// The source of a column's values.
@@ -39,7 +39,7 @@ impl CsvTable {
         let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
         let sink = |field: &FieldRef| sink_of(field, &options.dictionary).map_err(reading);
         let sinks = schema.fields().iter().map(sink).collect::<Result<_>>()?;
-        Ok(CsvTable::of(schema, header.len(), sources, sinks, options.batch_rows))
+        Ok(CsvTable::with_sinks(schema, header.len(), sources, sinks, options.batch_rows))
     }
 
     /// As `new`, for a header that must not name other columns.
@@ -52,14 +52,14 @@ impl CsvTable {
     }
 
     /// For all columns of `schema`, inferred as `kinds`; refuses values that would change it.
-    pub(super) fn exact(schema: &SchemaRef, kinds: &[Kinds], batch_rows: usize) -> CsvTable {
-        let source = |(number, &kinds): (usize, &Kinds)| FieldSource { number, is_empty: kinds == UNSEEN };
+    pub(super) fn exact(schema: &SchemaRef, kinds: &[TypeSet], batch_rows: usize) -> CsvTable {
+        let source = |(number, &kinds): (usize, &TypeSet)| FieldSource { number, is_empty: kinds == UNSEEN };
         let sources = kinds.iter().enumerate().map(source).collect();
         let sinks = kinds.iter().map(|&kinds| exact_sink(kinds)).collect();
-        CsvTable::of(schema, kinds.len(), sources, sinks, batch_rows)
+        CsvTable::with_sinks(schema, kinds.len(), sources, sinks, batch_rows)
     }
 
-    fn of(
+    fn with_sinks(
         schema: &SchemaRef,
         width: usize,
         sources: Vec<FieldSource>,
@@ -68,7 +68,7 @@ impl CsvTable {
     ) -> CsvTable {
         let fields = schema.fields().iter().zip(sinks);
         let columns = fields.map(|(field, sink)| TextColumn::new(field.as_ref().clone(), sink)).collect();
-        CsvTable { width, sources, columns: Filling::new(schema.clone(), columns, batch_rows) }
+        CsvTable { width, sources, columns: BatchBuilder::new(schema.clone(), columns, batch_rows) }
     }
 
     /// Adds the next row, and passes the columns to `full` when a batch is full.
@@ -76,7 +76,7 @@ impl CsvTable {
         &mut self,
         rows: &CsvRecords<'_>,
         options: &CsvOptions,
-        full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>,
+        full: &mut impl FnMut(&mut BatchBuilder<Box<dyn Sink>>) -> Result<()>,
     ) -> Result<()> {
         for (column, source) in self.columns.columns.iter_mut().zip(&self.sources) {
             push(column, rows, source, options).map_err(|refusal| rows.error(refusal))?;
@@ -101,7 +101,7 @@ fn push(
     pushed.flatten().ok_or_else(|| {
         let (expected, way_out) = refusal(&column.field, null);
         let name = shorten(column.field.name());
-        let advice = offset_advice(column.field.data_type(), value);
+        let advice = utc_offset_hint(column.field.data_type(), value);
         let way_out = if advice.is_empty() { way_out } else { advice };
         format!("expected {expected} in column `{name}`, got {:?}{way_out}", shorten(value))
     })

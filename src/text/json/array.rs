@@ -6,12 +6,12 @@ use std::io::{self, Read};
 /// elements become line breaks, line breaks inside of elements and the brackets around all of them become spaces.
 pub(super) struct ArrayLines<R> {
     input: R,
-    at: At,
+    at: ArrayState,
 }
 
 /// The state after some bytes of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum ArrayState {
     /// Only blanks and a byte order mark so far.
     Start,
     /// In lines, left unchanged.
@@ -30,19 +30,19 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl<R> ArrayLines<R> {
     pub fn new(input: R) -> ArrayLines<R> {
-        ArrayLines { input, at: At::Start }
+        ArrayLines { input, at: ArrayState::Start }
     }
 
     fn step(&mut self, byte: &mut u8) -> io::Result<()> {
         self.at = match self.at {
-            At::Lines => At::Lines,
-            At::Start if byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte) => At::Start,
-            At::Start if *byte == b'[' => {
+            ArrayState::Lines => ArrayState::Lines,
+            ArrayState::Start if byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte) => ArrayState::Start,
+            ArrayState::Start if *byte == b'[' => {
                 *byte = b' ';
-                At::Element { is_first: true }
+                ArrayState::Element { is_first: true }
             }
-            At::Start => At::Lines,
-            At::Element { is_first } => match byte {
+            ArrayState::Start => ArrayState::Lines,
+            ArrayState::Element { is_first } => match byte {
                 b']' if is_first => array(0, byte)?,
                 b',' | b']' => return Err(wrong("expected an element of the array, got a comma or bracket too many")),
                 b'\n' | b'\r' => {
@@ -52,15 +52,15 @@ impl<R> ArrayLines<R> {
                 _ if byte.is_ascii_whitespace() => self.at,
                 _ => array(0, byte)?,
             },
-            At::Array { depth } => array(depth, byte)?,
-            At::String { depth, is_escaped: true } => At::String { depth, is_escaped: false },
-            At::String { depth, .. } => match byte {
-                b'"' => At::Array { depth },
-                b'\\' => At::String { depth, is_escaped: true },
-                _ => At::String { depth, is_escaped: false },
+            ArrayState::Array { depth } => array(depth, byte)?,
+            ArrayState::String { depth, is_escaped: true } => ArrayState::String { depth, is_escaped: false },
+            ArrayState::String { depth, .. } => match byte {
+                b'"' => ArrayState::Array { depth },
+                b'\\' => ArrayState::String { depth, is_escaped: true },
+                _ => ArrayState::String { depth, is_escaped: false },
             },
-            At::End if byte.is_ascii_whitespace() => At::End,
-            At::End => {
+            ArrayState::End if byte.is_ascii_whitespace() => ArrayState::End,
+            ArrayState::End => {
                 return Err(wrong("there is more text behind the end of the array; expected one array, or lines"));
             }
         };
@@ -69,26 +69,26 @@ impl<R> ArrayLines<R> {
 }
 
 /// The state after `byte`, in the array and outside of strings.
-fn array(depth: u32, byte: &mut u8) -> io::Result<At> {
+fn array(depth: u32, byte: &mut u8) -> io::Result<ArrayState> {
     let too_deep = || wrong("brackets in brackets, four billion deep");
     Ok(match *byte {
-        b'"' => At::String { depth, is_escaped: false },
-        b'[' | b'{' => At::Array { depth: depth.checked_add(1).ok_or_else(too_deep)? },
+        b'"' => ArrayState::String { depth, is_escaped: false },
+        b'[' | b'{' => ArrayState::Array { depth: depth.checked_add(1).ok_or_else(too_deep)? },
         b']' if depth == 0 => {
             *byte = b' ';
-            At::End
+            ArrayState::End
         }
         b',' if depth == 0 => {
             *byte = b'\n';
-            At::Element { is_first: false }
+            ArrayState::Element { is_first: false }
         }
         b'\n' | b'\r' => {
             *byte = b' ';
-            At::Array { depth }
+            ArrayState::Array { depth }
         }
         // A brace too many is an error of the line.
-        b']' | b'}' => At::Array { depth: depth.saturating_sub(1) },
-        _ => At::Array { depth },
+        b']' | b'}' => ArrayState::Array { depth: depth.saturating_sub(1) },
+        _ => ArrayState::Array { depth },
     })
 }
 
@@ -101,12 +101,12 @@ impl<R: Read> Read for ArrayLines<R> {
         let len = self.input.read(buffer)?;
         if len == 0
             && !buffer.is_empty()
-            && matches!(self.at, At::Element { .. } | At::Array { .. } | At::String { .. })
+            && matches!(self.at, ArrayState::Element { .. } | ArrayState::Array { .. } | ArrayState::String { .. })
         {
             return Err(wrong("the text ends inside of its array; is it cut off?"));
         }
         for byte in buffer.iter_mut().take(len) {
-            if self.at == At::Lines {
+            if self.at == ArrayState::Lines {
                 break;
             }
             self.step(byte)?;

@@ -10,8 +10,8 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 
-use super::infer::{CommonType, Shapes, is_word};
-use super::object::{Line, Refusal, each_item, each_member, quoted, string};
+use super::infer::{CommonType, InferredFields, is_word};
+use super::object::{Line, JsonLineError, each_item, each_member, quoted, string};
 use super::options::JsonOptions;
 use crate::error::{Error, Result};
 use crate::text::columns::*;
@@ -20,12 +20,12 @@ use crate::types::{fixed_size, type_name};
 
 /// The columns by name.
 pub(super) struct JsonColumns {
-    pub filling: Filling<Filler>,
-    members: MemberPlaces,
+    pub filling: BatchBuilder<Filler>,
+    members: MemberIndex,
 }
 
 /// Finds the columns of members.
-struct MemberPlaces {
+struct MemberIndex {
     numbers: HashMap<String, usize>,
     /// The column of each member of the last object, as those of the next are mostly the same.
     last: Vec<usize>,
@@ -35,7 +35,7 @@ struct MemberPlaces {
 
 /// Collects the values of a column.
 pub(super) enum Filler {
-    Scalar { sink: Box<dyn Sink>, takes: Takes },
+    Scalar { sink: Box<dyn Sink>, takes: AcceptedJson },
     List(ListFiller),
     FixedList(FixedListFiller),
     Map(MapFiller),
@@ -45,13 +45,13 @@ pub(super) enum Filler {
 
 /// The JSON accepted by a scalar column.
 #[derive(Clone, Copy)]
-pub(super) enum Takes {
+pub(super) enum AcceptedJson {
     /// Values convertible to its type.
     Typed,
     /// For text, also all others.
     Any,
     /// Values that don't change the inferred type of a column of these kinds.
-    Kinds(Kinds),
+    TypeSet(TypeSet),
 }
 
 pub(super) struct ListFiller {
@@ -89,37 +89,37 @@ pub(super) struct RunFiller {
 
 pub(super) struct StructFiller {
     columns: Vec<TextColumn<Filler>>,
-    members: MemberPlaces,
+    members: MemberIndex,
     valid: Vec<bool>,
 }
 
 impl JsonColumns {
     /// For rows of `schema`, which was given or inferred: text takes any JSON then.
     pub(super) fn new(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
-        let takes = if options.schema.is_none() { Takes::Any } else { Takes::Typed };
+        let takes = if options.schema.is_none() { AcceptedJson::Any } else { AcceptedJson::Typed };
         let refuse_unknown = options.refuse_unknown || options.schema.is_none();
-        let makers = Makers { dictionary: &options.dictionary, takes, refuse_unknown };
+        let makers = ColumnFactory { dictionary: &options.dictionary, takes, refuse_unknown };
         let columns = schema.fields().iter().map(|field| {
             // What is inside of others has a name of its own.
             let named = |e: Error| e.context(format_args!("column `{}`", shorten(field.name())));
             makers.column(field).map_err(|e| if field.data_type().is_nested() { named(e) } else { e })
         });
-        JsonColumns::of(schema, columns.collect::<Result<_>>()?, refuse_unknown, options.batch_rows)
+        JsonColumns::with_columns(schema, columns.collect::<Result<_>>()?, refuse_unknown, options.batch_rows)
     }
 
     /// For rows of `schema`, inferred as `shapes`; refuses values that would change it.
-    pub(super) fn exact(schema: &SchemaRef, shapes: &Shapes, batch_rows: usize) -> Result<JsonColumns> {
-        JsonColumns::of(schema, exact_columns(schema.fields(), shapes)?, true, batch_rows)
+    pub(super) fn exact(schema: &SchemaRef, shapes: &InferredFields, batch_rows: usize) -> Result<JsonColumns> {
+        JsonColumns::with_columns(schema, exact_columns(schema.fields(), shapes)?, true, batch_rows)
     }
 
-    fn of(
+    fn with_columns(
         schema: &SchemaRef,
         columns: Vec<TextColumn<Filler>>,
         refuse_unknown: bool,
         batch_rows: usize,
     ) -> Result<JsonColumns> {
-        let filling = Filling::new(schema.clone(), columns, batch_rows);
-        Ok(JsonColumns { filling, members: MemberPlaces::of(schema.fields(), refuse_unknown)? })
+        let filling = BatchBuilder::new(schema.clone(), columns, batch_rows);
+        Ok(JsonColumns { filling, members: MemberIndex::try_new(schema.fields(), refuse_unknown)? })
     }
 
     /// Adds a row; returns whether a batch is full.
@@ -132,20 +132,20 @@ impl JsonColumns {
 }
 
 /// Makes columns of given types.
-struct Makers<'a> {
+struct ColumnFactory<'a> {
     /// The columns at the top to dictionary-encode.
     dictionary: &'a [String],
-    takes: Takes,
+    takes: AcceptedJson,
     refuse_unknown: bool,
 }
 
-impl Makers<'_> {
+impl ColumnFactory<'_> {
     fn columns(&self, fields: &Fields) -> Result<Vec<TextColumn<Filler>>> {
         fields.iter().map(|field| self.column(field)).collect()
     }
 
     fn column(&self, field: &FieldRef) -> Result<TextColumn<Filler>> {
-        let below = Makers { dictionary: &[], ..*self };
+        let below = ColumnFactory { dictionary: &[], ..*self };
         let node = match field.data_type() {
             DataType::List(item) => Filler::List(ListFiller::new(below.column(item)?, false, false)),
             DataType::LargeList(item) => Filler::List(ListFiller::new(below.column(item)?, true, false)),
@@ -155,18 +155,18 @@ impl Makers<'_> {
                 Filler::FixedList(FixedListFiller::new(below.column(item)?, fixed_size(*size)?))
             }
             DataType::Map(entries, is_sorted) => Filler::Map(MapFiller::new(entries, *is_sorted, &below)?),
-            DataType::Struct(fields) => StructFiller::of(fields, below.columns(fields)?, self.refuse_unknown)?,
+            DataType::Struct(fields) => StructFiller::new_filler(fields, below.columns(fields)?, self.refuse_unknown)?,
             DataType::RunEndEncoded(_, values) => {
                 Filler::Runs(RunFiller::new(field.data_type(), below.column(values)?))
             }
-            _ if is_bool8(field) => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: Takes::Any },
+            _ if is_bool8(field) => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: AcceptedJson::Any },
             _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
         };
         Ok(TextColumn::new(field.as_ref().clone(), node))
     }
 }
 
-fn exact_columns(fields: &Fields, shapes: &Shapes) -> Result<Vec<TextColumn<Filler>>> {
+fn exact_columns(fields: &Fields, shapes: &InferredFields) -> Result<Vec<TextColumn<Filler>>> {
     fields.iter().zip(shapes.types()).map(|(field, shape)| exact_column(field, shape)).collect()
 }
 
@@ -176,16 +176,16 @@ fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Fille
             Filler::List(ListFiller::new(exact_column(item, shape)?, false, false))
         }
         (CommonType::Struct(shapes), DataType::Struct(fields)) => {
-            StructFiller::of(fields, exact_columns(fields, shapes)?, true)?
+            StructFiller::new_filler(fields, exact_columns(fields, shapes)?, true)?
         }
-        (CommonType::Scalar(kinds), _) => Filler::Scalar { sink: exact_sink(*kinds), takes: Takes::Kinds(*kinds) },
+        (CommonType::Scalar(kinds), _) => Filler::Scalar { sink: exact_sink(*kinds), takes: AcceptedJson::TypeSet(*kinds) },
         _ => return Err(Error::invalid("the schema is another one than that of the values")),
     };
     Ok(TextColumn::new(field.as_ref().clone(), node))
 }
 
-impl MemberPlaces {
-    fn of(fields: &Fields, refuse_unknown: bool) -> Result<MemberPlaces> {
+impl MemberIndex {
+    fn try_new(fields: &Fields, refuse_unknown: bool) -> Result<MemberIndex> {
         let mut numbers = HashMap::new();
         for (number, field) in fields.iter().enumerate() {
             if numbers.insert(field.name().clone(), number).is_some() {
@@ -195,7 +195,7 @@ impl MemberPlaces {
                 )));
             }
         }
-        Ok(MemberPlaces { numbers, last: (0..fields.len()).collect(), refuse_unknown })
+        Ok(MemberIndex { numbers, last: (0..fields.len()).collect(), refuse_unknown })
     }
 
     /// The column of the member at `place` of an object.
@@ -223,18 +223,18 @@ struct RowFiller<'a> {
 }
 
 impl RowFiller<'_> {
-    fn push(&mut self, members: &mut MemberPlaces, name: &str, value: &str) -> Result<(), Refusal> {
+    fn push(&mut self, members: &mut MemberIndex, name: &str, value: &str) -> Result<(), JsonLineError> {
         let number = members.find(self.place, name, self.columns);
         self.place += 1;
         let Some(column) = number.and_then(|number| self.columns.get_mut(number)) else {
             return if members.refuse_unknown { Err(unknown(name, self.columns)) } else { Ok(()) };
         };
-        let pushed = if column.rows == self.row { column.push(value) } else { Err(Refusal::new("given twice".into())) };
+        let pushed = if column.rows == self.row { column.push(value) } else { Err(JsonLineError::new("given twice".into())) };
         pushed.map_err(|refusal| refusal.inside(name))
     }
 
     /// Fills missing members with nulls.
-    fn end(self) -> Result<(), Refusal> {
+    fn end(self) -> Result<(), JsonLineError> {
         for column in self.columns.iter_mut().filter(|column| column.rows == self.row) {
             column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
         }
@@ -242,17 +242,17 @@ impl RowFiller<'_> {
     }
 }
 
-fn unknown(name: &str, columns: &[TextColumn<Filler>]) -> Refusal {
+fn unknown(name: &str, columns: &[TextColumn<Filler>]) -> JsonLineError {
     let error = missing(name, "the line", columns.iter().map(|column| column.field.name().as_str()));
-    Refusal { kind: error.kind(), column: String::new(), fault: error.message().into() }
+    JsonLineError { kind: error.kind(), column: String::new(), fault: error.message().into() }
 }
 
 impl TextColumn<Filler> {
-    fn push(&mut self, json: &str) -> Result<(), Refusal> {
+    fn push(&mut self, json: &str) -> Result<(), JsonLineError> {
         let value = (json != "null").then_some(json);
         if value.is_none() && !self.field.is_nullable() {
             let expected = type_name(self.field.data_type());
-            return Err(Refusal::new(format!("expected {expected} without nulls, got none; give a value")));
+            return Err(JsonLineError::new(format!("expected {expected} without nulls, got none; give a value")));
         }
         self.sink.push(value, self.field.data_type())?;
         self.rows += 1;
@@ -261,7 +261,7 @@ impl TextColumn<Filler> {
 }
 
 impl Filler {
-    fn push(&mut self, json: Option<&str>, expected: &DataType) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>, expected: &DataType) -> Result<(), JsonLineError> {
         let first = json.and_then(|json| json.as_bytes().first());
         match (self, first) {
             (Filler::Scalar { sink, takes }, _) => push_scalar(expected, sink.as_mut(), *takes, json),
@@ -275,23 +275,23 @@ impl Filler {
     }
 }
 
-fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, takes: Takes, json: Option<&str>) -> Result<(), Refusal> {
+fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, takes: AcceptedJson, json: Option<&str>) -> Result<(), JsonLineError> {
     let Some(json) = json else { return sink.push(None).ok_or_else(|| misfit(data_type, "null")) };
     let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
     let fits = match takes {
-        Takes::Typed => can_be(data_type, json),
-        Takes::Any => true,
-        Takes::Kinds(kinds) => keeps(kinds, json, &text),
+        AcceptedJson::Typed => can_be(data_type, json),
+        AcceptedJson::Any => true,
+        AcceptedJson::TypeSet(kinds) => keeps(kinds, json, &text),
     };
     let pushed = fits.then(|| sink.push(Some(&text))).flatten();
-    pushed.ok_or_else(|| match offset_advice(data_type, &text) {
+    pushed.ok_or_else(|| match utc_offset_hint(data_type, &text) {
         "" => misfit(data_type, json),
-        advice => Refusal::new(format!("expected {}, got {}{advice}", type_name(data_type), quoted(json))),
+        advice => JsonLineError::new(format!("expected {}, got {}{advice}", type_name(data_type), quoted(json))),
     })
 }
 
 /// Whether JSON, whose string is `text` if it is one, can leave a column of `kinds` of its type, if its text can.
-fn keeps(kinds: Kinds, json: &str, text: &str) -> bool {
+fn keeps(kinds: TypeSet, json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
         _ if kinds == TEXT => true,
         // The first value is still unknown.
@@ -319,16 +319,16 @@ fn can_be(data_type: &DataType, json: &str) -> bool {
     }
 }
 
-fn misfit(expected: &DataType, json: &str) -> Refusal {
-    Refusal::new(format!("expected {}, got {}; correct the value", type_name(expected), quoted(json)))
+fn misfit(expected: &DataType, json: &str) -> JsonLineError {
+    JsonLineError::new(format!("expected {}, got {}; correct the value", type_name(expected), quoted(json)))
 }
 
 /// Checks that 32 bits count the items of a batch.
-fn check_ends(item: &TextColumn<Filler>) -> Result<(), Refusal> {
+fn check_ends(item: &TextColumn<Filler>) -> Result<(), JsonLineError> {
     if i32::try_from(item.rows).is_ok() {
         return Ok(());
     }
-    Err(Refusal::new("expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into()))
+    Err(JsonLineError::new("expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into()))
 }
 
 /// The bitmap of a column's values, if any is null.
@@ -345,7 +345,7 @@ impl ListFiller {
         ListFiller { item: Box::new(item), wide, is_view, ends: Vec::new(), valid: Vec::new() }
     }
 
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         if let Some(json) = json {
             each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?;
         }
@@ -389,7 +389,7 @@ impl FixedListFiller {
         FixedListFiller { item: Box::new(item), size, valid: Vec::new() }
     }
 
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         let before = self.item.rows;
         match json {
             Some(json) => {
@@ -399,7 +399,7 @@ impl FixedListFiller {
         }
         let got = self.item.rows - before;
         if got != self.size {
-            return Err(Refusal::new(format!("expected a list of {} items, got {got}", self.size)));
+            return Err(JsonLineError::new(format!("expected a list of {} items, got {got}", self.size)));
         }
         self.valid.push(json.is_some());
         Ok(())
@@ -416,7 +416,7 @@ impl FixedListFiller {
 }
 
 impl MapFiller {
-    fn new(entries: &FieldRef, is_sorted: bool, makers: &Makers<'_>) -> Result<MapFiller> {
+    fn new(entries: &FieldRef, is_sorted: bool, makers: &ColumnFactory<'_>) -> Result<MapFiller> {
         let DataType::Struct(fields) = entries.data_type() else {
             return Err(Error::internal("a map without keys and values"));
         };
@@ -426,7 +426,7 @@ impl MapFiller {
         Ok(MapFiller { entries, is_sorted, columns: Box::new(columns), ends: Vec::new(), valid: Vec::new() })
     }
 
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         let [keys, values] = &mut *self.columns;
         match json {
             Some(json) if json.starts_with('{') => each_member(json, &mut |name, value| {
@@ -455,8 +455,8 @@ impl MapFiller {
 }
 
 /// Adds an entry of a map, `[key, value]`.
-fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<Filler>) -> Result<(), Refusal> {
-    let wrong = || Refusal::new(format!("expected [key, value], got {}; correct the value", quoted(pair)));
+fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<Filler>) -> Result<(), JsonLineError> {
+    let wrong = || JsonLineError::new(format!("expected [key, value], got {}; correct the value", quoted(pair)));
     if !pair.starts_with('[') {
         return Err(wrong());
     }
@@ -474,12 +474,12 @@ fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<
 }
 
 impl StructFiller {
-    fn of(fields: &Fields, columns: Vec<TextColumn<Filler>>, refuse_unknown: bool) -> Result<Filler> {
-        let members = MemberPlaces::of(fields, refuse_unknown)?;
+    fn new_filler(fields: &Fields, columns: Vec<TextColumn<Filler>>, refuse_unknown: bool) -> Result<Filler> {
+        let members = MemberIndex::try_new(fields, refuse_unknown)?;
         Ok(Filler::Struct(StructFiller { columns, members, valid: Vec::new() }))
     }
 
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         let row = self.valid.len();
         match json {
             Some(json) => {
@@ -507,7 +507,7 @@ impl RunFiller {
         RunFiller { ends: RunEnds::new(data_type), values: Box::new(values), last: None }
     }
 
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
+    fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         let text = json.unwrap_or("null");
         let goes_on = self.last.as_deref() == Some(text);
         if !goes_on {
@@ -530,7 +530,7 @@ impl RunFiller {
 
 impl TextColumn<Filler> {
     /// A value in an object that is null, where even forbidden nulls do no harm.
-    fn push_hidden(&mut self) -> Result<(), Refusal> {
+    fn push_hidden(&mut self) -> Result<(), JsonLineError> {
         self.sink.push(None, self.field.data_type())?;
         self.rows += 1;
         Ok(())

@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
-use super::object::{Lines, Refusal, each_item, each_member, string};
+use super::object::{Lines, JsonLineError, each_item, each_member, string};
 use crate::error::{Error, Result};
 use crate::text::columns::narrowed;
 use crate::text::scalar::*;
@@ -14,14 +14,14 @@ use crate::text::scalar::*;
 /// The common type of a column's values so far.
 #[derive(Clone)]
 pub(super) enum CommonType {
-    Scalar(Kinds),
+    Scalar(TypeSet),
     List(Box<CommonType>),
-    Struct(Shapes),
+    Struct(InferredFields),
 }
 
 /// Members of objects, in order of first appearance.
 #[derive(Clone)]
-pub(super) struct Shapes {
+pub(super) struct InferredFields {
     members: Vec<(String, CommonType)>,
     numbers: HashMap<String, usize>,
     /// Members whose types are given, so that their values are not looked at.
@@ -32,7 +32,7 @@ pub(super) struct Shapes {
 const MAX_DEPTH: usize = 64;
 
 /// The columns of the lines, beside those of `shapes`.
-pub(super) fn shapes(mut shapes: Shapes, lines: Lines<'_>) -> Result<Shapes> {
+pub(super) fn shapes(mut shapes: InferredFields, lines: Lines<'_>) -> Result<InferredFields> {
     for line in lines {
         let line = line?;
         let mut place = 0;
@@ -41,14 +41,14 @@ pub(super) fn shapes(mut shapes: Shapes, lines: Lines<'_>) -> Result<Shapes> {
     Ok(shapes)
 }
 
-impl Shapes {
+impl InferredFields {
     /// No members so far. The types of `given` are not inferred.
-    pub(super) fn with_given(given: &Fields) -> Shapes {
-        Shapes { members: Vec::new(), numbers: HashMap::new(), given: given.clone() }
+    pub(super) fn with_given(given: &Fields) -> InferredFields {
+        InferredFields { members: Vec::new(), numbers: HashMap::new(), given: given.clone() }
     }
 
     /// Sees the member at `place` of an object.
-    fn see(&mut self, place: &mut usize, name: &str, value: &str, depth: usize) -> Result<(), Refusal> {
+    fn see(&mut self, place: &mut usize, name: &str, value: &str, depth: usize) -> Result<(), JsonLineError> {
         // Members are mostly in the same order.
         let is_here = self.members.get(*place).is_some_and(|(known, _)| known == name);
         let number = if is_here { *place } else { self.number(name) };
@@ -80,7 +80,7 @@ impl Shapes {
     }
 
     /// The columns of these lines followed by `other`.
-    pub(super) fn merge(&mut self, other: Shapes) {
+    pub(super) fn merge(&mut self, other: InferredFields) {
         for (name, shape) in other.members {
             match self.numbers.get(&name).and_then(|&number| self.members.get_mut(number)) {
                 Some((_, own)) => own.merge(shape),
@@ -108,8 +108,8 @@ impl Shapes {
 }
 
 impl CommonType {
-    fn see(&mut self, json: &str, depth: usize) -> Result<(), Refusal> {
-        let below = || depth.checked_sub(1).ok_or_else(|| Refusal::new(format!("nested more than {MAX_DEPTH} deep")));
+    fn see(&mut self, json: &str, depth: usize) -> Result<(), JsonLineError> {
+        let below = || depth.checked_sub(1).ok_or_else(|| JsonLineError::new(format!("nested more than {MAX_DEPTH} deep")));
         match (json.as_bytes().first(), &mut *self) {
             (Some(b'n'), _) => {}
             (Some(b'['), CommonType::Scalar(UNSEEN)) => {
@@ -117,7 +117,7 @@ impl CommonType {
                 self.see(json, depth)?;
             }
             (Some(b'{'), CommonType::Scalar(UNSEEN)) => {
-                *self = CommonType::Struct(Shapes::with_given(&Fields::empty()));
+                *self = CommonType::Struct(InferredFields::with_given(&Fields::empty()));
                 self.see(json, depth)?;
             }
             (Some(b'['), CommonType::List(shape)) => {
@@ -173,7 +173,7 @@ impl CommonType {
     }
 }
 
-fn scalar_kinds(json: &str) -> Result<Kinds, Refusal> {
+fn scalar_kinds(json: &str) -> Result<TypeSet, JsonLineError> {
     Ok(match json.as_bytes().first() {
         Some(b'"') => match &*string(json)? {
             text if is_word(text) => FLOAT | WORD | NUMBER,

@@ -27,12 +27,12 @@ use arrow_schema::{DataType, SchemaRef};
 
 use self::array::ArrayLines;
 use self::fill::JsonColumns;
-use self::infer::{Shapes, shapes};
+use self::infer::{InferredFields, shapes};
 use self::object::Lines;
 pub use self::options::JsonOptions;
-use super::chunks::{CHUNK, Chunk, Chunks, RecordEnds, read_all};
+use super::chunks::{CHUNK, Chunk, Chunks, RecordSplitter, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema, overridden};
-use super::lines::{Incoming, Parser, failed};
+use super::lines::{TextStream, StreamParser, failed};
 use super::once::*;
 use crate::error::{Error, Result};
 use crate::types::layout::children;
@@ -70,8 +70,8 @@ fn read_in_order<R: Read + Send>(
     chunk: usize,
 ) -> Result<SchemaRef> {
     check_batch_rows(options.batch_rows).map_err(reading)?;
-    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineCut, READING, chunk));
-    let grammar = JsonGrammar(options);
+    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineSplitter, READING, chunk));
+    let grammar = JsonChunkParser(options);
     if options.schema.is_none() && options.dictionary.is_empty() && options.schema_overrides.is_empty() {
         return parse_and_infer(&grammar, chunks()?, chunks, target);
     }
@@ -87,12 +87,12 @@ fn read_in_order<R: Read + Send>(
     Ok(schema)
 }
 
-struct JsonGrammar<'a>(&'a JsonOptions);
+struct JsonChunkParser<'a>(&'a JsonOptions);
 
-impl JsonGrammar<'_> {
+impl JsonChunkParser<'_> {
     fn fill(&self, chunk: &Chunk, mut columns: JsonColumns) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for line in Lines::of(&chunk.bytes, chunk.lines) {
+        for line in Lines::new(&chunk.bytes, chunk.lines) {
             if columns.push(line?)? {
                 batches.extend(columns.filling.take()?);
             }
@@ -102,22 +102,22 @@ impl JsonGrammar<'_> {
     }
 }
 
-impl Grammar for JsonGrammar<'_> {
-    type Types = Shapes;
+impl ChunkParser for JsonChunkParser<'_> {
+    type Types = InferredFields;
 
-    fn nothing(&self) -> Shapes {
-        Shapes::with_given(&self.0.schema_overrides)
+    fn nothing(&self) -> InferredFields {
+        InferredFields::with_given(&self.0.schema_overrides)
     }
 
-    fn types(&self, chunk: &Chunk) -> Result<Shapes> {
-        shapes(self.nothing(), Lines::of(&chunk.bytes, chunk.lines)).map_err(reading)
+    fn types(&self, chunk: &Chunk) -> Result<InferredFields> {
+        shapes(self.nothing(), Lines::new(&chunk.bytes, chunk.lines)).map_err(reading)
     }
 
-    fn merge(&self, types: &mut Shapes, later: Shapes) {
+    fn merge(&self, types: &mut InferredFields, later: InferredFields) {
         types.merge(later);
     }
 
-    fn schema(&self, types: &Shapes) -> Result<SchemaRef> {
+    fn schema(&self, types: &InferredFields) -> Result<SchemaRef> {
         let inferred = types.schema(&self.0.dictionary).map(Arc::new);
         inferred.and_then(|schema| overridden(&schema, &self.0.schema_overrides)).map_err(reading)
     }
@@ -126,12 +126,12 @@ impl Grammar for JsonGrammar<'_> {
         JsonColumns::new(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
     }
 
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Shapes) -> Option<Typed<Shapes>> {
+    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &InferredFields) -> Option<TypedBatches<InferredFields>> {
         let columns = JsonColumns::exact(schema, types, self.0.batch_rows).ok()?;
         let batches = self.fill(chunk, columns).ok()?;
         let mut types = types.clone();
         batches.iter().for_each(|batch| types.narrow(batch.columns()));
-        Some(Typed { batches, types })
+        Some(TypedBatches { batches, types })
     }
 }
 
@@ -146,7 +146,7 @@ fn parse_in_line(
     for chunk in chunks {
         let chunk = chunk?;
         chunk.check_memory()?;
-        for line in Lines::of(&chunk.bytes, chunk.lines) {
+        for line in Lines::new(&chunk.bytes, chunk.lines) {
             if line.and_then(|line| columns.push(line)).map_err(reading)? {
                 columns.filling.cut().map_err(reading)?;
             }
@@ -170,9 +170,9 @@ fn reading(e: Error) -> Error {
 }
 
 /// Lines end with line feeds.
-struct LineCut;
+struct LineSplitter;
 
-impl RecordEnds for LineCut {
+impl RecordSplitter for LineSplitter {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         memchr::memrchr(b'\n', fresh).map(|at| at + 1)
     }
@@ -195,28 +195,28 @@ impl RecordEnds for LineCut {
 /// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema must declare;
 /// `Unsupported` for types that can't be read from JSON. Other errors are returned as the last item: they name line,
 /// column, value and type.
-pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<Incoming> {
+pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<TextStream> {
     let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
     let options = JsonOptions { refuse_unknown: true, ..options.clone() };
     let columns = check_batch_rows(options.batch_rows).and_then(|()| JsonColumns::new(&schema, &options));
     let columns = columns.map_err(reading)?;
-    Incoming::new(ArrayLines::new(input), schema, Box::new(JsonParser { columns, lines: 0 }), READING, patience)
+    TextStream::new(ArrayLines::new(input), schema, Box::new(JsonStreamParser { columns, lines: 0 }), READING, patience)
 }
 
 /// The lines of a text in blocks.
-struct JsonParser {
+struct JsonStreamParser {
     columns: JsonColumns,
     /// The number of parsed lines.
     lines: usize,
 }
 
-impl Parser for JsonParser {
+impl StreamParser for JsonStreamParser {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        LineCut.whole(fresh)
+        LineSplitter.whole(fresh)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut lines = Lines::of(&records, self.lines);
+        let mut lines = Lines::new(&records, self.lines);
         for line in lines.by_ref() {
             if line.and_then(|line| self.columns.push(line)).map_err(reading)? {
                 ready.extend(self.take()?);
@@ -637,7 +637,7 @@ mod tests {
             self.0.take(batch)
         }
 
-        fn can_begin_again(&self) -> bool {
+        fn can_restart(&self) -> bool {
             false
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// The lines of `text`, numbered from `before` + 1.
-    pub(super) fn of(text: &'a [u8], before: usize) -> Lines<'a> {
+    pub(super) fn new(text: &'a [u8], before: usize) -> Lines<'a> {
         Lines { rest: text, number: before }
     }
 
@@ -59,35 +59,35 @@ impl<'a> Iterator for Lines<'a> {
 
 impl<'a> Line<'a> {
     /// Hands each member of the line's object to `take`: see [`each_member`].
-    pub(super) fn each_member(&self, take: &mut Take<'_, 'a>) -> Result<()> {
+    pub(super) fn each_member(&self, take: &mut MemberCallback<'_, 'a>) -> Result<()> {
         let done = if self.text.starts_with('{') {
             each_member(self.text, take)
         } else {
-            Err(Refusal::new(format!("expected one object on each line, got {}", quoted(self.text))))
+            Err(JsonLineError::new(format!("expected one object on each line, got {}", quoted(self.text))))
         };
         done.map_err(|refusal| self.error(refusal))
     }
 
-    pub(super) fn error(&self, Refusal { kind, column, fault }: Refusal) -> Error {
+    pub(super) fn error(&self, JsonLineError { kind, column, fault }: JsonLineError) -> Error {
         let column = if column.is_empty() { column } else { format!(", column `{}`", shorten(&column)) };
         Error::new(kind, format!("line {}{column}: {fault}", self.number))
     }
 }
 
 /// An error in a line.
-pub(super) struct Refusal {
+pub(super) struct JsonLineError {
     pub kind: ErrorKind,
     /// The path of the value, such as `a.b`; empty for the line itself.
     pub column: String,
     pub fault: String,
 }
 
-impl Refusal {
-    pub(super) fn new(fault: String) -> Refusal {
-        Refusal { kind: ErrorKind::InvalidData, column: String::new(), fault }
+impl JsonLineError {
+    pub(super) fn new(fault: String) -> JsonLineError {
+        JsonLineError { kind: ErrorKind::InvalidData, column: String::new(), fault }
     }
 
-    pub(super) fn inside(mut self, name: &str) -> Refusal {
+    pub(super) fn inside(mut self, name: &str) -> JsonLineError {
         let point = if self.column.is_empty() || self.column.starts_with('[') { "" } else { "." };
         self.column = format!("{name}{point}{}", self.column);
         self
@@ -99,29 +99,29 @@ pub(super) fn quoted(value: &str) -> String {
 }
 
 /// Takes a member of an object: its name, and its value unparsed. The names of items are empty.
-pub(super) type Take<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), Refusal> + 't;
+pub(super) type MemberCallback<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), JsonLineError> + 't;
 
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
 
 /// Passes each member of an object to `take`, in order, up to the first refusal. Faulty JSON takes precedence over refusals.
-pub(super) fn each_member<'a>(json: &'a str, take: &mut Take<'_, 'a>) -> Result<(), Refusal> {
+pub(super) fn each_member<'a>(json: &'a str, take: &mut MemberCallback<'_, 'a>) -> Result<(), JsonLineError> {
     each_value(json, take, |from, values| from.deserialize_map(values))
 }
 
 /// As [`each_member`], for the items of a list.
-pub(super) fn each_item<'a>(json: &'a str, take: &mut Take<'_, 'a>) -> Result<(), Refusal> {
+pub(super) fn each_item<'a>(json: &'a str, take: &mut MemberCallback<'_, 'a>) -> Result<(), JsonLineError> {
     each_value(json, take, |from, values| from.deserialize_seq(values))
 }
 
-type FromText<'a> = serde_json::Deserializer<serde_json::de::StrRead<'a>>;
+type StrDeserializer<'a> = serde_json::Deserializer<serde_json::de::StrRead<'a>>;
 
 fn each_value<'a>(
     json: &'a str,
-    take: &mut Take<'_, 'a>,
-    read: impl Fn(&mut FromText<'a>, ValueVisitor<'_, '_, 'a>) -> serde_json::Result<()>,
-) -> Result<(), Refusal> {
+    take: &mut MemberCallback<'_, 'a>,
+    read: impl Fn(&mut StrDeserializer<'a>, ValueVisitor<'_, '_, 'a>) -> serde_json::Result<()>,
+) -> Result<(), JsonLineError> {
     let mut refusal = None;
-    let whole = |take: &mut Take<'_, 'a>, refusal: &mut _| {
+    let whole = |take: &mut MemberCallback<'_, 'a>, refusal: &mut _| {
         let mut from = serde_json::Deserializer::from_str(json);
         read(&mut from, ValueVisitor { take, refusal }).and_then(|()| from.end())
     };
@@ -133,7 +133,7 @@ fn each_value<'a>(
 }
 
 /// Decodes a string of valid JSON.
-pub(super) fn string(json: &str) -> Result<Cow<'_, str>, Refusal> {
+pub(super) fn string(json: &str) -> Result<Cow<'_, str>, JsonLineError> {
     let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     if let Some(inside) = inside
         && memchr::memchr(b'\\', inside.as_bytes()).is_none()
@@ -143,16 +143,16 @@ pub(super) fn string(json: &str) -> Result<Cow<'_, str>, Refusal> {
     serde_json::from_str(json).map(|JsonText(text)| text).map_err(|e| not_json(json, &e))
 }
 
-fn not_json(json: &str, e: &serde_json::Error) -> Refusal {
+fn not_json(json: &str, e: &serde_json::Error) -> JsonLineError {
     let what = e.to_string();
     let what = what.split(" at line ").next().unwrap_or_default();
-    Refusal::new(format!("expected JSON, got {} ({what} at character {})", quoted(json), e.column()))
+    JsonLineError::new(format!("expected JSON, got {} ({what} at character {})", quoted(json), e.column()))
 }
 
 /// Hands on the values of an object or a list.
 struct ValueVisitor<'v, 't, 'a> {
-    take: &'v mut Take<'t, 'a>,
-    refusal: &'v mut Option<Refusal>,
+    take: &'v mut MemberCallback<'t, 'a>,
+    refusal: &'v mut Option<JsonLineError>,
 }
 
 impl<'a> ValueVisitor<'_, '_, 'a> {
@@ -188,8 +188,8 @@ impl<'de> Visitor<'de> for ValueVisitor<'_, '_, 'de> {
 
 impl<'de> Deserialize<'de> for JsonText<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Characters;
-        impl<'de> Visitor<'de> for Characters {
+        struct StringVisitor;
+        impl<'de> Visitor<'de> for StringVisitor {
             type Value = JsonText<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,6 +204,6 @@ impl<'de> Deserialize<'de> for JsonText<'de> {
                 Ok(JsonText(Cow::Owned(text.into())))
             }
         }
-        from.deserialize_str(Characters)
+        from.deserialize_str(StringVisitor)
     }
 }

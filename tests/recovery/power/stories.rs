@@ -30,7 +30,7 @@ impl Story {
 
     /// Of a table that accepts late rows.
     fn of_late_rows() -> Story {
-        let (sorted_by, late) = (Some("id".into()), Some(Late::Accept));
+        let (sorted_by, late) = (Some("id".into()), Some(LatePolicy::Accept));
         Story::with(Width::Number, WriterOptions { sorted_by, late, ..WriterOptions::default() })
     }
 
@@ -45,7 +45,7 @@ impl Story {
         let mut run = Run::new(1);
         run.width = width;
         let WriterOptions { zone_rows, medium, .. } = run.options;
-        run.options = WriterOptions { zone_rows, medium, sync: Sync::Never, segment_rows: Some(4), ..wanted };
+        run.options = WriterOptions { zone_rows, medium, sync: SyncPolicy::Never, segment_rows: Some(4), ..wanted };
         run.recorder.ask(run.table());
         Story { run, writer: None, disk: Disk::default(), depth: 0 }
     }
@@ -150,7 +150,7 @@ impl Story {
     /// As the command does, when there is no writer.
     fn compact_from_outside(&mut self) {
         self.kill();
-        compact_on(&self.run.options.medium, self.run.table(), Compaction::default(), |_, _| ()).unwrap();
+        compact_on(&self.run.options.medium, self.run.table(), CompactOptions::default(), |_, _| ()).unwrap();
     }
 
     fn sort(&mut self, is_beside_a_writer: bool) {
@@ -170,15 +170,15 @@ impl Story {
         // What is no more than stored reaches the disk some time.
         for entry in folder.read_dir().unwrap() {
             let file = entry.unwrap().metadata().unwrap().ino();
-            self.run.recorder.hear(Act::Sync { file }).unwrap();
-            self.run.recorder.hear(Act::Synced { file }).unwrap();
+            self.run.recorder.before_op(FsOp::Sync { file }).unwrap();
+            self.run.recorder.before_op(FsOp::Synced { file }).unwrap();
         }
-        self.run.recorder.hear(Act::Remove { path: &path }).unwrap();
+        self.run.recorder.before_op(FsOp::Remove { path: &path }).unwrap();
         std::fs::remove_file(&path).unwrap();
         // The segments of a commit over the end of one waited for their names beside the folder.
         for path in [&folder, folder.parent().unwrap()] {
-            self.run.recorder.hear(Act::SyncFolder { path }).unwrap();
-            self.run.recorder.hear(Act::SyncedFolder { path }).unwrap();
+            self.run.recorder.before_op(FsOp::SyncFolder { path }).unwrap();
+            self.run.recorder.before_op(FsOp::SyncedFolder { path }).unwrap();
         }
         self.run.recorder.take().iter().for_each(|event| self.disk.apply(event));
         assert!(self.disk.is_synced());
@@ -211,8 +211,8 @@ impl Story {
             let judged = cut_everywhere(&case, self.disk.clone(), &events, &mut count, self.depth);
             judged.unwrap_or_else(|e| panic!("{loss:?}: {e}"));
         }
-        pretend_boot(None);
-        pretend_mount(None);
+        simulate_boot(None);
+        simulate_mount(None);
         assert!(count.images > 20, "{count:?}");
         count
     }
@@ -230,8 +230,8 @@ impl Story {
         let image = self.disk.image(Luck::Everything, &mut dice);
         let mark = Mark { committed: 0, ..self.disk.mark };
         case.judge_image(mark, &image, Then::CutAgain, &mut dice, &mut count, 0).unwrap_or_else(|e| panic!("{e}"));
-        pretend_boot(None);
-        pretend_mount(None);
+        simulate_boot(None);
+        simulate_mount(None);
         assert!(count.twice > 50, "{count:?}");
     }
 
@@ -511,7 +511,7 @@ fn rows_that_were_given_up_do_not_come_back_with_equal_ones() {
     drop(writer);
     another_boot();
     assert_eq!(rows(), 2);
-    pretend_boot(None);
+    simulate_boot(None);
 }
 
 /// Found by reading: of the ways to make a segment, one did not sync it before it was to get its name. A power cut then
@@ -651,7 +651,7 @@ fn a_seal_of_who_was_killed_is_durable_before_rows_behind_it() {
         story.sync();
         story.kill_at_act(after);
         let is_done =
-            compact_on(&story.run.options.medium, story.run.table(), Compaction::default(), |_, _| ()).is_ok();
+            compact_on(&story.run.options.medium, story.run.table(), CompactOptions::default(), |_, _| ()).is_ok();
         story.run.recorder.heal();
         story.open();
         story.commit(2);

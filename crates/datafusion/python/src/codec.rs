@@ -16,7 +16,7 @@ const NAME: &CStr = c"datafusion_logical_extension_codec";
 ///
 /// # Errors
 /// `TypeError` if it is not a capsule and gives none, `ValueError` for a capsule of another name.
-pub fn of(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
+pub fn from_session(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
     let given = session.getattr_opt(intern!(session.py(), "__datafusion_logical_extension_codec__"))?;
     let capsule = match given {
         Some(method) => method.call0()?,

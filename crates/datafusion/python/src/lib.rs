@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::arrowwood_datafusion::Table;
-use arrowwood::{Dataset, Open, Place, Validate, parse_type};
+use arrowwood::{Dataset, OpenOptions, FileSlice, Validation, parse_type};
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion_ffi::table_provider::FFI_TableProvider;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -37,26 +37,26 @@ fn table_provider<'py>(
     let py = session.py();
     let open = open_of(how)?;
     let table = py.detach(|| table_of(open, places, names)).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-    let codec = codec::of(session)?;
+    let codec = codec::from_session(session)?;
     // Batches are read by whoever asks for them; no runtime is needed.
     let provider = FFI_TableProvider::new_with_ffi_codec(Arc::new(table), true, None, codec);
     PyCapsule::new_with_value(py, provider, c"datafusion_table_provider")
 }
 
-fn open_of((validate, copy, strict, partial): OpenArguments) -> PyResult<Open> {
+fn open_of((validate, copy, strict, partial): OpenArguments) -> PyResult<OpenOptions> {
     let validate = match validate.as_str() {
-        "lazy" => Validate::Lazy,
-        "full" => Validate::Full,
+        "lazy" => Validation::Lazy,
+        "full" => Validation::Full,
         other => return Err(PyValueError::new_err(format!("validate must be 'lazy' or 'full', got '{other}'"))),
     };
-    Ok(Open::new().validate(validate).copy(copy).strict(strict).partial(partial))
+    Ok(OpenOptions::new().validate(validate).copy(copy).strict(strict).partial(partial))
 }
 
 /// The table of the rows at `places`, and of no later ones: a session that belongs to another library doesn't say which mentions of
 /// a table are of one query, so these can't agree on a newer commit.
-fn table_of(open: Open, places: Vec<PlaceParts>, names: Option<Vec<String>>) -> arrowwood::Result<Table> {
+fn table_of(open: OpenOptions, places: Vec<PlaceParts>, names: Option<Vec<String>>) -> arrowwood::Result<Table> {
     let places = places.into_iter().map(place_of).collect::<arrowwood::Result<Vec<_>>>()?;
-    let rows: Dataset = open.places(&places)?;
+    let rows: Dataset = open.file_slices(&places)?;
     let rows = match names {
         Some(names) => rows.with_names(&names)?,
         None => rows,
@@ -64,12 +64,12 @@ fn table_of(open: Open, places: Vec<PlaceParts>, names: Option<Vec<String>>) -> 
     Ok(Table::new(rows)?.fixed())
 }
 
-fn place_of((path, start, rows, columns, partition): PlaceParts) -> arrowwood::Result<Place> {
+fn place_of((path, start, rows, columns, partition): PlaceParts) -> arrowwood::Result<FileSlice> {
     let column = |(name, data_type, text): PartitionColumn| {
         Ok((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text))
     };
     let partition = partition.into_iter().map(column).collect::<arrowwood::Result<_>>()?;
-    Ok(Place { path, start, rows, columns, partition })
+    Ok(FileSlice { path, start, rows, columns, partition })
 }
 
 /// The major version of DataFusion whose sessions take the capsules.

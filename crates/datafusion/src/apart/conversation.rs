@@ -10,27 +10,27 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::reader::StreamDecoder;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::frames::{Head, Kind, tell};
+use crate::apart::frames::{FrameHeader, FrameKind, tell};
 use crate::apart::messages::{
-    AnswerMessage, AskedMessage, EndedMessage, ErrorMessage, PlannedMessage, QueryMessage, schema_of,
+    ResponseMessage, RequestMessage, EndMessage, ErrorMessage, PlanMessage, QueryMessage, schema_of,
 };
-use crate::apart::processes::{Process, Processes, is_out_of_memory, lock, says_no_memory};
-use crate::apart::share::{Share, limit_of};
+use crate::apart::processes::{Process, ProcessPool, is_out_of_memory, lock, says_no_memory};
+use crate::apart::share::{MemoryShare, limit_of};
 use crate::apart::tables::told;
 use crate::engine::{broken, error_of};
-use crate::most::Most;
+use crate::most::ResultBudget;
 
 /// Ends the process of a query when that is given up.
 #[derive(Default)]
-pub(crate) struct Leash(Mutex<Held>);
+pub(crate) struct KillHandle(Mutex<KillState>);
 
 #[derive(Default)]
-struct Held {
+struct KillState {
     is_given_up: bool,
     child: Option<Arc<Mutex<Child>>>,
 }
 
-impl Leash {
+impl KillHandle {
     /// The process of the query. False if that was given up.
     fn hold(&self, process: &Process) -> bool {
         let mut held = lock(&self.0);
@@ -56,59 +56,59 @@ impl Leash {
 }
 
 /// The query of a leash is wanted as long as this is not dropped.
-pub(crate) struct Wanted(pub Arc<Leash>);
+pub(crate) struct KillOnDrop(pub Arc<KillHandle>);
 
-impl Drop for Wanted {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.give_up();
     }
 }
 
 /// Where the answer goes.
-pub(crate) enum Told {
+pub(crate) enum AnswerSink {
     Plan(oneshot::Sender<Result<SqlPlan, SqlError>>),
     Rows { schema: Option<oneshot::Sender<Result<SchemaRef, SqlError>>>, batches: mpsc::Sender<Batch> },
 }
 
 type Batch = Result<Option<RecordBatch>, SqlError>;
 
-impl Told {
+impl AnswerSink {
     /// An error, unless nobody listens.
     fn fail(self, error: SqlError) {
         match self {
-            Told::Plan(plan) => drop(plan.send(Err(error))),
-            Told::Rows { schema: Some(schema), .. } => drop(schema.send(Err(error))),
-            Told::Rows { schema: None, batches } => drop(batches.blocking_send(Err(error))),
+            AnswerSink::Plan(plan) => drop(plan.send(Err(error))),
+            AnswerSink::Rows { schema: Some(schema), .. } => drop(schema.send(Err(error))),
+            AnswerSink::Rows { schema: None, batches } => drop(batches.blocking_send(Err(error))),
         }
     }
 
     fn end(self, plan: Option<SqlPlan>) {
         match self {
-            Told::Plan(sender) => drop(sender.send(plan.ok_or_else(broken))),
-            Told::Rows { batches, .. } => drop(batches.blocking_send(Ok(None))),
+            AnswerSink::Plan(sender) => drop(sender.send(plan.ok_or_else(broken))),
+            AnswerSink::Rows { batches, .. } => drop(batches.blocking_send(Ok(None))),
         }
     }
 }
 
 /// A query for a process.
-pub(crate) struct Conversation {
+pub(crate) struct ProcessSession {
     pub query: QueryMessage,
     pub tables: Arc<dyn SqlTables>,
-    pub share: Share,
-    pub leash: Arc<Leash>,
-    pub most: Arc<Most>,
+    pub share: MemoryShare,
+    pub leash: Arc<KillHandle>,
+    pub most: Arc<ResultBudget>,
 }
 
 /// What a process has told at the end of a query.
-struct Done {
+struct Completion {
     /// Whether it answers others.
     is_ready: bool,
     plan: Option<SqlPlan>,
 }
 
-impl Conversation {
+impl ProcessSession {
     /// Has the query answered. Blocks until it is, or given up.
-    pub fn run(self, processes: &Processes, mut told: Told) {
+    pub fn run(self, processes: &ProcessPool, mut told: AnswerSink) {
         let mut process = match processes.take() {
             Ok(process) => process,
             Err(e) => {
@@ -119,7 +119,7 @@ impl Conversation {
         if !self.leash.hold(&process) {
             return;
         }
-        let done = match tell(&mut process.input, Kind::Query, &self.query) {
+        let done = match tell(&mut process.input, FrameKind::Query, &self.query) {
             Ok(()) => {
                 processes.prepare();
                 self.listen(&mut process, &mut told)
@@ -155,36 +155,36 @@ impl Conversation {
         SqlError::Memory(format!("its process got {limit} bytes, and no more of what queries share"))
     }
 
-    fn listen(&self, process: &mut Process, told: &mut Told) -> Result<Done, SqlError> {
+    fn listen(&self, process: &mut Process, told: &mut AnswerSink) -> Result<Completion, SqlError> {
         let mut decoder = StreamDecoder::new();
         let mut plan = None;
         loop {
-            let Ok(Some(head)) = Head::read(&mut process.output) else { return Err(self.lost(process)) };
+            let Ok(Some(head)) = FrameHeader::read(&mut process.output) else { return Err(self.lost(process)) };
             let _reserved = self.most.reserve(head.len.into(), "an answer").map_err(|e| error_of(&e))?;
             match head.kind {
-                Kind::Asked => {
+                FrameKind::Request => {
                     let asked = head.message(&mut process.output).map_err(|_| self.lost(process))?;
                     let answer = self.answer(&asked);
-                    tell(&mut process.input, Kind::Answer, &answer).map_err(|_| self.lost(process))?;
+                    tell(&mut process.input, FrameKind::Response, &answer).map_err(|_| self.lost(process))?;
                 }
-                Kind::Planned => {
+                FrameKind::Plan => {
                     let planned = head.message(&mut process.output).map_err(|_| self.lost(process))?;
                     plan = Some(plan_of(&planned)?);
                 }
-                Kind::Rows => {
+                FrameKind::Rows => {
                     let bytes = head.rows(&mut process.output).map_err(|_| self.lost(process))?;
                     if !pass_rows(&mut decoder, bytes, told)? {
-                        return Ok(Done { is_ready: false, plan: None });
+                        return Ok(Completion { is_ready: false, plan: None });
                     }
                 }
-                Kind::Ended => {
-                    let ended: EndedMessage = head.message(&mut process.output).map_err(|_| self.lost(process))?;
+                FrameKind::End => {
+                    let ended: EndMessage = head.message(&mut process.output).map_err(|_| self.lost(process))?;
                     return match ended.error {
                         Some(error) => Err(self.error(error, process)),
-                        None => Ok(Done { is_ready: ended.is_ready, plan }),
+                        None => Ok(Completion { is_ready: ended.is_ready, plan }),
                     };
                 }
-                Kind::Query | Kind::Answer => return Err(broken()),
+                FrameKind::Query | FrameKind::Response => return Err(broken()),
             }
         }
     }
@@ -204,30 +204,30 @@ impl Conversation {
     }
 
     /// What a process is told of the tables, and of memory.
-    fn answer(&self, asked: &AskedMessage) -> AnswerMessage {
+    fn answer(&self, asked: &RequestMessage) -> ResponseMessage {
         if let Some(bytes) = asked.bytes {
-            return AnswerMessage { is_granted: self.share.grow(bytes), ..Default::default() };
+            return ResponseMessage { is_granted: self.share.grow(bytes), ..Default::default() };
         }
         let answered = match &asked.table {
-            None => self.tables.names().map(|names| AnswerMessage { names, ..Default::default() }),
+            None => self.tables.names().map(|names| ResponseMessage { names, ..Default::default() }),
             Some(name) => self.tables.rows(name).and_then(|rows| {
                 let path = self.tables.path(name);
                 let rows = rows.map(|rows| told(&rows, path.as_deref())).transpose()?;
-                Ok(AnswerMessage { rows, ..Default::default() })
+                Ok(ResponseMessage { rows, ..Default::default() })
             }),
         };
-        answered.unwrap_or_else(|e| AnswerMessage { error: Some(ErrorMessage::of(&e)), ..Default::default() })
+        answered.unwrap_or_else(|e| ResponseMessage { error: Some(ErrorMessage::from_error(&e)), ..Default::default() })
     }
 }
 
-fn plan_of(planned: &PlannedMessage) -> Result<SqlPlan, SqlError> {
+fn plan_of(planned: &PlanMessage) -> Result<SqlPlan, SqlError> {
     let schema = |bytes| schema_of(bytes).map_err(|e| error_of(&e));
     Ok(SqlPlan { schema: schema(&planned.schema)?, parameters: schema(&planned.parameters)? })
 }
 
 /// Passes rows on. False if nobody listens.
-fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, told: &mut Told) -> Result<bool, SqlError> {
-    let Told::Rows { schema, batches } = told else { return Err(broken()) };
+fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, told: &mut AnswerSink) -> Result<bool, SqlError> {
+    let AnswerSink::Rows { schema, batches } = told else { return Err(broken()) };
     // The first part is the columns.
     if let Some(schema) = schema.take() {
         let known = schema_of(&bytes).map_err(|e| error_of(&e))?;

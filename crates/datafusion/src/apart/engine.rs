@@ -6,30 +6,30 @@ use std::sync::Arc;
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::conversation::{Conversation, Leash, Told, Wanted};
+use crate::apart::conversation::{ProcessSession, KillHandle, AnswerSink, KillOnDrop};
 use crate::apart::messages::{QueryMessage, batch_bytes};
-use crate::apart::processes::Processes;
-use crate::apart::share::Share;
-use crate::engine::{AHEAD, Answer, QueryEngine, broken, error_of};
+use crate::apart::processes::ProcessPool;
+use crate::apart::share::MemoryShare;
+use crate::engine::{AHEAD, AnswerStream, QueryEngine, broken, error_of};
 
 /// A [`QueryEngine`] for clients that nobody knows: statements that are not known to be bounded by what DataFusion counts are
 /// answered by processes of their own, whose memory the system limits, and which end with the time of their query.
 pub struct ProcessEngine {
     engine: Arc<QueryEngine>,
-    processes: Arc<Processes>,
+    processes: Arc<ProcessPool>,
 }
 
 impl ProcessEngine {
     /// An engine that starts `program`, which does [`work`](crate::work) if its first argument is
     /// [`WORKER`](crate::WORKER).
     pub fn new(engine: Arc<QueryEngine>, program: impl Into<PathBuf>) -> ProcessEngine {
-        ProcessEngine { engine, processes: Arc::new(Processes::of(program.into())) }
+        ProcessEngine { engine, processes: Arc::new(ProcessPool::new(program.into())) }
     }
 
     /// Has a process answer a query. What is returned ends it when it is dropped.
-    async fn begin(&self, query: SqlQuery, is_plan: bool, told: Told) -> Result<Wanted, SqlError> {
+    async fn begin(&self, query: SqlQuery, is_plan: bool, told: AnswerSink) -> Result<KillOnDrop, SqlError> {
         let parameters = query.parameters.as_ref().map(batch_bytes).transpose().map_err(|e| error_of(&e))?;
-        let share = Share::take(query.memory.clone()).await;
+        let share = MemoryShare::take(query.memory.clone()).await;
         let message = QueryMessage {
             text: query.text,
             parameters,
@@ -38,14 +38,14 @@ impl ProcessEngine {
             memory: share.most(),
             share: share.bytes(),
         };
-        let leash = Arc::new(Leash::default());
-        let most = self.engine.most();
-        let conversation = Conversation { query: message, tables: query.tables, share, leash: leash.clone(), most };
+        let leash = Arc::new(KillHandle::default());
+        let most = self.engine.result_budget();
+        let conversation = ProcessSession { query: message, tables: query.tables, share, leash: leash.clone(), most };
         let processes = self.processes.clone();
         let thread = std::thread::Builder::new().name("arrowwood-sql-query".into());
         let started = thread.spawn(move || conversation.run(&processes, told));
         started.map_err(|e| SqlError::Engine(format!("starting a thread for a query: {e}")))?;
-        Ok(Wanted(leash))
+        Ok(KillOnDrop(leash))
     }
 }
 
@@ -56,7 +56,7 @@ impl SqlEngine for ProcessEngine {
                 return Ok(plan);
             }
             let (sender, plan) = oneshot::channel();
-            let _wanted = self.begin(query, true, Told::Plan(sender)).await?;
+            let _wanted = self.begin(query, true, AnswerSink::Plan(sender)).await?;
             plan.await.map_err(|_| broken())?
         })
     }
@@ -68,9 +68,9 @@ impl SqlEngine for ProcessEngine {
             }
             let (schema, begun) = oneshot::channel();
             let (sender, batches) = mpsc::channel(AHEAD);
-            let wanted = self.begin(query, false, Told::Rows { schema: Some(schema), batches: sender }).await?;
+            let wanted = self.begin(query, false, AnswerSink::Rows { schema: Some(schema), batches: sender }).await?;
             let schema = begun.await.map_err(|_| broken())??;
-            Ok(Box::new(Answer::new(schema, batches, Box::new(wanted))) as Box<dyn SqlRows>)
+            Ok(Box::new(AnswerStream::new(schema, batches, Box::new(wanted))) as Box<dyn SqlRows>)
         })
     }
 

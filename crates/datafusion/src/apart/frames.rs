@@ -12,24 +12,24 @@ const MOST: u64 = 64 << 20;
 
 /// What is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// To the process: a query.
     Query = 1,
     /// To the process: the answer to what it has asked.
-    Answer = 2,
+    Response = 2,
     /// From the process: for which tables there are, or for one of them.
-    Asked = 3,
+    Request = 3,
     /// From the process: the columns and the parameters of a statement.
-    Planned = 4,
+    Plan = 4,
     /// From the process: the next part of an Arrow IPC stream.
     Rows = 5,
     /// From the process: the end of the query.
-    Ended = 6,
+    End = 6,
 }
 
-impl Kind {
-    fn of(number: u64) -> io::Result<Kind> {
-        let kinds = [Kind::Query, Kind::Answer, Kind::Asked, Kind::Planned, Kind::Rows, Kind::Ended];
+impl FrameKind {
+    fn try_from_number(number: u64) -> io::Result<FrameKind> {
+        let kinds = [FrameKind::Query, FrameKind::Response, FrameKind::Request, FrameKind::Plan, FrameKind::Rows, FrameKind::End];
         let found = kinds.into_iter().find(|kind| *kind as u64 == number);
         found.ok_or_else(|| invalid(format!("a frame of kind {number}")))
     }
@@ -41,17 +41,17 @@ fn invalid(what: String) -> io::Error {
 
 /// The head of a frame whose content is read next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub kind: Kind,
+pub(crate) struct FrameHeader {
+    pub kind: FrameKind,
     pub len: u64,
 }
 
-impl Head {
+impl FrameHeader {
     /// The next frame's; `None` at the end.
     ///
     /// # Errors
     /// Those of reading; for what is none.
-    pub fn read(from: &mut impl Read) -> io::Result<Option<Head>> {
+    pub fn read(from: &mut impl Read) -> io::Result<Option<FrameHeader>> {
         let mut head = [0; HEAD];
         match from.read(&mut head[..1])? {
             0 => return Ok(None),
@@ -59,8 +59,8 @@ impl Head {
         }
         let (kind, len) = head.split_at(HEAD / 2);
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let head = Head { kind: Kind::of(number(kind))?, len: number(len) };
-        if head.kind != Kind::Rows && head.len > MOST {
+        let head = FrameHeader { kind: FrameKind::try_from_number(number(kind))?, len: number(len) };
+        if head.kind != FrameKind::Rows && head.len > MOST {
             return Err(invalid(format!("a message of {} bytes; at most {MOST} are expected", head.len)));
         }
         Ok(Some(head))
@@ -90,7 +90,7 @@ impl Head {
 ///
 /// # Errors
 /// Those of writing.
-pub(crate) fn write(to: &mut impl Write, kind: Kind, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write(to: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
     let mut head = [0; HEAD];
     head[..HEAD / 2].copy_from_slice(&(kind as u64).to_le_bytes());
     head[HEAD / 2..].copy_from_slice(&(content.len() as u64).to_le_bytes());
@@ -103,7 +103,7 @@ pub(crate) fn write(to: &mut impl Write, kind: Kind, content: &[u8]) -> io::Resu
 ///
 /// # Errors
 /// Those of writing.
-pub(crate) fn tell(to: &mut impl Write, kind: Kind, message: &impl Message) -> io::Result<()> {
+pub(crate) fn tell(to: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
     write(to, kind, &message.encode_to_vec())
 }
 
@@ -114,21 +114,21 @@ mod tests {
     #[test]
     fn frames_are_read_as_they_were_written() {
         let mut pipe = Vec::new();
-        write(&mut pipe, Kind::Rows, b"rows").unwrap();
-        write(&mut pipe, Kind::Ended, b"").unwrap();
+        write(&mut pipe, FrameKind::Rows, b"rows").unwrap();
+        write(&mut pipe, FrameKind::End, b"").unwrap();
         let mut from = pipe.as_slice();
-        let head = Head::read(&mut from).unwrap().unwrap();
-        assert_eq!((head.kind, head.rows(&mut from).unwrap().as_slice()), (Kind::Rows, &b"rows"[..]));
-        assert_eq!(Head::read(&mut from).unwrap().unwrap().kind, Kind::Ended);
-        assert!(Head::read(&mut from).unwrap().is_none());
+        let head = FrameHeader::read(&mut from).unwrap().unwrap();
+        assert_eq!((head.kind, head.rows(&mut from).unwrap().as_slice()), (FrameKind::Rows, &b"rows"[..]));
+        assert_eq!(FrameHeader::read(&mut from).unwrap().unwrap().kind, FrameKind::End);
+        assert!(FrameHeader::read(&mut from).unwrap().is_none());
         // Half a frame, and what is none.
-        assert!(Head::read(&mut &pipe[..9]).is_err());
-        let head = Head::read(&mut &pipe[..]).unwrap().unwrap();
+        assert!(FrameHeader::read(&mut &pipe[..9]).is_err());
+        let head = FrameHeader::read(&mut &pipe[..]).unwrap().unwrap();
         assert!(head.rows(&mut &pipe[16..18]).is_err());
-        assert!(Head::read(&mut &[7; 16][..]).is_err());
+        assert!(FrameHeader::read(&mut &[7; 16][..]).is_err());
         let mut large = [0; 16];
-        large[0] = Kind::Query as u8;
+        large[0] = FrameKind::Query as u8;
         large[15] = 1;
-        assert!(Head::read(&mut &large[..]).is_err());
+        assert!(FrameHeader::read(&mut &large[..]).is_err());
     }
 }

@@ -4,11 +4,11 @@ use std::{fs, io};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::most::of_status;
+use crate::most::status_bytes;
 
 /// Bytes of memory of the process that are no files: what the system limits.
 pub(crate) fn own_data() -> u64 {
-    of_status("VmData:").unwrap_or(0)
+    status_bytes("VmData:").unwrap_or(0)
 }
 
 /// Has the system refuse more than `bytes` of such memory. Mapped files don't count, stacks of threads that are

@@ -36,7 +36,7 @@ pub(crate) struct QueryMessage {
 
 /// For what a process asks.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct AskedMessage {
+pub(crate) struct RequestMessage {
     /// A table; or the names of all, where nothing is asked for.
     #[prost(string, optional, tag = "1")]
     pub table: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct AskedMessage {
 
 /// The answer.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct AnswerMessage {
+pub(crate) struct ResponseMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
     #[prost(string, repeated, tag = "2")]
@@ -108,7 +108,7 @@ pub(crate) struct VersionMessage {
 
 /// The columns of a statement's result, and its parameters.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PlannedMessage {
+pub(crate) struct PlanMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
@@ -117,7 +117,7 @@ pub(crate) struct PlannedMessage {
 
 /// How a query has ended.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct EndedMessage {
+pub(crate) struct EndMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
     /// Whether the process answers another query.
@@ -164,7 +164,7 @@ const KINDS: [ErrorKind; 14] = [
 ];
 
 impl ErrorMessage {
-    pub fn of(error: &SqlError) -> ErrorMessage {
+    pub fn from_error(error: &SqlError) -> ErrorMessage {
         let message = |kind, message: &str| ErrorMessage { kind, message: message.to_owned(), ..Default::default() };
         match error {
             SqlError::Statement(told) => message(STATEMENT, told),
@@ -241,11 +241,11 @@ mod tests {
             SqlError::Unsupported("c".into()),
             SqlError::Engine("d".into()),
         ] {
-            assert_eq!(format!("{:?}", ErrorMessage::of(&error).error()), format!("{error:?}"));
+            assert_eq!(format!("{:?}", ErrorMessage::from_error(&error).error()), format!("{error:?}"));
         }
         for kind in KINDS {
             let error = Error::new(kind, "the file has no end").at("/a/b");
-            let SqlError::Table(found) = ErrorMessage::of(&SqlError::Table(error.clone())).error() else {
+            let SqlError::Table(found) = ErrorMessage::from_error(&SqlError::Table(error.clone())).error() else {
                 panic!("{error}")
             };
             assert_eq!((found.kind(), found.to_string()), (kind, error.to_string()));

@@ -21,4 +21,4 @@ mod tables;
 mod worker;
 
 pub use engine::ProcessEngine;
-pub use worker::{WORKER, work};
+pub use worker::{WORKER, run_worker};

@@ -1,4 +1,4 @@
-//! [`Processes`]: those that wait for queries, and those that are started.
+//! [`ProcessPool`]: those that wait for queries, and those that are started.
 
 use std::io::{self, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -117,14 +117,14 @@ fn listen(mut errors: ChildStderr, said: &Mutex<Vec<u8>>) {
 }
 
 /// Starts processes, and keeps some.
-pub(crate) struct Processes {
+pub(crate) struct ProcessPool {
     program: PathBuf,
     waiting: Mutex<Vec<Process>>,
 }
 
-impl Processes {
-    pub fn of(program: PathBuf) -> Processes {
-        Processes { program, waiting: Mutex::default() }
+impl ProcessPool {
+    pub fn new(program: PathBuf) -> ProcessPool {
+        ProcessPool { program, waiting: Mutex::default() }
     }
 
     /// A process that waits, or a new one.

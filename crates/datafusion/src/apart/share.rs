@@ -1,4 +1,4 @@
-//! [`Share`]: the memory of a process, of what all queries share.
+//! [`MemoryShare`]: the memory of a process, of what all queries share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const OWN: u64 = 32 << 20;
 
 /// Bytes that are taken for as long as a process works on a query.
-pub(crate) struct Share {
+pub(crate) struct MemoryShare {
     memory: Arc<dyn SqlMemory>,
     bytes: AtomicUsize,
 }
@@ -27,14 +27,14 @@ pub(crate) fn limit_of(share: u64) -> u64 {
     share.saturating_mul(2).saturating_add(OWN)
 }
 
-impl Share {
+impl MemoryShare {
     /// Takes a part of what is free; waits for others if that is next to nothing.
-    pub async fn take(memory: Arc<dyn SqlMemory>) -> Share {
-        let most = memory.most();
+    pub async fn take(memory: Arc<dyn SqlMemory>) -> MemoryShare {
+        let most = memory.max_bytes();
         loop {
             let bytes = (memory.free() / PART).max(LEAST).min(most);
             if memory.take(bytes) {
-                return Share { memory, bytes: AtomicUsize::new(bytes) };
+                return MemoryShare { memory, bytes: AtomicUsize::new(bytes) };
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -47,7 +47,7 @@ impl Share {
 
     /// The most that they may be.
     pub fn most(&self) -> u64 {
-        self.memory.most() as u64
+        self.memory.max_bytes() as u64
     }
 
     /// Takes more. False if they are not free, or more than a query may have.
@@ -61,8 +61,8 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
-        self.memory.give_back(*self.bytes.get_mut());
+        self.memory.release(*self.bytes.get_mut());
     }
 }

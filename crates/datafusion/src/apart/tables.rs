@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Error, ErrorKind, Open, Place, Result};
+use arrowwood::{Dataset, Error, ErrorKind, OpenOptions, FileSlice, Result};
 use datafusion::arrow::datatypes::Schema;
 
 use crate::apart::messages::{
@@ -18,7 +18,7 @@ fn broken(error: impl std::fmt::Display) -> Error {
 /// # Errors
 /// Those of reading them; `Unsupported` for rows that are in no file.
 pub(crate) fn told(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
-    let places = if rows.is_empty()? { Vec::new() } else { rows.places()? };
+    let places = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
     let version = |(path, version): (PathBuf, String)| VersionMessage { path: bytes_of(&path), version };
     Ok(RowsMessage {
         schema: schema_bytes(rows.schema()).map_err(broken)?,
@@ -28,7 +28,7 @@ pub(crate) fn told(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
     })
 }
 
-fn place(place: &Place) -> Result<PlaceMessage> {
+fn place(place: &FileSlice) -> Result<PlaceMessage> {
     let fields: Vec<_> = place.partition.iter().map(|(field, _)| field.clone()).collect();
     let keys = if fields.is_empty() { None } else { Some(schema_bytes(&Schema::new(fields)).map_err(broken)?) };
     let columns = place.columns.iter().map(|column| u32::try_from(*column).map_err(broken));
@@ -42,10 +42,10 @@ fn place(place: &Place) -> Result<PlaceMessage> {
     })
 }
 
-fn place_of(message: &PlaceMessage) -> Result<Place> {
+fn place_of(message: &PlaceMessage) -> Result<FileSlice> {
     let keys = message.keys.as_ref().map(|keys| schema_of(keys).map_err(broken)).transpose()?;
     let fields = keys.iter().flat_map(|keys| keys.fields().iter().cloned());
-    Ok(Place {
+    Ok(FileSlice {
         path: path_of(&message.path),
         start: message.start,
         rows: message.rows,
@@ -67,11 +67,11 @@ pub(crate) fn opened(message: &RowsMessage) -> Result<Dataset> {
     let path = message.path.as_ref().map(|path| path_of(path));
     // What is opened as a whole knows its partitions.
     let whole = path.as_ref().and_then(|path| arrowwood::open(path).ok()).filter(|whole| {
-        whole.schema().fields() == schema.fields() && whole.places().is_ok_and(|found| found == places)
+        whole.schema().fields() == schema.fields() && whole.file_slices().is_ok_and(|found| found == places)
     });
     let rows = match whole {
         Some(whole) => whole,
-        None => Open::new().places(&places)?,
+        None => OpenOptions::new().file_slices(&places)?,
     };
     let versions: Vec<_> = message.versions.iter().map(|known| (path_of(&known.path), known.version.clone())).collect();
     rows.check_versions(&versions)?;
@@ -121,7 +121,7 @@ mod tests {
         writer.commit().unwrap();
         let found = opened(&message).unwrap();
         assert_eq!(found.len().unwrap(), 100);
-        assert!(arrowwood::same_rows(&found, &rows).unwrap());
+        assert!(arrowwood::rows_equal(&found, &rows).unwrap());
         // Another table at the same place has others.
         writer.close().unwrap();
         std::fs::remove_dir_all(&path).unwrap();

@@ -15,16 +15,16 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 
-use crate::apart::frames::{Head, Kind, tell, write};
+use crate::apart::frames::{FrameHeader, FrameKind, tell, write};
 use crate::apart::limits::{limit_data, own_data, yield_to_others};
 use crate::apart::messages::{
-    AnswerMessage, AskedMessage, EndedMessage, ErrorMessage, PlannedMessage, QueryMessage, batch_of, schema_bytes,
+    ResponseMessage, RequestMessage, EndMessage, ErrorMessage, PlanMessage, QueryMessage, batch_of, schema_bytes,
 };
 use crate::apart::share::limit_of;
 use crate::apart::tables::{is_worth_another, opened};
-use crate::counted::Memory;
+use crate::counted::BufferOrigin;
 use crate::engine::{QueryEngine, error_of};
-use crate::most::{Source, own_memory};
+use crate::most::{MemorySource, anonymous_memory};
 
 /// The first argument of the program as such a process; the second is the directory for temporary files.
 pub const WORKER: &str = "sql-worker";
@@ -40,7 +40,7 @@ const TRIES: usize = 4;
 
 /// Answers the queries that come through standard input, with `directory` for temporary files. What
 /// `arrowwood-datafusion sql-worker` does, which [`ProcessEngine`](crate::ProcessEngine) starts.
-pub fn work(directory: &OsStr) -> ExitCode {
+pub fn run_worker(directory: &OsStr) -> ExitCode {
     match answer_all(Path::new(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -59,14 +59,14 @@ fn answer_all(directory: &Path) -> arrowwood::Result<()> {
     let own = directory.to_path_buf();
     let listen = move || listen(BufReader::new(io::stdin()), &own, &queries, &answers);
     std::thread::Builder::new().name("arrowwood-sql-input".into()).spawn(listen).map_err(failed)?;
-    let engine = QueryEngine::apart(directory.to_path_buf())?;
-    let line = Arc::new(Line { answered: Mutex::new(answered), output: Mutex::new(io::stdout()) });
+    let engine = QueryEngine::for_process(directory.to_path_buf())?;
+    let line = Arc::new(ParentChannel { answered: Mutex::new(answered), output: Mutex::new(io::stdout()) });
     let first = own_data();
     while let Ok(query) = next.recv() {
         let error = answer(&engine, &line, query).err();
         let is_ready = error.is_none() && own_data() <= first.saturating_add(KEPT);
-        let ended = EndedMessage { error: error.as_ref().map(ErrorMessage::of), is_ready };
-        if tell(&mut *line.output(), Kind::Ended, &ended).is_err() || !is_ready {
+        let ended = EndMessage { error: error.as_ref().map(ErrorMessage::from_error), is_ready };
+        if tell(&mut *line.output(), FrameKind::End, &ended).is_err() || !is_ready {
             break;
         }
     }
@@ -78,13 +78,13 @@ fn listen(
     mut input: BufReader<Stdin>,
     directory: &Path,
     queries: &SyncSender<QueryMessage>,
-    answers: &SyncSender<AnswerMessage>,
+    answers: &SyncSender<ResponseMessage>,
 ) {
     let mut next = || -> io::Result<bool> {
-        let Some(head) = Head::read(&mut input)? else { return Ok(false) };
+        let Some(head) = FrameHeader::read(&mut input)? else { return Ok(false) };
         Ok(match head.kind {
-            Kind::Query => queries.send(head.message(&mut input)?).is_ok(),
-            Kind::Answer => answers.send(head.message(&mut input)?).is_ok(),
+            FrameKind::Query => queries.send(head.message(&mut input)?).is_ok(),
+            FrameKind::Response => answers.send(head.message(&mut input)?).is_ok(),
             _ => false,
         })
     };
@@ -94,21 +94,21 @@ fn listen(
 }
 
 /// The way to whoever has started the process.
-struct Line {
-    answered: Mutex<Receiver<AnswerMessage>>,
+struct ParentChannel {
+    answered: Mutex<Receiver<ResponseMessage>>,
     output: Mutex<Stdout>,
 }
 
-impl Line {
+impl ParentChannel {
     fn output(&self) -> MutexGuard<'_, Stdout> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(&self, asked: &AskedMessage) -> Result<AnswerMessage, SqlError> {
+    fn ask(&self, asked: &RequestMessage) -> Result<ResponseMessage, SqlError> {
         let broken = || SqlError::Engine("whoever asks has gone".into());
         // Held until the answer is there, which is that to this question then.
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        tell(&mut *self.output(), Kind::Asked, asked).map_err(|_| broken())?;
+        tell(&mut *self.output(), FrameKind::Request, asked).map_err(|_| broken())?;
         let answer = answered.recv().map_err(|_| broken())?;
         match answer.error {
             Some(error) => Err(error.error()),
@@ -117,14 +117,14 @@ impl Line {
     }
 }
 
-impl SqlTables for Line {
+impl SqlTables for ParentChannel {
     fn names(&self) -> Result<Vec<String>, SqlError> {
-        Ok(self.ask(&AskedMessage::default())?.names)
+        Ok(self.ask(&RequestMessage::default())?.names)
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
         let mut last = Error::new(ErrorKind::FileChanged, "its rows are dropped as they are looked for; ask again");
-        let asked = AskedMessage { table: Some(name.to_owned()), ..Default::default() };
+        let asked = RequestMessage { table: Some(name.to_owned()), ..Default::default() };
         for _ in 0..TRIES {
             let Some(rows) = self.ask(&asked)?.rows else { return Ok(None) };
             match opened(&rows) {
@@ -142,33 +142,33 @@ impl SqlTables for Line {
 }
 
 /// The memory of the query: what it has a share of, and more if whoever has started the process has it.
-struct Granted {
-    line: Arc<Line>,
+struct GrantedMemory {
+    line: Arc<ParentChannel>,
     most: usize,
     /// What the process had before, as the system counts it, and what of that it used.
     before: (u64, u64),
-    kept: Mutex<Kept>,
+    kept: Mutex<MemoryUsage>,
 }
 
-struct Kept {
+struct MemoryUsage {
     /// What steps of the query keep.
     bytes: usize,
     share: usize,
 }
 
-impl fmt::Debug for Granted {
+impl fmt::Debug for GrantedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Granted").field("most", &self.most).finish_non_exhaustive()
     }
 }
 
-impl Granted {
+impl GrantedMemory {
     /// The memory of a query that begins, in a process that is limited to that.
-    fn begin(line: &Arc<Line>, message: &QueryMessage) -> io::Result<Granted> {
+    fn begin(line: &Arc<ParentChannel>, message: &QueryMessage) -> io::Result<GrantedMemory> {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let kept = Mutex::new(Kept { bytes: 0, share: size(message.share) });
-        let before = (own_data(), own_memory().unwrap_or(0));
-        let granted = Granted { line: line.clone(), most: size(message.memory), before, kept };
+        let kept = Mutex::new(MemoryUsage { bytes: 0, share: size(message.share) });
+        let before = (own_data(), anonymous_memory().unwrap_or(0));
+        let granted = GrantedMemory { line: line.clone(), most: size(message.memory), before, kept };
         granted.limit(size(message.share))?;
         Ok(granted)
     }
@@ -177,7 +177,7 @@ impl Granted {
         limit_data(self.before.0.saturating_add(limit_of(share as u64)))
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, MemoryUsage> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,10 +187,10 @@ impl Granted {
     }
 
     /// Has a share of at least so many bytes more. False if others have them, or the query may not.
-    fn grow(&self, kept: &mut Kept, bytes: usize) -> bool {
+    fn grow(&self, kept: &mut MemoryUsage, bytes: usize) -> bool {
         // Not for each batch, nor more than there may be.
         let more = bytes.max(ASKED).min(self.most.saturating_sub(kept.share));
-        let asked = AskedMessage { bytes: Some(more as u64), ..Default::default() };
+        let asked = RequestMessage { bytes: Some(more as u64), ..Default::default() };
         let is_granted = more >= bytes && self.line.ask(&asked).is_ok_and(|answer| answer.is_granted);
         if !is_granted || self.limit(kept.share + more).is_err() {
             return false;
@@ -200,7 +200,7 @@ impl Granted {
     }
 }
 
-impl Source for Granted {
+impl MemorySource for GrantedMemory {
     fn more(&self, bytes: u64) -> Option<u64> {
         let mut kept = self.kept();
         // A process may have twice its share.
@@ -209,8 +209,8 @@ impl Source for Granted {
     }
 }
 
-impl SqlMemory for Granted {
-    fn most(&self) -> usize {
+impl SqlMemory for GrantedMemory {
+    fn max_bytes(&self) -> usize {
         self.most
     }
 
@@ -229,7 +229,7 @@ impl SqlMemory for Granted {
         is_there
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         let mut kept = self.kept();
         kept.bytes = kept.bytes.saturating_sub(bytes);
     }
@@ -243,22 +243,22 @@ fn gone(error: &io::Error) -> SqlError {
     SqlError::Engine(format!("telling whoever asks: {error}"))
 }
 
-fn answer(engine: &QueryEngine, line: &Arc<Line>, message: QueryMessage) -> Result<(), SqlError> {
-    let memory = Granted::begin(line, &message);
+fn answer(engine: &QueryEngine, line: &Arc<ParentChannel>, message: QueryMessage) -> Result<(), SqlError> {
+    let memory = GrantedMemory::begin(line, &message);
     let memory = memory.map_err(|e| SqlError::Engine(format!("limiting the memory of a process: {e}")))?;
     let memory = Arc::new(memory);
-    engine.most().begin(memory.all(memory.kept().share), memory.clone());
+    engine.result_budget().set_source(memory.all(memory.kept().share), memory.clone());
     let parameters = message.parameters.as_ref().map(|row| batch_of(row)).transpose().map_err(|e| internal(&e))?;
     let query = SqlQuery { text: message.text, parameters, tables: line.clone(), memory, most: message.most };
     engine.handle().block_on(async {
         if message.is_plan {
             let plan = engine.plan(query).await?;
             let bytes = |schema| schema_bytes(schema).map_err(|e| internal(&e));
-            let planned = PlannedMessage { schema: bytes(&plan.schema)?, parameters: bytes(&plan.parameters)? };
-            return tell(&mut *line.output(), Kind::Planned, &planned).map_err(|e| gone(&e));
+            let planned = PlanMessage { schema: bytes(&plan.schema)?, parameters: bytes(&plan.parameters)? };
+            return tell(&mut *line.output(), FrameKind::Plan, &planned).map_err(|e| gone(&e));
         }
         let mut rows = engine.run(query).await?;
-        let mut sent = Sent::begin(line, &rows.schema())?;
+        let mut sent = AnswerWriter::begin(line, &rows.schema())?;
         while let Some(batch) = rows.next().await? {
             for batch in batch.to_record_batches() {
                 sent.send(&batch?)?;
@@ -269,15 +269,15 @@ fn answer(engine: &QueryEngine, line: &Arc<Line>, message: QueryMessage) -> Resu
 }
 
 /// An answer on its way.
-struct Sent<'a> {
-    line: &'a Line,
+struct AnswerWriter<'a> {
+    line: &'a ParentChannel,
     writer: StreamWriter<Vec<u8>>,
 }
 
-impl Sent<'_> {
-    fn begin<'a>(line: &'a Line, schema: &datafusion::arrow::datatypes::Schema) -> Result<Sent<'a>, SqlError> {
+impl AnswerWriter<'_> {
+    fn begin<'a>(line: &'a ParentChannel, schema: &datafusion::arrow::datatypes::Schema) -> Result<AnswerWriter<'a>, SqlError> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(|e| unsupported(&e))?;
-        let mut sent = Sent { line, writer };
+        let mut sent = AnswerWriter { line, writer };
         sent.pass()?;
         Ok(sent)
     }
@@ -285,7 +285,7 @@ impl Sent<'_> {
     /// Sends what was written.
     fn pass(&mut self) -> Result<(), SqlError> {
         let bytes = std::mem::take(self.writer.get_mut());
-        write(&mut *self.line.output(), Kind::Rows, &bytes).map_err(|e| gone(&e))
+        write(&mut *self.line.output(), FrameKind::Rows, &bytes).map_err(|e| gone(&e))
     }
 
     /// Sends the end of the stream: without it, a last batch of no bytes would be none.
@@ -301,7 +301,7 @@ impl Sent<'_> {
         for start in (0..rows).step_by(size) {
             let part = batch.slice(start, size.min(rows - start));
             // Of a slice alone, and not of all that it is of.
-            let part = if parts > 1 { Memory::Own.counted(&part).map_err(|e| unsupported(&e))? } else { part };
+            let part = if parts > 1 { BufferOrigin::Owned.counted(&part).map_err(|e| unsupported(&e))? } else { part };
             self.writer.write(&part).map_err(|e| unsupported(&e))?;
             self.pass()?;
         }

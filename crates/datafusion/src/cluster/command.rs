@@ -9,7 +9,7 @@ use crate::cluster::channel::PeerOptions;
 use crate::cluster::query::Cluster;
 use crate::cluster::worker::{Worker, WorkerOptions};
 
-fn options(of: &arrowwood_cli::Cluster) -> PeerOptions {
+fn options(of: &arrowwood_cli::ClusterOptions) -> PeerOptions {
     PeerOptions { token: of.token.clone(), cafile: of.cafile.clone(), insecure: of.insecure }
 }
 
@@ -17,7 +17,7 @@ fn options(of: &arrowwood_cli::Cluster) -> PeerOptions {
 ///
 /// # Errors
 /// As [`Cluster::sql`], as messages.
-pub(crate) fn ask_cluster(statement: &str, of: &arrowwood_cli::Cluster) -> Result<Dataset, String> {
+pub(crate) fn ask_cluster(statement: &str, of: &arrowwood_cli::ClusterOptions) -> Result<Dataset, String> {
     let cluster = Cluster::open(&of.hosts, &options(of)).map_err(|e| e.to_string())?;
     cluster.sql(statement).map_err(|e| e.to_string())
 }
@@ -26,7 +26,7 @@ pub(crate) fn ask_cluster(statement: &str, of: &arrowwood_cli::Cluster) -> Resul
 ///
 /// # Errors
 /// As [`Worker::new`], as messages.
-pub(crate) fn worker_of(of: &arrowwood_cli::Cluster, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+pub(crate) fn worker_of(of: &arrowwood_cli::ClusterOptions, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
     let options = WorkerOptions { memory, peers: options(of), ..WorkerOptions::default() };
     Ok(Arc::new(Worker::new(&of.hosts, &options).map_err(|e| e.to_string())?))
 }

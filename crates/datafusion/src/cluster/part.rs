@@ -1,4 +1,4 @@
-//! [`Part`]: what one task reads of one server's table, and its way through the network.
+//! [`PartExec`]: what one task reads of one server's table, and its way through the network.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use prost::Message;
 
 use crate::cluster::messages::{FilterMessage, PartMessage};
-use crate::cluster::snapshots::Asked;
+use crate::cluster::snapshots::CallerSnapshots;
 use crate::condition::Condition;
-use crate::scan::{Request, Scan};
+use crate::scan::{ScanRequest, Scan};
 use crate::served::{keeps_rows, stopped};
-use crate::stop::Stop;
+use crate::stop::CancelToken;
 
 /// The most partitions of a part.
 pub(crate) const PART_PARTITIONS: u32 = 64;
 
 /// The rows of one server's table. Only that server has them.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartExec {
     message: Arc<PartMessage>,
     schema: SchemaRef,
     /// Where this is the server that has them.
@@ -38,21 +38,21 @@ pub(crate) struct Part {
     properties: Arc<PlanProperties>,
 }
 
-impl Part {
+impl PartExec {
     /// As whoever asks sends it.
-    pub fn to_send(message: PartMessage, schema: SchemaRef) -> Part {
+    pub fn to_send(message: PartMessage, schema: SchemaRef) -> PartExec {
         let properties = properties(&schema, message.partitions as usize);
-        Part { message: Arc::new(message), schema, rows: None, properties: Arc::new(properties) }
+        PartExec { message: Arc::new(message), schema, rows: None, properties: Arc::new(properties) }
     }
 
     /// As the server reads it.
-    fn received(message: PartMessage, asked: &Asked, context: &TaskContext) -> Result<Part> {
+    fn received(message: PartMessage, asked: &CallerSnapshots, context: &TaskContext) -> Result<PartExec> {
         let Some(schema) = &message.schema else { return plan_err!("a part names no columns") };
         let schema: SchemaRef = Arc::new(Schema::try_from(schema)?);
         if !(1..=PART_PARTITIONS).contains(&message.partitions) {
             return plan_err!("a part has {} partitions; expected 1 to {PART_PARTITIONS}", message.partitions);
         }
-        let mut part = Part::to_send(message, schema);
+        let mut part = PartExec::to_send(message, schema);
         // A part without a server has no rows.
         if !part.message.process.is_empty() {
             part.rows = Some(Arc::new(scan(&part.message, &part.schema, asked, context)?));
@@ -63,18 +63,18 @@ impl Part {
 
 /// The plan of a task as a server runs it, node for node: parts and joins end after `stop`, and rows count at their size for
 /// operators that keep account.
-pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
     let is_counted = keeps_rows(&plan)?;
     let plan = plan.transform_up(|node| {
-        let Some(part) = node.downcast_ref::<Part>() else { return Ok(Transformed::no(node)) };
+        let Some(part) = node.downcast_ref::<PartExec>() else { return Ok(Transformed::no(node)) };
         let rows = part.rows.as_ref().map(|rows| Arc::new(rows.served(stop.clone(), is_counted, false)));
-        Ok(Transformed::yes(Arc::new(Part { rows, ..part.clone() }) as Arc<dyn ExecutionPlan>))
+        Ok(Transformed::yes(Arc::new(PartExec { rows, ..part.clone() }) as Arc<dyn ExecutionPlan>))
     });
     stopped(plan.data()?, stop, false)
 }
 
 /// What the message asks for of the rows that the query has fixed.
-fn scan(message: &PartMessage, schema: &SchemaRef, asked: &Asked, context: &TaskContext) -> Result<Scan> {
+fn scan(message: &PartMessage, schema: &SchemaRef, asked: &CallerSnapshots, context: &TaskContext) -> Result<Scan> {
     let snapshot = asked.rows(message)?;
     let column = |field: &Arc<datafusion::arrow::datatypes::Field>| {
         let number = snapshot.schema().index_of(field.name())?;
@@ -92,13 +92,13 @@ fn scan(message: &PartMessage, schema: &SchemaRef, asked: &Asked, context: &Task
     let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
     let condition = |filter: &FilterMessage| {
         let expr = Expr::from_bytes_with_ctx(&filter.expr, context)?;
-        match Condition::of(&expr, &snapshot) {
+        match Condition::bind(&expr, &snapshot) {
             Some(found) if found.is_exact || !filter.is_exact => Ok(found),
             _ => plan_err!("table '{}' can't be filtered by {expr}, as this server was asked to", message.table),
         }
     };
     let conditions = message.filters.iter().map(condition).collect::<Result<_>>()?;
-    Scan::of(Request {
+    Scan::try_new(ScanRequest {
         snapshot: snapshot.clone(),
         columns,
         schema: schema.clone(),
@@ -123,7 +123,7 @@ pub(crate) fn properties(schema: &SchemaRef, partitions: usize) -> PlanPropertie
     )
 }
 
-impl DisplayAs for Part {
+impl DisplayAs for PartExec {
     fn fmt_as(&self, form: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rows {
             Some(rows) => rows.fmt_as(form, f),
@@ -133,7 +133,7 @@ impl DisplayAs for Part {
     }
 }
 
-impl ExecutionPlan for Part {
+impl ExecutionPlan for PartExec {
     fn name(&self) -> &str {
         "ArrowwoodPart"
     }
@@ -174,7 +174,7 @@ impl ExecutionPlan for Part {
 #[derive(Debug)]
 pub(crate) struct PartCodec {
     /// `None` where nothing is received.
-    pub asked: Option<Asked>,
+    pub asked: Option<CallerSnapshots>,
 }
 
 impl PhysicalExtensionCodec for PartCodec {
@@ -189,7 +189,7 @@ impl PhysicalExtensionCodec for PartCodec {
             return internal_err!("a part is received by a server, and has no inputs");
         };
         let message = PartMessage::decode(bytes).map_err(|e| DataFusionError::Plan(format!("reading a part: {e}")))?;
-        Ok(Arc::new(Part::received(message, asked, context)?))
+        Ok(Arc::new(PartExec::received(message, asked, context)?))
     }
 
     fn try_encode(
@@ -198,7 +198,7 @@ impl PhysicalExtensionCodec for PartCodec {
         into: &mut Vec<u8>,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        match node.downcast_ref::<Part>() {
+        match node.downcast_ref::<PartExec>() {
             Some(part) => {
                 into.extend(part.message.encode_to_vec());
                 Ok(())

@@ -83,7 +83,7 @@ pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 
 /// What is known of the planning of one query.
 #[derive(Debug, Default)]
-pub(crate) struct Planning {
+pub(crate) struct PlanningState {
     /// Whether the rows of all tables are gathered where the question is asked.
     pub is_gathered: AtomicBool,
     /// Whether the engine would have read a table elsewhere than on its servers.
@@ -98,7 +98,7 @@ pub(crate) fn desired(event: DesiredTaskCountEvent<'_>) -> Option<Result<Desired
 
 /// Makes a scan a part for each task, which is the one of that server.
 pub(crate) fn scale_up(
-    planning: &Planning,
+    planning: &PlanningState,
     event: &ScaleUpLeafNodeEvent<'_>,
 ) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
     let scan = event.plan.downcast_ref::<ClusterScan>()?;
@@ -128,9 +128,9 @@ pub(crate) fn route(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEven
 
 /// Gathers the rows of each scan before anything else is done with them, where that was asked for.
 #[derive(Debug)]
-pub(crate) struct Gather(pub Arc<Planning>);
+pub(crate) struct GatherRule(pub Arc<PlanningState>);
 
-impl PhysicalOptimizerRule for Gather {
+impl PhysicalOptimizerRule for GatherRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         if !self.0.is_gathered.load(Ordering::Relaxed) {
             return Ok(plan);

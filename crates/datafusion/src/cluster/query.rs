@@ -29,8 +29,8 @@ use url::Url;
 use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::{PART_PARTITIONS, PartCodec};
-use crate::cluster::plan::{self, Gather, Planning};
-use crate::cluster::table::{ClusterTable, Share};
+use crate::cluster::plan::{self, GatherRule, PlanningState};
+use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
 use crate::projections::kept_apart;
@@ -102,7 +102,7 @@ impl Cluster {
     pub async fn query(&self, statement: &str) -> Result<ClusterAnswer> {
         panics::watch();
         let panics = panics::count();
-        let planning = Arc::new(Planning::default());
+        let planning = Arc::new(PlanningState::default());
         let context = SessionContext::new_with_state(self.state(&planning, 2)?.build());
         let dialect = context.state().config().options().sql_parser.dialect;
         let parsed = context.state().sql_to_statement(statement, &dialect)?;
@@ -126,7 +126,7 @@ impl Cluster {
         Ok(ClusterAnswer { plan: shown, rows, panics })
     }
 
-    fn state(&self, planning: &Arc<Planning>, partitions: usize) -> Result<SessionStateBuilder> {
+    fn state(&self, planning: &Arc<PlanningState>, partitions: usize) -> Result<SessionStateBuilder> {
         let mut config = SessionConfig::new().with_target_partitions(partitions);
         // Filters that are found while a query runs are those of one server.
         config.options_mut().optimizer.enable_dynamic_filter_pushdown = false;
@@ -139,7 +139,7 @@ impl Cluster {
         kept_apart(&mut builder);
         builder
             .with_config(config)
-            .with_physical_optimizer_rule(Arc::new(Gather(planning.clone())))
+            .with_physical_optimizer_rule(Arc::new(GatherRule(planning.clone())))
             .with_distributed_worker_resolver(self.peers.clone())
             .with_distributed_channel_resolver(self.peers.clone())
             .with_distributed_planner()
@@ -234,11 +234,11 @@ impl Cluster {
                     });
                 }
                 let process = table.map(|_| opened.process.clone()).unwrap_or_default();
-                shares.push(Share { url: url.clone(), process, rows: table.map_or(0, |table| table.rows) });
+                shares.push(ServerShare { url: url.clone(), process, rows: table.map_or(0, |table| table.rows) });
             }
             // The engine distributes nothing to one server alone.
             if let [only] = shares.as_slice() {
-                shares.push(Share { process: Vec::new(), rows: 0, ..only.clone() });
+                shares.push(ServerShare { process: Vec::new(), rows: 0, ..only.clone() });
             }
             let Some(schema) = schema.map(Arc::new) else { continue };
             let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::external)?;
@@ -260,7 +260,7 @@ impl Cluster {
 async fn distributed(
     context: &SessionContext,
     logical: &LogicalPlan,
-    planning: &Planning,
+    planning: &PlanningState,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let planned = context.state().create_physical_plan(logical).await;
     match planned {

@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const MOST: usize = 1_024;
 
 /// A query of a caller.
-type Key = (String, Vec<u8>);
+type CallerQuery = (String, Vec<u8>);
 
-struct Fixed {
+struct QuerySnapshot {
     since: Instant,
     tables: HashMap<String, Arc<Dataset>>,
 }
@@ -28,7 +28,7 @@ struct Fixed {
 pub(crate) struct Snapshots {
     /// This process, at random.
     pub process: Vec<u8>,
-    queries: Mutex<HashMap<Key, Fixed>>,
+    queries: Mutex<HashMap<CallerQuery, QuerySnapshot>>,
 }
 
 impl Snapshots {
@@ -37,7 +37,7 @@ impl Snapshots {
         Snapshots { process, queries: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Fixed>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CallerQuery, QuerySnapshot>> {
         // A panic would leave other queries, which are whole.
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,25 +62,25 @@ impl Snapshots {
         if queries.contains_key(&key) {
             return exec_err!("the query has begun before");
         }
-        queries.insert(key, Fixed { since: Instant::now(), tables });
+        queries.insert(key, QuerySnapshot { since: Instant::now(), tables });
         Ok(())
     }
 }
 
 /// The rows that a caller may read.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct CallerSnapshots {
     pub snapshots: Arc<Snapshots>,
     pub caller: String,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for CallerSnapshots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
-impl Asked {
+impl CallerSnapshots {
     /// The rows that a part is of.
     pub fn rows(&self, part: &PartMessage) -> Result<Arc<Dataset>> {
         if part.process != self.snapshots.process {

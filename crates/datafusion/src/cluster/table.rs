@@ -18,12 +18,12 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use url::Url;
 
 use crate::cluster::messages::{FilterMessage, PartMessage};
-use crate::cluster::part::{self, Part};
+use crate::cluster::part::{self, PartExec};
 use crate::condition::Condition;
 
 /// A server, and what it has of a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
+pub(crate) struct ServerShare {
     pub url: Url,
     /// Empty where it has none.
     pub process: Vec<u8>,
@@ -38,7 +38,7 @@ pub(crate) struct ClusterTable {
     pub sample: Dataset,
     pub query: Vec<u8>,
     /// Of all servers, in order.
-    pub shares: Arc<[Share]>,
+    pub shares: Arc<[ServerShare]>,
     pub partitions: u32,
 }
 
@@ -50,7 +50,7 @@ impl ClusterTable {
     }
 
     fn is_exact(&self, filter: &Expr) -> Option<bool> {
-        Condition::of(filter, &self.sample).map(|condition| condition.is_exact)
+        Condition::bind(filter, &self.sample).map(|condition| condition.is_exact)
     }
 }
 
@@ -120,7 +120,7 @@ impl TableProvider for ClusterTable {
     }
 }
 
-/// The rows that one query reads of a table, on all servers: a leaf that becomes a [`Part`] for each of them.
+/// The rows that one query reads of a table, on all servers: a leaf that becomes a [`PartExec`] for each of them.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterScan {
     table: String,
@@ -128,7 +128,7 @@ pub(crate) struct ClusterScan {
     schema: SchemaRef,
     filters: Arc<[FilterMessage]>,
     limit: Option<u64>,
-    shares: Arc<[Share]>,
+    shares: Arc<[ServerShare]>,
     partitions: u32,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
@@ -143,7 +143,7 @@ impl ClusterScan {
     /// A part for each server.
     pub fn parts(&self) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let schema = datafusion_proto::protobuf::Schema::try_from(self.schema.as_ref())?;
-        let part = |share: &Share| {
+        let part = |share: &ServerShare| {
             let message = PartMessage {
                 query: self.query.clone(),
                 process: share.process.clone(),
@@ -153,7 +153,7 @@ impl ClusterScan {
                 filters: self.filters.to_vec(),
                 limit: self.limit,
             };
-            Arc::new(Part::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>
+            Arc::new(PartExec::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>
         };
         Ok(self.shares.iter().map(part).collect())
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn counts_of_servers_that_lie_do_not_overflow() {
         let schema: SchemaRef = Arc::new(Schema::empty());
-        let share = Share { url: Url::parse("http://127.0.0.1:1").unwrap(), process: vec![1], rows: u64::MAX };
+        let share = ServerShare { url: Url::parse("http://127.0.0.1:1").unwrap(), process: vec![1], rows: u64::MAX };
         let table = ClusterTable {
             name: "t".into(),
             sample: Dataset::from_batches(schema.clone(), Vec::new()).unwrap(),

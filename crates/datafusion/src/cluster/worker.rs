@@ -34,12 +34,12 @@ use url::Url;
 use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
-use crate::cluster::snapshots::{Asked, Snapshots};
+use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
-use crate::most::Most;
+use crate::most::ResultBudget;
 use crate::planners::bound;
-use crate::stop::Stop;
+use crate::stop::CancelToken;
 
 /// The request that fixes the rows of a query.
 pub(crate) const OPEN: &str = "/arrowwood.Cluster/Open";
@@ -61,7 +61,7 @@ const UNDER_WAY: usize = 32 << 20;
 /// The stack of a thread: plans are trees.
 const STACK: usize = 16 << 20;
 
-type Calls = BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
+type EngineService = BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
 
 /// What a worker may take, and whom it may ask.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub struct Worker {
     // `None` when it is dropped.
     runtime: Option<Runtime>,
     snapshots: Arc<Snapshots>,
-    calls: Calls,
+    calls: EngineService,
 }
 
 /// Threads for plans.
@@ -106,8 +106,8 @@ impl Worker {
         let env = environment(options)
             .map_err(|e| arrowwood::Error::new(arrowwood::ErrorKind::Internal, format!("preparing the engine: {e}")))?;
         let known = snapshots.clone();
-        let most = Arc::new(Most::default());
-        most.set(options.memory);
+        let most = Arc::new(ResultBudget::default());
+        most.set_query_memory(options.memory);
         let session = move |context: WorkerQueryContext| {
             let built = session(context, &known, &peers, &most);
             async move { built }
@@ -147,7 +147,7 @@ fn session(
     context: WorkerQueryContext,
     snapshots: &Arc<Snapshots>,
     peers: &Peers,
-    most: &Arc<Most>,
+    most: &Arc<ResultBudget>,
 ) -> Result<SessionState> {
     let WorkerQueryContext { mut builder, headers } = context;
     bound(&mut builder, most);
@@ -155,7 +155,7 @@ fn session(
     let caller = caller.ok_or_else(|| DataFusionError::Internal("a call names no caller".into()))?.to_owned();
     let time = headers.get(TIMEOUT).and_then(|time| time.to_str().ok()?.parse().ok());
     let time = time.ok_or_else(|| DataFusionError::Internal("a call has no time".into()))?;
-    let stop = Stop::after(Duration::from_millis(time));
+    let stop = CancelToken::after(Duration::from_millis(time));
     let mut forwarded = HeaderMap::new();
     if let Some(authorization) = headers.get(AUTHORIZATION) {
         forwarded.insert(AUTHORIZATION, authorization.clone());
@@ -164,7 +164,7 @@ fn session(
     let config = builder.config().get_or_insert_default();
     config.options_mut().execution.batch_size = datafusion::config::ExecutionOptions::default().batch_size;
     let state = builder
-        .with_distributed_user_codec(PartCodec { asked: Some(Asked { snapshots: snapshots.clone(), caller }) })
+        .with_distributed_user_codec(PartCodec { asked: Some(CallerSnapshots { snapshots: snapshots.clone(), caller }) })
         .with_distributed_channel_resolver(peers.clone())
         .with_distributed_worker_connection_buffer_budget_bytes(UNDER_WAY)?
         .with_distributed_passthrough_headers(forwarded)?
@@ -176,7 +176,7 @@ fn session(
 }
 
 impl WorkerEngine for Worker {
-    fn answers(&self, service: &str) -> bool {
+    fn handles(&self, service: &str) -> bool {
         service == ENGINE || OPEN.split('/').nth(1) == Some(service)
     }
 
@@ -244,9 +244,9 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
     }
 }
 
-type Refused = (StatusCode, String);
+type Rejection = (StatusCode, String);
 
-fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> Result<OpenResponse, Refused> {
+fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> Result<OpenResponse, Rejection> {
     let internal = |e: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
     let mut tables = Vec::new();
     let mut fixed = HashMap::new();
@@ -287,7 +287,7 @@ async fn bounded(request: WorkerRequest) -> Result<Request<tonic::body::Body>, S
 async fn engine(
     mut request: Request<tonic::body::Body>,
     caller: &WorkerCaller,
-    mut calls: Calls,
+    mut calls: EngineService,
     panics: u64,
 ) -> Response<WorkerBody> {
     let Ok(key) = caller.key().parse() else {
@@ -304,18 +304,18 @@ async fn engine(
     let latest = Box::pin(tokio::time::sleep(caller.query_timeout()));
     let asking = caller.clone();
     let is_valid = Box::new(move || asking.is_valid());
-    response.map(|body| Watched { body, panics, latest, is_valid }.boxed_unsync())
+    response.map(|body| CheckedBody { body, panics, latest, is_valid }.boxed_unsync())
 }
 
 /// The body of an engine's answer: an error if it takes too long, or the engine has panicked meanwhile.
-struct Watched {
+struct CheckedBody {
     body: tonic::body::Body,
     panics: u64,
     latest: Pin<Box<Sleep>>,
     is_valid: Box<dyn Fn() -> bool + Send>,
 }
 
-impl Body for Watched {
+impl Body for CheckedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -354,10 +354,10 @@ impl Body for Watched {
 mod tests {
     use super::*;
 
-    fn watched(seconds: u64, is_valid: bool) -> Watched {
+    fn watched(seconds: u64, is_valid: bool) -> CheckedBody {
         let latest = Box::pin(tokio::time::sleep(Duration::from_secs(seconds)));
         let body = tonic::body::Body::new(Full::new(Bytes::from_static(b"rows")));
-        Watched { body, panics: panics::count(), latest, is_valid: Box::new(move || is_valid) }
+        CheckedBody { body, panics: panics::count(), latest, is_valid: Box::new(move || is_valid) }
     }
 
     #[tokio::test]

@@ -22,9 +22,9 @@ use crate::support;
 const SYMBOLS: &[&str] = &["AAPL", "IBM", "MSFT", "ORCL", "SAP", "TSM", "INTC"];
 
 /// Random numbers that are the same at each run.
-struct Chance(u64);
+struct Rng(u64);
 
-impl Chance {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +35,7 @@ impl Chance {
 
 /// Rows of `ticks` that no other `host` has.
 pub fn ticks(host: u64, rows: usize) -> RecordBatch {
-    let mut chance = Chance(host * 7_919 + 17);
+    let mut chance = Rng(host * 7_919 + 17);
     let ts: Vec<i64> = (0..rows as i64).map(|row| row * 3 + host as i64).collect();
     let mut symbols = Vec::new();
     let mut prices = Vec::new();
@@ -117,7 +117,7 @@ impl Hosts {
         self.directory.path().join("hosts.txt")
     }
 
-    fn of(&self, host: usize) -> PathBuf {
+    fn host_directory(&self, host: usize) -> PathBuf {
         self.directory.path().join(host.to_string())
     }
 
@@ -127,7 +127,7 @@ impl Hosts {
     }
 
     pub fn write_all(&mut self, host: usize, name: &str, rows: &[RecordBatch], options: WriterOptions) {
-        support::write_table(rows, &self.of(host).join(name), options);
+        support::write_table(rows, &self.host_directory(host).join(name), options);
         match self.tables.iter_mut().find(|(known, _)| known == name) {
             Some((_, batches)) => batches.extend_from_slice(rows),
             None => self.tables.push((name.into(), rows.to_vec())),
@@ -138,7 +138,7 @@ impl Hosts {
         let list = self.list();
         let words = [&["--worker", list.to_str().unwrap()], words].concat();
         for (host, &port) in self.ports.iter().enumerate() {
-            self.servers.push(Server::start(&self.of(host), port, &words));
+            self.servers.push(Server::start(&self.host_directory(host), port, &words));
         }
         self
     }
@@ -302,7 +302,7 @@ async fn rows_are_grouped_where_they_are_and_tables_joined_by_the_engine() {
 async fn a_server_that_dies_is_an_error() {
     let mut hosts = Hosts::new(3);
     for host in 0..3 {
-        let mut chance = Chance(host as u64 + 5);
+        let mut chance = Rng(host as u64 + 5);
         let mut column =
             || Arc::new(Int64Array::from_iter_values((0..2_000_000).map(|_| chance.next() as i64))) as ArrayRef;
         let rows = RecordBatch::try_from_iter([("a", column()), ("b", column())]).unwrap();
@@ -324,7 +324,7 @@ async fn a_server_that_dies_is_an_error() {
         let e = hosts.ask(sql).await.unwrap_err().to_string();
         assert!(e.contains(&format!("http://127.0.0.1:{}", hosts.ports[victim])), "{e}");
         let list = hosts.list();
-        let again = Server::start(&hosts.of(victim), hosts.ports[victim], &["--worker", list.to_str().unwrap()]);
+        let again = Server::start(&hosts.host_directory(victim), hosts.ports[victim], &["--worker", list.to_str().unwrap()]);
         hosts.servers[victim] = again;
         assert_eq!(
             hosts.ask("select a from noise").await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(),
@@ -338,7 +338,7 @@ async fn a_server_that_is_killed_at_any_moment_leaves_no_wrong_answer() {
     let mut hosts = three().start(&[]);
     let sql = "select a.symbol, count(*), sum(b.price) from ticks a join ticks b on a.ts = b.ts group by a.symbol";
     let expected = support::sorted_lines(&hosts.one(), sql).await;
-    let mut chance = Chance(99);
+    let mut chance = Rng(99);
     let mut errors = 0;
     for round in 0..12 {
         let victim = round % 3;
@@ -358,7 +358,7 @@ async fn a_server_that_is_killed_at_any_moment_leaves_no_wrong_answer() {
         let list = hosts.list();
         let words = ["--worker", list.to_str().unwrap()];
         hosts.servers[victim].process.wait().unwrap();
-        hosts.servers[victim] = Server::start(&hosts.of(victim), hosts.ports[victim], &words);
+        hosts.servers[victim] = Server::start(&hosts.host_directory(victim), hosts.ports[victim], &words);
     }
     assert!(errors > 0, "no server was killed in time");
 }
@@ -388,12 +388,12 @@ async fn what_is_wrong_with_a_cluster_is_told() {
     let twice = Hosts::new(2);
     let list = twice.list();
     let words = ["--worker", list.to_str().unwrap()];
-    let _servers: Vec<_> = twice.ports.iter().map(|&port| Server::start(&hosts.of(0), port, &words)).collect();
+    let _servers: Vec<_> = twice.ports.iter().map(|&port| Server::start(&hosts.host_directory(0), port, &words)).collect();
     let e = twice.ask("select * from ticks").await.unwrap_err().to_string();
     assert!(e.contains("same directory"), "{e}");
     // A server that is no worker.
     let plain = Hosts::new(1);
-    let _server = Server::start(&hosts.of(0), plain.ports[0], &[]);
+    let _server = Server::start(&hosts.host_directory(0), plain.ports[0], &[]);
     let e = plain.ask("select * from ticks").await.unwrap_err().to_string();
     assert!(e.contains("--worker"), "{e}");
 }
@@ -448,7 +448,7 @@ async fn servers_ask_each_other_by_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_sees_one_commit_of_each_server() {
     let mut hosts = three();
-    let path = hosts.of(0).join("live");
+    let path = hosts.host_directory(0).join("live");
     let batch = |from: i64| {
         RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from_iter_values(from..from + 7)) as ArrayRef)]).unwrap()
     };

@@ -11,9 +11,9 @@ use datafusion::arrow::array::*;
 use crate::support::*;
 
 /// A table `t`, and one that can't be opened.
-struct One(Dataset);
+struct SingleTable(Dataset);
 
-impl SqlTables for One {
+impl SqlTables for SingleTable {
     fn names(&self) -> Result<Vec<String>, SqlError> {
         Ok(vec!["broken".into(), "t".into()])
     }
@@ -30,10 +30,10 @@ impl SqlTables for One {
     }
 }
 
-struct Most(usize);
+struct FixedMemory(usize);
 
-impl SqlMemory for Most {
-    fn most(&self) -> usize {
+impl SqlMemory for FixedMemory {
+    fn max_bytes(&self) -> usize {
         self.0
     }
 
@@ -45,7 +45,7 @@ impl SqlMemory for Most {
         true
     }
 
-    fn give_back(&self, _: usize) {}
+    fn release(&self, _: usize) {}
 }
 
 /// An answer over 1,000 rows, with 64 MiB.
@@ -54,8 +54,8 @@ fn answer(text: &str, most: Option<u64>) -> Result<Dataset, SqlError> {
     let path = folder.path().join("rows.arrow");
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
     write_file(&[RecordBatch::try_from_iter([("n", numbers)]).unwrap()], &path);
-    let tables = Arc::new(One(open(&path).unwrap()));
-    let query = SqlQuery { text: text.into(), parameters: None, tables, memory: Arc::new(Most(64 << 20)), most };
+    let tables = Arc::new(SingleTable(open(&path).unwrap()));
+    let query = SqlQuery { text: text.into(), parameters: None, tables, memory: Arc::new(FixedMemory(64 << 20)), most };
     QueryEngine::new().unwrap().collect(query)
 }
 
@@ -225,8 +225,8 @@ fn rows_of_any_width_are_sorted() {
         "select (n * 7919) % 1009 as k, text || 'x' as text from t order by text desc",
         "select (n * 7919) % 1009 as k, repeat('x', 40000 + cast((n * 7919) % 1009 as int)) as text from t order by text",
     ] {
-        let tables = Arc::new(One(open(&path).unwrap()));
-        let memory = Arc::new(Most(32 << 20));
+        let tables = Arc::new(SingleTable(open(&path).unwrap()));
+        let memory = Arc::new(FixedMemory(32 << 20));
         let query = SqlQuery { text: text.into(), parameters: None, tables, memory, most: None };
         let rows = engine.collect(query).unwrap_or_else(|e| panic!("{text}: {e}"));
         let found: Vec<i64> =

@@ -38,7 +38,7 @@ impl Drop for Network {
 
 impl Network {
     /// A switch and so many hosts, `10.78.0.1` and so on; `None` where there can't be any.
-    fn of(hosts: usize) -> Option<Network> {
+    fn try_new(hosts: usize) -> Option<Network> {
         let name = |of: &str| format!("awc{}{of}", std::process::id());
         let mut network = Network { names: Vec::new(), running: Vec::new() };
         let switch = name("s");
@@ -88,7 +88,7 @@ impl Network {
 
 #[test]
 fn three_hosts_of_a_network_answer_as_one_would() {
-    let Some(mut network) = Network::of(4) else {
+    let Some(mut network) = Network::try_new(4) else {
         eprintln!("left out: hosts as network namespaces need root and `ip netns`");
         return;
     };

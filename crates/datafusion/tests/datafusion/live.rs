@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrowwood::{Sync, Writer, WriterOptions, open};
+use arrowwood::{SyncPolicy, Writer, WriterOptions, open};
 use arrowwood_datafusion::{Table, follow};
 use datafusion::arrow::array::*;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -30,7 +30,7 @@ fn writer(path: &Path) -> Writer {
     let options = WriterOptions {
         sorted_by: Some("n".into()),
         segment_rows: Some(20_000),
-        sync: Sync::Never,
+        sync: SyncPolicy::Never,
         ..WriterOptions::default()
     };
     Writer::open(path, Some(numbers(0).schema()), &options).unwrap()

@@ -118,15 +118,15 @@ impl Random {
         (self.0 >> 33) as usize % most
     }
 
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    fn choose<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
     fn comparison(&mut self, columns: &[(&str, &[&str])]) -> String {
-        let (name, literals) = *self.of(columns);
-        let literal = *self.of(literals);
-        let other = *self.of(literals);
-        let no = *self.of(&["", "not "]);
+        let (name, literals) = *self.choose(columns);
+        let literal = *self.choose(literals);
+        let other = *self.choose(literals);
+        let no = *self.choose(&["", "not "]);
         match self.below(12) {
             0 => format!("{name} is {no}null"),
             1 => format!("{name} {no}between {literal} and {other}"),
@@ -134,9 +134,9 @@ impl Random {
             3 => format!("{name} {no}in ({literal}, null)"),
             4 => format!("{name} is {no}distinct from {literal}"),
             5 if name == "flag" => format!("{}flag", no),
-            5 | 6 if TEXTS.contains(&name) => format!("{name} {no}like '{}'", self.of(&PATTERNS)),
-            7 => format!("{literal} {} {name}", self.of(&["=", "<>", "<", "<=", ">", ">="])),
-            _ => format!("{name} {} {literal}", self.of(&["=", "<>", "<", "<=", ">", ">="])),
+            5 | 6 if TEXTS.contains(&name) => format!("{name} {no}like '{}'", self.choose(&PATTERNS)),
+            7 => format!("{literal} {} {name}", self.choose(&["=", "<>", "<", "<=", ">", ">="])),
+            _ => format!("{name} {} {literal}", self.choose(&["=", "<>", "<", "<=", ">", ">="])),
         }
     }
 

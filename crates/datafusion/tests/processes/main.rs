@@ -110,13 +110,13 @@ impl SqlTables for Tables {
 }
 
 /// Memory that several queries share.
-struct Shared {
+struct SharedMemory {
     most: usize,
     free: Mutex<usize>,
 }
 
-impl SqlMemory for Shared {
-    fn most(&self) -> usize {
+impl SqlMemory for SharedMemory {
+    fn max_bytes(&self) -> usize {
         self.most
     }
 
@@ -131,7 +131,7 @@ impl SqlMemory for Shared {
         left.is_some()
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         *self.free.lock().unwrap() += bytes;
     }
 }
@@ -140,7 +140,7 @@ impl SqlMemory for Shared {
 struct Engines {
     folder: TempDir,
     tables: Arc<Tables>,
-    memory: Arc<Shared>,
+    memory: Arc<SharedMemory>,
     own: Arc<QueryEngine>,
     apart: ProcessEngine,
 }
@@ -151,7 +151,7 @@ impl Engines {
         let tables = Arc::new(Tables { folder: folder.path().into(), asked: Mutex::default() });
         let own = Arc::new(QueryEngine::new().unwrap());
         let apart = ProcessEngine::new(own.clone(), program);
-        let memory = Arc::new(Shared { most: 64 << 20, free: Mutex::new(128 << 20) });
+        let memory = Arc::new(SharedMemory { most: 64 << 20, free: Mutex::new(128 << 20) });
         Engines { folder, tables, memory, own, apart }
     }
 
@@ -329,7 +329,7 @@ fn queries_wait_for_the_memory_of_others() {
         tokio::pin!(answer);
         let early = tokio::time::timeout(Duration::from_millis(200), &mut answer).await;
         assert!(early.is_err(), "there is no memory for it");
-        engines.memory.give_back(all);
+        engines.memory.release(all);
         let mut rows = answer.await.unwrap();
         assert!(rows.next().await.unwrap().is_some());
     });

@@ -35,9 +35,9 @@ impl Engine {
 #[async_trait]
 impl AsyncDB for Engine {
     type Error = Failure;
-    type ColumnType = Kind;
+    type ColumnType = ColumnKind;
 
-    async fn run(&mut self, sql: &str) -> Result<DBOutput<Kind>, Failure> {
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnKind>, Failure> {
         Ok(self.answer(sql).await?)
     }
 
@@ -71,11 +71,11 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Engine {
-    async fn answer(&self, sql: &str) -> Result<DBOutput<Kind>> {
+    async fn answer(&self, sql: &str) -> Result<DBOutput<ColumnKind>> {
         let frame = self.0.sql(sql).await?;
         let context = Arc::new(frame.task_ctx());
         let stream = execute_stream(frame.create_physical_plan().await?, context)?;
-        let types: Vec<_> = stream.schema().fields().iter().map(|field| Kind::of(field)).collect();
+        let types: Vec<_> = stream.schema().fields().iter().map(|field| ColumnKind::for_field(field)).collect();
         let mut rows = Vec::new();
         for batch in stream.try_collect::<Vec<_>>().await? {
             for row in 0..batch.num_rows() {
@@ -90,14 +90,14 @@ impl Engine {
 
 /// The kind of a column, by the letter that the files have for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kind(char);
+pub struct ColumnKind(char);
 
-impl Kind {
-    fn of(field: &Field) -> Kind {
+impl ColumnKind {
+    fn for_field(field: &Field) -> ColumnKind {
         let data_type = field.data_type();
         let is_text =
             |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        Kind(match data_type {
+        ColumnKind(match data_type {
             DataType::Boolean => 'B',
             DataType::Timestamp(..) => 'P',
             DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => 'D',
@@ -110,9 +110,9 @@ impl Kind {
     }
 }
 
-impl ColumnType for Kind {
-    fn from_char(letter: char) -> Option<Kind> {
-        Some(Kind(if "BDIPRT".contains(letter) { letter } else { '?' }))
+impl ColumnType for ColumnKind {
+    fn from_char(letter: char) -> Option<ColumnKind> {
+        Some(ColumnKind(if "BDIPRT".contains(letter) { letter } else { '?' }))
     }
 
     fn to_char(&self) -> char {

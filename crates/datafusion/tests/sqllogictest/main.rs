@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sqllogictest::{Record, Runner, parse_file, strict_column_validator};
 
-use crate::engine::{Engine, Kind};
+use crate::engine::{ColumnKind, Engine};
 use crate::tables::Counts;
 
 /// The files that make tables and ask for their rows.
@@ -120,7 +120,7 @@ async fn run(path: &Path, counts: &Arc<Counts>) -> Outcome {
     runner.with_validator(is_expected);
     let mut outcome = Outcome::default();
     let mut missing: HashSet<_> = MADE_ELSEWHERE.iter().map(|name| name.to_string()).collect();
-    for record in parse_file::<Kind>(path).unwrap() {
+    for record in parse_file::<ColumnKind>(path).unwrap() {
         let sql = match &record {
             Record::Statement { sql, .. } | Record::Query { sql, .. } => sql.clone(),
             Record::Halt { .. } => break,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use arrowwood::{Dataset, Sync, WriteOptions, Writer, WriterOptions, write};
+use arrowwood::{Dataset, SyncPolicy, WriteOptions, Writer, WriterOptions, write};
 use arrowwood_datafusion::Table;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -54,7 +54,7 @@ impl SchemaProvider for Schema {
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
-        let table = if table.table_type() == TableType::Base { Twin::of(table, self.counts.clone()) } else { table };
+        let table = if table.table_type() == TableType::Base { MirrorTable::wrap(table, self.counts.clone()) } else { table };
         self.known.register_table(name, table)
     }
 
@@ -68,23 +68,23 @@ impl SchemaProvider for Schema {
 }
 
 /// A table of DataFusion's, written as DataFusion does, and read from a copy in a table or a file of ours.
-struct Twin {
+struct MirrorTable {
     theirs: Arc<dyn TableProvider>,
     counts: Arc<Counts>,
     folder: TempDir,
-    stored: Mutex<Option<Stored>>,
+    stored: Mutex<Option<StoredRows>>,
 }
 
 /// The rows of the last scan.
-struct Stored {
+struct StoredRows {
     rows: Vec<RecordBatch>,
     /// `None` for rows of types that a file can't have.
     table: Option<Arc<Table>>,
 }
 
-impl Twin {
-    fn of(theirs: Arc<dyn TableProvider>, counts: Arc<Counts>) -> Arc<dyn TableProvider> {
-        Arc::new(Twin { theirs, counts, folder: tempfile::tempdir().unwrap(), stored: Mutex::default() })
+impl MirrorTable {
+    fn wrap(theirs: Arc<dyn TableProvider>, counts: Arc<Counts>) -> Arc<dyn TableProvider> {
+        Arc::new(MirrorTable { theirs, counts, folder: tempfile::tempdir().unwrap(), stored: Mutex::default() })
     }
 
     /// The rows, however they are stored, as DataFusion's own provider reads them.
@@ -96,7 +96,7 @@ impl Twin {
     fn table(&self, rows: Vec<RecordBatch>) -> Option<Arc<Table>> {
         let mut stored = self.stored.lock().unwrap();
         if stored.as_ref().is_none_or(|stored| stored.rows != rows) {
-            *stored = Some(Stored { table: self.store(&rows), rows });
+            *stored = Some(StoredRows { table: self.store(&rows), rows });
         }
         stored.as_ref()?.table.clone()
     }
@@ -134,7 +134,7 @@ fn grow(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf
     };
     let flat = schema.fields().iter().filter(|field| !field.data_type().is_nested());
     let names: Vec<_> = flat.map(|field| field.name().clone()).collect();
-    let plain = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let plain = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let indexed = WriterOptions { index: Some(names.clone()), zone_rows: Some(64), ..plain.clone() };
     let sorted = WriterOptions { sorted_by: names.first().cloned(), ..plain.clone() };
     all(sorted, "sorted").or_else(|_| all(indexed, "indexed")).or_else(|_| all(plain, "plain")).ok()
@@ -146,14 +146,14 @@ fn file(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf
     Some(path)
 }
 
-impl fmt::Debug for Twin {
+impl fmt::Debug for MirrorTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.theirs.fmt(f)
     }
 }
 
 #[async_trait]
-impl TableProvider for Twin {
+impl TableProvider for MirrorTable {
     fn schema(&self) -> SchemaRef {
         self.theirs.schema()
     }

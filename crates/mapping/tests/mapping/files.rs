@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrowwood_mapping::{
-    Act, ChangeCheck, Error, ErrorKind, Lock, Mapping, Medium, Mode, SharedWords, Store, Watch, Witness, guard,
-    remove_parts, watched,
+    FsOp, ChangeCheck, Error, ErrorKind, DirectoryLock, Mapping, FileSystem, Mode, SharedWords, SharedFile, AllowedChanges, FsObserver, guard,
+    remove_leftovers, with_change_check,
 };
 
 fn set_len(path: &Path, len: u64) {
@@ -113,8 +113,8 @@ fn a_watched_file_that_is_overwritten_is_noticed() {
     let path = folder.path().join("a.bin");
     fs::write(&path, [7; 4096]).unwrap();
     let mapping = Mapping::open(&path, Mode::Read).unwrap();
-    mapping.watch(Watch::InPlace(vec![(0, vec![7; 8])]));
-    let read = || watched(ChangeCheck::Now, |when| mapping.look(when), || mapping.view::<u8>(0, None)?.get(100));
+    mapping.set_allowed_changes(AllowedChanges::InPlace(vec![(0, vec![7; 8])]));
+    let read = || with_change_check(ChangeCheck::Now, |when| mapping.check_unchanged(when), || mapping.view::<u8>(0, None)?.get(100));
     assert_eq!(read().unwrap(), 7);
     let write = |at: usize| {
         let mut bytes = vec![7; 4096];
@@ -133,10 +133,10 @@ fn a_watched_file_that_is_overwritten_is_noticed() {
 fn words_that_a_store_publishes_are_seen_through_a_mapping() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("words");
-    let store = Store::create(&Medium::default(), folder.path(), 8192).unwrap();
+    let store = SharedFile::create(&FileSystem::default(), folder.path(), 8192).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     store.prepare(0, 8192, 0).unwrap();
-    store.name(&path).unwrap();
+    store.link_at(&path).unwrap();
     let mapping = Mapping::open(&path, Mode::Read).unwrap();
     let reader = std::thread::spawn(move || {
         while SharedWords::load64(&mapping, 4096) == 0 {
@@ -155,11 +155,11 @@ fn words_that_a_store_publishes_are_seen_through_a_mapping() {
 #[test]
 fn a_directory_has_one_lock() {
     let folder = tempfile::tempdir().unwrap();
-    let medium = Medium::default();
-    let lock = Lock::take(&medium, folder.path()).unwrap().unwrap();
-    assert!(lock.is_ours() && Lock::take(&medium, folder.path()).unwrap().is_none());
+    let medium = FileSystem::default();
+    let lock = DirectoryLock::try_acquire(&medium, folder.path()).unwrap().unwrap();
+    assert!(lock.is_ours() && DirectoryLock::try_acquire(&medium, folder.path()).unwrap().is_none());
     drop(lock);
-    assert!(Lock::take(&medium, folder.path()).unwrap().is_some());
+    assert!(DirectoryLock::try_acquire(&medium, folder.path()).unwrap().is_some());
 }
 
 /// Refuses the operation of a number, and keeps what all are called.
@@ -169,8 +169,8 @@ struct Refusal {
     seen: Mutex<Vec<String>>,
 }
 
-impl Witness for Refusal {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
+impl FsObserver for Refusal {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
         let mut seen = self.seen.lock().unwrap();
         seen.push(format!("{act:?}"));
         if seen.len() > self.at { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
@@ -185,7 +185,7 @@ fn directories_of_levels_are_synced_once() {
     fs::create_dir(&there).unwrap();
     for (new, expected) in [("a/b", ["table", "a"]), ("a/c", ["table", "a"])] {
         let refusal = Arc::new(Refusal { at: usize::MAX, seen: Mutex::default() });
-        Medium::watched(refusal.clone()).make_levels(&there, &there.join(new)).unwrap();
+        FileSystem::with_observer(refusal.clone()).create_dir_levels(&there, &there.join(new)).unwrap();
         assert!(there.join(new).is_dir());
         let seen = refusal.seen.lock().unwrap();
         let synced: Vec<&String> = seen.iter().filter(|act| act.starts_with("SyncFolder")).collect();
@@ -200,9 +200,9 @@ fn directories_of_levels_are_synced_once() {
 #[derive(Debug)]
 struct NoRename;
 
-impl Witness for NoRename {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        if matches!(act, Act::Rename { .. }) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+impl FsObserver for NoRename {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
+        if matches!(act, FsOp::Rename { .. }) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }
 
@@ -213,7 +213,7 @@ fn a_new_file_that_could_not_replace_another_one_is_not_left() {
     let folder = parent.path().join("folder");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("file"), "old").unwrap();
-    let store = Store::create(&Medium::watched(Arc::new(NoRename)), &folder, 4096).unwrap();
+    let store = SharedFile::create(&FileSystem::with_observer(Arc::new(NoRename)), &folder, 4096).unwrap();
     assert!(store.replace(&folder.join("file")).is_err());
     drop(store);
     assert_eq!(fs::read(folder.join("file")).unwrap(), b"old");
@@ -223,9 +223,9 @@ fn a_new_file_that_could_not_replace_another_one_is_not_left() {
 /// Writes a file by a rename, and returns whether that succeeded, and what its witness was told.
 fn replaced(folder: &Path, refused: usize) -> (io::Result<()>, Vec<String>) {
     let witness = Arc::new(Refusal { at: refused, seen: Mutex::default() });
-    let medium = Medium::watched(witness.clone());
+    let medium = FileSystem::with_observer(witness.clone());
     let replace = || {
-        let mut part = medium.part(folder, &folder.join("file"))?;
+        let mut part = medium.create_staging_file(folder, &folder.join("file"))?;
         io::Write::write_all(&mut part, b"whole")?;
         part.replace(&folder.join("file"))
     };
@@ -247,7 +247,7 @@ fn a_file_is_replaced_whole_or_not_at_all_whatever_fails() {
         assert!(replaced(&folder, refused).0.is_err());
         assert_eq!(fs::read(folder.join("file")).unwrap(), b"old", "{act}");
         // A refused witness refuses to remove what was left as well, as a crash would have.
-        remove_parts(&Medium::default(), &folder).unwrap();
+        remove_leftovers(&FileSystem::default(), &folder).unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "{act}");
     }
 }

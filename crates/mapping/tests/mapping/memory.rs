@@ -1,6 +1,6 @@
 //! Memory that grows, against a vector.
 
-use arrowwood_mapping::{ErrorKind, GrowableBuffer, copy_past_caches, settle};
+use arrowwood_mapping::{ErrorKind, GrowableBuffer, copy_nontemporal, store_fence};
 
 /// The same numbers every time, which look like none in particular.
 fn dice() -> impl FnMut(usize) -> usize {
@@ -53,11 +53,11 @@ fn growth_moves_nothing() {
 #[test]
 fn memory_that_was_used_before_is_as_good_as_new() {
     for round in 0..8u8 {
-        let mut buffer = GrowableBuffer::exact(3 << 20).unwrap();
+        let mut buffer = GrowableBuffer::with_len(3 << 20).unwrap();
         buffer.as_mut_slice().fill(round);
         assert!(buffer.iter().all(|&byte| byte == round));
         let start = buffer.len();
-        buffer.lengthen(5000).unwrap().fill(round + 1);
+        buffer.extend_uninit(5000).unwrap().fill(round + 1);
         assert!(buffer[..start].iter().all(|&byte| byte == round));
         assert!(buffer[start..].iter().all(|&byte| byte == round + 1));
     }
@@ -69,8 +69,8 @@ fn copies_past_the_caches_are_copies() {
     for start in 0..40 {
         for len in [0, 1, 15, 16, 17, 5000] {
             let mut into = vec![255; start + len + 1];
-            copy_past_caches(&mut into[start..start + len], &from[start..start + len]);
-            settle();
+            copy_nontemporal(&mut into[start..start + len], &from[start..start + len]);
+            store_fence();
             assert_eq!(into[start..start + len], from[start..start + len]);
             assert!(into[..start].iter().chain(&into[start + len..]).all(|&byte| byte == 255));
         }
@@ -89,9 +89,9 @@ fn resident() -> u64 {
 fn a_buffer_that_was_not_filled_takes_no_memory_later() {
     let before = resident();
     for _ in 0..3 {
-        let mut buffer = GrowableBuffer::exact(2 << 30).unwrap();
+        let mut buffer = GrowableBuffer::with_len(2 << 30).unwrap();
         buffer.as_mut_slice()[..100].fill(1);
         assert!(resident() < before + (512 << 20), "{} bytes more", resident() - before);
-        buffer.abandon();
+        buffer.discard();
     }
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use arrowwood_mapping::{Act, Lock, Medium, PartFolder, Store, Witness, is_moved};
+use arrowwood_mapping::{FsOp, DirectoryLock, FileSystem, StagingDirectory, SharedFile, FsObserver, is_moved_directory};
 
 /// Longer than anything takes that comes at all.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn create(medium: &Medium, folder: &Path, byte: u8) -> Store {
-    let store = Store::create(medium, folder, 4096).unwrap();
+fn create(medium: &FileSystem, folder: &Path, byte: u8) -> SharedFile {
+    let store = SharedFile::create(medium, folder, 4096).unwrap();
     store.write(0, &[byte]).unwrap();
     store
 }
@@ -30,18 +30,18 @@ fn a_name_that_is_taken_stays_with_its_file() {
     fs::create_dir(&table).unwrap();
     let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
     fs::write(&name, "other").unwrap();
-    let medium = Medium::default();
+    let medium = FileSystem::default();
     let store = create(&medium, &table, b'1');
-    assert_eq!(store.name(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(store.link_at(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
     let store = create(&medium, &table, b'2');
-    store.name_for_now(&next).unwrap();
-    assert_eq!(store.name(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    store.link_temporarily(&next).unwrap();
+    assert_eq!(store.link_at(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read_to_string(&name).unwrap(), "other");
     drop(store);
     assert!(!next.exists());
     // Both names are of one file, as after a kill where a file system can't rename so and has links.
     fs::hard_link(&name, &next).unwrap();
-    medium.rename_to_free(&next, &name).unwrap();
+    medium.rename_noreplace(&next, &name).unwrap();
     assert!(name.exists() && !next.exists());
 }
 
@@ -52,11 +52,11 @@ fn a_file_gets_its_own_name_and_never_that_of_another() {
     let table = home.path().join("ticks");
     fs::create_dir(&table).unwrap();
     let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
-    let store = create(&Medium::default(), &table, b'1');
-    store.name_for_now(&next).unwrap();
+    let store = create(&FileSystem::default(), &table, b'1');
+    store.link_temporarily(&next).unwrap();
     fs::remove_file(&next).unwrap();
     fs::write(&next, "another writer's").unwrap();
-    assert!(store.name(&name).is_err());
+    assert!(store.link_at(&name).is_err());
     assert!(!name.exists());
     assert_eq!(fs::read_to_string(&next).unwrap(), "another writer's");
 }
@@ -67,23 +67,23 @@ fn names_are_not_given_in_a_directory_that_has_the_name_of_the_locked_one() {
     let home = home.path().canonicalize().unwrap();
     let (table, old) = (home.join("ticks"), home.join("ticks.old"));
     fs::create_dir(&table).unwrap();
-    let lock = Lock::take(&Medium::default(), &table).unwrap().unwrap();
+    let lock = DirectoryLock::try_acquire(&FileSystem::default(), &table).unwrap().unwrap();
     let medium = lock.medium();
-    create(medium, &table, b'1').name(&table.join("0.arrow")).unwrap();
+    create(medium, &table, b'1').link_at(&table.join("0.arrow")).unwrap();
     fs::rename(&table, &old).unwrap();
     fs::create_dir(&table).unwrap();
     fs::write(table.join("0.arrow"), "other").unwrap();
     // A file is made in the locked directory, and opened there.
     let made = create(medium, &table, b'2');
-    assert!(is_moved(&made.name(&table.join("1.arrow")).unwrap_err()));
-    let opened = Store::open(medium, &table.join("0.arrow")).unwrap();
+    assert!(is_moved_directory(&made.link_at(&table.join("1.arrow")).unwrap_err()));
+    let opened = SharedFile::open(medium, &table.join("0.arrow")).unwrap();
     let mut byte = [0];
     opened.read(0, &mut byte).unwrap();
     assert_eq!(byte, [b'1']);
     let told = medium.remove(&table.join("0.arrow")).unwrap_err();
-    assert!(is_moved(&told) && told.to_string().contains(old.to_str().unwrap()), "{told}");
-    assert!(is_moved(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
-    assert!(is_moved(&medium.rename_to_free(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
+    assert!(is_moved_directory(&told) && told.to_string().contains(old.to_str().unwrap()), "{told}");
+    assert!(is_moved_directory(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
+    assert!(is_moved_directory(&medium.rename_noreplace(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert_eq!(
         (fs::read_to_string(table.join("0.arrow")).unwrap().as_str(), first_byte(&old.join("0.arrow"))),
         ("other", b'1')
@@ -91,7 +91,7 @@ fn names_are_not_given_in_a_directory_that_has_the_name_of_the_locked_one() {
     // Renamed back, it goes on.
     fs::remove_dir_all(&table).unwrap();
     fs::rename(&old, &table).unwrap();
-    create(medium, &table, b'3').name(&table.join("1.arrow")).unwrap();
+    create(medium, &table, b'3').link_at(&table.join("1.arrow")).unwrap();
     assert_eq!(first_byte(&table.join("1.arrow")), b'3');
 }
 
@@ -99,9 +99,9 @@ fn names_are_not_given_in_a_directory_that_has_the_name_of_the_locked_one() {
 #[derive(Debug)]
 struct Mover(PathBuf);
 
-impl Witness for Mover {
-    fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        if matches!(act, Act::Exchange { .. }) {
+impl FsObserver for Mover {
+    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
+        if matches!(act, FsOp::Exchange { .. }) {
             fs::rename(&self.0, self.0.with_extension("old"))?;
             fs::create_dir(&self.0)?;
             fs::write(self.0.join("0.arrow"), "other")?;
@@ -116,13 +116,13 @@ fn only_the_locked_directory_gives_its_place_to_another_one() {
     let table = home.path().canonicalize().unwrap().join("ticks");
     fs::create_dir(&table).unwrap();
     fs::write(table.join("0.arrow"), "old").unwrap();
-    let lock = Lock::take(&Medium::watched(Arc::new(Mover(table.clone()))), &table).unwrap().unwrap();
-    let newer = PartFolder::beside(lock.medium(), &table).unwrap();
+    let lock = DirectoryLock::try_acquire(&FileSystem::with_observer(Arc::new(Mover(table.clone()))), &table).unwrap().unwrap();
+    let newer = StagingDirectory::create_beside(lock.medium(), &table).unwrap();
     fs::write(newer.path().join("0.arrow"), "sorted").unwrap();
-    assert!(is_moved(&lock.give_place(newer).unwrap_err()));
+    assert!(is_moved_directory(&lock.replace_with(newer).unwrap_err()));
     assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
     assert_eq!(fs::read_to_string(table.with_extension("old").join("0.arrow")).unwrap(), "old");
-    assert!(Lock::take(&Medium::default(), &table).unwrap().is_some());
+    assert!(DirectoryLock::try_acquire(&FileSystem::default(), &table).unwrap().is_some());
 }
 
 const ROLE: &str = "ARROWWOOD_NAMES_ROLE";
@@ -144,10 +144,10 @@ mod process {
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(ROLE) else { return };
-    let locks: Vec<_> = ["a", "b"].map(|name| Lock::take(&Medium::default(), &Path::new(&folder).join(name))).into();
+    let locks: Vec<_> = ["a", "b"].map(|name| DirectoryLock::try_acquire(&FileSystem::default(), &Path::new(&folder).join(name))).into();
     let mut locks: Vec<_> = locks.into_iter().map(|lock| lock.unwrap().unwrap()).collect();
     if process::fork() {
-        let is_ours = locks.iter().any(Lock::is_ours);
+        let is_ours = locks.iter().any(DirectoryLock::is_ours);
         // One is given up by the child, and one is not.
         drop(locks.pop());
         std::mem::forget(locks);
@@ -179,7 +179,7 @@ fn a_lock_ends_with_its_process_although_a_child_goes_on() {
         }
     };
     assert_eq!(forked, "false");
-    let is_free = |folder: &Path| Lock::take(&Medium::default(), folder).unwrap().is_some();
+    let is_free = |folder: &Path| DirectoryLock::try_acquire(&FileSystem::default(), folder).unwrap().is_some();
     assert!(!is_free(&a) && !is_free(&b), "the holder lives, whatever its child does");
     let input = holder.stdin.take();
     holder.kill().unwrap();

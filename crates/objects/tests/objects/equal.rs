@@ -2,7 +2,7 @@
 //! whoever looks at it is found.
 
 use arrow_array::ArrayRef;
-use arrowwood::{Compression, Dataset, Format, Open, Validate, WriteOptions, col, write_indexed, write_to};
+use arrowwood::{Compression, Dataset, Format, OpenOptions, Validation, WriteOptions, col, write_indexed, write_to};
 use arrowwood_objects::open_with;
 
 use super::server::{Server, options};
@@ -97,8 +97,8 @@ fn forms(rows: &Dataset) -> Vec<(&'static str, Vec<u8>)> {
 fn compare(name: &str, bytes: Vec<u8>, operations: &[(&str, Operation)]) {
     let server = Server::of_bytes(bytes.clone());
     for (operation, work) in operations {
-        let local = Open::new().bytes(bytes.clone().into()).and_then(|rows| work(&rows)).map_err(|e| e.kind());
-        let remote = open_with(&server.url(), Open::new(), &options());
+        let local = OpenOptions::new().bytes(bytes.clone().into()).and_then(|rows| work(&rows)).map_err(|e| e.kind());
+        let remote = open_with(&server.url(), OpenOptions::new(), &options());
         let remote = remote.and_then(|rows| work(&rows));
         if let (Err(e), Ok(_)) = (&remote, &local) {
             panic!("{name}: {operation}: {e}");
@@ -167,7 +167,7 @@ fn whole_files_are_checked_and_copied() {
     let rows = super::requests::numbers(5000, 3);
     let server = Server::of_bytes(super::requests::indexed(&rows, 700));
     let expected = text(&rows).unwrap();
-    for how in [Open::new().validate(Validate::Full), Open::new().copy(true), Open::new().strict(true)] {
+    for how in [OpenOptions::new().validate(Validation::Full), OpenOptions::new().copy(true), OpenOptions::new().strict(true)] {
         assert_eq!(text(&open_with(&server.url(), how, &options()).unwrap()).unwrap(), expected);
     }
 }
@@ -179,7 +179,7 @@ fn threads_fetch_each_part_once() {
     let bytes = super::requests::indexed(&rows, 10_000);
     let size = bytes.len() as u64;
     let server = Server::of_bytes(bytes);
-    let remote = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let remote = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8i64 {
             let remote = &remote;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch};
-use arrowwood::{Dataset, ErrorKind, Open};
+use arrowwood::{Dataset, ErrorKind, OpenOptions};
 use arrowwood_objects::{Options, open, open_with};
 
 use super::requests::{indexed, numbers};
@@ -18,7 +18,7 @@ fn read(server: &Server) -> Result<String, arrowwood::Error> {
 
 fn read_with(server: &Server, options: &Options) -> Result<String, arrowwood::Error> {
     let begun = Instant::now();
-    let rows = open_with(&server.url(), Open::new(), options);
+    let rows = open_with(&server.url(), OpenOptions::new(), options);
     let sum = rows.and_then(|rows| Ok(rows.column("c1")?.sum()?.to_string()));
     assert!(begun.elapsed() < PATIENCE, "it took {:?}", begun.elapsed());
     sum
@@ -75,7 +75,7 @@ fn what_breaks_off_is_never_taken_for_whole() {
 #[test]
 fn a_replaced_object_stays_changed_and_what_was_fetched_is_not_mixed() {
     let server = Server::of_bytes(indexed(&numbers(100_000, 4), 10_000));
-    let rows = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let rows = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     assert_eq!(rows.row(5).unwrap().get(0).unwrap().to_string(), "20");
     server.lie(Lie::Replaced);
     assert_eq!(
@@ -85,7 +85,7 @@ fn a_replaced_object_stays_changed_and_what_was_fetched_is_not_mixed() {
     server.lie(Lie::None);
     let again = rows.row(75_000).and_then(|row| row.get(0).map(|value| value.to_string()));
     assert_eq!(again.unwrap_err().kind(), ErrorKind::FileChanged);
-    assert_eq!(open_with(&server.url(), Open::new(), &options()).unwrap().len().unwrap(), 100_000);
+    assert_eq!(open_with(&server.url(), OpenOptions::new(), &options()).unwrap().len().unwrap(), 100_000);
 }
 
 /// Requests are longer than what is missing, and each answer may differ.
@@ -98,7 +98,7 @@ fn what_was_fetched_is_never_written_again() {
     let batch = RecordBatch::try_from_iter([("wide", wide), ("flag", flag), ("n", n)]).unwrap();
     // Batches too large to be fetched whole, whose flags have 2,500 bytes. A request for them goes on into the numbers behind them.
     let server = Server::of_bytes(indexed(&Dataset::try_from(vec![batch]).unwrap(), 20_000));
-    let rows = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let rows = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     let sum = |name: &str| rows.column(name).unwrap().sum().unwrap().to_string();
     let honest = (ROWS * (ROWS - 1) / 2).to_string();
     assert_eq!(sum("n"), honest);
@@ -112,7 +112,7 @@ fn an_error_is_not_kept() {
     let server = Server::of_bytes(indexed(&numbers(100_000, 4), 10_000));
     // The honest answer, after the one that stalls, has the same time.
     let options = Options { timeout: Duration::from_secs(2), ..options() };
-    let rows = open_with(&server.url(), Open::new(), &options).unwrap();
+    let rows = open_with(&server.url(), OpenOptions::new(), &options).unwrap();
     server.lie(Lie::Stall);
     let value = |row| rows.row(row).and_then(|row| row.get(0).map(|value| value.to_string()));
     assert_eq!(value(55_000).unwrap_err().kind(), ErrorKind::Io);
@@ -152,7 +152,7 @@ fn changed_bytes_give_values_or_errors() {
         let sum = |rows: arrowwood::Result<arrowwood::Dataset>| {
             rows.and_then(|rows| Ok(format!("{} {}", rows.len()?, rows.column("c1")?.sum()?))).map_err(|e| e.kind())
         };
-        let local = sum(Open::new().bytes(changed.into()));
-        assert_eq!(sum(open_with(&server.url(), Open::new(), &options())), local, "byte {at}");
+        let local = sum(OpenOptions::new().bytes(changed.into()));
+        assert_eq!(sum(open_with(&server.url(), OpenOptions::new(), &options())), local, "byte {at}");
     }
 }

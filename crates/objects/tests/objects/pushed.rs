@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema, table_stat};
-use arrowwood_objects::{PushOptions, Pushed, push};
+use arrowwood_objects::{PushOptions, PushResult, push};
 
 use crate::tables::{texts, unsynced};
 
@@ -17,7 +17,7 @@ fn append(table: &Path, range: std::ops::Range<i64>) {
     writer.close().unwrap();
 }
 
-fn pushed(table: &Path, store: &Path, all: bool) -> arrowwood::Result<Pushed> {
+fn pushed(table: &Path, store: &Path, all: bool) -> arrowwood::Result<PushResult> {
     let options = PushOptions { all, batch_rows: Some(30), ..PushOptions::default() };
     push(table, &format!("file://{}", store.display()), &options, |_, _| ())
 }
@@ -193,7 +193,7 @@ fn rows_that_are_in_the_folder_and_in_the_table_are_refused_in_one_dataset() {
     append(&path("other"), 1000..1250);
     pushed(&path("table"), &path("store"), false).unwrap();
     let object = path("store").join(format!("{:020}.arrow", 0));
-    let opened = |names: &[&Path]| arrowwood::Open::new().paths(names).and_then(|rows| rows.len());
+    let opened = |names: &[&Path]| arrowwood::OpenOptions::new().paths(names).and_then(|rows| rows.len());
     let moved = path("moved");
     std::fs::create_dir(&moved).unwrap();
     for file in std::fs::read_dir(path("table")).unwrap().map(|file| file.unwrap().path()) {

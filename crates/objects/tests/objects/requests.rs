@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
-use arrowwood::{Dataset, Open, Value, WriteOptions, write_indexed, write_to};
+use arrowwood::{Dataset, OpenOptions, Value, WriteOptions, write_indexed, write_to};
 use arrowwood_objects::open_with;
 
 use super::server::{Content, Server, options};
@@ -42,7 +42,7 @@ fn plain(dataset: &Dataset, rows: u64) -> Vec<u8> {
 fn a_column_is_summed_and_a_row_is_read() {
     let local = numbers(200_000, 4);
     let server = Server::of_bytes(indexed(&local, 10_000));
-    let remote = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let remote = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     assert_eq!(server.counted(), (1, 64 << 10));
     assert_eq!(remote.len().unwrap(), 200_000);
     assert_eq!(server.counted(), (0, 0));
@@ -62,7 +62,7 @@ fn a_column_is_summed_and_a_row_is_read() {
 fn of_large_batches_a_column_alone_is_fetched() {
     let local = numbers(1_000_000, 10);
     let server = Server::of_bytes(indexed(&local, 250_000));
-    let remote = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let remote = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     server.counted();
     assert_eq!(sum(&remote, "c3"), sum(&local, "c3"));
     let (requests, bytes) = server.counted();
@@ -76,7 +76,7 @@ fn of_large_batches_a_column_alone_is_fetched() {
 fn files_of_others_are_walked_by_few_requests_at_a_time() {
     let local = numbers(100_000, 40);
     let server = Server::of_bytes(plain(&local, 500));
-    let remote = open_with(&server.url(), Open::new(), &options()).unwrap();
+    let remote = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     server.counted();
     server.slow(3, Duration::from_millis(5));
     assert_eq!(remote.len().unwrap(), 100_000);
@@ -100,7 +100,7 @@ impl Huge {
     /// From a small file of two batches: its head, one batch, and a footer that lists many.
     fn new(size: u64) -> Huge {
         let small = indexed(&numbers(2 * HUGE_ROWS as i64, 4), HUGE_ROWS);
-        let messages = Open::new().bytes(small.clone().into()).unwrap().messages().unwrap();
+        let messages = OpenOptions::new().bytes(small.clone().into()).unwrap().messages().unwrap();
         let (first, second) = (messages[1].offset as usize, messages[2].offset as usize);
         let batch = small[first..second].to_vec();
         let count = (size - 1_000_000) / batch.len() as u64;
@@ -168,7 +168,7 @@ fn a_row_of_ten_gigabytes_is_three_requests_and_a_megabyte() {
     assert!(size > 9_990_000_000, "{size} bytes");
     let server = Server::new(size, huge.content());
     let options = arrowwood_objects::Options { poison: None, ..options() };
-    let remote = open_with(&server.url(), Open::new(), &options).unwrap();
+    let remote = open_with(&server.url(), OpenOptions::new(), &options).unwrap();
     assert_eq!(remote.len().unwrap(), rows);
     let row = rows / 3 + 17;
     let found = remote.row(row).unwrap().get(0).unwrap().to_string();

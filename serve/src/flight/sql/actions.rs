@@ -6,14 +6,14 @@ use prost::Message;
 
 use super::handle::{not_spoken, schema_message};
 use super::messages::{
-    Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, Done, PreparedStatement, StatementHandle,
-    StatementText, WithHandle,
+    Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, StatusResult, PreparedStatement, StatementHandle,
+    StatementText, HandleMessage,
 };
 use crate::flight::calls::decoded;
 use crate::flight::messages::{FlightInfo, framed};
 use crate::flight::status::{answered, whole};
-use crate::outgoing::Outgoing;
-use crate::refusal::{Refusal, Result};
+use crate::outgoing::ResponseBody;
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::statement::{self, engine_of};
 
@@ -29,56 +29,56 @@ const ACTIONS: &[(&str, &str)] = &[
     ("CloseSession", "Close a session; the server keeps none."),
 ];
 
-pub(in crate::flight) fn list_actions() -> Response<Outgoing> {
+pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
     let told = |(kind, description): &(&str, &str)| {
         framed(&ActionType { kind: (*kind).into(), description: (*description).into() })
     };
-    answered(Outgoing::several(ACTIONS.iter().map(told).collect()))
+    answered(ResponseBody::several(ACTIONS.iter().map(told).collect()))
 }
 
-pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<Outgoing>> {
+pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<ResponseBody>> {
     engine_of(&session)?;
     match action.kind.as_str() {
         "CreatePreparedStatement" => create(&session, message(action.body)?).await,
         "ClosePreparedStatement" => {
-            message::<WithHandle>(action.body)?;
-            Ok(answered(Outgoing::empty()))
+            message::<HandleMessage>(action.body)?;
+            Ok(answered(ResponseBody::empty()))
         }
         "CancelFlightInfo" => {
             let asked: CancelFlightInfo = decoded(action.body)?;
             let status = cancel(&session, asked.info.as_ref())?;
-            Ok(result(&Done { status }))
+            Ok(result(&StatusResult { status }))
         }
         "CancelQuery" => {
             let asked: CancelQuery = message(action.body)?;
             let status = cancel(&session, Some(&decoded(asked.info)?))?;
-            Ok(result(&Any::of("ActionCancelQueryResult", &Done { status })))
+            Ok(result(&Any::pack("ActionCancelQueryResult", &StatusResult { status })))
         }
-        "CloseSession" => Ok(result(&Done { status: DONE })),
+        "CloseSession" => Ok(result(&StatusResult { status: DONE })),
         other => Err(not_spoken(other)),
     }
 }
 
 /// The message of a Flight SQL action, with its type.
 fn message<M: Message + Default>(body: Bytes) -> Result<M> {
-    let (_, value) = Any::parse(&body).ok_or_else(|| Refusal::bad_request("a message of Flight SQL is expected"))?;
+    let (_, value) = Any::parse(&body).ok_or_else(|| Problem::bad_request("a message of Flight SQL is expected"))?;
     decoded(value)
 }
 
-fn result(message: &impl Message) -> Response<Outgoing> {
+fn result(message: &impl Message) -> Response<ResponseBody> {
     whole(framed(&ActionResult { body: message.encode_to_vec().into() }))
 }
 
-async fn create(session: &Session, text: StatementText) -> Result<Response<Outgoing>> {
+async fn create(session: &Session, text: StatementText) -> Result<Response<ResponseBody>> {
     let engine = engine_of(session)?;
-    let handle = StatementHandle::of(text)?;
+    let handle = StatementHandle::from_text(text)?;
     let plan = statement::plan(session, engine.as_ref(), handle.statement()?).await?;
     let prepared = PreparedStatement {
         handle: handle.bytes(),
         dataset_schema: schema_message(&plan.schema)?,
         parameter_schema: schema_message(&plan.parameters)?,
     };
-    Ok(result(&Any::of("ActionCreatePreparedStatementResult", &prepared)))
+    Ok(result(&Any::pack("ActionCreatePreparedStatementResult", &prepared)))
 }
 
 /// Cancels the queries of a flight's tickets.
@@ -89,7 +89,7 @@ fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
         if let Some((name, value)) = Any::parse(&ticket.ticket)
             && name == "TicketStatementQuery"
         {
-            let handle = StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?;
+            let handle = StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?;
             is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session.caller.name(), handle.id);
         }
     }

@@ -11,7 +11,7 @@ use crate::engine::SqlEngine;
 use crate::limits::Limits;
 
 /// A fact.
-enum Fact {
+enum InfoValue {
     Text(String),
     Flag(bool),
     Number(i64),
@@ -23,61 +23,61 @@ enum Fact {
 
 /// The facts by their numbers in `SqlInfo`. It has all facts that drivers request: some treat a missing one as a
 /// failure.
-fn facts(engine: &dyn SqlEngine, limits: &Limits) -> Vec<(u32, Fact)> {
+fn facts(engine: &dyn SqlEngine, limits: &Limits) -> Vec<(u32, InfoValue)> {
     let (name, version) = engine.name();
-    let text = |value: &str| Fact::Text(value.into());
+    let text = |value: &str| InfoValue::Text(value.into());
     let mut facts = vec![
-        (0, Fact::Text(name)),
-        (1, Fact::Text(version)),
+        (0, InfoValue::Text(name)),
+        (1, InfoValue::Text(version)),
         (2, text("1.5")),
-        (3, Fact::Flag(true)),
-        (4, Fact::Flag(true)),
-        (5, Fact::Flag(false)),
+        (3, InfoValue::Flag(true)),
+        (4, InfoValue::Flag(true)),
+        (5, InfoValue::Flag(false)),
         // No transactions of the protocol; queries can be cancelled; handles don't expire.
-        (8, Fact::Bits(0)),
-        (9, Fact::Flag(true)),
-        (10, Fact::Flag(false)),
-        (11, Fact::Flag(false)),
-        (100, Fact::Bits(0)),
-        (101, Fact::Bits(0)),
+        (8, InfoValue::Bits(0)),
+        (9, InfoValue::Flag(true)),
+        (10, InfoValue::Flag(false)),
+        (11, InfoValue::Flag(false)),
+        (100, InfoValue::Bits(0)),
+        (101, InfoValue::Bits(0)),
         // Unquoted names are converted to lower case.
-        (503, Fact::Bits(3)),
+        (503, InfoValue::Bits(3)),
         (504, text("\"")),
-        (505, Fact::Bits(1)),
-        (506, Fact::Flag(true)),
+        (505, InfoValue::Bits(1)),
+        (506, InfoValue::Flag(true)),
         // Nulls sort after all other values.
-        (507, Fact::Bits(0)),
+        (507, InfoValue::Bits(0)),
         (513, text("\\")),
         (514, text("")),
-        (517, Fact::Conversions),
+        (517, InfoValue::Conversions),
         // Any expressions in GROUP BY; SQL of entry and intermediate level; all outer joins.
-        (522, Fact::Bits(3)),
-        (525, Fact::Bits(3)),
-        (526, Fact::Bits(3)),
-        (528, Fact::Bits(2)),
+        (522, InfoValue::Bits(3)),
+        (525, InfoValue::Bits(3)),
+        (526, InfoValue::Bits(3)),
+        (528, InfoValue::Bits(2)),
         (529, text("schema")),
         (530, text("")),
         (531, text("catalog")),
-        (533, Fact::Bits(0)),
-        (534, Fact::Bits(0)),
-        (535, Fact::Bits(0)),
+        (533, InfoValue::Bits(0)),
+        (534, InfoValue::Bits(0)),
+        (535, InfoValue::Bits(0)),
         // Subqueries in comparisons, EXISTS and IN; UNION and UNION ALL.
-        (538, Fact::Bits(7)),
-        (540, Fact::Bits(3)),
-        (557, Fact::Number(super::handle::LONGEST as i64)),
-        (558, Fact::Number(i64::try_from(limits.statements).unwrap_or(i64::MAX))),
-        (562, Fact::Bits(0)),
-        (564, Fact::Bits(1)),
+        (538, InfoValue::Bits(7)),
+        (540, InfoValue::Bits(3)),
+        (557, InfoValue::Number(super::handle::LONGEST as i64)),
+        (558, InfoValue::Number(i64::try_from(limits.statements).unwrap_or(i64::MAX))),
+        (562, InfoValue::Bits(0)),
+        (564, InfoValue::Bits(1)),
         // Results are read forward, and not updated.
-        (567, Fact::Bits(2)),
+        (567, InfoValue::Bits(2)),
     ];
-    facts.extend((508..513).map(|number| (number, Fact::Texts(Vec::new()))));
+    facts.extend((508..513).map(|number| (number, InfoValue::Texts(Vec::new()))));
     let is_so = [515, 516, 518, 520, 521, 523, 524, 532, 539, 574];
     let flags = [500, 501, 502, 519, 527, 536, 537, 556, 563, 565, 566, 572, 573, 575, 576].into_iter().chain(is_so);
-    facts.extend(flags.map(|number| (number, Fact::Flag(is_so.contains(&number)))));
+    facts.extend(flags.map(|number| (number, InfoValue::Flag(is_so.contains(&number)))));
     // No limits.
-    facts.extend((541..=561).filter(|n| ![556, 557, 558].contains(n)).map(|number| (number, Fact::Number(0))));
-    facts.extend((568..572).map(|number| (number, Fact::Bits(if number == 569 { 2 } else { 0 }))));
+    facts.extend((541..=561).filter(|n| ![556, 557, 558].contains(n)).map(|number| (number, InfoValue::Number(0))));
+    facts.extend((568..572).map(|number| (number, InfoValue::Bits(if number == 569 { 2 } else { 0 }))));
     facts.sort_by_key(|(number, _)| *number);
     facts
 }
@@ -128,12 +128,12 @@ pub(super) fn info(engine: &dyn SqlEngine, limits: &Limits, wanted: &[u32]) -> R
     let mut places: Vec<i32> = Vec::new();
     for (_, fact) in &facts {
         let (kind, place) = match fact {
-            Fact::Text(text) => (0, push(&mut texts, text.as_str())),
-            Fact::Flag(flag) => (1, push(&mut flags, *flag)),
-            Fact::Number(number) => (2, push(&mut numbers, *number)),
-            Fact::Bits(value) => (3, push(&mut bits, *value)),
-            Fact::Texts(values) => (4, push(&mut lists, values.clone())),
-            Fact::Conversions => (5, std::mem::replace(&mut maps, 1)),
+            InfoValue::Text(text) => (0, push(&mut texts, text.as_str())),
+            InfoValue::Flag(flag) => (1, push(&mut flags, *flag)),
+            InfoValue::Number(number) => (2, push(&mut numbers, *number)),
+            InfoValue::Bits(value) => (3, push(&mut bits, *value)),
+            InfoValue::Texts(values) => (4, push(&mut lists, values.clone())),
+            InfoValue::Conversions => (5, std::mem::replace(&mut maps, 1)),
         };
         types.push(kind);
         places.push(i32::try_from(place).unwrap_or(i32::MAX));

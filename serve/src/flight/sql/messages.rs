@@ -18,7 +18,7 @@ pub(crate) struct Any {
 }
 
 impl Any {
-    pub fn of(name: &str, message: &impl Message) -> Any {
+    pub fn pack(name: &str, message: &impl Message) -> Any {
         Any { type_url: format!("{TYPE}{name}"), value: message.encode_to_vec().into() }
     }
 
@@ -41,7 +41,7 @@ pub(crate) struct StatementText {
 /// Messages with only a handle: `TicketStatementQuery`, `CommandPreparedStatementQuery`,
 /// `ActionClosePreparedStatementRequest` and `DoPutPreparedStatementResult`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct WithHandle {
+pub(crate) struct HandleMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub handle: Bytes,
 }
@@ -142,7 +142,7 @@ pub(crate) struct CancelQuery {
 
 /// The results of `CancelFlightInfo`, `CancelQuery` and `CloseSession`, with numbers of the same meaning.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Done {
+pub(crate) struct StatusResult {
     /// 1 for done, 3 for not possible.
     #[prost(int32, tag = "1")]
     pub status: i32,

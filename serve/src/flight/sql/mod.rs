@@ -22,9 +22,9 @@ use prost::Message;
 pub(super) use self::actions::{action, list_actions};
 use self::handle::{dataset, not_spoken, schema_message};
 use self::messages::{
-    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, StatementHandle, StatementText, WithHandle,
+    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, StatementHandle, StatementText, HandleMessage,
 };
-use super::calls::{Calls, decoded};
+use super::calls::{RequestStream, decoded};
 use super::messages::{
     FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, framed,
 };
@@ -32,15 +32,15 @@ use super::put::push;
 use super::status::{answered, whole};
 use crate::engine::SqlEngine;
 use crate::frames::Framing;
-use crate::outgoing::Outgoing;
+use crate::outgoing::ResponseBody;
 use crate::reading::whole_flight_body;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::results;
 use crate::session::Session;
-use crate::statement::{self, Running, engine_of};
+use crate::statement::{self, RunningQuery, engine_of};
 
 /// The request in a command or a ticket.
-pub(super) enum Question {
+pub(super) enum SqlCommand {
     /// A statement, by its text or its handle.
     Statement(StatementHandle),
     Catalogs,
@@ -53,23 +53,23 @@ pub(super) enum Question {
     Keys(bool),
 }
 
-impl Question {
+impl SqlCommand {
     /// The request in a command or a ticket; `None` for those that are text.
-    pub fn parse(bytes: &Bytes) -> Result<Option<Question>> {
+    pub fn parse(bytes: &Bytes) -> Result<Option<SqlCommand>> {
         let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
         Ok(Some(match name.as_str() {
-            "CommandStatementQuery" => Question::Statement(StatementHandle::of(decoded::<StatementText>(value)?)?),
+            "CommandStatementQuery" => SqlCommand::Statement(StatementHandle::from_text(decoded::<StatementText>(value)?)?),
             "TicketStatementQuery" | "CommandPreparedStatementQuery" => {
-                Question::Statement(StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?)
+                SqlCommand::Statement(StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?)
             }
-            "CommandGetCatalogs" => Question::Catalogs,
-            "CommandGetDbSchemas" => Question::DbSchemas(decoded(value)?),
-            "CommandGetTables" => Question::Tables(decoded(value)?),
-            "CommandGetTableTypes" => Question::TableTypes,
-            "CommandGetSqlInfo" => Question::SqlInfo(decoded(value)?),
-            "CommandGetXdbcTypeInfo" => Question::TypeInfo(decoded(value)?),
-            "CommandGetPrimaryKeys" => Question::Keys(true),
-            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => Question::Keys(false),
+            "CommandGetCatalogs" => SqlCommand::Catalogs,
+            "CommandGetDbSchemas" => SqlCommand::DbSchemas(decoded(value)?),
+            "CommandGetTables" => SqlCommand::Tables(decoded(value)?),
+            "CommandGetTableTypes" => SqlCommand::TableTypes,
+            "CommandGetSqlInfo" => SqlCommand::SqlInfo(decoded(value)?),
+            "CommandGetXdbcTypeInfo" => SqlCommand::TypeInfo(decoded(value)?),
+            "CommandGetPrimaryKeys" => SqlCommand::Keys(true),
+            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => SqlCommand::Keys(false),
             other => return Err(not_spoken(other)),
         }))
     }
@@ -77,34 +77,34 @@ impl Question {
     /// The columns of the result.
     async fn schema(&self, session: &Session, engine: &dyn SqlEngine) -> Result<SchemaRef> {
         Ok(match self {
-            Question::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
-            Question::Catalogs => tables::catalogs()?.schema(),
-            Question::DbSchemas(asked) => tables::db_schemas(asked)?.schema(),
-            Question::Tables(asked) => tables::tables_schema(asked),
-            Question::TableTypes => tables::table_types()?.schema(),
-            Question::SqlInfo(_) => info::schema(),
-            Question::TypeInfo(_) => types::schema(),
-            Question::Keys(is_primary) => keys::schema(*is_primary),
+            SqlCommand::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
+            SqlCommand::Catalogs => tables::catalogs()?.schema(),
+            SqlCommand::DbSchemas(asked) => tables::db_schemas(asked)?.schema(),
+            SqlCommand::Tables(asked) => tables::tables_schema(asked),
+            SqlCommand::TableTypes => tables::table_types()?.schema(),
+            SqlCommand::SqlInfo(_) => info::schema(),
+            SqlCommand::TypeInfo(_) => types::schema(),
+            SqlCommand::Keys(is_primary) => keys::schema(*is_primary),
         })
     }
 }
 
-fn internal(e: ArrowError) -> Refusal {
-    Refusal::internal(e.to_string())
+fn internal(e: ArrowError) -> Problem {
+    Problem::internal(e.to_string())
 }
 
 /// The endpoint for the result of a command: here, by one ticket.
 pub(super) async fn flight_info(
     session: Session,
     descriptor: FlightDescriptor,
-    question: Question,
-) -> Result<Response<Outgoing>> {
+    question: SqlCommand,
+) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
     let schema = question.schema(&session, engine.as_ref()).await?;
     let ticket = match question {
-        Question::Statement(handle) => {
-            let ticket = WithHandle { handle: handle.named()?.bytes() };
-            Any::of("TicketStatementQuery", &ticket).encode_to_vec().into()
+        SqlCommand::Statement(handle) => {
+            let ticket = HandleMessage { handle: handle.named()?.bytes() };
+            Any::pack("TicketStatementQuery", &ticket).encode_to_vec().into()
         }
         _ => descriptor.command.clone(),
     };
@@ -120,50 +120,50 @@ pub(super) async fn flight_info(
 }
 
 /// The columns of a command's result.
-pub(super) async fn schema(session: Session, question: Question) -> Result<Response<Outgoing>> {
+pub(super) async fn schema(session: Session, question: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
     let schema = question.schema(&session, engine.as_ref()).await?;
     Ok(whole(framed(&SchemaResult { schema: schema_message(&schema)? })))
 }
 
 /// The result itself.
-pub(super) async fn get(session: Session, question: Question) -> Result<Response<Outgoing>> {
+pub(super) async fn get(session: Session, question: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
-    if let Question::Statement(handle) = question {
-        let running = Running::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
+    if let SqlCommand::Statement(handle) = question {
+        let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
         return Ok(answered(results::flight_body(running, session)?));
     }
-    let rows = session.work(move |session| told(session, &engine, &question)).await?;
+    let rows = session.run_blocking(move |session| told(session, &engine, &question)).await?;
     Ok(answered(whole_flight_body(dataset(rows)?, session)?))
 }
 
 /// Information about tables and the server. Blocks.
-fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &Question) -> Result<RecordBatch> {
+fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &SqlCommand) -> Result<RecordBatch> {
     match question {
-        Question::Statement(_) => Err(Refusal::internal("a statement is not told")),
-        Question::Catalogs => tables::catalogs(),
-        Question::DbSchemas(asked) => tables::db_schemas(asked),
-        Question::Tables(asked) => tables::tables(session, asked),
-        Question::TableTypes => tables::table_types(),
-        Question::SqlInfo(asked) => info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal),
-        Question::TypeInfo(asked) => types::types(asked.data_type).map_err(internal),
-        Question::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
+        SqlCommand::Statement(_) => Err(Problem::internal("a statement is not told")),
+        SqlCommand::Catalogs => tables::catalogs(),
+        SqlCommand::DbSchemas(asked) => tables::db_schemas(asked),
+        SqlCommand::Tables(asked) => tables::tables(session, asked),
+        SqlCommand::TableTypes => tables::table_types(),
+        SqlCommand::SqlInfo(asked) => info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal),
+        SqlCommand::TypeInfo(asked) => types::types(asked.data_type).map_err(internal),
+        SqlCommand::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
     }
 }
 
 /// Binds values to the parameters of a prepared statement; returns its new handle.
 pub(super) async fn put(
     session: Session,
-    mut calls: Calls,
+    mut calls: RequestStream,
     command: (String, Bytes),
     header: Bytes,
-) -> Result<Response<Outgoing>> {
+) -> Result<Response<ResponseBody>> {
     engine_of(&session)?;
     let (name, value) = command;
     if name != "CommandPreparedStatementQuery" {
         return Err(not_spoken(&name));
     }
-    let handle = StatementHandle::parse(decoded::<WithHandle>(value)?.handle)?;
+    let handle = StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?;
     let mut stream = Vec::new();
     if !header.is_empty() {
         push(&mut stream, &header, &[]);
@@ -174,11 +174,11 @@ pub(super) async fn put(
             push(&mut stream, &data.header, &data.body);
         }
         if stream.len() > handle::LONGEST {
-            return Err(Refusal::too_large(format!("parameters have at most {} bytes", handle::LONGEST)));
+            return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::LONGEST)));
         }
     }
     stream.extend_from_slice(Framing::Stream.end());
-    let bound = session.work(move |_| handle.bound(stream)).await?;
-    let told = WithHandle { handle: bound.bytes() }.encode_to_vec().into();
+    let bound = session.run_blocking(move |_| handle.bound(stream)).await?;
+    let told = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
     Ok(whole(framed(&PutResult { app_metadata: told })))
 }

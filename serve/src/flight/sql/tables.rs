@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::handle::schema_message;
 use super::messages::{GetDbSchemas, GetTables};
-use crate::refusal::{Refusal, Result};
+use crate::refusal::{Problem, Result};
 use crate::session::Session;
 
 /// The only catalog, and the schema that contains all tables.
@@ -26,7 +26,7 @@ fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
 }
 
 fn batch(fields: Vec<Field>, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|e| Refusal::internal(e.to_string()))
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|e| Problem::internal(e.to_string()))
 }
 
 pub(super) fn catalogs() -> Result<RecordBatch> {
@@ -81,7 +81,7 @@ pub(super) fn tables(session: &Session, asked: &GetTables) -> Result<RecordBatch
     if asked.include_schema {
         columns.push(Arc::new(BinaryArray::from_iter_values(&schemas)));
     }
-    RecordBatch::try_new(tables_schema(asked), columns).map_err(|e| Refusal::internal(e.to_string()))
+    RecordBatch::try_new(tables_schema(asked), columns).map_err(|e| Problem::internal(e.to_string()))
 }
 
 fn schema_of(session: &Session, name: &str) -> Option<Bytes> {
@@ -100,10 +100,10 @@ fn is_like(pattern: Option<&str>, text: &str) -> bool {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
         wanted.push(match character {
-            '%' => Wanted::Any,
-            '_' => Wanted::One,
-            '\\' => Wanted::This(characters.next().unwrap_or('\\')),
-            other => Wanted::This(other),
+            '%' => LikeToken::Any,
+            '_' => LikeToken::One,
+            '\\' => LikeToken::This(characters.next().unwrap_or('\\')),
+            other => LikeToken::This(other),
         });
     }
     // For each number of characters of the text: whether the pattern so far matches them.
@@ -111,13 +111,13 @@ fn is_like(pattern: Option<&str>, text: &str) -> bool {
     let mut is_so = vec![false; text.len() + 1];
     is_so[0] = true;
     for wanted in wanted {
-        if wanted == Wanted::Any {
+        if wanted == LikeToken::Any {
             let first = is_so.iter().position(|is_so| *is_so).unwrap_or(is_so.len());
             is_so.iter_mut().skip(first).for_each(|is_so| *is_so = true);
             continue;
         }
         for end in (1..=text.len()).rev() {
-            is_so[end] = is_so[end - 1] && (wanted == Wanted::One || wanted == Wanted::This(text[end - 1]));
+            is_so[end] = is_so[end - 1] && (wanted == LikeToken::One || wanted == LikeToken::This(text[end - 1]));
         }
         is_so[0] = false;
     }
@@ -126,7 +126,7 @@ fn is_like(pattern: Option<&str>, text: &str) -> bool {
 
 /// A part of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum LikeToken {
     Any,
     One,
     This(char),

@@ -83,7 +83,7 @@ pub struct Trickle {
 
 impl Trickle {
     /// To be made within a runtime.
-    fn of(bytes: Vec<u8>, tick: Duration) -> Trickle {
+    fn new(bytes: Vec<u8>, tick: Duration) -> Trickle {
         Trickle { rest: bytes.into(), tick: tokio::time::interval(tick) }
     }
 }
@@ -108,7 +108,7 @@ pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
 
 /// The same, a byte at a time.
 pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> Ended {
-    made(served, method, || Trickle::of(body, tick))
+    made(served, method, || Trickle::new(body, tick))
 }
 
 fn made<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> Ended

@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use crate::array::{Value, key, value};
 use crate::error::{Error, Result};
 use crate::ipc::write::encode::{child_of, items, member, run_at};
-use crate::types::{Role, fixed_size, layout};
+use crate::types::{BufferRole, fixed_size, layout};
 
 /// A limit on the work of comparing and copying values.
 ///
@@ -158,7 +158,7 @@ pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
 
 /// Returns the bytes of a value that is neither nested nor null.
 pub(super) fn cell(array: &ArrayData, row: usize) -> Result<&[u8]> {
-    if let Some(Role::Values { width, .. }) = layout(array.data_type()).value_roles().next() {
+    if let Some(BufferRole::Values { width, .. }) = layout(array.data_type()).value_roles().next() {
         let start = (array.offset() + row).checked_mul(width);
         let buffer = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
         let bytes = start.and_then(|start| buffer.get(start..start.checked_add(width)?));

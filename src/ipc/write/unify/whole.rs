@@ -10,14 +10,14 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 
 use super::canonical::{Budget, are_copies, encode_value, identity};
-use crate::array::Unchecked;
+use crate::array::UncheckedArray;
 use crate::array::gather::{Pick, gather};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::Node;
 
 /// The dictionaries found so far under one id, and their merged values.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct MergedDictionary {
     sources: Vec<SourceDictionary>,
     by_identity: HashMap<Box<[usize]>, usize>,
     /// The source of each merged value. Empty as long as the first source is used as it is.
@@ -38,9 +38,9 @@ struct SourceDictionary {
     places: Option<Arc<Vec<u64>>>,
 }
 
-impl Whole {
-    pub(super) fn new() -> Whole {
-        Whole {
+impl MergedDictionary {
+    pub(super) fn new() -> MergedDictionary {
+        MergedDictionary {
             sources: Vec::new(),
             by_identity: HashMap::new(),
             origins: Vec::new(),
@@ -188,7 +188,7 @@ impl Whole {
 
     /// Merges the values; `renumber` maps each source's to the merged dictionaries inside. Copies no more than was
     /// encoded, which the budget limits.
-    pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<Unchecked>) -> Result<()> {
+    pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<UncheckedArray>) -> Result<()> {
         if self.sources.is_empty() || self.finished.is_some() {
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Whole {
             return Ok(());
         }
         let sources = self.sources.iter().map(|source| &source.values).map(renumber).collect::<Result<Vec<_>>>()?;
-        let from: Vec<&Unchecked> = sources.iter().collect();
+        let from: Vec<&UncheckedArray> = sources.iter().collect();
         let values = gather(node.data_type(), &from, &self.origins)?.checked(&[])?;
         self.finished = Some(self.sources.len());
         self.by_identity.insert(identity(&values), self.sources.len());
