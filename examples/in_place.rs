@@ -15,7 +15,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int8Array, PrimitiveArray, RecordBatch};
 use arrowwood::{
-    CsvOptions, Dataset, Error, Format, MessageKind, Mapping, Message, Mode, WriteOptions, open, read_csv_from, write,
+    CsvOptions, Dataset, Error, Format, Mapping, Message, MessageKind, Mode, WriteOptions, open, read_csv_from, write,
 };
 
 const COPIES: usize = 10_000;

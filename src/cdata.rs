@@ -16,15 +16,15 @@ use arrow_schema::ffi::Flags;
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::array::{UncheckedArray, aligned, struct_from_columns};
-use crate::dataset::{Column, Dataset, BatchSlice};
+use crate::dataset::{BatchSlice, Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::types::layout::children;
 use crate::types::{BufferRole, is_ordered, layout, type_name};
 
-mod foreign;
+mod import;
 
-use foreign::{array_of, field_of, taken};
+use import::{array_of, field_of, taken};
 
 /// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]

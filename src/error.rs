@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use arrowwood_mapping as mapping;
 
-use crate::secrets::{redact_url, redact_urls};
-use crate::visible::escape_hidden;
+use crate::escape::escape_hidden;
+use crate::redact::{redact_url, redact_urls};
 
 /// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -14,7 +14,7 @@ use glob::Pattern;
 
 use crate::directory::{exists, is_directory, metadata_at};
 use crate::error::{Error, ErrorKind, Result};
-use crate::visible::escape_hidden;
+use crate::escape::escape_hidden;
 
 /// Whether `path`, which does not exist, is a pattern.
 pub(crate) fn is_glob(path: &Path) -> bool {
@@ -170,7 +170,8 @@ fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathEntry>) -> 
     if name == "**" {
         walk(base, &mut HashSet::new(), found)?;
     } else {
-        let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::invalid_argument(format!("not a glob: {e}")))?;
+        let pattern =
+            Pattern::new(&name.to_string_lossy()).map_err(|e| Error::invalid_argument(format!("not a glob: {e}")))?;
         // Bytes of a name that are not UTF-8 are matched as one character each.
         find_named(&base, here(&base), |name| pattern.matches(&name.to_string_lossy()), found)?;
     }
@@ -221,7 +222,12 @@ struct PathEntry {
 }
 
 /// Finds the entries of `directory` whose names are wanted, in order: paths that begin with `base`.
-fn find_named(base: &Path, directory: &Path, is_wanted: impl Fn(&OsStr) -> bool, found: &mut Vec<PathEntry>) -> Result<()> {
+fn find_named(
+    base: &Path,
+    directory: &Path,
+    is_wanted: impl Fn(&OsStr) -> bool,
+    found: &mut Vec<PathEntry>,
+) -> Result<()> {
     // Most file systems tell the type of an entry with its name.
     let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let entries = entries_in(directory)?.into_iter().map(|entry| (entry.file_name(), entry));

@@ -102,7 +102,7 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `visible`, `error`; `map`
+//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `escape`, `error`; `map`
 //! (files as memory, re-exported from the crate [`mapping`]) and `types` ([`layout`](mod@layout): the buffers of each
 //! type); `directory` (what is at a path); `array` (bytes with an owner, single values, validation) and `parallel`; `dataset` (rows over batches);
 //! `ipc`, `compute`, `text` and `cdata`, which are independent of each other; `rows` (rows into columns); `table`
@@ -128,6 +128,8 @@
 
 mod append_vec;
 mod array;
+#[doc(hidden)]
+pub mod blocking;
 mod cdata;
 #[cfg(feature = "check")]
 mod check;
@@ -136,22 +138,20 @@ mod compute;
 mod dataset;
 mod directory;
 mod error;
+mod escape;
 mod files;
 mod ipc;
 mod map;
 mod open;
 mod parallel;
 mod partitions;
+mod redact;
 #[cfg(feature = "collect")]
 mod rows;
-mod secrets;
 #[cfg(feature = "table")]
 mod table;
 mod text;
 mod types;
-mod visible;
-#[doc(hidden)]
-pub mod waits;
 
 /// The code of the README.
 #[cfg(doctest)]
@@ -166,27 +166,29 @@ pub use array::{decimal_to_f64, time_zone_hint};
 pub use arrowwood_mapping as mapping;
 pub use cdata::{ExportOptions, FixedWidthChunk};
 #[doc(hidden)]
-pub use cdata::{export_field, export_schema, import_arrays, import_array_and_field, import_schema};
+pub use cdata::{export_field, export_schema, import_array_and_field, import_arrays, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
 pub use compute::{
-    Aggregation, AggregationProgress, EpochOrder, Expression, AggregateFunction, GatheredRows, IncrementalAggregation, Literal,
-    Operator, Predicate, TimePart, col,
+    AggregateFunction, Aggregation, AggregationProgress, EpochOrder, Expression, GatheredRows, IncrementalAggregation,
+    Literal, Operator, Predicate, TimePart, col,
 };
 #[doc(hidden)]
-pub use dataset::{COMPARED_ROWS, PushedRows, tails_equal, rows_equal};
+pub use dataset::{COMPARED_ROWS, PushedRows, rows_equal, tails_equal};
 pub use dataset::{Column, Dataset, Footprint, Row};
 #[doc(hidden)]
 pub use directory::{exists, is_directory, is_file, metadata_at, table_identity};
 pub use error::{Error, ErrorKind, Finding, Result};
+#[doc(hidden)]
+pub use escape::{escape_hidden, escape_hidden_json, escape_hidden_lines};
 #[doc(hidden)]
 pub use files::local_path;
 #[doc(hidden)]
 #[cfg(feature = "write")]
 pub use ipc::write_pushed;
 pub use ipc::{
-    BufferInfo, Compression, FieldInfo, Format, MessageKind, Message, NodeInfo, StreamReader, Validation, read_stream,
+    BufferInfo, Compression, FieldInfo, Format, Message, MessageKind, NodeInfo, StreamReader, Validation, read_stream,
 };
 #[cfg(feature = "write")]
 pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to};
@@ -215,7 +217,7 @@ pub use map::{Element, GrowableBuffer, Mapping, Mode, View, disable_sigbus_handl
 pub use map::{ReserveAllocator, can_allocate, is_memory_short};
 #[doc(hidden)]
 pub use open::concat_opened;
-pub use open::{OpenOptions, FileSlice, UrlOpener, is_url, open, open_urls_with};
+pub use open::{FileSlice, OpenOptions, UrlOpener, is_url, open, open_urls_with};
 #[doc(hidden)]
 #[cfg(feature = "table")]
 pub use partitions::partitions_lag;
@@ -224,10 +226,10 @@ pub use partitions::{FollowFrom, PartitionsFollower, alter, drop_partition, foll
 pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use partitions::{PartitionBy, PartitionedWriter};
+#[doc(hidden)]
+pub use redact::redact_urls;
 #[cfg(feature = "collect")]
 pub use rows::DatasetBuilder;
-#[doc(hidden)]
-pub use secrets::redact_urls;
 #[cfg(feature = "check")]
 pub use table::RepairReport;
 #[doc(hidden)]
@@ -235,8 +237,8 @@ pub use table::RepairReport;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    CompactOptions, Durability, TableFollower, FollowWaker, LatePolicy, RecordKind, RecordStat, SegmentStat, SyncPolicy, TableStat, Writer,
-    WriterOptions, compact, compact_with, follow, segment_stat, table_stat,
+    CompactOptions, Durability, FollowWaker, LatePolicy, RecordKind, RecordStat, SegmentStat, SyncPolicy,
+    TableFollower, TableStat, Writer, WriterOptions, compact, compact_with, follow, segment_stat, table_stat,
 };
 #[doc(hidden)]
 #[cfg(feature = "table")]
@@ -244,24 +246,22 @@ pub use table::{NUMBERING, PROMOTED, REPLICA, is_replica, sealed_rows};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{
-    CsvOptions, TextStream, JsonOptions, TextBatches, TextFile, TextTarget, decompress_reader, read_csv_from,
+    CsvOptions, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, decompress_reader, read_csv_from,
     read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
 };
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use text::{JsonLines, csv_header, utc_offset_hint, push_csv_row, parse_time};
+pub use text::{JsonLines, csv_header, parse_time, push_csv_row, utc_offset_hint};
 #[doc(hidden)]
-pub use text::{format_bytes, format_count, ellipsize, plural};
+pub use text::{ellipsize, format_bytes, format_count, plural};
 #[doc(hidden)]
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
-#[doc(hidden)]
-pub use visible::{escape_hidden, escape_hidden_json, escape_hidden_lines};
 
 /// For tests: observed disks, and simulated reboots and times.
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {
-    pub use crate::map::{FsOp, FileSystem, FsObserver, limit_mappings, simulate_boot, simulate_mount};
+    pub use crate::map::{FileSystem, FsObserver, FsOp, limit_mappings, simulate_boot, simulate_mount};
     pub use crate::table::{compact_on, simulate_elapsed, simulate_rest};
 }

@@ -11,10 +11,10 @@ use crate::dataset::{Dataset, tails_equal};
 use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand_glob, is_glob, local_path};
-use crate::ipc::{IpcSource, SchemaCache, ReadOptions, Shard, Validation};
+use crate::ipc::{IpcSource, ReadOptions, SchemaCache, Shard, Validation};
 use crate::map::{Mapping, Mode, guard, mapped_file_count};
 use crate::parallel;
-use crate::partitions::{PartitionOpener, with_partition_columns, open_partitions, partition_values};
+use crate::partitions::{PartitionOpener, open_partitions, partition_values, with_partition_columns};
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
 

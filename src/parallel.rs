@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use crate::map::{adopt_fault, is_guarded, guard_on_thread};
-use crate::waits::CancelToken;
+use crate::blocking::CancelToken;
+use crate::map::{adopt_fault, guard_on_thread, is_guarded};
 
 /// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

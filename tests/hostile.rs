@@ -22,8 +22,8 @@ use arrow_data::ArrayData;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    DatasetBuilder, Bytes, Compression, Dataset, Format, AggregateFunction, OpenOptions, Predicate, Result, Value, WriteOptions, col, open,
-    read_stream, write_to,
+    AggregateFunction, Bytes, Compression, Dataset, DatasetBuilder, Format, OpenOptions, Predicate, Result, Value,
+    WriteOptions, col, open, read_stream, write_to,
 };
 
 #[path = "support/dice.rs"]
@@ -367,7 +367,9 @@ fn more_rows_without_bytes_than_anybody_can_count_are_an_answer_or_refused() {
         ("count", |dataset| dataset.aggregate::<&str>(&[]).column("x", AggregateFunction::Count).finish()),
         ("group", |dataset| dataset.aggregate(&["x"]).count_rows("rows").finish()),
         ("filter", |dataset| dataset.filter(&col("x").is_null())),
-        ("count of found", |dataset| dataset.aggregate::<&str>(&[]).filter(col("x").is_null()).count_rows("rows").finish()),
+        ("count of found", |dataset| {
+            dataset.aggregate::<&str>(&[]).filter(col("x").is_null()).count_rows("rows").finish()
+        }),
         ("unique", |dataset| dataset.unique(&["x"])),
         ("append", |dataset| {
             let mut builder = DatasetBuilder::new(dataset.schema().clone())?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::Int64Builder;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::{DatasetBuilder, Bytes, Dataset, GrowableBuffer, Value};
+use arrowwood::{Bytes, Dataset, DatasetBuilder, GrowableBuffer, Value};
 
 use crate::table::{Table, median};
 use crate::{AnonymousPages, processor_seconds};

@@ -10,7 +10,7 @@ use multiversion::multiversion;
 
 pub mod builders;
 pub mod paged;
-pub mod put;
+pub mod put_stream;
 pub mod table;
 
 /// A file mapped, without anything around it.

@@ -26,7 +26,12 @@ fn main() {
         || count_rows(path),
         || drop(BareMapping::new(path)),
     );
-    compare("open + first row", "empty open + fstat + mmap + munmap", || first_row(path), || drop(BareMapping::new(path)));
+    compare(
+        "open + first row",
+        "empty open + fstat + mmap + munmap",
+        || first_row(path),
+        || drop(BareMapping::new(path)),
+    );
     let (offset, count) = place_of(path, column);
     let (ours, bare) = (sum(path, column), bare_sum(path, offset, count, 2));
     assert!((ours - bare).abs() <= 1e-9 * bare.abs(), "the sums differ: {ours} and {bare}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrowwood::DatasetBuilder;
 
+use crate::checked_mutex::CheckedMutex;
 use crate::columns::{CColumn, build_batch};
 use crate::dataset::CDataset;
 use crate::error::invalid_argument;
-use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
 use crate::open::import_schema;
 use crate::value::with_row;

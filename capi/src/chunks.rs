@@ -143,7 +143,10 @@ impl ChunkStorage {
             RunEndEncoded(..) => chunk.run_offset = array.offset() as u64,
             // Slicing an array slices its children.
             FixedSizeList(..) | Struct(_) | Union(_, UnionMode::Sparse) if array.offset() > 0 => {
-                return Err(invalid_argument(format!("a chunk of {} begins inside of its children", array.data_type())));
+                return Err(invalid_argument(format!(
+                    "a chunk of {} begins inside of its children",
+                    array.data_type()
+                )));
             }
             _ => {}
         }
@@ -179,7 +182,8 @@ fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     // A chunk without rows has empty buffers, wherever it begins.
     let start = if buffer.is_empty() { 0 } else { start };
     let bytes = buffer.as_slice().get(start..);
-    let bytes = bytes.ok_or_else(|| invalid_argument(format!("a buffer of {} bytes has no byte {start}", buffer.len())))?;
+    let bytes =
+        bytes.ok_or_else(|| invalid_argument(format!("a buffer of {} bytes has no byte {start}", buffer.len())))?;
     Ok(CBuffer { data: bytes.as_ptr().expose_provenance(), size: bytes.len() as u64 })
 }
 

@@ -41,7 +41,8 @@ pub fn build_batch(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<Re
             fields.len()
         )));
     }
-    let rows = usize::try_from(rows).map_err(|_| invalid_argument(format!("'rows': {rows} rows don't fit into memory")))?;
+    let rows =
+        usize::try_from(rows).map_err(|_| invalid_argument(format!("'rows': {rows} rows don't fit into memory")))?;
     let mut arrays = Vec::with_capacity(columns.len());
     for (field, column) in fields.iter().zip(columns) {
         let array = guard(|| RawColumn::try_new(column, rows)?.array(field.data_type()));
@@ -70,7 +71,10 @@ impl RawColumn<'_> {
     fn try_new(column: &CColumn, rows: usize) -> Result<RawColumn<'_>> {
         let valid = column.valid.to_rust("valid")?;
         if !valid.is_empty() && valid.len() != rows {
-            return Err(invalid_argument(format!("valid_count: expected {rows}, a byte for each row, got {}", valid.len())));
+            return Err(invalid_argument(format!(
+                "valid_count: expected {rows}, a byte for each row, got {}",
+                valid.len()
+            )));
         }
         let nulls = BooleanBuffer::collect_bool(valid.len(), |row| valid[row] != 0);
         Ok(RawColumn {
@@ -89,7 +93,9 @@ impl RawColumn<'_> {
             Binary | LargeBinary | BinaryView => return self.binary(),
             _ if !self.offsets.is_empty() => {
                 let name = type_name(data_type);
-                return Err(invalid_argument(format!("offsets are those of text and bytes; values of {name} have none")));
+                return Err(invalid_argument(format!(
+                    "offsets are those of text and bytes; values of {name} have none"
+                )));
             }
             _ => (),
         }

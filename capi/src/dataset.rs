@@ -59,7 +59,8 @@ impl Deref for CDataset {
 
 /// The value at `path` of a row: a column, and steps inside of its cell.
 fn nested<'a>(dataset: &'a Dataset, row: u64, path: &[u64]) -> Result<Value<'a>> {
-    let (&column, rest) = path.split_first().ok_or_else(|| invalid_argument("the path is empty: it begins with a column"))?;
+    let (&column, rest) =
+        path.split_first().ok_or_else(|| invalid_argument("the path is empty: it begins with a column"))?;
     let column = usize::try_from(column).unwrap_or(usize::MAX);
     if column >= dataset.num_columns() {
         return Err(no_column(column, dataset.num_columns()));
@@ -75,7 +76,9 @@ fn inside<'a>(value: Value<'a>, path: &[u64]) -> Result<Value<'a>> {
         Value::List(items) | Value::Map(items) => items.get(number)?,
         Value::Struct(members) => members.get(number)?,
         Value::Union(_, member) if number == 0 => *member,
-        Value::Union(..) => return Err(invalid_argument(format!("a union has one value, number 0, and no number {number}"))),
+        Value::Union(..) => {
+            return Err(invalid_argument(format!("a union has one value, number 0, and no number {number}")));
+        }
         plain => return Err(invalid_argument(format!("there is nothing inside of the value {plain}"))),
     };
     inside(next, rest)

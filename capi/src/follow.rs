@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use arrowwood::{TableFollower, FollowWaker, follow};
+use arrowwood::{FollowWaker, TableFollower, follow};
 
+use crate::checked_mutex::CheckedMutex;
 use crate::dataset::CDataset;
-use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
 
 /// `arrowwood_follower`. Calls of several threads wait for each other.

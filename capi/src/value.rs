@@ -222,7 +222,9 @@ fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         kind::DURATION => Value::Duration(number, time_unit(value)?),
         kind::INTERVAL => interval_of(value)?,
         nested @ (kind::LIST | kind::MAP | kind::STRUCT | kind::UNION) => {
-            return Err(invalid_argument(format!("a value of kind {nested} is nested, and can only be given as Arrow data")));
+            return Err(invalid_argument(format!(
+                "a value of kind {nested} is nested, and can only be given as Arrow data"
+            )));
         }
         other => return Err(invalid_argument(format!("value.kind: there is no kind {other}"))),
     })

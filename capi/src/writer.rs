@@ -9,10 +9,10 @@ use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
 use arrowwood::{Dataset, LatePolicy, Result, SyncPolicy, Writer, WriterOptions, export_schema};
 
+use crate::checked_mutex::CheckedMutex;
 use crate::columns::{CColumn, build_batch};
 use crate::dataset::CDataset;
 use crate::error::invalid_argument;
-use crate::exclusive::CheckedMutex;
 use crate::ffi::*;
 use crate::maintain::dataset_from_columns;
 use crate::open::import_schema;
@@ -118,7 +118,9 @@ fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
     let (names, values): (Vec<String>, Vec<i64>) = positions.into_iter().unzip();
     let columns: [(&str, ArrayRef); 2] =
         [("name", Arc::new(StringArray::from(names))), ("position", Arc::new(Int64Array::from(values)))];
-    dataset_from_columns(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), false), array)).into())
+    dataset_from_columns(
+        columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), false), array)).into(),
+    )
 }
 
 impl CWriter {

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::create::parse_schema_arg;
-use crate::shell::{CliResult, Stdout, printable_path, print_json};
+use crate::shell::{CliResult, Stdout, print_json, printable_path};
 
 /// Change the columns of a table: add columns, widen numbers, make columns nullable.
 ///

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::create::{TableArgs, table_schema};
 use crate::input::{Batches, Format, Input, InputRows, TextArgs, is_file};
-use crate::shell::{CliError, CliResult, Progress, Stdout, printable_path, print_json, stdin_or_path, eprint_line};
+use crate::shell::{CliError, CliResult, Progress, Stdout, eprint_line, print_json, printable_path, stdin_or_path};
 
 /// Append rows to a table, creating it if there is none.
 ///
@@ -231,7 +231,11 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: FilePositio
 }
 
 /// Commits the rows appended by `append`, or rolls back if it fails.
-fn all_or_nothing(writer: &mut Writer, noted: FilePosition, append: impl FnOnce(&mut Writer) -> CliResult) -> CliResult {
+fn all_or_nothing(
+    writer: &mut Writer,
+    noted: FilePosition,
+    append: impl FnOnce(&mut Writer) -> CliResult,
+) -> CliResult {
     let committed = append(writer).and_then(|()| match noted {
         Some((name, content)) => Ok(writer.commit_with(&[(&name, content)])?),
         None => Ok(writer.commit()?),

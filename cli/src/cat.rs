@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use arrowwood::{Dataset, Format, WriteOptions, write_to};
 use clap::Args;
 
-use crate::rows::{OutputArgs, write_csv, write_json};
+use crate::output::{OutputArgs, write_csv, write_json};
 use crate::shell::{CliError, CliResult, Progress, Stdout, open};
 
 /// Write all rows to standard output, by default as an Arrow IPC stream.

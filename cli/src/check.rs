@@ -8,7 +8,8 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use crate::shell::{
-    CliError, CliResult, Progress, Stdout, read_bytes, cannot_be_mapped, printable_path, single_line, open_one, print_json, stdin_or_path,
+    CliError, CliResult, Progress, Stdout, cannot_be_mapped, open_one, print_json, printable_path, read_bytes,
+    single_line, stdin_or_path,
 };
 
 /// Everything was checked, without damage.

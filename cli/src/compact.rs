@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{CompactOptions, format_bytes, compact_with, is_directory, plural, table_stat};
+use arrowwood::{CompactOptions, compact_with, format_bytes, is_directory, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
-use crate::shell::{CliResult, Progress, Stdout, printable_path, open_one, print_json};
+use crate::shell::{CliResult, Progress, Stdout, open_one, print_json, printable_path};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///

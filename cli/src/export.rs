@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions, local_path, write};
 use clap::Args;
 
-use crate::rows::{write_csv, write_json};
+use crate::output::{write_csv, write_json};
 use crate::shell::{CliError, CliResult, open};
 use crate::sql::Engine;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use arrowwood::{Dataset, Error};
 use clap::Args;
 
-use crate::rows::{OutputArgs, print};
+use crate::output::{OutputArgs, print};
 use crate::shell::{CliResult, Stdout, open};
 
 /// Print the first rows.

@@ -142,7 +142,8 @@ impl Import {
         }
         let compression = self.options().compression;
         let path = if is_dash(&self.out) { None } else { Some(self.out.as_path()) };
-        let mut target = OutputTarget { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
+        let mut target =
+            OutputTarget { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
         self.read(&text, &mut target).map_err(|e| e.at(stdin_or_path(&self.text)))?;
         match target.target {
             Some(OutputWriter::File(writer)) => writer.finish()?,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, StreamReader, decompress_reader, is_directory, read_csv_from,
-    read_json_from, read_stream, stream_csv, stream_json,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, StreamReader, decompress_reader, is_directory,
+    read_csv_from, read_json_from, read_stream, stream_csv, stream_json,
 };
 use clap::{Args, ValueEnum};
 
@@ -150,11 +150,14 @@ impl Input {
         } else {
             found
         };
-        let found = if named == Some(Format::Ipc) && found != DetectedFormat::File { DetectedFormat::Stream } else { found };
+        let found =
+            if named == Some(Format::Ipc) && found != DetectedFormat::File { DetectedFormat::Stream } else { found };
         let mut source: Source = Box::new(Cursor::new(head).chain(source));
         let input = match found {
             DetectedFormat::Stream if is_file => Input::Dataset(open_one(path)?),
-            DetectedFormat::Stream | DetectedFormat::Compressed => Input::Stream(read_stream(source).map_err(|e| e.at(stdin_or_path(path)))?),
+            DetectedFormat::Stream | DetectedFormat::Compressed => {
+                Input::Stream(read_stream(source).map_err(|e| e.at(stdin_or_path(path)))?)
+            }
             DetectedFormat::File => Input::Dataset(file(&mut source).map_err(|e| e.at(stdin_or_path(path)))?),
             DetectedFormat::Csv => Input::Csv(source, form.csv(path)),
             DetectedFormat::Json => {
@@ -299,7 +302,9 @@ mod tests {
         ] {
             assert_eq!(look(head, false), Some(found), "{head:?}");
         }
-        for (head, found) in [(&b"ARRO"[..], DetectedFormat::Csv), (&b"a"[..], DetectedFormat::Csv), (&b"\n"[..], DetectedFormat::Json)] {
+        for (head, found) in
+            [(&b"ARRO"[..], DetectedFormat::Csv), (&b"a"[..], DetectedFormat::Csv), (&b"\n"[..], DetectedFormat::Json)]
+        {
             assert_eq!((look(head, false), look(head, true)), (None, Some(found)), "{head:?}");
         }
     }

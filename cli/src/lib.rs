@@ -10,19 +10,19 @@ mod check;
 mod compact;
 mod completions;
 mod create;
+mod exec_datafusion;
 mod export;
-mod handover;
 mod head;
 mod import;
 mod input;
 mod inspect;
 mod man;
+mod output;
 mod promote;
 #[cfg(feature = "serve")]
 mod pull;
 #[cfg(feature = "objects")]
 mod push;
-mod rows;
 mod schema;
 #[cfg(feature = "serve")]
 mod serve;
@@ -42,7 +42,7 @@ use std::io::Write;
 use arrowwood::escape_hidden_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use handover::exec_datafusion;
+use exec_datafusion::exec_datafusion;
 use shell::{CliResult, Stdout, eprint_line};
 #[cfg(feature = "serve")]
 pub use sql::ClusterOptions;

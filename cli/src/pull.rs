@@ -6,7 +6,7 @@ use arrowwood::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 
-use crate::shell::{CliResult, Progress, printable_path, eprint_line};
+use crate::shell::{CliResult, Progress, eprint_line, printable_path};
 use crate::sql::read_token;
 
 /// Copy a server's table into a local one, and with --follow continue as it grows.
@@ -47,7 +47,11 @@ impl Pull {
             true
         })?;
         drop(progress);
-        eprint_line(format_args!("{}: {}, all on the disk", printable_path(&self.table), plural(pulled.rows, "row", "rows")));
+        eprint_line(format_args!(
+            "{}: {}, all on the disk",
+            printable_path(&self.table),
+            plural(pulled.rows, "row", "rows")
+        ));
         Ok(())
     }
 }

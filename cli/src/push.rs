@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrowwood::waits::CancelToken;
+use arrowwood::blocking::CancelToken;
 use arrowwood::{Error, Result, format_bytes, plural};
 use arrowwood_objects::{PushOptions, push};
 use clap::Args;
@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::shell::{CliResult, Progress, Stdout, printable_path, print_json};
+use crate::shell::{CliResult, Progress, Stdout, print_json, printable_path};
 
 /// Copy a table's rows to an object store, as Arrow files that any reader takes.
 ///

@@ -6,7 +6,10 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, OpenOptions, format_bytes, concat_opened, metadata_at, plural, escape_hidden, escape_hidden_json};
+use arrowwood::{
+    Bytes, Dataset, Error, OpenOptions, concat_opened, escape_hidden, escape_hidden_json, format_bytes, metadata_at,
+    plural,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
@@ -130,7 +133,9 @@ pub(crate) fn read_bytes(path: &Path) -> CliResult<Bytes> {
         match begins {
             Ok(_) => break,
             // The schema may be larger, but not larger than the available memory.
-            Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => return Err(e.at(stdin_or_path(path)).into()),
+            Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => {
+                return Err(e.at(stdin_or_path(path)).into());
+            }
             Err(_) => (),
         }
     }
@@ -178,7 +183,11 @@ pub(crate) struct BoundedReader<R> {
 impl<R: Read> BoundedReader<R> {
     pub(crate) fn new(source: R) -> BoundedReader<R> {
         // The rest is for the results computed from it.
-        BoundedReader { source, read: 0, most: arrowwood::mapping::free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
+        BoundedReader {
+            source,
+            read: 0,
+            most: arrowwood::mapping::free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3),
+        }
     }
 }
 

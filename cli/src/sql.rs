@@ -12,7 +12,7 @@ use arrowwood::{Dataset, Error, ErrorKind};
 use arrowwood_serve::{SqlEngine, WorkerEngine};
 use clap::Args;
 
-use crate::rows::{OutputArgs, print};
+use crate::output::{OutputArgs, print};
 use crate::shell::{CliError, CliResult, Stdout, reader};
 
 /// What programs without such an engine say.
@@ -127,7 +127,8 @@ impl Sql {
         if let Some(hosts) = &self.cluster {
             let engine = engine.ok_or_else(|| CliError::new(NO_CLUSTER))?;
             let token = self.token_file.as_deref().map(read_token).transpose()?;
-            let cluster = ClusterOptions { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
+            let cluster =
+                ClusterOptions { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
             let answer = engine.sql_on_cluster(&self.text()?, &cluster);
             return print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out);
         }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use arrowwood::{
-    Column, Dataset, ErrorKind, Footprint, MessageKind, TableStat, Value, format_bytes, format_count, ellipsize, table_stat, type_name,
+    Column, Dataset, ErrorKind, Footprint, MessageKind, TableStat, Value, ellipsize, format_bytes, format_count,
+    table_stat, type_name,
 };
 use clap::Args;
 use serde_json::{Value as Json, json};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrowwood::{Dataset, FollowFrom, Partition, follow, follow_partitions};
 use clap::Args;
 
-use crate::rows::{OutputArgs, Printer, print};
+use crate::output::{OutputArgs, Printer, print};
 use crate::shell::{CliError, CliResult, Stdout, open, open_one};
 
 /// Print the last rows, and with -f those appended to a table from then on.

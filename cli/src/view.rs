@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrowwood::Dataset;
-use arrowwood_serve::{BlockingEngine, Options, Server, SqlEngine, BlockingQuery};
+use arrowwood_serve::{BlockingEngine, BlockingQuery, Options, Server, SqlEngine};
 use clap::Args;
 
 use crate::shell::{CliResult, Stdout};
@@ -41,7 +41,8 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult {
         let sql = engine.map(|engine| {
-            let answer = move |asked: &BlockingQuery| engine.sql_on_path(&asked.text, &asked.path, asked.most, &asked.given_up);
+            let answer =
+                move |asked: &BlockingQuery| engine.sql_on_path(&asked.text, &asked.path, asked.most, &asked.given_up);
             let of_page = BlockingEngine::new(answer).with_parquet(move |rows| parquet(engine, rows));
             engine.server_engine().unwrap_or_else(|| Arc::new(of_page) as Arc<dyn SqlEngine>)
         });

@@ -8,7 +8,8 @@ use arrowwood::{Dataset, ErrorKind, parse_schema, read_json_from};
 use arrowwood_serve::parse_condition;
 
 static ROWS: LazyLock<Dataset> = LazyLock::new(|| {
-    let text = "n: int, x: float, s: category, t: timestamp[us, UTC], d: date, b: bool, m: decimal(10, 2), \"a b\": text";
+    let text =
+        "n: int, x: float, s: category, t: timestamp[us, UTC], d: date, b: bool, m: decimal(10, 2), \"a b\": text";
     let schema: Arc<Schema> = Arc::new(parse_schema(text).expect("a schema"));
     let mut options = arrowwood::JsonOptions::default();
     options.schema = Some(schema.clone());

@@ -32,7 +32,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let is_plain = !text.contains('\\') && !text.contains("inf") && !text.contains("NaN");
     let _ = each_line(text, |line| {
         assert!(!line.measurement.is_empty() && !line.fields.is_empty());
-        let is_finite = |(_, value): &(_, FieldValue<'_>)| !matches!(value, FieldValue::Float(value) if !value.is_finite());
+        let is_finite =
+            |(_, value): &(_, FieldValue<'_>)| !matches!(value, FieldValue::Float(value) if !value.is_finite());
         if is_plain && line.fields.iter().all(is_finite) && !line.measurement.starts_with('#') {
             let mut again = Vec::new();
             each_line(&written(line), |line| {

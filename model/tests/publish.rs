@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrowwood::publish::{PATIENCE, LivePage, Record, SharedWords, commit, publish_footer, newest, record_len, sleep};
+use arrowwood::publish::{LivePage, PATIENCE, Record, SharedWords, commit, newest, publish_footer, record_len, sleep};
 use arrowwood_model::{Faults, LoomWords};
 use loom::model::Builder;
 use loom::thread;

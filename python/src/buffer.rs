@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 
-use crate::calling::guard;
-use crate::errors::{PyArrowwoodError, PendingException, Result, invalid_argument, type_error};
+use crate::errors::{PendingException, PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::memory::{self, RawBuffer};
+use crate::py_call::guard;
 
 /// Memory that grows at its end without being moved, and can be opened in place.
 ///
@@ -128,7 +128,8 @@ impl Buffer {
     fn truncate(&self, length: i64) -> Result<()> {
         let mut inner = self.lock();
         let len = usize::try_from(length).ok().filter(|&len| len <= inner.bytes.len());
-        let len = len.ok_or_else(|| invalid_argument(format!("length {length} of a buffer of {} bytes", inner.bytes.len())))?;
+        let len =
+            len.ok_or_else(|| invalid_argument(format!("length {length} of a buffer of {} bytes", inner.bytes.len())))?;
         if inner.exports > 0 {
             let message = format!("{} views of the buffer are in use; release them first", inner.exports);
             return Err(PyArrowwoodError::from(Error::new(ErrorKind::Busy, message)));

@@ -6,11 +6,11 @@ use arrowwood::{Error, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::calling::guard;
+use crate::append::AppendConverter;
+use crate::capsule::extract_schema;
 use crate::dataset::Dataset;
 use crate::errors::{PyArrowwoodError, Result};
-use crate::exchange::extract_schema;
-use crate::rows::AppendConverter;
+use crate::py_call::guard;
 use crate::schema::Schema;
 
 /// Collects rows in memory, which :meth:`finish` returns as a dataset of one batch, without copying.

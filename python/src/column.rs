@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Error, ErrorKind, Value, type_name, escape_hidden, waits};
+use arrowwood::{Error, ErrorKind, Value, blocking, escape_hidden, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use crate::calling::{CallPy, attach, call_function, guard};
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, import_module};
-use crate::exchange;
-use crate::export::ValuesBuffer;
+use crate::buffer_protocol::ValuesBuffer;
+use crate::capsule;
+use crate::errors::{PyArrowwoodError, Result, import_module, invalid_argument};
 use crate::index::stop_on_signal;
+use crate::py_call::{CallPy, attach, call_function, guard};
 use crate::schema;
 use crate::tensor::{dtype_name, tensor_shape};
-use crate::value::{unit_abbreviation, to_object};
+use crate::value::{to_object, unit_abbreviation};
 use crate::waits::retry_until_fetched;
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
@@ -258,7 +258,7 @@ impl Column {
     /// All values as a list.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        if waits::may_block() {
+        if blocking::may_block() {
             for row in 0..self.len(py)? {
                 list.append(retry_until_fetched(py, || to_object(py, self.inner.get(row)?))?)?;
                 stop_on_signal(py, row)?;
@@ -291,11 +291,11 @@ impl Column {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        exchange::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
+        capsule::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, arrowwood::export_field(self.inner.field())?)
+        capsule::schema_capsule(py, arrowwood::export_field(self.inner.field())?)
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {

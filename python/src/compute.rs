@@ -4,19 +4,19 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
-use arrowwood::{Format, WriteOptions, waits, write_to};
+use arrowwood::{Format, WriteOptions, blocking, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
-use crate::calling::{CallPy, call_function, guard};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, try_with_capacity, type_error};
-use crate::index::{Index, count, index, is_indices, extract_u64, out_of_range, describe_object, strided_slice};
+use crate::index::{Index, count, describe_object, extract_u64, index, is_indices, out_of_range, strided_slice};
 use crate::memory::buffer_bytes;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
-use crate::recipe::{renamed_columns, reopen_args};
+use crate::py_call::{CallPy, call_function, guard};
+use crate::reopen::{renamed_columns, reopen_args};
 use crate::value::to_object;
 use crate::waits::retry_until_fetched;
 
@@ -280,7 +280,7 @@ impl Dataset {
             row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))
         };
         let rows = guard(|| self::indices(indices))?.iter().map(row).collect::<Result<Vec<u64>>>()?;
-        if waits::may_block() {
+        if blocking::may_block() {
             // By threads of its own, which wait.
             let fetch = |row: arrowwood::Row<'_>| (0..row.len()).try_for_each(|column| row.get(column).map(drop));
             py.detach(|| self.inner().iter_rows_at(rows.clone()).try_for_each(|row| fetch(row?)))?;

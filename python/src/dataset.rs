@@ -14,18 +14,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use crate::calling::{CallPy, call_function, guard};
+use crate::buffer_protocol::Block;
+use crate::capsule;
 use crate::column::{Column, NumpyType};
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, import_module, type_error};
-use crate::exchange;
-use crate::export::Block;
+use crate::errors::{PyArrowwoodError, Result, import_module, invalid_argument, type_error};
 use crate::incoming::to_value;
 use crate::index::{
-    Index, bounds, from_end, index, is_indices, extract_column_name, names as names_of, number, position, describe_object, strided_slice,
-    stop_on_signal,
+    Index, bounds, describe_object, extract_column_name, from_end, index, is_indices, names as names_of, number,
+    position, stop_on_signal, strided_slice,
 };
 use crate::predicate::Predicate;
-use crate::recipe::OpenArgs;
+use crate::py_call::{CallPy, call_function, guard};
+use crate::reopen::OpenArgs;
 use crate::schema;
 use crate::tensor::dtype_name;
 use crate::value::to_object;
@@ -381,7 +381,9 @@ impl Dataset {
             return Err(type_error(message));
         }
         if is_indices(key) {
-            if guard(|| Ok::<_, PyArrowwoodError>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {
+            if guard(|| {
+                Ok::<_, PyArrowwoodError>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>()))
+            })? {
                 return Ok(Bound::new(py, self.select_names(key.extract()?)?)?.into_any());
             }
             return Ok(Bound::new(py, self.pick_rows(py, key)?)?.into_any());
@@ -615,11 +617,11 @@ impl Dataset {
     ) -> Result<Bound<'py, PyCapsule>> {
         // A request is a wish (Arrow PyCapsule Interface, *Schema requests*); data in place has the schema it has.
         let _ = requested_schema;
-        exchange::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
+        capsule::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, arrowwood::export_schema(self.inner.schema())?)
+        capsule::schema_capsule(py, arrowwood::export_schema(self.inner.schema())?)
     }
 
     /// The messages of the file or stream, in file order, as dicts that print as text.

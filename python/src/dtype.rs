@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::calling::CallPy;
 use crate::errors::{Result, invalid_argument};
 use crate::index::describe_object;
+use crate::py_call::CallPy;
 
 /// A fixed-width, little-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ const TABLE: [(Dtype, &str, &str, &CStr); 12] = [
 /// Runs `$body` with `$T` standing for the Rust type of the elements.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {{
-        use $crate::dtype::{Dtype, BoolByte, Half};
+        use $crate::dtype::{BoolByte, Dtype, Half};
         macro_rules! run {
             ($real:ty) => {{
                 type $T = $real;

@@ -4,10 +4,10 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::calling::{CallPy, with_unwind_barrier};
 use crate::dataset::Dataset;
 use crate::errors::{Result, invalid_argument};
-use crate::recipe::{PartitionColumn, FileSlice, renamed_columns, parse_partition, reopen_args};
+use crate::py_call::{CallPy, with_unwind_barrier};
+use crate::reopen::{FileSlice, PartitionColumn, parse_partition, renamed_columns, reopen_args};
 
 #[pymethods]
 impl Dataset {
@@ -54,7 +54,10 @@ impl Dataset {
 
     /// The rows with the columns of a partition: names, types, and values as text.
     fn _in_partition(&self, partition: Vec<PartitionColumn>) -> Result<Dataset> {
-        Ok(Dataset::with_open_args(self.inner().with_partition_columns(&parse_partition(partition)?)?, self.open_args()))
+        Ok(Dataset::with_open_args(
+            self.inner().with_partition_columns(&parse_partition(partition)?)?,
+            self.open_args(),
+        ))
     }
 
     /// The rows as a table of DataFusion, in place: ``ctx.register_table("ticks", ds)``. Columns, limits and

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrowwood::{Error, ErrorKind, mapping, escape_hidden};
+use arrowwood::{Error, ErrorKind, escape_hidden, mapping};
 use pyo3::prelude::*;
 
-use crate::calling::{CallPy, attach};
+use crate::py_call::{CallPy, attach};
 use crate::signals::take_raised;
 
 /// The result of a function of this module.

@@ -9,11 +9,11 @@ use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::calling::CallPy;
 use crate::dataset::Dataset;
 use crate::errors::{Result, invalid_argument, type_error};
 use crate::index::{extract_u64, seconds};
 use crate::open::extract_path;
+use crate::py_call::CallPy;
 
 /// The interval at which a wait checks Python's signals, and whether the follower was closed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -64,7 +64,11 @@ pub enum FollowPosition {
 }
 
 impl FollowSource {
-    fn open(table: &arrowwood::Dataset, start: Option<FollowPosition>, timeout: Option<Duration>) -> Result<FollowSource> {
+    fn open(
+        table: &arrowwood::Dataset,
+        start: Option<FollowPosition>,
+        timeout: Option<Duration>,
+    ) -> Result<FollowSource> {
         let is_partitioned = !table.partitions().is_empty();
         let from = match start {
             None => FollowFrom::Now,
@@ -76,7 +80,9 @@ impl FollowSource {
                      an earlier follower, a dict by directory",
                 ));
             }
-            Some(FollowPosition::Rows(_)) => return Err(invalid_argument("follow: start is a dict, and the table has no partitions")),
+            Some(FollowPosition::Rows(_)) => {
+                return Err(invalid_argument("follow: start is a dict, and the table has no partitions"));
+            }
             Some(FollowPosition::Row(row)) => {
                 return Ok(FollowSource::Table(Box::new(arrowwood::follow(table, Some(row), timeout)?)));
             }
@@ -90,7 +96,9 @@ impl FollowSource {
 
     fn poll(&mut self, table: usize, timeout: Duration) -> arrowwood::Result<Option<ReceivedRows>> {
         match self {
-            FollowSource::Table(follow) => Ok(follow.poll(timeout)?.map(|rows| ReceivedRows { table, partition: None, rows })),
+            FollowSource::Table(follow) => {
+                Ok(follow.poll(timeout)?.map(|rows| ReceivedRows { table, partition: None, rows }))
+            }
             FollowSource::Partitions(follow) => {
                 let found = follow.poll(timeout)?;
                 Ok(found.map(|(name, rows)| ReceivedRows { table, partition: Some(name), rows }))
@@ -186,8 +194,8 @@ pub fn open_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Resul
     if let Ok(dataset) = table.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
-    let path =
-        extract_path(table)?.ok_or_else(|| invalid_argument(format!("{what} takes a table's directory, or a dataset of one")))?;
+    let path = extract_path(table)?
+        .ok_or_else(|| invalid_argument(format!("{what} takes a table's directory, or a dataset of one")))?;
     Ok(py.detach(|| arrowwood::open(path))?)
 }
 

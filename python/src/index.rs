@@ -10,8 +10,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
+use crate::capsule::column_not_found;
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::exchange::column_not_found;
 
 /// A key in square brackets: a number or a range.
 pub enum Index {
@@ -175,7 +175,8 @@ pub fn extract_u64(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Resu
         Err(problem) if problem.is_instance_of::<PyOverflowError>(given.py()) => i128::MAX,
         Err(_) => return Err(wrong()),
     };
-    let unfit = |_| invalid_argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {given}"));
+    let unfit =
+        |_| invalid_argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {given}"));
     u64::try_from(number).map_err(unfit)
 }
 
@@ -187,7 +188,9 @@ pub fn seconds(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Option<Du
     match Duration::try_from_secs_f64(number) {
         Ok(found) => Ok(Some(found)),
         Err(_) if number > 0.0 => Ok(Some(Duration::MAX)),
-        Err(_) => Err(invalid_argument(format!("{what}: expected a number of seconds that is not negative, got {given}"))),
+        Err(_) => {
+            Err(invalid_argument(format!("{what}: expected a number of seconds that is not negative, got {given}")))
+        }
     }
 }
 

@@ -2,46 +2,46 @@
 //! for users, so comments here say only what concerns this side.
 //!
 //! In reading order: `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
-//! protocol), `mapping`, `buffer` (memory that grows), `export` (our memory, by the buffer protocol), `value` (one
-//! cell), `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`,
-//! `arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in
-//! order), `engines` (SQL and splits), `sink` (destinations and sources of bytes), `write`, `stream`, `csv`, `rows`
+//! protocol), `mapping`, `buffer` (memory that grows), `buffer_protocol` (our memory, by the buffer protocol), `value` (one
+//! cell), `capsule` (Arrow capsules), `schema`, `reopen` (how a dataset was opened), `column`, `dataset`, `open`,
+//! `from_arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `sort_unique` (rows in
+//! order), `engines` (SQL and splits), `byte_io` (destinations and sources of bytes), `write`, `stream`, `read_text`, `append`
 //! (appended rows), `builder`, `retention` (dropping old rows), `partitions`, `writer` (growing tables), `follow`,
 //! `aggregation` (of groups), `check`.
 
 mod aggregation;
-mod arrange;
-mod arrow;
+mod append;
 mod buffer;
+mod buffer_protocol;
 mod builder;
-mod calling;
+mod byte_io;
+mod capsule;
 mod check;
 mod column;
 mod compute;
-mod csv;
 mod dataset;
 mod dtype;
 mod engines;
 mod errors;
-mod exchange;
-mod export;
 mod follow;
+mod from_arrow;
 mod incoming;
 mod index;
 mod loader;
 mod mapping;
 mod memory;
 mod open;
-mod open_writer;
 mod partitions;
 mod predicate;
 mod progress;
-mod recipe;
+mod py_call;
+mod read_text;
+mod reopen;
 mod retention;
-mod rows;
 mod schema;
+mod shared_writer;
 mod signals;
-mod sink;
+mod sort_unique;
 mod stream;
 mod tensor;
 mod value;
@@ -66,9 +66,9 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::aggregation::{Aggregation, aggregation};
     #[pymodule_export]
-    use crate::arrow::{concat, from_arrow};
-    #[pymodule_export]
     use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::buffer_protocol::{Block, ValuesBuffer};
     #[pymodule_export]
     use crate::builder::Builder;
     #[pymodule_export]
@@ -76,13 +76,11 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::column::Column;
     #[pymodule_export]
-    use crate::csv::{read_csv, read_json};
-    #[pymodule_export]
     use crate::dataset::Dataset;
     #[pymodule_export]
-    use crate::export::{Block, ValuesBuffer};
-    #[pymodule_export]
     use crate::follow::{Follow, follow};
+    #[pymodule_export]
+    use crate::from_arrow::{concat, from_arrow};
     #[pymodule_export]
     use crate::loader::BatchReader;
     #[pymodule_export]
@@ -93,6 +91,8 @@ mod _arrowwood {
     use crate::partitions::{PartitionedWriter, drop_partition};
     #[pymodule_export]
     use crate::predicate::{Expression, Predicate, TextConditions, TimeParts, col};
+    #[pymodule_export]
+    use crate::read_text::{read_csv, read_json};
     #[pymodule_export]
     use crate::schema::{Field, Schema};
     #[pymodule_export]
@@ -154,7 +154,7 @@ mod _arrowwood {
     impl PythonEngine {
         /// The dataset returned by a function of the package, or its error.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
-            crate::calling::attach(|py| {
+            crate::py_call::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
                 answer.map_err(|problem| with_notes(problem.value(py)))
             })
@@ -193,7 +193,7 @@ mod _arrowwood {
                 let dataset = dataset::Dataset::new(dataset.clone());
                 py.import("arrowwood._parquet")?.call_method1("write", (dataset, path, none, none)).map(drop)
             };
-            crate::calling::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
+            crate::py_call::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
         }
     }
 

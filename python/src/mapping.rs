@@ -14,11 +14,11 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
-use crate::calling::{CallPy, guard};
 use crate::dtype::{Dtype, PyElement, element, with_type};
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::index::{Index, count, index, out_of_range};
 use crate::memory::RawBuffer;
+use crate::py_call::{CallPy, guard};
 
 /// Map a file of any size into memory, without reading it.
 ///
@@ -295,7 +295,8 @@ impl Mapping {
         let offset = self.offset;
         let len = self.nbytes();
         Ok(PyBytes::new_with(py, len, |bytes| {
-            py.detach(|| mapping.read_at(offset, bytes)).map_err(|e| PyArrowwoodError::from(e.at(&self.owner.path)).into())
+            py.detach(|| mapping.read_at(offset, bytes))
+                .map_err(|e| PyArrowwoodError::from(e.at(&self.owner.path)).into())
         })?)
     }
 

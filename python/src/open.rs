@@ -6,12 +6,12 @@ use arrowwood::{Bytes, Error, ErrorKind, OpenOptions, concat_opened, is_url, loc
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use crate::calling::guard;
+use crate::capsule::extract_schema;
 use crate::dataset::Dataset;
 use crate::errors::{Result, invalid_argument, type_error};
-use crate::exchange::extract_schema;
 use crate::memory;
-use crate::recipe::{PlaceArg, OpenArgs, parse_place};
+use crate::py_call::guard;
+use crate::reopen::{OpenArgs, PlaceArg, parse_place};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
@@ -53,7 +53,8 @@ pub fn open(
     let how = OpenArgs::new(validate, copy, strict, partial)?;
     if let Some(types) = partitioning {
         let types = extract_schema(types)?;
-        let path = extract_path(source)?.ok_or_else(|| invalid_argument("open: partitioning needs a directory of partitions"))?;
+        let path = extract_path(source)?
+            .ok_or_else(|| invalid_argument("open: partitioning needs a directory of partitions"))?;
         return Ok(Dataset::with_open_args(source.py().detach(|| how.open().partitions(path, &types))?, how));
     }
     Ok(Dataset::with_open_args(any(source, how.open(), copy)?, how))

@@ -8,12 +8,12 @@ use arrowwood::{PartitionBy, Value, WriterOptions, escape_hidden};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
-use crate::calling::{CallPy, guard};
+use crate::append::AppendConverter;
 use crate::dataset::Dataset;
 use crate::errors::{Result, invalid_argument};
-use crate::open_writer::SharedWriter;
-use crate::rows::AppendConverter;
+use crate::py_call::{CallPy, guard};
 use crate::schema::Schema;
+use crate::shared_writer::SharedWriter;
 
 /// Columns of a partition and their values.
 pub struct PartitionArg(Vec<(String, PartitionValue)>);
@@ -244,7 +244,11 @@ impl Dataset {
             for (name, text) in keys {
                 values.set_item(name, text)?;
             }
-            found.append(class.call_py((path, values, Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?))?)?;
+            found.append(class.call_py((
+                path,
+                values,
+                Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?,
+            ))?)?;
         }
         Ok(found)
     }

@@ -9,11 +9,11 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::calling::{CallPy, guard};
 use crate::column::Column;
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::incoming::{ConversionError, to_builtin, to_value};
 use crate::index::{condition_hint, describe_object};
+use crate::py_call::{CallPy, guard};
 
 /// A column by its name (:func:`col`), or a computed value for each row: ``aw.col("price") * aw.col("qty")``.
 ///
@@ -406,7 +406,10 @@ impl Predicate {
                 "" => "; write ds.filter(aw.col(\"x\") > 1)",
                 advice => advice,
             };
-            type_error(format!("{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}", describe_object(given)))
+            type_error(format!(
+                "{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}",
+                describe_object(given)
+            ))
         })
     }
 

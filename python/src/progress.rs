@@ -7,8 +7,8 @@ use arrowwood::ErrorKind;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::calling::CallPy;
 use crate::errors::{PendingException, Result};
+use crate::py_call::CallPy;
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const OFTEN: Duration = Duration::from_millis(100);

@@ -11,8 +11,8 @@ use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::calling::CallPy;
 use crate::errors::{Result, invalid_argument};
+use crate::py_call::CallPy;
 
 /// The interval between checks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -30,7 +30,9 @@ impl RetentionPolicy {
     /// A `timedelta`, or text: a number, and a unit of time or of bytes.
     pub fn parse(py: Python<'_>, given: &Bound<'_, PyAny>) -> Result<RetentionPolicy> {
         let wrong = || {
-            invalid_argument(format!("keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {given}"))
+            invalid_argument(format!(
+                "keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {given}"
+            ))
         };
         let Ok(text) = given.cast::<PyString>() else {
             let is_time = given.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use arrowwood::{field_type_name, escape_hidden};
+use arrowwood::{escape_hidden, field_type_name};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
+use crate::capsule;
 use crate::errors::Result;
-use crate::exchange;
 use crate::index::{number, out_of_range, position};
 
 /// Names, types and metadata of columns.
@@ -37,7 +37,7 @@ impl Schema {
         };
         found.map(Field).ok_or_else(|| {
             if key.is_instance_of::<PyString>() {
-                exchange::column_not_found(key, &self.names())
+                capsule::column_not_found(key, &self.names())
             } else {
                 out_of_range(format!("field {key} of {}", self.__len__()))
             }
@@ -74,7 +74,7 @@ impl Schema {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, arrowwood::export_schema(&self.0)?)
+        capsule::schema_capsule(py, arrowwood::export_schema(&self.0)?)
     }
 
     fn __repr__(&self) -> String {
@@ -94,7 +94,7 @@ fn is_ordered_alike(one: &arrow_schema::Field, other: &arrow_schema::Field) -> b
 /// The schema that `other` exports; `None` if it exports none.
 fn foreign(other: &Bound<'_, PyAny>) -> Result<Option<arrow_schema::Schema>> {
     let exports = other.hasattr(intern!(other.py(), "__arrow_c_schema__"))?;
-    exports.then(|| exchange::extract_schema(other)).transpose()
+    exports.then(|| capsule::extract_schema(other)).transpose()
 }
 
 #[pymethods]
@@ -104,7 +104,7 @@ impl Field {
         if let Ok(other) = other.cast::<Field>() {
             return Ok(self.0 == other.get().0 && is_ordered_alike(&self.0, &other.get().0));
         }
-        let other = exchange::extract_field(other)?;
+        let other = capsule::extract_field(other)?;
         Ok(other.is_some_and(|other| *self.0 == other && is_ordered_alike(&self.0, &other)))
     }
 
@@ -133,7 +133,7 @@ impl Field {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
-        exchange::schema_capsule(py, arrowwood::export_field(&self.0)?)
+        capsule::schema_capsule(py, arrowwood::export_field(&self.0)?)
     }
 
     fn __repr__(&self) -> String {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use arrowwood::{mapping, waits};
+use arrowwood::{blocking, mapping};
 use pyo3::prelude::*;
 
 thread_local! {
@@ -12,7 +12,7 @@ thread_local! {
 
 /// Lets signals end waits.
 pub fn install() {
-    waits::set_interrupt_hook(has_signal);
+    blocking::set_interrupt_hook(has_signal);
 }
 
 /// Whether Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles signals, which is the

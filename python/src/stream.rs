@@ -7,15 +7,15 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
 use pyo3::prelude::*;
 
-use crate::calling::guard;
+use crate::byte_io::{Sink, Source, open_pipe};
+use crate::capsule::extract_schema;
 use crate::dataset::Dataset;
-use crate::errors::{PyArrowwoodError, PendingException, Result};
-use crate::exchange::extract_schema;
+use crate::errors::{PendingException, PyArrowwoodError, Result};
 use crate::incoming::convert_to_dataset;
 use crate::memory::buffer_bytes;
 use crate::open::extract_path;
+use crate::py_call::guard;
 use crate::schema::Schema;
-use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
 /// The state of a stream, which a call takes out while it works: a file object's methods may use the stream too.

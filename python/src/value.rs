@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
-use crate::calling::{CallPy, guard};
 use crate::errors::{Result, invalid_argument, memory_error};
+use crate::py_call::{CallPy, guard};
 
 /// The Python object of `value`, which may be in a file that is truncated.
 pub fn to_object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
@@ -104,7 +104,10 @@ fn structure<'py>(py: Python<'py>, members: Members<'_>) -> Result<Bound<'py, Py
     for (number, (field, value)) in members.iter().enumerate() {
         dict.set_item(field.name(), to_object(py, value?)?)?;
         if dict.len() <= number {
-            return Err(invalid_argument(format!("a dict cannot hold a struct with two members called '{}'", field.name())));
+            return Err(invalid_argument(format!(
+                "a dict cannot hold a struct with two members called '{}'",
+                field.name()
+            )));
         }
     }
     Ok(dict.into_any())
@@ -212,7 +215,9 @@ fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result
 pub fn is_beyond_years(py: Python<'_>, since: i64, unit: TimeUnit, zone: &str) -> bool {
     let is_datetime = || {
         let shown = aware(py, since, unit, zone)?;
-        Ok::<_, crate::errors::PyArrowwoodError>(shown.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)?)
+        Ok::<_, crate::errors::PyArrowwoodError>(
+            shown.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)?,
+        )
     };
     split(since, unit).is_some() && is_datetime().is_ok_and(|is_datetime| !is_datetime)
 }
@@ -301,7 +306,12 @@ pub static UUID: CachedClass = CachedClass::new();
 static INTERVAL: CachedClass = CachedClass::new();
 
 /// The class named `name` of `module`.
-pub fn cached_class<'py>(py: Python<'py>, kept: &'static CachedClass, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
+pub fn cached_class<'py>(
+    py: Python<'py>,
+    kept: &'static CachedClass,
+    module: &str,
+    name: &str,
+) -> Result<&'py Bound<'py, PyType>> {
     Ok(kept.import(py, module, name)?)
 }
 

@@ -7,14 +7,14 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
-use crate::calling::{CallPy, with_unwind_barrier, guard};
+use crate::byte_io::{Sink, is_pipe};
+use crate::capsule::extract_schema;
 use crate::dataset::Dataset;
-use crate::errors::{PyArrowwoodError, PendingException, Result, invalid_argument};
-use crate::exchange::extract_schema;
+use crate::errors::{PendingException, PyArrowwoodError, Result, invalid_argument};
 use crate::incoming::convert_to_dataset;
 use crate::index::positive;
 use crate::open::{check_not_url, extract_path};
-use crate::sink::{Sink, is_pipe};
+use crate::py_call::{CallPy, guard, with_unwind_barrier};
 
 /// Write a table as an Arrow IPC file or stream.
 ///
@@ -67,7 +67,11 @@ pub fn write(
     }
     let helper = py.import("arrowwood._incoming")?;
     let (batches, data) = guard(|| {
-        helper.getattr("batches")?.call_py((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(PyArrowwoodError::from)
+        helper
+            .getattr("batches")?
+            .call_py((data,))?
+            .extract::<(bool, Bound<'_, PyAny>)>()
+            .map_err(PyArrowwoodError::from)
     })?;
     if let Some(path) = &path
         && batches

@@ -11,18 +11,18 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use crate::calling::guard;
+use crate::append::AppendConverter;
+use crate::capsule::extract_schema;
 use crate::dataset::bound_value;
 use crate::errors::{Result, invalid_argument, type_error};
-use crate::exchange::extract_schema;
-use crate::index::{count, name_list, extract_u64, positive, seconds, describe_object};
+use crate::index::{count, describe_object, extract_u64, name_list, positive, seconds};
 use crate::open::check_not_url;
-use crate::open_writer::SharedWriter;
 use crate::partitions::{PartitionArg, PartitionedWriter};
 use crate::progress::with_progress;
-use crate::retention::{RetentionPolicy, Retention, first_row_at_least};
-use crate::rows::AppendConverter;
+use crate::py_call::guard;
+use crate::retention::{Retention, RetentionPolicy, first_row_at_least};
 use crate::schema::Schema;
+use crate::shared_writer::SharedWriter;
 
 /// The single writer of a growing table; made by :func:`writer`.
 ///
@@ -178,7 +178,8 @@ fn still_busy(error: &Error, wait: Duration) -> Error {
 }
 
 fn policy(sync: &Bound<'_, PyAny>) -> Result<SyncPolicy> {
-    let wrong = || invalid_argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
+    let wrong =
+        || invalid_argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
     if let Ok(name) = sync.cast::<PyString>() {
         return match name.to_str()? {
             "never" => Ok(SyncPolicy::Never),
@@ -460,7 +461,10 @@ impl Writer {
     ///     InvalidArgument: the table is not sorted by a column of such values.
     fn drop_before(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> Result<u64> {
         if row.is_instance_of::<PyBool>() || row.is_none() {
-            return Err(type_error(format!("drop_before: expected a row's number or a time, got {}", describe_object(row))));
+            return Err(type_error(format!(
+                "drop_before: expected a row's number or a time, got {}",
+                describe_object(row)
+            )));
         }
         if let Ok(row) = row.extract::<i64>() {
             let row = count("row", row)?;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
 use crate::token::{Rights, TokenEntry, Tokens};
 
 /// The cookie in which the server's own page has the token.

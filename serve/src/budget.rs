@@ -11,9 +11,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::limits::Limits;
-use crate::outgoing::blocking;
-use crate::receive::Memory;
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
+use crate::request_body::Memory;
+use crate::response_body::blocking;
 
 /// The maximum memory of a step that reads a block of rows.
 pub(crate) const STEP: usize = 64 << 20;
@@ -74,7 +74,7 @@ impl Budget {
 impl Share {
     /// Its number of bytes.
     pub fn bytes(&self) -> usize {
-        self.permit.num_permits() * crate::receive::UNIT
+        self.permit.num_permits() * crate::request_body::UNIT
     }
 
     /// Makes room for `bytes` in total, without waiting.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use arrow_schema::SchemaRef;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
 
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
 use crate::table::{FileIdentity, Kind, Table};
 
 /// The limit of decompressed data of a single file, kept while the file is open.
@@ -133,7 +133,8 @@ impl Catalog {
         if let Some(only) = &self.only {
             return Ok(vec![only.clone()]);
         }
-        let failed = |e: io::Error| Problem::from_table_error(&Error::io("listing the directory", &e).at(&self.directory));
+        let failed =
+            |e: io::Error| Problem::from_table_error(&Error::io("listing the directory", &e).at(&self.directory));
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
@@ -153,7 +154,12 @@ impl Catalog {
         let Some(path) = self.path_of(name) else { return Ok(None) };
         if let Some(only) = &self.only {
             if only.kind == Kind::Files {
-                return Ok(Some(EntryState { kind: only.kind, path, identity: FileIdentity::default(), changed: None }));
+                return Ok(Some(EntryState {
+                    kind: only.kind,
+                    path,
+                    identity: FileIdentity::default(),
+                    changed: None,
+                }));
             }
             let data = metadata_at(&path).map_err(|e| Problem::from_table_error(&e))?;
             return Ok(data.map(|data| EntryState::from_metadata(only.kind, path, &data)));

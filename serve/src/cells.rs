@@ -6,9 +6,9 @@
 use arrowwood::{Dataset, Error, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};
 
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::reading::check_start;
-use crate::refusal::{Problem, Result};
+use crate::row_stream::check_start;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 

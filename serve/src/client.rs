@@ -105,7 +105,9 @@ impl Client {
             let body = Limited::new(answer.into_body(), SMALL).collect().await;
             let bytes = body.map_err(|e| self.broken(&causes(&*e)))?.to_bytes();
             let told = serde_json::from_slice::<Json>(&bytes).ok().filter(Json::is_object);
-            told.ok_or_else(|| RequestError::Permanent(self.error("the answer is no object of JSON; is it `arrowwood serve`?")))
+            told.ok_or_else(|| {
+                RequestError::Permanent(self.error("the answer is no object of JSON; is it `arrowwood serve`?"))
+            })
         })
     }
 

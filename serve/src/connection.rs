@@ -24,10 +24,10 @@ use tokio_rustls::server::TlsStream;
 use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::outgoing::ResponseBody;
+use crate::response_body::ResponseBody;
 use crate::routes::answer;
+use crate::send_stall::SendStall;
 use crate::session::{Peer, ServerState};
-use crate::untaken::SendStall;
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -10,11 +10,11 @@ use arrowwood::{
     Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, Result, parse_schema, read_json_from, stream_csv,
 };
 
-use crate::copies::{copied_bytes, may_grow};
+use crate::expanded_size::{copied_bytes, may_grow};
 use crate::limits::Limits;
+use crate::problem::Problem;
 use crate::query::media_type;
-use crate::refusal::Problem;
-use crate::weight::SizeBound;
+use crate::size_bound::SizeBound;
 
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +295,10 @@ mod tests {
         assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
         // Kept as keys they take no more memory than before.
         assert_eq!(
-            decode(sent(dictionary, None), BodyFormat::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
+            decode(sent(dictionary, None), BodyFormat::Arrow, &schema("c: category"), &limits())
+                .unwrap()
+                .len()
+                .unwrap(),
             1_000
         );
         let mut builder = arrow_array::builder::StringViewBuilder::new().with_deduplicate_strings();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, AggregateFunction, Predicate};
+use arrowwood::{AggregateFunction, AggregationProgress, Dataset, Error, ErrorKind, Predicate};
 use bytes::Bytes;
 use hyper::Response;
 use serde_json::{Value as Json, json};
@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 use crate::budget::{Share, too_much};
 use crate::cells::{columns, table};
 use crate::condition::parse_condition_on;
-use crate::outgoing::{ResponseBody, BodyStep, BodySource};
+use crate::export::{ExportFormat, saved};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
-use crate::same;
-use crate::save::{ExportFormat, saved};
+use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
+use crate::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
@@ -197,7 +197,9 @@ impl GroupRequest {
         loop {
             match self.attempt(going, share) {
                 // It is known before the rows are looked at for which there is no room.
-                Err(GroupError::Memory) if share.bytes() < self.most => share.grow((4 * share.bytes()).min(self.most))?,
+                Err(GroupError::Memory) if share.bytes() < self.most => {
+                    share.grow((4 * share.bytes()).min(self.most))?
+                }
                 Err(GroupError::Memory) => return Err(too_much(self.most)),
                 Err(GroupError::Refused(refusal)) => return Err(refusal),
                 Ok(answer) => return Ok(answer),
@@ -262,7 +264,7 @@ impl GroupRequest {
         let shown = groups.rows_at(&order)?;
         let mut told = table(&shown, self.by.len())?;
         let begun = Instant::now();
-        let goes_on = || begun.elapsed() < same::PATIENCE && !going.is_given_up.load(Ordering::Relaxed);
+        let goes_on = || begun.elapsed() < value_condition::PATIENCE && !going.is_given_up.load(Ordering::Relaxed);
         told["conditions"] = self.conditions(&shown, goes_on)?.into();
         if let Some(columns) = told["columns"].as_array_mut() {
             columns.iter_mut().zip(self.titles()).for_each(|(column, title)| column["name"] = title.into());
@@ -280,7 +282,7 @@ impl GroupRequest {
         for (at, &key) in self.keys.iter().enumerate() {
             let [values, within] = [shown.select_at(&[at])?, self.rows.select_at(&[key])?];
             let number_of = |place| self.rows.first_row() + place;
-            let tests = same::conditions((schema, key), &values, &within, number_of, &goes_on)?;
+            let tests = value_condition::conditions((schema, key), &values, &within, number_of, &goes_on)?;
             for (found, test) in found.iter_mut().zip(tests) {
                 *found = found.take().zip(test).map(|(tests, test)| [tests, vec![test]].concat());
             }
@@ -316,7 +318,8 @@ pub(crate) async fn save(
     query: Query,
     form: ExportFormat,
 ) -> Result<Response<ResponseBody>> {
-    let mut grouping = session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
+    let mut grouping =
+        session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
     let groups = loop {
         let waited = grouping.wait().await.map_err(|e| Problem::internal(e.to_string()))?;
         if let Some(answer) = waited.transpose()?.and_then(|answer| answer.groups) {

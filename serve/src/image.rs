@@ -5,10 +5,10 @@ use arrowwood::{Error, Value};
 use hyper::{Response, StatusCode};
 
 use crate::cells::one_column;
-use crate::outgoing::ResponseBody;
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 use crate::response::with_type;
+use crate::response_body::ResponseBody;
 use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];

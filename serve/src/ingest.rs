@@ -14,19 +14,19 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::decode::{BodyFormat, RequestedSchema, check_weight, cost, decode};
-use crate::facts::facts_of;
+use crate::describe::facts_of;
 use crate::limits::Limits;
-use crate::line::{LineError, LineRows, Precision, rows_of};
-use crate::outgoing::ResponseBody;
-use crate::producers::{LARGEST, BatchId, position_in};
+use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
+use crate::problem::{Problem, Result};
+use crate::producers::{BatchId, LARGEST, position_in};
 use crate::query::{Query, header, header_number, short};
-use crate::queue::{Ack, AppendResults, AppendRequest, Receipt};
-use crate::receive::{ReceivedBody, SMALL, UNIT, is_small, receive};
-use crate::refusal::{Problem, Result};
+use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
+use crate::request_body::{ReceivedBody, SMALL, UNIT, is_small, receive};
 use crate::response::{allow, empty, json_response, with_type};
-use crate::session::{Session, ServerState, Trace};
+use crate::response_body::ResponseBody;
+use crate::session::{ServerState, Session, Trace};
+use crate::size_bound::SizeBound;
 use crate::table::{Kind, Table};
-use crate::weight::SizeBound;
 
 /// The maximum number of rows that the thread that has received them commits itself.
 const FEW: u64 = 64;
@@ -149,7 +149,11 @@ async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
         return Ok(schema);
     }
     let table = table.clone();
-    session.run_blocking(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Problem::from_table_error(&e))).await
+    session
+        .run_blocking(move |_| {
+            table.rows().map(|rows| rows.schema().clone()).map_err(|e| Problem::from_table_error(&e))
+        })
+        .await
 }
 
 fn ack_of(name: Option<&str>) -> Result<Ack> {
@@ -349,7 +353,12 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
 }
 
 /// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
-pub(crate) fn create(session: &Session, name: &str, wanted: &RequestedSchema, options: &WriterOptions) -> Result<(bool, Json)> {
+pub(crate) fn create(
+    session: &Session,
+    name: &str,
+    wanted: &RequestedSchema,
+    options: &WriterOptions,
+) -> Result<(bool, Json)> {
     let is_new = make(session, name, Arc::new(wanted.schema.clone()), options)?;
     let facts = facts_of(session, name)?;
     if !is_new {

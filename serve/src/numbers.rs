@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, make_arra
 use arrow_buffer::{ArrowNativeType, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, ellipsize, decimal_to_f64};
+use arrowwood::{Value, decimal_to_f64, ellipsize};
 use half::f16;
 use multiversion::multiversion;
 

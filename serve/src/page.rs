@@ -14,12 +14,12 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::cells;
-use crate::facts::facts;
-use crate::outgoing::ResponseBody;
+use crate::describe::facts;
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 use crate::response::{allow, empty, with_type};
-use crate::session::{Peer, Session, ServerState};
+use crate::response_body::ResponseBody;
+use crate::session::{Peer, ServerState, Session};
 use crate::snapshot::Snapshot;
 
 /// What the page may load: its own files, and pictures it draws itself.

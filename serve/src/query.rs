@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
 
 /// The parameters of a URL, in order.
 #[derive(Clone, Debug)]

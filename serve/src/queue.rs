@@ -10,8 +10,8 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::problem::Problem;
 use crate::producers::BatchId;
-use crate::refusal::Problem;
 
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,37 +10,37 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use crate::anatomy;
 use crate::audit::AuditLine;
-use crate::bins;
-use crate::calling;
 use crate::cells;
 use crate::decode::RequestedSchema;
-use crate::facts::{facts, kind_name};
+use crate::describe::{facts, kind_name};
+use crate::downsample;
+use crate::downsample_time;
+use crate::export::{self, ExportFormat};
+use crate::file_layout;
 use crate::flight;
-use crate::following::{self, EventStream, Follower};
+use crate::follow::{self, EventStream, Follower};
 use crate::frames::Framing;
 use crate::groups::{self, Grouping};
 use crate::image;
 use crate::ingest;
 use crate::limits::Limits;
-use crate::outgoing::ResponseBody;
 use crate::page;
+use crate::problem::{Problem, Result};
 use crate::query::{Query, own};
-use crate::reading::{self, RowFormat, Selection};
-use crate::receive::receive;
-use crate::refusal::{Problem, Result};
+use crate::request_body::receive;
 use crate::response::{allow, empty, json_response, text, with_type};
-use crate::results;
-use crate::save::{self, ExportFormat};
+use crate::response_body::ResponseBody;
+use crate::row_stream::{self, RowFormat, Selection};
 use crate::search::{self, Search};
 use crate::seek;
-use crate::session::{Peer, Session, ServerState, Trace};
+use crate::session::{Peer, ServerState, Session, Trace};
 use crate::snapshot::{self, Snapshot};
 use crate::sql;
+use crate::sql_results;
 use crate::statistics;
-use crate::timeline;
 use crate::tls::Tls;
+use crate::worker_calls;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
@@ -122,7 +122,7 @@ async fn route(
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
     if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.handles(names[0])) {
         allow(&parts, &[Method::POST])?;
-        return Ok(calling::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
+        return Ok(worker_calls::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
@@ -189,7 +189,7 @@ async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseB
     let form = RowFormat::negotiate(&query, &parts.headers)?;
     let running = sql::statement(&session, &query).await?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, session)? };
+    let body = if is_head { ResponseBody::empty() } else { sql_results::body(running, form, session)? };
     Ok(with_type(StatusCode::OK, form.media_type(), body))
 }
 
@@ -251,13 +251,14 @@ async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> 
     let wanted = RequestedSchema::parse(received.bytes, content_type)?;
     let options = ingest::table_options(&query)?;
     let name = name.to_owned();
-    let (is_new, facts) = session.run_blocking(move |session| ingest::create(session, &name, &wanted, &options)).await?;
+    let (is_new, facts) =
+        session.run_blocking(move |session| ingest::create(session, &name, &wanted, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
 async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET, Method::POST])?;
-    let query = Query::parse(parts.uri.query(), reading::PARAMETERS);
+    let query = Query::parse(parts.uri.query(), row_stream::PARAMETERS);
     // No rows are the schema, which is a fact.
     if query.as_ref().is_ok_and(|query| query.get("limit").is_ok_and(|limit| limit == Some("0"))) {
         session.check_facts(name)?;
@@ -275,7 +276,7 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Re
     ];
     let id = snapshot_header(selection.id.clone())?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { reading::body(selection, form, session).await? };
+    let body = if is_head { ResponseBody::empty() } else { row_stream::body(selection, form, session).await? };
     let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
     response.headers_mut().insert(own(SNAPSHOT), id);
@@ -285,13 +286,14 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Re
 async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), following::PARAMETERS)?;
+    let query = Query::parse(parts.uri.query(), follow::PARAMETERS)?;
     let table = session.table(name).await?;
-    let follower = session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Stream)).await?;
+    let follower =
+        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Stream)).await?;
     let first_row = follower.next_row();
     let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
     session.peer.is_follower.store(true, Ordering::Release);
-    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), following::body(follower, &session));
+    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), follow::body(follower, &session));
     response.headers_mut().insert(own("arrowwood-first-row"), HeaderValue::from(first_row));
     response.headers_mut().insert(own("arrowwood-numbering"), numbering);
     Ok(response)
@@ -300,11 +302,11 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
 async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), following::EVENT_PARAMETERS)?;
+    let query = Query::parse(parts.uri.query(), follow::EVENT_PARAMETERS)?;
     let table = session.table(name).await?;
     let events = session.run_blocking(move |session| EventStream::open(table, &query, session.clone())).await?;
     session.peer.is_follower.store(true, Ordering::Release);
-    Ok(with_type(StatusCode::OK, "text/event-stream", following::body(events, &session)))
+    Ok(with_type(StatusCode::OK, "text/event-stream", follow::body(events, &session)))
 }
 
 /// What people look at: cells as text, and what is told of columns, rows and bytes. All of it is of one [`Snapshot`].
@@ -324,13 +326,13 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
 fn look_parameters(look: &str) -> &'static [&'static str] {
     match look {
         "cells" => cells::PARAMETERS,
-        "cell" | "text" => anatomy::CELL_PARAMETERS,
-        "anatomy" => anatomy::PARAMETERS,
-        "bins" => bins::PARAMETERS,
+        "cell" | "text" => file_layout::CELL_PARAMETERS,
+        "anatomy" => file_layout::PARAMETERS,
+        "bins" => downsample::PARAMETERS,
         "image" => image::PARAMETERS,
         "groups" => groups::PARAMETERS,
         "sql" => sql::PARAMETERS,
-        "save" => save::PARAMETERS,
+        "save" => export::PARAMETERS,
         "seek" => seek::PARAMETERS,
         "statistics" => statistics::PARAMETERS,
         _ => search::PARAMETERS,
@@ -341,25 +343,27 @@ async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &st
     let lines = |steps| with_type(StatusCode::OK, RowFormat::JsonLines.media_type(), steps);
     let found = match look {
         "cells" => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
-        "cell" => session.run_blocking(move |_| by_path(&snapshot, anatomy::cell(&snapshot, &query))).await?,
-        "text" => return session.run_blocking(move |session| anatomy::text(session, &snapshot, &query)).await,
-        "anatomy" => session.run_blocking(move |_| by_path(&snapshot, anatomy::anatomy(&snapshot, &query))).await?,
-        "bins" if query.get("over")?.is_some() => timeline::bins(&session, snapshot, &query).await?,
-        "bins" => bins::bins(&session, snapshot, &query).await?,
+        "cell" => session.run_blocking(move |_| by_path(&snapshot, file_layout::cell(&snapshot, &query))).await?,
+        "text" => return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await,
+        "anatomy" => session.run_blocking(move |_| by_path(&snapshot, file_layout::anatomy(&snapshot, &query))).await?,
+        "bins" if query.get("over")?.is_some() => downsample_time::bins(&session, snapshot, &query).await?,
+        "bins" => downsample::bins(&session, snapshot, &query).await?,
         "image" => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
         "groups" => {
             if let Some(form) = ExportFormat::from_query(&query)? {
                 return groups::save(&session, snapshot, query, form).await;
             }
-            let grouping = session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
+            let grouping =
+                session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
             return Ok(lines(ResponseBody::steps(grouping)));
         }
         "sql" => return sql::sql(&session, snapshot, &query).await,
-        "save" => return save::save(&session, snapshot, &query).await,
+        "save" => return export::save(&session, snapshot, &query).await,
         "seek" => seek::seek(&session, snapshot, &query).await?,
         "statistics" => statistics::statistics(&session, snapshot, &query).await?,
         _ => {
-            let search = session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
+            let search =
+                session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
             return Ok(lines(ResponseBody::steps(search)));
         }
     };

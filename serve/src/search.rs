@@ -9,9 +9,9 @@ use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition_on;
-use crate::outgoing::{BodyStep, BodySource};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
+use crate::response_body::{BodySource, BodyStep};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 

@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
 use crate::condition::{ConditionError, is_temporal, parse_condition};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 

@@ -22,19 +22,19 @@ use crate::audit::AuditLog;
 use crate::catalog::Catalog;
 use crate::connection;
 use crate::engine::SqlEngine;
+use crate::group_commit::WriterPool;
 use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::outgoing::blocking;
 use crate::readiness::Readiness;
-use crate::receive::Memory;
-use crate::running::RunningStatements;
+use crate::request_body::Memory;
+use crate::response_body::blocking;
+use crate::running_statements::RunningStatements;
 use crate::session::ServerState;
 use crate::tls::Tls;
 use crate::token::Tokens;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
-use crate::writer::WriterPool;
 
 /// The pause after an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);

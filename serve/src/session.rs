@@ -14,19 +14,19 @@ use crate::audit::AuditLog;
 use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::engine::SqlEngine;
+use crate::group_commit::WriterPool;
 use crate::limits::Limits;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::outgoing::blocking;
+use crate::problem::{Problem, Result};
 use crate::readiness::Readiness;
-use crate::receive::Memory;
-use crate::refusal::{Problem, Result};
-use crate::running::RunningStatements;
+use crate::request_body::Memory;
+use crate::response_body::blocking;
+use crate::running_statements::RunningStatements;
 use crate::table::Table;
 use crate::tls::Tls;
 use crate::views::Views;
 use crate::worker::WorkerEngine;
-use crate::writer::WriterPool;
 
 /// The state shared by all connections.
 pub(crate) struct ServerState {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrowwood::{Dataset, Error, ErrorKind};
 
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 use crate::table::Table;
 
 /// The parameter by which clients say which rows they mean.

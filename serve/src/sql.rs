@@ -8,11 +8,11 @@ use serde_json::{Value as Json, json};
 
 use crate::cells::table;
 use crate::engine::SqlEngine;
-use crate::outgoing::ResponseBody;
+use crate::export::{ExportFormat, saved};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 use crate::response::json_response;
-use crate::save::{ExportFormat, saved};
+use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::statement::{RunningQuery, Statement, engine_of};

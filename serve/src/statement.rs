@@ -11,12 +11,12 @@ use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::blocking::SELF;
+use crate::blocking_engine::SELF;
 use crate::budget::too_long;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
-use crate::receive::{Memory, UNIT};
-use crate::refusal::{Problem, Result};
-use crate::running::{StatementGuard, StatementSlot};
+use crate::problem::{Problem, Result};
+use crate::request_body::{Memory, UNIT};
+use crate::running_statements::{StatementGuard, StatementSlot};
 use crate::session::Session;
 use crate::table::Table;
 
@@ -78,7 +78,12 @@ pub(crate) struct RunningQuery {
 
 impl RunningQuery {
     /// Runs a statement, which callers that know `id` can cancel.
-    pub async fn begin(session: &Session, engine: &dyn SqlEngine, statement: Statement, id: u64) -> Result<RunningQuery> {
+    pub async fn begin(
+        session: &Session,
+        engine: &dyn SqlEngine,
+        statement: Statement,
+        id: u64,
+    ) -> Result<RunningQuery> {
         let mut left = session.shared.limits.query_timeout;
         let mut place = place(session, id)?;
         let run = engine.run(statement.query(session, &place));
@@ -97,7 +102,12 @@ impl RunningQuery {
 }
 
 /// Waits for the engine until it is done, out of time or cancelled, or the server stops.
-async fn within<T>(session: &Session, place: &mut StatementSlot, left: &mut Duration, work: SqlFuture<'_, T>) -> Result<T> {
+async fn within<T>(
+    session: &Session,
+    place: &mut StatementSlot,
+    left: &mut Duration,
+    work: SqlFuture<'_, T>,
+) -> Result<T> {
     let begun = Instant::now();
     let done = tokio::select! {
         done = timeout(*left, work) => done,

@@ -7,15 +7,15 @@ use std::time::Instant;
 use arrowwood::{Column, Dataset, Error, ErrorKind, Value, ellipsize};
 use serde_json::{Value as Json, json};
 
-use crate::bins::by_threads;
 use crate::budget::{Budget, Share};
 use crate::cells::{columns, one_column};
+use crate::downsample::by_threads;
 use crate::numbers::{both, each_number, ends, is_number, text_of};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
-use crate::same;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
+use crate::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "sample"];
 
@@ -188,9 +188,10 @@ fn top(column: &Column, number_of: &dyn Fn(u64) -> u64) -> arrowwood::Result<Opt
     let most = counts.head(TOP)?;
     let within = column.as_dataset();
     let begun = Instant::now();
-    let conditions = same::conditions((within.schema(), 0), &most.select_at(&[0])?, within, number_of, || {
-        begun.elapsed() < same::PATIENCE
-    })?;
+    let conditions =
+        value_condition::conditions((within.schema(), 0), &most.select_at(&[0])?, within, number_of, || {
+            begun.elapsed() < value_condition::PATIENCE
+        })?;
     let mut listed = Vec::new();
     for (row, condition) in most.rows().zip(conditions) {
         let row = row?;
@@ -254,7 +255,7 @@ pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Qu
         }
     }
     for ((rows, number), told) in selected.iter().zip(numbers).zip(&mut told) {
-        if same::name_of(&schema, number).is_none()
+        if value_condition::name_of(&schema, number).is_none()
             && let Some(values) = told.pointer_mut("/top/values").and_then(Json::as_array_mut)
         {
             values.iter_mut().for_each(|value| value[2] = Json::Null);

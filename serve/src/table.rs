@@ -10,15 +10,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, Dataset, Error, ErrorKind, TableFollower, Mapping, Mode, OpenOptions, Result, exists, follow, open, table_stat,
+    Bytes, Dataset, Error, ErrorKind, Mapping, Mode, OpenOptions, Result, TableFollower, exists, follow, open,
+    table_stat,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::log;
+use crate::problem::Problem;
 use crate::producers::Producers;
 use crate::queue::Queue;
-use crate::refusal::Problem;
 
 /// The time after which a table that no client waits for is no longer watched.
 const LINGER: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::StatusCode;
 
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
 use crate::snapshot::Snapshot;
 
 /// The maximum number of views.

@@ -16,12 +16,12 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
 use super::fetch::{Fetch, ensure};
+use crate::blocking;
 use crate::error::{Error, Result};
 use crate::map::{
-    GrowableBuffer, Mapping, UnmappedFile, free_memory, guard, can_allocate, is_memory_short, mappings_are_scarce,
+    GrowableBuffer, Mapping, UnmappedFile, can_allocate, free_memory, guard, is_memory_short, mappings_are_scarce,
 };
 use crate::types::{fixed_size, fixed_size_or_zero, type_name};
-use crate::waits;
 
 /// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl Bytes {
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
     pub fn from_fetch(mapping: Mapping, fetch: Arc<dyn Fetch>, address: &Path) -> Result<Bytes> {
-        waits::enable_waits();
+        blocking::enable_waits();
         Ok(Bytes { fetch: Some(fetch), address: Some(address.into()), ..Bytes::from_mapping(mapping)? })
     }
 
@@ -403,7 +403,8 @@ pub(crate) fn normalize_offsets(array: &ArrayData) -> Result<ArrayData> {
             return Ok(unsafe { builder.build_unchecked() });
         }
     };
-    let short = || Error::invalid_argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
+    let short =
+        || Error::invalid_argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
     let start = offset.checked_mul(per_row).ok_or_else(short)?;
     let rows = len.checked_mul(per_row).ok_or_else(short)?;
     let end = start.checked_add(rows).ok_or_else(short)?;

@@ -365,7 +365,8 @@ mod tests {
         let good = StringArray::from(vec!["a", "b"]).to_data();
         let twin = StringArray::from(vec!["a", "b"]).to_data();
         let bad = UncheckedArray::from(good.clone());
-        let bad = ArrayParts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
+        let bad =
+            ArrayParts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
         let keys = |values: UncheckedArray| {
             let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
             let buffers = vec![Buffer::from_slice_ref([1u8, 0])];
@@ -379,7 +380,8 @@ mod tests {
     /// The first rows of an array over memory that grows.
     fn first(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> UncheckedArray {
         let buffers = vec![views.slice_with_length(0, 16 * rows), data.slice_with_length(0, bytes)];
-        ArrayParts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }.assemble()
+        ArrayParts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }
+            .assemble()
     }
 
     #[test]

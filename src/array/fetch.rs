@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::blocking::{check_may_block, is_nonblocking};
 use crate::error::Result;
-use crate::waits::{check_may_block, is_nonblocking};
 
 /// Brings bytes of an object in a store into a sparse file that is mapped: see [`Bytes::from_fetch`](crate::Bytes::fetched).
 ///

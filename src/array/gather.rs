@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{find_run, value};
-use super::{ArrayParts, UncheckedArray, Value, cells, build_buffer, merge, room_for};
+use super::{ArrayParts, UncheckedArray, Value, build_buffer, merge_dictionaries, room_for, value_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{BufferRole, fixed_size, has_bits, is_ordered, layout};
 
@@ -52,7 +52,12 @@ fn gather_nested(field: &Field, from: &[&UncheckedArray], picks: &[Pick]) -> Res
     }
 }
 
-fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
+fn gather_as(
+    data_type: &DataType,
+    is_ordered: bool,
+    from: &[&UncheckedArray],
+    picks: &[Pick],
+) -> Result<UncheckedArray> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
@@ -62,7 +67,7 @@ fn gather_as(data_type: &DataType, is_ordered: bool, from: &[&UncheckedArray], p
         LargeUtf8 | LargeBinary => (texts::<8>(from, picks)?, Vec::new()),
         Utf8View | BinaryView => (views(from, picks)?, Vec::new()),
         Dictionary(index, values) => {
-            let (keys, dictionary) = merge::keys((index, values), is_ordered, from, picks)?;
+            let (keys, dictionary) = merge_dictionaries::keys((index, values), is_ordered, from, picks)?;
             (vec![keys], vec![dictionary])
         }
         List(field) | Map(field, _) => lists::<4>(field, from, picks, false)?,
@@ -239,7 +244,7 @@ fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let mut data = Vec::new();
     for &(array, row) in picks {
         let bytes = sources[array as usize].get_valid(row)?;
-        views.push(cells::encode_view(bytes, data.len() as u64));
+        views.push(value_bytes::encode_view(bytes, data.len() as u64));
         if bytes.len() > 12 {
             data.try_reserve(bytes.len()).map_err(|_| Error::out_of_memory("no memory for the bytes of values"))?;
             data.extend_from_slice(bytes);
@@ -251,7 +256,12 @@ fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
 }
 
 /// Lists with offsets, and list views, of which those that overlap go on sharing their items.
-fn lists<const N: usize>(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick], is_view: bool) -> Result<BuffersAndChildren> {
+fn lists<const N: usize>(
+    field: &FieldRef,
+    from: &[&UncheckedArray],
+    picks: &[Pick],
+    is_view: bool,
+) -> Result<BuffersAndChildren> {
     let mut spans: Vec<ItemRange> = room_for(picks.len() as u64, "lists")?;
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
@@ -390,7 +400,12 @@ fn bits_behind(array: &UncheckedArray) -> usize {
 
 /// The items of lists of `size` values of fixed width, copied list by list; `None` if there are nulls among the items, or
 /// other types.
-fn whole_rows(item: &DataType, from: &[&UncheckedArray], picks: &[Pick], size: usize) -> Result<Option<UncheckedArray>> {
+fn whole_rows(
+    item: &DataType,
+    from: &[&UncheckedArray],
+    picks: &[Pick],
+    size: usize,
+) -> Result<Option<UncheckedArray>> {
     let Some(width) = fixed_width(item) else { return Ok(None) };
     let items: Vec<_> = from.iter().filter_map(|array| array.child_data().first()).collect();
     if size == 0 || items.len() < from.len() || items.iter().any(|items| items.nulls().is_some()) {
@@ -414,7 +429,12 @@ fn structs(fields: &[FieldRef], from: &[&UncheckedArray], picks: &[Pick]) -> Res
     fields.iter().enumerate().map(|(number, field)| child(field, from, number, picks)).collect()
 }
 
-fn union(fields: &UnionFields, from: &[&UncheckedArray], picks: &[Pick], mode: UnionMode) -> Result<BuffersAndChildren> {
+fn union(
+    fields: &UnionFields,
+    from: &[&UncheckedArray],
+    picks: &[Pick],
+    mode: UnionMode,
+) -> Result<BuffersAndChildren> {
     let ids = gather_fixed::<1>(from, picks)?;
     let fields: Vec<_> = fields.iter().collect();
     if mode == UnionMode::Sparse {

@@ -1,27 +1,27 @@
 //! Arrays: bytes with an owner, single values, and the check of all values.
 //!
 //! In reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays
-//! with unvalidated values), `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores),
-//! `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (from unchecked to trusted arrays), `steady` (for kernels of arrow-rs), `prefetch` (pages requested before they are
+//! with unvalidated values), `value` (one cell, every load bounded), `value_bytes` (a value as the bytes its column stores),
+//! `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (from unchecked to trusted arrays), `stable_copies` (for kernels of arrow-rs), `prefetch` (pages requested before they are
 //! read), `widen` (numbers converted to a wider type), `access` (an array's values by row), `gather` (rows of several
-//! arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
+//! arrays as one), `merge_dictionaries` (one dictionary of several). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;
 pub(crate) mod buffer;
-pub(crate) mod cells;
 mod checked;
 mod decimal;
 mod fetch;
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod gather;
 #[cfg(any(feature = "write", feature = "compute"))]
-pub(crate) mod merge;
+pub(crate) mod merge_dictionaries;
 mod prefetch;
-mod steady;
+mod stable_copies;
 mod unchecked;
 mod validate;
 mod value;
+pub(crate) mod value_bytes;
 mod widen;
 
 pub use buffer::Bytes;
@@ -30,17 +30,18 @@ pub(crate) use buffer::check_memory;
 #[cfg(feature = "write")]
 pub(crate) use buffer::room_for_bits;
 pub(crate) use buffer::{
-    aligned, build_buffer, fits_one_array, has_room, keys_suffice, nulls, room_for, normalize_offsets, slice, to_array, touch_pages,
+    aligned, build_buffer, fits_one_array, has_room, keys_suffice, normalize_offsets, nulls, room_for, slice, to_array,
+    touch_pages,
 };
-pub(crate) use checked::{LazyCheckedArray, IncrementalCheck, struct_from_columns};
+pub(crate) use checked::{IncrementalCheck, LazyCheckedArray, struct_from_columns};
 #[doc(hidden)]
 pub use decimal::decimal_to_f64;
 #[cfg(feature = "compute")]
 pub(crate) use decimal::{decimal_quotient, decimal_to_f32};
 pub use fetch::Fetch;
 pub(crate) use fetch::ensure;
-pub(crate) use prefetch::{prefetch_value, prefetch_text, prefetch};
-pub(crate) use steady::StableCopies;
+pub(crate) use prefetch::{prefetch, prefetch_text, prefetch_value};
+pub(crate) use stable_copies::StableCopies;
 pub(crate) use unchecked::{ArrayParts, UncheckedArray, byte_size, offset_range};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[cfg(feature = "collect")]

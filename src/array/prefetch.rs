@@ -83,7 +83,9 @@ fn inside(array: &UncheckedArray, rows: &Range<usize>) -> Range<usize> {
         DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => {
             offset_range::<4>(array, rows.start, rows.end)
         }
-        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => offset_range::<8>(array, rows.start, rows.end),
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => {
+            offset_range::<8>(array, rows.start, rows.end)
+        }
         DataType::FixedSizeList(_, size) => {
             let at = |row: usize| array.offset().saturating_add(row).saturating_mul(fixed_size_or_zero(*size));
             at(rows.start)..at(rows.end)

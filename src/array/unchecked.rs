@@ -291,7 +291,8 @@ pub(crate) fn offset_range<const N: usize>(array: &UncheckedArray, start: usize,
         wide[..N].copy_from_slice(bytes);
         usize::try_from(u64::from_le_bytes(wide)).ok()
     };
-    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), UncheckedArray::len);
+    let most =
+        array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), UncheckedArray::len);
     match (offset(start), offset(end)) {
         (Some(from), Some(to)) if from <= to && to <= most => from..to,
         _ => 0..0,

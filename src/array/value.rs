@@ -116,7 +116,12 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    fn new(field: &'a Field, values: &'a UncheckedArray, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
+    fn new(
+        field: &'a Field,
+        values: &'a UncheckedArray,
+        start: Option<usize>,
+        len: Option<usize>,
+    ) -> Result<Items<'a>> {
         match (start, len) {
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= values.len()) => {
                 Ok(Items { field, values, start, len })

@@ -8,8 +8,8 @@ use crate::dataset::{Batches, Dataset};
 use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt};
 use crate::files::{arrow_files, expand_glob, is_glob};
-use crate::ipc::{Format, IpcSource, ReadOptions, CheckSummary, WriteOptions, has_arrow_signature};
-use crate::map::{Mapping, FileSystem, Mode, guard};
+use crate::ipc::{CheckSummary, Format, IpcSource, ReadOptions, WriteOptions, has_arrow_signature};
+use crate::map::{FileSystem, Mapping, Mode, guard};
 use crate::partitions::partition_directories;
 use crate::table;
 use crate::table::RepairReport;
@@ -200,7 +200,12 @@ fn check_ipc(bytes: Bytes, path: &Path, progress: OnProgress) -> Result<Report> 
 }
 
 /// Opens and checks; `None` if it can't be opened.
-fn open_and_check(bytes: Bytes, path: &Path, found: &mut Findings, progress: OnProgress) -> Result<(Option<IpcSource>, CheckSummary)> {
+fn open_and_check(
+    bytes: Bytes,
+    path: &Path,
+    found: &mut Findings,
+    progress: OnProgress,
+) -> Result<(Option<IpcSource>, CheckSummary)> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     match IpcSource::open(bytes, Some(path), options) {
         Ok(ipc) => {

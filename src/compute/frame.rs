@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 
 use crate::array::UncheckedArray;
-use crate::dataset::{Dataset, BatchIndex, BatchSlice, SourceSlice, FixedWidthValues};
+use crate::dataset::{BatchIndex, BatchSlice, Dataset, FixedWidthValues, SourceSlice};
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 

@@ -14,7 +14,7 @@ mod select;
 mod sort;
 mod statistics;
 
-pub use group::{Aggregation, AggregationProgress, AggregateFunction, IncrementalAggregation};
+pub use group::{AggregateFunction, Aggregation, AggregationProgress, IncrementalAggregation};
 pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests {
 
     use super::blocks::Blocks;
     use super::frame::BLOCK;
-    use super::reduce::extreme::{find_extreme_value, find_extreme_row};
+    use super::reduce::extreme::{find_extreme_row, find_extreme_value};
     use crate::{Bytes, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, write_to};
 
     fn column(chunks: impl IntoIterator<Item = ArrayRef>) -> Column {

@@ -6,9 +6,9 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::frame::Frame;
-use super::group::{KeyPart, key_part, is_stored_as_integer, is_key_type};
+use super::group::{KeyPart, is_key_type, is_stored_as_integer, key_part};
 use super::reduce::{GroupedRows, for_each_decimal, for_each_float, for_each_integer, is_number, with_decoded_rows};
-use super::select::{Categories, RowOrder, try_collect, reordered_view};
+use super::select::{Categories, RowOrder, reordered_view, try_collect};
 use crate::array::room_for;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -121,13 +121,15 @@ impl<'a> SortKey<'a> {
             SortValues::Wide(found)
         } else if data_type.is_floating() {
             let mut found = room_for(frame.num_rows(), "values to sort by")?;
-            let add = |rows: &GroupedRows<'_>| for_each_float(rows, |_, _, number| found.push(float_word(number, descends)));
+            let add =
+                |rows: &GroupedRows<'_>| for_each_float(rows, |_, _, number| found.push(float_word(number, descends)));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Words(found)
         } else if is_stored_as_integer(data_type) || is_number(data_type) {
             let mut found = room_for(frame.num_rows(), "values to sort by")?;
             let least = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
-            let add = |rows: &GroupedRows<'_>| for_each_integer(rows, |_, _, number| found.push((number - least) as u64));
+            let add =
+                |rows: &GroupedRows<'_>| for_each_integer(rows, |_, _, number| found.push((number - least) as u64));
             numbers(frame, column, &mut is_null, add)?;
             SortValues::Words(found)
         } else {
@@ -136,7 +138,12 @@ impl<'a> SortKey<'a> {
         Ok(SortKey { values, is_null, descends })
     }
 
-    fn from_categories(categories: &Categories, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
+    fn from_categories(
+        categories: &Categories,
+        frame: &Frame<'a>,
+        column: usize,
+        descends: bool,
+    ) -> Result<SortKey<'a>> {
         let mut words = room_for(frame.num_rows(), "values to sort by")?;
         let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
         for part in 0..frame.num_parts() {

@@ -7,7 +7,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
-use super::source::{Batches, Facts, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths};
+use super::source::{Batches, ColumnWidths, Facts, FixedWidthValues, Footprint, Source, ViewSource};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
 use crate::array::UncheckedArray;
@@ -186,9 +186,11 @@ mod tests {
     use super::*;
     use crate::array::field_value;
     use crate::dataset::{Dataset, Files, PushedRows};
-    use crate::ipc::{IpcSource, SchemaCache, ReadOptions, Shard};
+    use crate::ipc::{IpcSource, ReadOptions, SchemaCache, Shard};
     use crate::table::{LatePolicy, Writer, WriterOptions, compact};
-    use crate::{Bytes, Format, OpenOptions, Value, WriteOptions, col, open, parse_schema, write, write_pushed, write_to};
+    use crate::{
+        Bytes, Format, OpenOptions, Value, WriteOptions, col, open, parse_schema, write, write_pushed, write_to,
+    };
 
     const ROWS: usize = 50;
 
@@ -427,7 +429,10 @@ mod tests {
     /// Compares a column that is passed on, which is the same array and not a copy.
     fn same_column(bare: &dyn Source, shown: &dyn Source, batch: usize, (column, number): (usize, usize)) {
         assert_eq!(told(shown.column(batch, column).map(place)), told(bare.column(batch, number).map(place)));
-        assert_eq!(told(shown.checked_column(batch, column).map(place)), told(bare.checked_column(batch, number).map(place)));
+        assert_eq!(
+            told(shown.checked_column(batch, column).map(place)),
+            told(bare.checked_column(batch, number).map(place))
+        );
         assert_eq!(told(shown.validate_column(batch, column)), told(bare.validate_column(batch, number)));
         let zones = |zones: Option<Zones>| zones.map(|Zones { rows, skipped, list }| (rows, skipped, list));
         assert_eq!(told(shown.zones(batch, column).map(zones)), told(bare.zones(batch, number).map(zones)));
@@ -456,7 +461,9 @@ mod tests {
         let rows = (rows.end - rows.start) as usize;
         source.fixed_width_values(batch, rows, &mut columns.iter().copied(), true, &mut found).unwrap();
         assert_eq!(found.len(), columns.len());
-        let found = found.into_iter().map(|plain| plain.map(|FixedWidthValues { values, has_nulls }| (place(values), has_nulls)));
+        let found = found
+            .into_iter()
+            .map(|plain| plain.map(|FixedWidthValues { values, has_nulls }| (place(values), has_nulls)));
         columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(found).collect()
     }
 
@@ -587,7 +594,8 @@ mod tests {
         let sources: Vec<&dyn Source> =
             kinds.iter().flat_map(|(_, rows)| rows.pieces()).map(|piece| piece.source.as_ref()).collect();
         let names: BTreeSet<String> = sources.iter().map(|source| struct_name(*source)).collect();
-        let expected = ["MemorySource", "FilteredRows", "SealedSource", "IpcSource", "LiveSource", "ReorderedView", "Shard"];
+        let expected =
+            ["MemorySource", "FilteredRows", "SealedSource", "IpcSource", "LiveSource", "ReorderedView", "Shard"];
         assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
         let knows = |fact: fn(&Facts<'_>) -> bool| assert!(sources.iter().any(|source| fact(&source.facts())));
         knows(|facts| facts.address.is_some() && facts.absolute_path.is_some());

@@ -6,7 +6,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::dataset::Dataset;
-use super::source::{Footprint, BatchSlice};
+use super::source::{BatchSlice, Footprint};
 use crate::array::{Value, is_trivial, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -24,7 +24,9 @@ impl Column {
     pub(crate) fn new(dataset: Dataset) -> Result<Column> {
         match &dataset.schema().fields()[..] {
             [field] => Ok(Column { field: field.clone(), dataset }),
-            fields => Err(Error::invalid_argument(format!("a column is a dataset of one column, not {}", fields.len()))),
+            fields => {
+                Err(Error::invalid_argument(format!("a column is a dataset of one column, not {}", fields.len())))
+            }
         }
     }
 
@@ -132,7 +134,10 @@ impl Column {
     }
 
     /// Runs `work` on each batch in parallel; results in order.
-    pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub(crate) fn each_part<'a, T: Send>(
+        &'a self,
+        work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         // Numbers in place are not read; whether they are in place is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
         // Counting rows would take a walk, which is better done while batches are decoded.

@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
-use crate::array::{ArrayParts, UncheckedArray, Value, cells, has_room, room_for, slice, value};
+use crate::array::{ArrayParts, UncheckedArray, Value, has_room, room_for, slice, value, value_bytes};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::types::layout;
@@ -105,7 +105,7 @@ fn repeated(data_type: &DataType, value: &Value<'_>, rows: usize) -> Result<Arra
         (DataType::Boolean, Value::Bool(false) | Value::Null) => vec![zeros(rows.div_ceil(8), 1)?],
         (_, Value::Null) => vec![zeros(rows, data_type.primitive_width().ok_or_else(wrong)?)?],
         _ => {
-            let (raw, width) = cells::encode_fixed(data_type, value).ok_or_else(wrong)?;
+            let (raw, width) = value_bytes::encode_fixed(data_type, value).ok_or_else(wrong)?;
             vec![copies(&raw[..width], rows)?]
         }
     };

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
+use super::batch_index::BatchIndex;
 use super::column::Column;
 use super::constant::ConstantColumn;
-use super::index::BatchIndex;
 use super::row::Row;
-use super::source::{Footprint, RowLocation, Origin, BatchSlice, SourceSlice, Source};
+use super::source::{BatchSlice, Footprint, Origin, RowLocation, Source, SourceSlice};
 use crate::array::{prefetch, touch_pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, guard, with_change_check};
@@ -290,9 +290,9 @@ impl Dataset {
         let mut found = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
         match (found.next(), found.next()) {
             (Some(index), None) => Ok(index),
-            (Some(a), Some(b)) => {
-                Err(Error::invalid_argument(format!("columns {a} and {b} are both called '{name}'; take them by number")))
-            }
+            (Some(a), Some(b)) => Err(Error::invalid_argument(format!(
+                "columns {a} and {b} are both called '{name}'; take them by number"
+            ))),
             (None, _) => Err(self.no_column(&format!("'{name}'"))),
         }
     }

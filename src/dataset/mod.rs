@@ -1,52 +1,55 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
 //! In reading order: `constant` (columns with one value in all rows), `source` (the origin of rows), `dataset` (rows
-//! over pieces of sources), `column`, `row`, `each_row` (rows anywhere), `index` (finding the batch of a row), `key` (the comparable form of
-//! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory` (arrays in
-//! memory as a source), `adapter` (a source with other columns than the one it wraps), `partition` (one with constant columns),
-//! `fit` (converting columns of an older schema to a newer one), `fitted` (an adapter with such columns), `same` (whether rows are the same), `pushed` (the rows of an object
+//! over pieces of sources), `column`, `row`, `iter_rows_at` (rows anywhere), `batch_index` (finding the batch of a row), `comparable_value` (the comparable form of
+//! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory_source` (arrays in
+//! memory as a source), `adapter` (a source with other columns than the one it wraps), `partition_source` (one with constant columns),
+//! `schema_conversion` (converting columns of an older schema to a newer one), `converted_source` (an adapter with such columns), `equality` (whether rows are the same), `pushed_rows` (the rows of an object
 //! of a store), `version` (whether files were replaced). Knows no file format; uses `array`, `types`, `parallel`, `map`,
 //! `directory` and `error`.
 
 mod adapter;
+mod batch_index;
 mod column;
+mod comparable_value;
 mod constant;
+mod converted_source;
 #[allow(clippy::module_inception)]
 mod dataset;
-mod each_row;
-mod fit;
-mod fitted;
-mod index;
-mod key;
-mod memory;
+mod equality;
+mod iter_rows_at;
+mod memory_source;
 pub(crate) mod order;
-mod partition;
-mod pushed;
+mod partition_source;
+mod pushed_rows;
 mod row;
-mod same;
+mod schema_conversion;
 mod source;
 mod version;
 #[cfg(any(feature = "table", feature = "compute"))]
 mod zone;
 
+pub(crate) use batch_index::BatchIndex;
 pub use column::Column;
+pub(crate) use comparable_value::ComparableValue;
 pub(crate) use constant::ConstantColumn;
 pub use dataset::Dataset;
 #[cfg(any(feature = "table", feature = "write"))]
 pub(crate) use dataset::schema_difference;
-pub(crate) use fit::merge_schemas;
-#[cfg(feature = "table")]
-pub(crate) use fit::{SchemaConversion, ConvertedColumns, resolve_columns};
-pub(crate) use index::BatchIndex;
-pub(crate) use key::ComparableValue;
-pub(crate) use partition::append_fields;
-pub use pushed::PushedRows;
+pub use equality::{COMPARED_ROWS, rows_equal, tails_equal};
+pub(crate) use partition_source::append_fields;
+pub use pushed_rows::PushedRows;
 pub use row::Row;
-pub use same::{COMPARED_ROWS, tails_equal, rows_equal};
+pub(crate) use schema_conversion::merge_schemas;
+#[cfg(feature = "table")]
+pub(crate) use schema_conversion::{ConvertedColumns, SchemaConversion, resolve_columns};
 pub use source::Footprint;
-pub(crate) use source::{Batches, Facts, Files, RowLocation, Origin, BatchSlice, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths};
+pub(crate) use source::{
+    BatchSlice, Batches, ColumnWidths, Facts, Files, FixedWidthValues, Origin, RowLocation, Source, SourceSlice,
+    ViewSource,
+};
 pub(crate) use version::stream_version;
 #[cfg(feature = "compute")]
 pub(crate) use zone::Zones;
 #[cfg(any(feature = "table", feature = "compute"))]
-pub(crate) use zone::{ZoneBound, Zone};
+pub(crate) use zone::{Zone, ZoneBound};

@@ -6,10 +6,10 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
+use super::comparable_value::ComparableValue;
 use super::dataset::Dataset;
-use super::key::ComparableValue;
 use super::source::SourceSlice;
-use crate::array::{Value, cells, value};
+use crate::array::{Value, value, value_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::zones_agree;
 
@@ -23,7 +23,11 @@ pub(crate) fn is_sortable(data_type: &DataType) -> bool {
 }
 
 /// The key of the last row, if no row of `array` is less than the previous one or than `last`.
-pub(crate) fn check_ascending(name: &str, array: &ArrayData, last: Option<&ComparableValue>) -> Result<Option<ComparableValue>> {
+pub(crate) fn check_ascending(
+    name: &str,
+    array: &ArrayData,
+    last: Option<&ComparableValue>,
+) -> Result<Option<ComparableValue>> {
     if array.is_empty() {
         return Ok(last.cloned());
     }
@@ -134,7 +138,8 @@ impl Dataset {
         ends.iter().flatten().for_each(Dataset::prefetch);
         let mut last: Option<ComparableValue> = None;
         for ends in &ends {
-            let [first, end] = ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| ComparableValue::from_value(&value)));
+            let [first, end] =
+                ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| ComparableValue::from_value(&value)));
             let first = first?;
             if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
                 return Ok(false);
@@ -188,19 +193,21 @@ pub(crate) fn comparable_value(data_type: &DataType, value: &Value<'_>) -> Optio
         (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => ComparableValue::from_value(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => ComparableValue::from_value(value),
-        (own, _) if own.is_decimal() => cells::encode_fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
+        (own, _) if own.is_decimal() => {
+            value_bytes::encode_fixed(own, value).map(|(raw, width)| stored_decimal(raw, width))
+        }
         (own, _) if own.is_integer() && number => ComparableValue::from_value(value),
         _ => None,
     }
 }
 
 fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<ComparableValue> {
-    cells::rescale(n, unit, own).map(ComparableValue::Int)
+    value_bytes::rescale(n, unit, own).map(ComparableValue::Int)
 }
 
 /// The float as the column stores it.
 fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<ComparableValue> {
-    let (raw, _) = cells::encode_fixed(data_type, value)?;
+    let (raw, _) = value_bytes::encode_fixed(data_type, value)?;
     let x = match data_type {
         DataType::Float16 => half::f16::from_le_bytes([raw[0], raw[1]]).to_f64(),
         DataType::Float32 => f32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]).into(),

@@ -3,7 +3,7 @@
 use arrow_schema::Schema;
 
 use super::source::RowLocation;
-use crate::array::{UncheckedArray, Value, field_value, prefetch_value, prefetch_text, stored_value};
+use crate::array::{UncheckedArray, Value, field_value, prefetch_text, prefetch_value, stored_value};
 use crate::error::{Error, Result};
 use crate::map::{self, ChangeCheck, with_change_check};
 use crate::types::is_text_or_binary;

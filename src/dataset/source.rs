@@ -13,7 +13,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
-use super::pushed::PushedRows;
+use super::pushed_rows::PushedRows;
 #[cfg(feature = "compute")]
 use super::zone::Zones;
 use crate::array::{UncheckedArray, slice};
@@ -382,7 +382,11 @@ impl SourceSlice {
 impl<'a> BatchSlice<'a> {
     /// Runs `work` on the part, then checks that its file has not changed.
     pub(crate) fn with_change_check<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        with_change_check(ChangeCheck::Now, |when| self.piece.source.check_unchanged(self.batch..self.batch + 1, when), work)
+        with_change_check(
+            ChangeCheck::Now,
+            |when| self.piece.source.check_unchanged(self.batch..self.batch + 1, when),
+            work,
+        )
     }
 
     /// The part's columns, with checked values.

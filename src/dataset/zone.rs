@@ -1,7 +1,7 @@
 //! Zones: the smallest and the largest value of a block of rows. A condition that no value between them meets skips the
 //! block.
 
-use super::key::ComparableValue;
+use super::comparable_value::ComparableValue;
 use crate::array::Value;
 
 /// The zone of a column in a block of rows.

@@ -15,16 +15,16 @@ pub(crate) use framing::ZONES;
 pub(crate) use framing::has_arrow_signature;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
-pub(crate) use framing::{BatchHeader, IpcSchema, SchemaCache, Node, SEGMENT, SegmentProbe, probe_segment};
+pub(crate) use framing::{BatchHeader, IpcSchema, Node, SEGMENT, SchemaCache, SegmentProbe, probe_segment};
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, MessageKind};
 #[cfg(feature = "table")]
 pub(crate) use framing::{FOOTER_BATCH, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema};
-pub(crate) use read::{ReceivedBatch, IpcSource, ReadOptions, Shard, ValueDestination, count_zero_bits};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validation, read_stream};
 #[cfg(feature = "check")]
 pub(crate) use read::{CheckSummary, read_batch, read_footer, read_schema, same_schema};
+pub(crate) use read::{IpcSource, ReadOptions, ReceivedBatch, Shard, ValueDestination, count_zero_bits};
 #[cfg(feature = "table")]
 pub(crate) use write::write_with_metadata;
 #[cfg(feature = "write")]

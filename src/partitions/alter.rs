@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use arrow_schema::{Schema, SchemaRef};
 
-use super::names::parse;
-use super::tree::partition_directories;
+use super::directory_names::parse;
+use super::listing::partition_directories;
 use crate::dataset::merge_schemas;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::names::partition_path;
+use super::directory_names::partition_path;
 use crate::array::Value;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};

@@ -152,7 +152,12 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<Partiti
 /// # Errors
 /// Those of [`FollowedPartition::compared`], which are told again and again instead of rows that may have been returned
 /// before; those of [`follow`].
-fn take(leaf: &LeafPartition, name: &str, known: Option<&mut FollowedPartition>, from: &FollowFrom) -> Result<Option<FollowedPartition>> {
+fn take(
+    leaf: &LeafPartition,
+    name: &str,
+    known: Option<&mut FollowedPartition>,
+    from: &FollowFrom,
+) -> Result<Option<FollowedPartition>> {
     if let Some(known) = known {
         match known.compared(leaf)? {
             DirectoryChange::Same => {

@@ -1,23 +1,23 @@
 //! Datasets of several partitions: directories named `key=value`, as in Hive.
 //!
-//! In reading order: `names` (of directories), `values` (their types), `tree` (listing directories), `origin` (their
-//! rows as one dataset, and new partitions), `follow` (new rows), `siblings` (writing one partition), `left` (rows that
+//! In reading order: `directory_names` (of directories), `values` (their types), `listing` (listing directories), `origin` (their
+//! rows as one dataset, and new partitions), `follow` (new rows), `open_writer` (writing one partition), `unsynced` (rows that
 //! earlier writers have not synced), `writer` (writing rows of any partition), `drop`, `alter`. Uses `table` and the modules
 //! below it; [`open`](crate::open()) uses this.
 
 #[cfg(feature = "table")]
 mod alter;
+mod directory_names;
 #[cfg(feature = "table")]
 mod drop;
 #[cfg(feature = "table")]
 mod follow;
-#[cfg(all(feature = "table", feature = "compute"))]
-mod left;
-mod names;
-mod origin;
+mod listing;
 #[cfg(feature = "table")]
-mod siblings;
-mod tree;
+mod open_writer;
+mod origin;
+#[cfg(all(feature = "table", feature = "compute"))]
+mod unsynced;
 mod values;
 #[cfg(all(feature = "table", feature = "compute"))]
 mod writer;
@@ -26,14 +26,14 @@ mod writer;
 pub use self::alter::alter;
 #[cfg(feature = "table")]
 pub use self::drop::drop_partition;
+pub use directory_names::{PartitionKey, partition_path};
 #[cfg(feature = "table")]
 pub use follow::{FollowFrom, PartitionsFollower, follow_partitions, partitions_lag};
-pub use names::{PartitionKey, partition_path};
-pub use origin::Partition;
-pub(crate) use origin::{PartitionOpener, with_partition_columns, open_partitions, partition_values};
-#[cfg(feature = "table")]
-pub use siblings::partition_writer;
 #[cfg(feature = "check")]
-pub(crate) use tree::partition_directories;
+pub(crate) use listing::partition_directories;
+#[cfg(feature = "table")]
+pub use open_writer::partition_writer;
+pub use origin::Partition;
+pub(crate) use origin::{PartitionOpener, open_partitions, partition_values, with_partition_columns};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use writer::{PartitionBy, PartitionedWriter};

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
-use super::names::PartitionKey;
-use super::tree::{DirectoryListing, list};
+use super::directory_names::PartitionKey;
+use super::listing::{DirectoryListing, list};
 use super::values;
 use crate::array::Value;
-use crate::dataset::{ConstantColumn, Dataset, ComparableValue, Origin, SourceSlice, merge_schemas, append_fields};
+use crate::dataset::{ComparableValue, ConstantColumn, Dataset, Origin, SourceSlice, append_fields, merge_schemas};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
@@ -80,7 +80,11 @@ struct PartitionScan {
 /// `NotFound` if no partition has a file; `InvalidData` for directories that contain both partitions and files;
 /// `SchemaMismatch` if partitions differ in their columns; `InvalidArgument` for an unsupported type of a partition
 /// column.
-pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn PartitionOpener>) -> Result<Option<Dataset>> {
+pub(crate) fn open_partitions(
+    root: &Path,
+    given: &Schema,
+    opener: Arc<dyn PartitionOpener>,
+) -> Result<Option<Dataset>> {
     let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
     if list(&root)?.1.is_empty() {
         return Ok(None);
@@ -335,8 +339,11 @@ impl Partitions {
         }
         let mut ordered = Vec::with_capacity(self.leaves.len());
         for leaf in self.leaves.drain(..) {
-            let order =
-                leaf.constants.iter().map(|constant| Ok(ComparableValue::from_value(&constant.value()?))).collect::<Result<Vec<_>>>()?;
+            let order = leaf
+                .constants
+                .iter()
+                .map(|constant| Ok(ComparableValue::from_value(&constant.value()?)))
+                .collect::<Result<Vec<_>>>()?;
             ordered.push((order, leaf));
         }
         ordered.sort_by(|(a, _), (b, _)| compare(a, b));

@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Field};
 use chrono::NaiveDate;
 
-use crate::array::{Value, cells};
+use crate::array::{Value, value_bytes};
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
@@ -65,8 +65,9 @@ pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a
         _ => text.parse().ok().map(Value::Int),
     };
     // For integers, those in the type's range.
-    let is_of_type =
-        |value: &Value<'_>| !field.data_type().is_integer() || cells::encode_fixed(field.data_type(), value).is_some();
+    let is_of_type = |value: &Value<'_>| {
+        !field.data_type().is_integer() || value_bytes::encode_fixed(field.data_type(), value).is_some()
+    };
     value.filter(is_of_type).ok_or_else(|| {
         let message = format!(
             "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types \

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
-use super::left::UnsyncedPartitions;
-use super::names::text_of;
-use super::siblings::{partition_writer, without_columns};
+use super::directory_names::text_of;
+use super::open_writer::{partition_writer, without_columns};
+use super::unsynced::UnsyncedPartitions;
 use crate::array::Value;
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};

@@ -11,14 +11,14 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::children::{child_range, each_child, member_numbers, offset_at};
-use super::decoded::{decoded, decoded_type, text_kind};
-use super::entries::DictionaryEntries;
-use super::keys::{add_categories, keys_of, text_at};
+use super::decode::{decoded, decoded_type, text_kind};
+use super::dictionary_entries::DictionaryEntries;
+use super::dictionary_keys::{add_categories, keys_of, text_at};
+use super::normalize::straight;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
-use super::straight::straight;
-use crate::array::cells::encode_view;
 use crate::array::room_for;
+use crate::array::value_bytes::encode_view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, is_ordered, type_name};
 
@@ -122,7 +122,7 @@ impl IncomingRows {
                 entries[number].add_any(node.field.data_type())?;
             }
             #[cfg(test)]
-            super::broken::forget_key(&mut keys);
+            super::fault_injection::forget_key(&mut keys);
             self.keys[number] = (rows.start, keys);
             return Ok(());
         }
@@ -157,7 +157,13 @@ impl IncomingRows {
     }
 
     /// Returns what `counters` would be after appending `rows`.
-    pub fn counters_after(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[DictionaryEntries]) -> Result<Vec<u64>> {
+    pub fn counters_after(
+        &self,
+        plan: &Plan,
+        rows: Range<usize>,
+        counters: &[u64],
+        entries: &[DictionaryEntries],
+    ) -> Result<Vec<u64>> {
         let mut needed = RequiredCounters { plan, entries, counters: counters.to_vec() };
         needed.counters[0] += rows.len() as u64;
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
@@ -166,7 +172,13 @@ impl IncomingRows {
         Ok(needed.counters)
     }
 
-    fn add_needs(&self, node: &PlanNode, array: &ArrayData, rows: Range<usize>, needed: &mut RequiredCounters<'_>) -> Result<()> {
+    fn add_needs(
+        &self,
+        node: &PlanNode,
+        array: &ArrayData,
+        rows: Range<usize>,
+        needed: &mut RequiredCounters<'_>,
+    ) -> Result<()> {
         match node.kind {
             Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
             Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
@@ -329,22 +341,27 @@ pub(crate) fn is_appendable_type(want: &DataType, have: &DataType) -> bool {
         // Libraries call the entries of a map, and their two members, differently.
         (Map(want, _), Map(have, _)) => match (want.data_type(), have.data_type()) {
             (Struct(want), Struct(have)) => {
-                want.len() == have.len() && want.iter().zip(have).all(|(w, h)| is_appendable_type(w.data_type(), h.data_type()))
+                want.len() == have.len()
+                    && want.iter().zip(have).all(|(w, h)| is_appendable_type(w.data_type(), h.data_type()))
             }
             _ => false,
         },
         (Union(want, a), Union(have, b)) => {
             a == b
                 && want.len() == have.len()
-                && want
-                    .iter()
-                    .zip(have.iter())
-                    .all(|((i, w), (j, h))| i == j && w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type()))
+                && want.iter().zip(have.iter()).all(|((i, w), (j, h))| {
+                    i == j && w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type())
+                })
         }
-        (FixedSizeList(want, n), FixedSizeList(have, m)) => n == m && is_appendable_type(want.data_type(), have.data_type()),
+        (FixedSizeList(want, n), FixedSizeList(have, m)) => {
+            n == m && is_appendable_type(want.data_type(), have.data_type())
+        }
         (Struct(want), Struct(have)) => {
             want.len() == have.len()
-                && want.iter().zip(have).all(|(w, h)| w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type()))
+                && want
+                    .iter()
+                    .zip(have)
+                    .all(|(w, h)| w.name() == h.name() && is_appendable_type(w.data_type(), h.data_type()))
         }
         (Timestamp(a, x), Timestamp(b, y)) => a == b && (x == y || is_utc(x) && is_utc(y)),
         _ if text_kind(want).is_some_and(|kind| text_kind(have) == Some(kind)) => true,

@@ -9,10 +9,10 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
 use super::append::{IncomingRows, batch_arrays};
+use super::append_row::{check_values, has_room, intern_keys, put_row};
 use super::arrays;
-use super::entries::DictionaryEntries;
+use super::dictionary_entries::DictionaryEntries;
 use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
-use super::row::{check_values, intern_keys, has_room, put_row};
 use super::sink::{FillState, RowSink};
 use crate::array::{Bytes, Value, to_array};
 use crate::dataset::Dataset;
@@ -27,9 +27,9 @@ use crate::map::{ChangeCheck, GrowableBuffer, guard};
 /// ```
 /// # use std::sync::Arc;
 /// # use arrow_schema::{DataType, Field, Schema};
-/// # use arrowwood::{Builder, Value};
+/// # use arrowwood::{DatasetBuilder, Value};
 /// let fields = vec![Field::new("n", DataType::Int64, false), Field::new("text", DataType::Utf8, true)];
-/// let mut builder = Builder::new(Arc::new(Schema::new(fields)))?;
+/// let mut builder = DatasetBuilder::new(Arc::new(Schema::new(fields)))?;
 /// builder.append_row(&[Value::Int(5), Value::Str("five")])?;
 /// builder.append_row(&[Value::Int(6), Value::Null])?;
 /// let dataset = builder.finish()?;

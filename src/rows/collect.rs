@@ -18,9 +18,10 @@ use super::builder::{BatchBuffers, batch};
 use super::plan::{Plan, PlanDictionary};
 use crate::array::gather::{Pick, gather_column};
 use crate::array::{
-    Bytes, ArrayParts, StableCopies, UncheckedArray, fits_one_array, keys_suffice, room_for, room_for_bits, slice, to_array,
+    ArrayParts, Bytes, StableCopies, UncheckedArray, fits_one_array, keys_suffice, room_for, room_for_bits, slice,
+    to_array,
 };
-use crate::dataset::{Dataset, BatchIndex, BatchSlice, SourceSlice, FixedWidthValues};
+use crate::dataset::{BatchIndex, BatchSlice, Dataset, FixedWidthValues, SourceSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSource, ReadOptions, WriteOptions, write_to};
 use crate::map::{ChangeCheck, GrowableBuffer, copy_nontemporal, store_fence};
@@ -111,7 +112,8 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
 
 /// Returns a buffer for `rows` values of `width` bytes, with arbitrary contents.
 fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
-    let len = rows.checked_mul(width).ok_or_else(|| Error::invalid_argument(format!("{rows} rows of {width} bytes")))?;
+    let len =
+        rows.checked_mul(width).ok_or_else(|| Error::invalid_argument(format!("{rows} rows of {width} bytes")))?;
     Ok(GrowableBuffer::with_len(len)?)
 }
 
@@ -250,7 +252,12 @@ impl<'a> BatchRows<'a> {
     }
 
     /// Finds the values of columns in a part's batch.
-    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<FixedWidthValues<'a>>>) -> Result<()> {
+    fn plain(
+        &self,
+        part: usize,
+        columns: &[(usize, usize)],
+        found: &mut Vec<Option<FixedWidthValues<'a>>>,
+    ) -> Result<()> {
         let BatchSlice { piece, batch, rows } = self.part(part);
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
 
-use super::entries::DictionaryEntries;
+use super::dictionary_entries::DictionaryEntries;
 use crate::dataset::order::is_sortable;
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};

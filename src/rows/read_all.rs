@@ -17,7 +17,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::builder::DatasetBuilder;
 use super::collect::fixed_width;
-use crate::array::{Bytes, ArrayParts, room_for_bits, to_array};
+use crate::array::{ArrayParts, Bytes, room_for_bits, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{ReceivedBatch, StreamReader, ValueDestination};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::entries::DictionaryEntries;
+use super::dictionary_entries::DictionaryEntries;
 use super::plan::{Plan, Storage};
-use crate::array::cells::encode_view;
+use crate::array::value_bytes::encode_view;
 use crate::error::{Error, Result};
 
 /// How far buffers are filled.
@@ -39,7 +39,12 @@ pub(crate) trait RowSink {
     }
 }
 
-fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &DictionaryEntries, upto: usize) -> Result<()> {
+fn put_new_entries(
+    into: &mut (impl RowSink + ?Sized),
+    number: usize,
+    entries: &DictionaryEntries,
+    upto: usize,
+) -> Result<()> {
     let dictionary = &into.plan().clone().dictionaries[number];
     let from = into.fill_state().counters[dictionary.entries] as usize;
     debug_assert!(from < upto, "entries that are not written yet");

@@ -471,7 +471,12 @@ impl Record {
 
     /// Overwrites an encoded record with another commit, of the same boot and with as many positions.
     #[inline]
-    pub fn renew(bytes: &mut [u8], (sequence, state, proof): (u64, CommitState, Proof), counters: &[u64], positions: &[i64]) {
+    pub fn renew(
+        bytes: &mut [u8],
+        (sequence, state, proof): (u64, CommitState, Proof),
+        counters: &[u64],
+        positions: &[i64],
+    ) {
         debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&(state.bits() | PROVEN).to_le_bytes());

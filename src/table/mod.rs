@@ -18,19 +18,20 @@ mod zones;
 pub use check::RepairReport;
 #[cfg(feature = "check")]
 pub(crate) use check::{
-    TableCheck, damaged_path, check_segment, check_table, is_table, link_aside, repair_table, sync_folder,
+    TableCheck, check_segment, check_table, damaged_path, is_table, link_aside, repair_table, sync_folder,
 };
-pub use protocol::{simulate_elapsed, simulate_rest, publish};
+pub use protocol::{publish, simulate_elapsed, simulate_rest};
 #[cfg(feature = "compute")]
 pub(crate) use reader::is_durable;
 pub use reader::{
-    TableFollower, FollowWaker, RecordKind, RecordStat, SegmentStat, TableStat, follow, sealed_rows, segment_stat, table_stat,
+    FollowWaker, RecordKind, RecordStat, SegmentStat, TableFollower, TableStat, follow, sealed_rows, segment_stat,
+    table_stat,
 };
-pub(crate) use reader::{WakeEvent, close_files, is_table_directory, is_segment_name, open_table};
+pub(crate) use reader::{WakeEvent, close_files, is_segment_name, is_table_directory, open_table};
 #[cfg(feature = "compute")]
 pub(crate) use writer::sync_leftovers;
 pub use writer::{
-    CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, REPLICA, SyncPolicy, Writer, WriterOptions, compact, compact_on,
-    compact_with, is_replica,
+    CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, REPLICA, SyncPolicy, Writer, WriterOptions, compact,
+    compact_on, compact_with, is_replica,
 };
 pub(crate) use writer::{alter, altered_schema, remove_table, write_part};

@@ -16,7 +16,7 @@ use arrow_schema::DataType;
 
 use crate::array::access::{Texts, entry_lookup, fixed_values};
 use crate::array::{Value, slice, value};
-use crate::dataset::{ZoneBound, ComparableValue, Zone};
+use crate::dataset::{ComparableValue, Zone, ZoneBound};
 use crate::error::{Error, Result};
 use crate::rows::ZONE;
 
@@ -68,8 +68,9 @@ fn exact(least: ComparableValue, most: ComparableValue) -> Zone {
 fn integer_zone(array: &ArrayData) -> Option<Zone> {
     use DataType::*;
     let int = |(least, most): (i128, i128)| exact(ComparableValue::Int(least), ComparableValue::Int(most));
-    let digits =
-        |(least, most): (i128, i128)| exact(ComparableValue::Decimal(i256::from_i128(least)), ComparableValue::Decimal(i256::from_i128(most)));
+    let digits = |(least, most): (i128, i128)| {
+        exact(ComparableValue::Decimal(i256::from_i128(least)), ComparableValue::Decimal(i256::from_i128(most)))
+    };
     let ends = match array.data_type() {
         Int8 => ends(array, i8::from_le_bytes),
         UInt8 => ends(array, u8::from_le_bytes),
@@ -178,7 +179,8 @@ fn generic_zone(array: &ArrayData) -> Result<Zone> {
             (Some(_), Some(_)) => (),
         }
     }
-    let settled = |key: ComparableValue| if let ComparableValue::Float(x) = key { ComparableValue::Float(x + 0.0) } else { key };
+    let settled =
+        |key: ComparableValue| if let ComparableValue::Float(x) = key { ComparableValue::Float(x + 0.0) } else { key };
     zone.bounds = ends.map(|(least, most)| (ZoneBound::exact(settled(least)), ZoneBound::exact(settled(most))));
     Ok(zone)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::lines::failed;
+use super::stream::failed;
 use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::can_allocate;

@@ -154,9 +154,12 @@ pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
 /// The required schema, which itself declares dictionary columns.
 pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dictionary: &[String]) -> Result<SchemaRef> {
     if let Some(name) = dictionary.first() {
-        return Err(Error::invalid_argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
+        return Err(Error::invalid_argument(format!(
+            "expected dictionaries in the schema, got the option for `{name}`"
+        )));
     }
-    let schema = schema.as_ref().ok_or_else(|| Error::invalid_argument("expected a schema for rows as they come, got none"))?;
+    let schema =
+        schema.as_ref().ok_or_else(|| Error::invalid_argument("expected a schema for rows as they come, got none"))?;
     overridden(schema, overrides)
 }
 

@@ -11,9 +11,9 @@ use chrono::{DateTime, FixedOffset, NaiveDate};
 
 use crate::array::{Items, Value};
 use crate::error::{Error, Result};
+use crate::escape::is_hidden;
 use crate::map::guard;
 use crate::types::{per_second, unit_name};
-use crate::visible::is_hidden;
 
 // ---- numbers and times ----
 

@@ -6,13 +6,13 @@ use std::iter::once;
 use std::ops::Range;
 use std::path::Path;
 
-use super::display::{format_bytes, format_count, ellipsize, plural};
+use super::display::{ellipsize, format_bytes, format_count, plural};
 use crate::array::Value;
 use crate::dataset::{Dataset, Row};
 use crate::error::Result;
+use crate::escape::escape_hidden;
 use crate::map::ChangeCheck;
 use crate::types::field_type_name;
-use crate::visible::escape_hidden;
 
 /// A printable view of a dataset: `println!("{}", dataset.preview().rows(20).width(120))`.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,9 @@ impl<'a> Preview<'a> {
     fn fitting(&self, lines: &[PreviewLine<'_>]) -> Vec<PrintedColumn> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
         let alone = columns.len() == 1 && gap.is_none();
-        if alone || gap.is_none() && columns.iter().map(PrintedColumn::room).sum::<usize>() <= self.width.saturating_add(2) {
+        if alone
+            || gap.is_none() && columns.iter().map(PrintedColumn::room).sum::<usize>() <= self.width.saturating_add(2)
+        {
             return columns.into();
         }
         let mut room = self.width.saturating_sub(1);
@@ -283,7 +285,7 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     use super::*;
-    use crate::visible::is_hidden;
+    use crate::escape::is_hidden;
     use crate::{Bytes, OpenOptions};
 
     fn dataset(columns: Vec<(&str, ArrayRef)>) -> Dataset {

@@ -5,7 +5,7 @@
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 use crate::error::{Error, Result};
-use crate::visible::escape_hidden;
+use crate::escape::escape_hidden;
 
 /// The role of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,14 @@ impl BufferRole {
 
     /// Whether the bytes of this role differ between big-endian and little-endian files.
     pub fn has_byte_order(self) -> bool {
-        !matches!(self, BufferRole::Validity | BufferRole::Bits | BufferRole::Data | BufferRole::TypeIds | BufferRole::Values { word: 1, .. })
+        !matches!(
+            self,
+            BufferRole::Validity
+                | BufferRole::Bits
+                | BufferRole::Data
+                | BufferRole::TypeIds
+                | BufferRole::Values { word: 1, .. }
+        )
     }
 
     /// The minimum bytes of a buffer of this role for `rows` rows; `None` if they exceed `usize`.
@@ -70,7 +77,9 @@ impl BufferRole {
     pub fn bytes_for(self, rows: usize) -> Option<usize> {
         match self {
             BufferRole::Validity | BufferRole::Bits => Some(rows.div_ceil(8)),
-            BufferRole::Values { width, .. } | BufferRole::Starts { width } | BufferRole::Sizes { width } => rows.checked_mul(width),
+            BufferRole::Values { width, .. } | BufferRole::Starts { width } | BufferRole::Sizes { width } => {
+                rows.checked_mul(width)
+            }
             BufferRole::Offsets { .. } if rows == 0 => Some(0),
             BufferRole::Offsets { width } => rows.checked_add(1)?.checked_mul(width),
             BufferRole::Data => Some(0),
@@ -140,7 +149,9 @@ pub fn layout(data_type: &DataType) -> Layout {
         List(_) | Map(..) => with_validity([Some(BufferRole::Offsets { width: 4 }), None]),
         LargeList(_) => with_validity([Some(BufferRole::Offsets { width: 8 }), None]),
         ListView(_) => with_validity([Some(BufferRole::Starts { width: 4 }), Some(BufferRole::Sizes { width: 4 })]),
-        LargeListView(_) => with_validity([Some(BufferRole::Starts { width: 8 }), Some(BufferRole::Sizes { width: 8 })]),
+        LargeListView(_) => {
+            with_validity([Some(BufferRole::Starts { width: 8 }), Some(BufferRole::Sizes { width: 8 })])
+        }
         FixedSizeList(..) | Struct(_) => with_validity([None, None]),
         Union(_, UnionMode::Sparse) => bare([Some(BufferRole::TypeIds), None]),
         Union(_, UnionMode::Dense) => bare([Some(BufferRole::TypeIds), Some(BufferRole::Starts { width: 4 })]),

@@ -10,7 +10,9 @@ use arrow_array::{
 };
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Column, Dataset, ErrorKind, Format, AggregateFunction, OpenOptions, Value, WriteOptions, col, open, write_to};
+use arrowwood::{
+    AggregateFunction, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, col, open, write_to,
+};
 
 use crate::samples::{dataset, samples};
 
@@ -189,7 +191,16 @@ fn said(column: &Column) -> Vec<String> {
     let mut said = vec![value(column.sum().unwrap()), value(column.min().unwrap()), value(column.max().unwrap())];
     said.extend(moments);
     said.extend(quantiles);
-    said.extend([AggregateFunction::Sum, AggregateFunction::Mean, AggregateFunction::Min, AggregateFunction::Max, AggregateFunction::Count].map(of));
+    said.extend(
+        [
+            AggregateFunction::Sum,
+            AggregateFunction::Mean,
+            AggregateFunction::Min,
+            AggregateFunction::Max,
+            AggregateFunction::Count,
+        ]
+        .map(of),
+    );
     said
 }
 
@@ -383,7 +394,8 @@ fn the_first_and_the_last_row_of_a_condition_are_found_among_its_bits() {
         (col("n").ge(0), "count=171428|first=1|last=199999"),
     ] {
         let asked = rows.aggregate::<&str>(&[]).filter(condition).count_rows("count");
-        let asked = asked.column_as("first", "n", AggregateFunction::First).column_as("last", "n", AggregateFunction::Last);
+        let asked =
+            asked.column_as("first", "n", AggregateFunction::First).column_as("last", "n", AggregateFunction::Last);
         assert_eq!(cells(&asked.finish().unwrap()), [expected]);
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrowwood::{
-    Bytes, Compression, Dataset, Format, OpenOptions, Value, WriteOptions, Writer, WriterOptions, open, type_name, write_to,
+    Bytes, Compression, Dataset, Format, OpenOptions, Value, WriteOptions, Writer, WriterOptions, open, type_name,
+    write_to,
 };
 
 use crate::samples::{dataset, samples};

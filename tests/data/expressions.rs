@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_schema::DataType;
-use arrowwood::{Dataset, ErrorKind, Expression, AggregateFunction, Operator, Predicate, TimePart, Value, col};
+use arrowwood::{AggregateFunction, Dataset, ErrorKind, Expression, Operator, Predicate, TimePart, Value, col};
 use proptest::prelude::*;
 
 type Given = (Option<i64>, Option<i16>, Option<f64>, Option<f32>, Option<u8>);
@@ -319,7 +319,8 @@ fn decimals_become_integers_exactly() {
         Dataset::try_from(vec![RecordBatch::try_from_iter([("d", Arc::new(array) as ArrayRef)]).unwrap()]).unwrap()
     };
     let whole = |dataset: &Dataset| {
-        let asked = dataset.aggregate(&["d"]).expression_as("whole", col("d").cast(DataType::Int64), AggregateFunction::Max);
+        let asked =
+            dataset.aggregate(&["d"]).expression_as("whole", col("d").cast(DataType::Int64), AggregateFunction::Max);
         let found = asked.finish()?.column("whole")?;
         found.values().map(|value| Ok(value?.to_string())).collect::<Result<Vec<_>, arrowwood::Error>>()
     };

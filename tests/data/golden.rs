@@ -60,7 +60,8 @@ fn golden_files_are_read_and_written() {
             let copy = folder.path().join("copy.arrow");
             write(&dataset, &copy, &WriteOptions { format, ..WriteOptions::default() })
                 .unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
-            let again = OpenOptions::new().strict(true).path(&copy).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
+            let again =
+                OpenOptions::new().strict(true).path(&copy).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}"));
             assert_eq!(rows, text(&again).unwrap_or_else(|e| panic!("{name} as {format:?}: {e}")), "{name}");
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    DatasetBuilder, Bytes, Compression, Dataset, ErrorKind, Format, GrowableBuffer, OpenOptions, Value, WriteOptions, write_to,
+    Bytes, Compression, Dataset, DatasetBuilder, ErrorKind, Format, GrowableBuffer, OpenOptions, Value, WriteOptions,
+    write_to,
 };
 use proptest::prelude::*;
 

@@ -11,7 +11,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, IntervalDayTime, IntervalMonthDayNan
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{self as ipc, CompressionType, MetadataVersion};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionFields};
-use arrowwood::{Bytes, Dataset, Error, MessageKind, Message, OpenOptions, Value, open};
+use arrowwood::{Bytes, Dataset, Error, Message, MessageKind, OpenOptions, Value, open};
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::{Value as Json, json};
 

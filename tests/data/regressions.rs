@@ -380,7 +380,9 @@ fn a_small_file_is_not_unpacked_to_any_size() {
         let mut bytes = Vec::new();
         arrowwood::write_to(&Dataset::try_from(vec![batch.clone()]).unwrap(), &mut bytes, &options).unwrap();
         assert!(bytes.len() < 1 << 17);
-        let opened = |most: u64| arrowwood::OpenOptions::new().max_decompressed_bytes(most).bytes(Bytes::from(bytes.clone())).unwrap();
+        let opened = |most: u64| {
+            arrowwood::OpenOptions::new().max_decompressed_bytes(most).bytes(Bytes::from(bytes.clone())).unwrap()
+        };
         let e = opened((8 << 20) - 1).column("n").unwrap().sum().unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
         assert!(e.message().contains("8388608 bytes"), "{e}");
@@ -552,7 +554,8 @@ fn the_first_row_of_none_takes_no_memory() {
     let list = |item| DataType::FixedSizeList(Arc::new(Field::new("item", item, true)), i32::MAX);
     let rows = Dataset::from_batches(Arc::new(one(list(list(DataType::Int64)))), vec![]).unwrap();
     let name = rows.schema().field(0).name().clone();
-    let e = soon(|| rows.aggregate::<&str>(&[]).column(&name, AggregateFunction::First).finish().map(|_| ())).unwrap_err();
+    let e =
+        soon(|| rows.aggregate::<&str>(&[]).column(&name, AggregateFunction::First).finish().map(|_| ())).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
 }
 

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, types::Int32Type};
-use arrowwood::{Dataset, ErrorKind, Format, OpenOptions, Validation, WriteOptions, Writer, WriterOptions, open, write};
+use arrowwood::{
+    Dataset, ErrorKind, Format, OpenOptions, Validation, WriteOptions, Writer, WriterOptions, open, write,
+};
 
 use crate::wait::wait_until;
 

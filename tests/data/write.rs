@@ -43,7 +43,11 @@ fn views_are_written_in_pieces_of_any_size() {
     let whole = Dataset::try_from(batches).unwrap();
     let empty = Dataset::try_from(vec![batch(vec![], vec![]), batch(vec![], vec!["unused"])]).unwrap();
     assert_eq!(written(&empty, &WriteOptions::default()).len().unwrap(), 0);
-    for view in [whole.slice_with_step(0..4, -1).unwrap(), whole.sort(&[("c", true)]).unwrap(), whole.slice_with_step(0..4, 3).unwrap()] {
+    for view in [
+        whole.slice_with_step(0..4, -1).unwrap(),
+        whole.sort(&[("c", true)]).unwrap(),
+        whole.slice_with_step(0..4, 3).unwrap(),
+    ] {
         for (format, max_rows) in [(Format::File, 1), (Format::File, 2), (Format::File, 3), (Format::Stream, 1)] {
             let read = written(&view, &WriteOptions { format, max_rows: Some(max_rows), ..WriteOptions::default() });
             assert_eq!(rows(&read), rows(&view));

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on, simulate_boot, simulate_mount};
-use arrowwood::{CompactOptions, Dataset, LatePolicy, SyncPolicy, Value, Writer, WriterOptions, col, open, segment_stat, table_stat};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on, simulate_boot, simulate_mount};
+use arrowwood::{
+    CompactOptions, Dataset, LatePolicy, SyncPolicy, Value, Writer, WriterOptions, col, open, segment_stat, table_stat,
+};
 
 mod stories;
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver, simulate_boot, simulate_mount};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp, simulate_boot, simulate_mount};
 use arrowwood::{ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, parse_schema};
 use flate2::Compression;
 use flate2::read::GzDecoder;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrowwood::simulate::{FsOp, FsObserver};
+use arrowwood::simulate::{FsObserver, FsOp};
 
 /// Copies what lies beside it at each step of a writer, as a kill there would leave it.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrowwood::simulate::{FsOp, FsObserver};
+use arrowwood::simulate::{FsObserver, FsOp};
 use arrowwood::table_stat;
 
 use crate::dice::Dice;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, ErrorKind, AggregateFunction, IncrementalAggregation, Value, Writer, open};
+use arrowwood::{AggregateFunction, Dataset, ErrorKind, IncrementalAggregation, Value, Writer, open};
 use tempfile::TempDir;
 
 use crate::tables::{numbers, numbers_of, schema_of_numbers, unsynced};

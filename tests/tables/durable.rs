@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{ErrorKind, SyncPolicy, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
 use crate::tables::{await_turns_in_background, schema_of_numbers};
@@ -104,8 +104,12 @@ struct Table {
 impl Table {
     fn new(sync: SyncPolicy, segment_rows: Option<u64>) -> Table {
         let disk = Arc::new(Disk::default());
-        let options =
-            WriterOptions { sync, segment_rows, medium: FileSystem::with_observer(disk.clone()), ..WriterOptions::default() };
+        let options = WriterOptions {
+            sync,
+            segment_rows,
+            medium: FileSystem::with_observer(disk.clone()),
+            ..WriterOptions::default()
+        };
         Table { home: tempfile::tempdir().unwrap(), disk, options }
     }
 

@@ -10,8 +10,8 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::*;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Aggregation, CompactOptions, Dataset, ErrorKind, AggregateFunction, IncrementalAggregation, LatePolicy, Predicate, Writer,
-    WriterOptions, col, compact, compact_with, open, parse_schema, write,
+    AggregateFunction, Aggregation, CompactOptions, Dataset, ErrorKind, IncrementalAggregation, LatePolicy, Predicate,
+    Writer, WriterOptions, col, compact, compact_with, open, parse_schema, write,
 };
 
 use crate::dice::Dice;
@@ -62,9 +62,15 @@ fn asked<'a>(dataset: &'a Dataset, by: &[&str], predicate: Option<&Predicate>) -
         asked = asked.column("n", AggregateFunction::Sum).column_as("least word", "text", AggregateFunction::Min);
         return asked.column_as("last", "key", AggregateFunction::Last);
     }
-    for function in
-        [AggregateFunction::Sum, AggregateFunction::Mean, AggregateFunction::Min, AggregateFunction::Max, AggregateFunction::Count, AggregateFunction::Var, AggregateFunction::Std]
-    {
+    for function in [
+        AggregateFunction::Sum,
+        AggregateFunction::Mean,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Count,
+        AggregateFunction::Var,
+        AggregateFunction::Std,
+    ] {
         for column in ["n", "x", "exact"] {
             asked = asked.column_as(&format!("{function} of {column}"), column, function);
         }
@@ -74,7 +80,11 @@ fn asked<'a>(dataset: &'a Dataset, by: &[&str], predicate: Option<&Predicate>) -
             asked = asked.column_as(&format!("{function} of {column}"), column, function);
         }
     }
-    asked = asked.column_as("least word", "text", AggregateFunction::Min).column_as("last word", "key", AggregateFunction::Max);
+    asked = asked.column_as("least word", "text", AggregateFunction::Min).column_as(
+        "last word",
+        "key",
+        AggregateFunction::Max,
+    );
     match predicate {
         Some(predicate) => asked.filter(predicate.clone()),
         None => asked,

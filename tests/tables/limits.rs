@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrowwood::mapping::{self, ChangeCheck, Mapping, FileSystem, Mode, SharedFile, guard};
+use arrowwood::mapping::{self, ChangeCheck, FileSystem, Mapping, Mode, SharedFile, guard};
 use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, ErrorKind, GrowableBuffer, SyncPolicy, Writer, WriterOptions, follow, open};
 

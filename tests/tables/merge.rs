@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on};
 use arrowwood::{CompactOptions, Dataset, MessageKind, Writer, WriterOptions, col, open};
 
 use crate::tables::unsynced;
@@ -226,7 +226,8 @@ fn what_is_cut_off_between_any_two_steps_is_whole_and_finished_later() {
         let expected = rows(&open(&path).unwrap());
         let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
         *watcher.state.lock().unwrap() = Looks { expected: expected.clone(), left: Some(acts), ..Looks::default() };
-        let is_done = compact_on(&FileSystem::with_observer(watcher), &path, CompactOptions::default(), |_, _| ()).is_ok();
+        let is_done =
+            compact_on(&FileSystem::with_observer(watcher), &path, CompactOptions::default(), |_, _| ()).is_ok();
         assert_eq!(rows(&unopened), expected, "after {acts} acts");
         assert_eq!(rows(&open(&path).unwrap()), expected, "after {acts} acts");
         let report = arrowwood::check(&path, |_, _| ()).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use arrow_schema::Schema;
 use arrowwood::{
-    CompactOptions, Dataset, ErrorKind, FollowFrom, PartitionsFollower, LatePolicy, Value, Writer, WriterOptions, alter,
-    drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
+    CompactOptions, Dataset, ErrorKind, FollowFrom, LatePolicy, PartitionsFollower, Value, Writer, WriterOptions,
+    alter, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
 use crate::tables::numbers;

@@ -11,11 +11,11 @@ use arrow_array::{
     TimestampSecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, LatePolicy, OpenOptions, PartitionBy, PartitionedWriter, Predicate, SyncPolicy, Value, Writer,
-    WriterOptions, alter, col, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
-    table_stat,
+    Dataset, ErrorKind, FollowFrom, LatePolicy, OpenOptions, PartitionBy, PartitionedWriter, Predicate, SyncPolicy,
+    Value, Writer, WriterOptions, alter, col, drop_partition, follow_partitions, open, parse_schema, partition_path,
+    partition_writer, table_stat,
 };
 use proptest::prelude::*;
 

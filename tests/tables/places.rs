@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on};
 use arrowwood::{CompactOptions, ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, partition_writer};
 
 use crate::tables::{folder_in_memory, numbers, numbers_of, schema_of_numbers, unsynced};
@@ -23,7 +23,12 @@ fn wider_schema() -> SchemaRef {
 
 /// Segments of ten rows, of a table that accepts late rows.
 fn options(medium: &FileSystem) -> WriterOptions {
-    WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), medium: medium.clone(), ..unsynced(10) }
+    WriterOptions {
+        sorted_by: Some("n".into()),
+        late: Some(LatePolicy::Accept),
+        medium: medium.clone(),
+        ..unsynced(10)
+    }
 }
 
 /// The rows of the table that gets the name of the renamed one: its segments have the same names.
@@ -57,7 +62,11 @@ impl FsObserver for Mover {
     fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
         let is_of_names = match act {
             FsOp::MakeFolder { path } => path != self.table,
-            FsOp::LockDir { .. } | FsOp::Open { .. } | FsOp::Create { .. } | FsOp::Name { .. } | FsOp::Rename { .. } => true,
+            FsOp::LockDir { .. }
+            | FsOp::Open { .. }
+            | FsOp::Create { .. }
+            | FsOp::Name { .. }
+            | FsOp::Rename { .. } => true,
             FsOp::Link { .. } | FsOp::Exchange { .. } | FsOp::Remove { .. } | FsOp::RemoveFolder { .. } => true,
             FsOp::SyncFolder { path } => path != self.table.parent().unwrap() || self.table.exists(),
             _ => false,
@@ -254,8 +263,11 @@ fn child() {
         user::give_up_rights();
         assert!(std::fs::write(home.join(".ticks.there"), "").is_err());
     }
-    let medium =
-        FileSystem::with_observer(Arc::new(Copier { table: table.clone(), copies: copies.clone(), count: Mutex::new(0) }));
+    let medium = FileSystem::with_observer(Arc::new(Copier {
+        table: table.clone(),
+        copies: copies.clone(),
+        count: Mutex::new(0),
+    }));
     let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&medium)).unwrap();
     for turn in 0..4 {
         writer.append(&numbers(12 * turn..12 * (turn + 1))).unwrap();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, PartitionsFollower, Value, Writer, WriterOptions, compact, follow, follow_partitions,
-    open, parse_schema, partition_path, partition_writer,
+    Dataset, ErrorKind, FollowFrom, PartitionsFollower, Value, Writer, WriterOptions, compact, follow,
+    follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
 use crate::tables::texts;

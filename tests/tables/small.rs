@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{
-    FollowFrom, PartitionsFollower, SyncPolicy, Value, Writer, WriterOptions, check, follow_partitions, open, partition_writer,
+    FollowFrom, PartitionsFollower, SyncPolicy, Value, Writer, WriterOptions, check, follow_partitions, open,
+    partition_writer,
 };
 
 use crate::thread::Thread;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver, compact_on};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on};
 use arrowwood::{
-    CompactOptions, Dataset, ErrorKind, FollowFrom, LatePolicy, Writer, WriterOptions, check, col, compact_with, follow,
-    follow_partitions, open,
+    CompactOptions, Dataset, ErrorKind, FollowFrom, LatePolicy, Writer, WriterOptions, check, col, compact_with,
+    follow, follow_partitions, open,
 };
 
 use crate::dice::Dice;

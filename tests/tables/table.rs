@@ -9,7 +9,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{Dataset, ErrorKind, SyncPolicy, Value, Writer, WriterOptions, follow, open};
 
 use crate::camera::Camera;

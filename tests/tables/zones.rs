@@ -10,8 +10,8 @@ use arrow_array::*;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{
-    Dataset, ErrorKind, LatePolicy, Literal, Operator, Predicate, SyncPolicy, Value, Writer, WriterOptions, check, col, compact,
-    open,
+    Dataset, ErrorKind, LatePolicy, Literal, Operator, Predicate, SyncPolicy, Value, Writer, WriterOptions, check, col,
+    compact, open,
 };
 
 use crate::dice::Dice;

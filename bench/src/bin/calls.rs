@@ -14,7 +14,9 @@ use arrow_array::types::Int8Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, Float64Array, Int8Array, RecordBatch, StringArray};
 use arrow_array::{TimestampMillisecondArray, ffi_stream::ArrowArrayStreamReader};
 use arrow_schema::TimeUnit;
-use arrowwood::{Dataset, Format, Result, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, write};
+use arrowwood::{
+    Dataset, Format, Result, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, write,
+};
 
 const ROWS: usize = 5_600_000;
 
@@ -118,7 +120,8 @@ fn cells(dataset: &Dataset, row: u64) -> Result<f64> {
 
 fn table(path: &Path) -> Result<(Writer, Dataset)> {
     let schema = parse_schema("ts: timestamp[us] not null, symbol: utf8, price: float64")?;
-    let options = WriterOptions { sync: SyncPolicy::Never, dictionary: vec!["symbol".into()], ..WriterOptions::default() };
+    let options =
+        WriterOptions { sync: SyncPolicy::Never, dictionary: vec!["symbol".into()], ..WriterOptions::default() };
     let writer = Writer::open(path, Some(Arc::new(schema)), &options)?;
     let table = open(path)?;
     Ok((writer, table))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, AggregateFunction, Result, col};
+use arrowwood::{AggregateFunction, Dataset, Result, col};
 
 const ROWS: usize = 5_000_000;
 const BATCH: usize = 1 << 20;

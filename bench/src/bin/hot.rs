@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{
-    Aggregation, Bytes, CsvOptions, Dataset, Format, AggregateFunction, JsonOptions, OpenOptions, Result, Value, WriteOptions, Writer,
-    WriterOptions, col, read_csv_from, read_json_from, read_stream, write_to,
+    AggregateFunction, Aggregation, Bytes, CsvOptions, Dataset, Format, JsonOptions, OpenOptions, Result, Value,
+    WriteOptions, Writer, WriterOptions, col, read_csv_from, read_json_from, read_stream, write_to,
 };
 
 const ROWS: i64 = 100_000;
@@ -52,7 +52,9 @@ const ALL: &[NamedWorkload] = &[
         reduce(1, mean)
     }),
     ("count of 100,000 rows that are filtered", || filtered_aggregate(|rows| rows.count_rows("rows"))),
-    ("first of 100,000 rows that are filtered", || filtered_aggregate(|rows| rows.column("id", AggregateFunction::First))),
+    ("first of 100,000 rows that are filtered", || {
+        filtered_aggregate(|rows| rows.column("id", AggregateFunction::First))
+    }),
     ("rows of 100,000 of which an expression is true", || {
         let condition = || ((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3);
         reduce(1, move |dataset| dataset.filter(&condition())?.len())

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{Column, Dataset, GrowableBuffer, Value, WriteOptions, open, write};
-use arrowwood_bench::paged::{Memory, PAGE, PagedMemory, ContiguousMemory};
+use arrowwood_bench::paged::{ContiguousMemory, Memory, PAGE, PagedMemory};
 use arrowwood_bench::table::{Table, median};
 use multiversion::multiversion;
 

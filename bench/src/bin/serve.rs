@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrowwood::{Dataset, Mapping, Mode, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, read_stream};
-use arrowwood_bench::put::PutStream;
+use arrowwood_bench::put_stream::PutStream;
 
 const PRODUCERS: usize = 64;
 /// The unanswered batches of a producer whose batches are a stream.

@@ -12,7 +12,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_buffer::Buffer;
 use arrowwood::{Bytes, Dataset, Error, ErrorKind, ExportOptions, Result, guard};
 
-use super::{ArrayParam, AnyBitPattern, Param, Nullable, check_count, checked};
+use super::{AnyBitPattern, ArrayParam, Nullable, Param, check_count, checked};
 use crate::error::invalid_argument;
 
 // ---- values ----

@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 
 use arrowwood::{Error, ErrorKind, Result};
 
-use crate::error::{INTERNAL, invalid_argument, error_code};
-use crate::words::translate_message;
+use crate::error::{INTERNAL, error_code, invalid_argument};
+use crate::translation::translate_message;
 pub use data::*;
 
 // ---- functions ----

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrowwood::{
-    CompactOptions, Dataset, LatePolicy, Value, WriteOptions, Writer, WriterOptions, compact_with, open, parse_schema, write,
+    CompactOptions, Dataset, LatePolicy, Value, WriteOptions, Writer, WriterOptions, compact_with, open, parse_schema,
+    write,
 };
 
 use crate::running::{Running, output};

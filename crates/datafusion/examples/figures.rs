@@ -225,7 +225,8 @@ mod hits {
         }
         let schema = rows(0, 1)?.schema();
         assert_eq!(*schema.field(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
-        let options = WriterOptions { sorted_by: Some("time".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
+        let options =
+            WriterOptions { sorted_by: Some("time".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
         let mut writer = Writer::open(path, Some(schema), &options)?;
         for start in (0..all).step_by(BATCH as usize) {
             writer.append(&rows(start, BATCH.min(all - start))?)?;

@@ -14,9 +14,9 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, InListExpr, L
 use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
-use crate::bounded::check_bounded;
-use crate::growth::width;
-use crate::most::ResultBudget;
+use crate::bounded_function::check_bounded;
+use crate::result_bounds::width;
+use crate::result_budget::ResultBudget;
 use crate::scan::Scan;
 
 /// Refuses a plan whose constants would take more memory than there is, in batches of `size` rows.

@@ -23,16 +23,16 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::known::{is_known, is_known_plan, names_known_tables};
-use crate::memory::QueryPool;
-use crate::most::ResultBudget;
+use crate::bounded_statements::{is_known, is_known_plan, names_known_tables};
+use crate::cancel_token::CancelToken;
+use crate::catalog::{CATALOG, QueryCatalogs, SCHEMA};
 use crate::planners::bound;
-use crate::projections::kept_apart;
-use crate::served::{passes_rows_on, served};
-use crate::sliced::{rows_at_once, sliced};
-use crate::stop::CancelToken;
-use crate::tables::{CATALOG, QueryCatalogs, SCHEMA};
-use crate::{constants, parameters, statement};
+use crate::projection_rule::kept_apart;
+use crate::query_pool::QueryPool;
+use crate::result_budget::ResultBudget;
+use crate::served_plan::{passes_rows_on, served};
+use crate::sliced_sort::{rows_at_once, sliced};
+use crate::{constants, parameters, statement_limits};
 
 /// Batches that are made before somebody takes them.
 pub(crate) const AHEAD: usize = 2;
@@ -173,14 +173,14 @@ async fn logical(
     query: &SqlQuery,
     scope: Scope,
 ) -> Result<Option<LogicalPlan>> {
-    statement::check_text(&query.text)?;
+    statement_limits::check_text(&query.text)?;
     let text = parameters::numbered(&query.text)?;
     let parsed = state.sql_to_statement(&text, &state.config().options().sql_parser.dialect)?;
     if scope == Scope::Known && !names_known_tables(&parsed) {
         return Ok(None);
     }
     let plan = state.statement_to_plan(parsed).await.map_err(|e| tables.error(e))?;
-    statement::check_plan(&plan)?;
+    statement_limits::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
     Ok(if scope == Scope::All || is_known(&plan)? { Some(plan) } else { None })

@@ -50,46 +50,46 @@
 #[cfg(feature = "engine")]
 mod apart;
 #[cfg(feature = "engine")]
-mod bounded;
+mod bounded_function;
+#[cfg(feature = "engine")]
+mod bounded_statements;
+mod cancel_token;
+#[cfg(feature = "engine")]
+mod catalog;
 #[cfg(feature = "engine")]
 mod cluster;
 #[cfg(feature = "engine")]
 mod command;
-mod condition;
+#[cfg(feature = "engine")]
+mod concat_op;
 #[cfg(feature = "engine")]
 mod constants;
-mod counted;
 #[cfg(feature = "engine")]
 mod engine;
+mod exact_size;
 mod follow;
-#[cfg(feature = "engine")]
-mod growth;
-#[cfg(feature = "engine")]
-mod joined;
-#[cfg(feature = "engine")]
-mod known;
-#[cfg(feature = "engine")]
-mod memory;
-#[cfg(feature = "engine")]
-mod most;
 #[cfg(feature = "engine")]
 mod parameters;
 #[cfg(feature = "engine")]
 mod planners;
 #[cfg(feature = "engine")]
-mod projections;
+mod projection_rule;
+mod pushdown;
+#[cfg(feature = "engine")]
+mod query_pool;
+#[cfg(feature = "engine")]
+mod result_bounds;
+#[cfg(feature = "engine")]
+mod result_budget;
 mod scan;
 #[cfg(feature = "engine")]
-mod served;
+mod served_plan;
 #[cfg(feature = "engine")]
-mod sliced;
+mod sliced_sort;
 #[cfg(feature = "engine")]
-mod statement;
+mod statement_limits;
 mod statistics;
-mod stop;
 mod table;
-#[cfg(feature = "engine")]
-mod tables;
 
 #[cfg(feature = "engine")]
 pub use apart::{ProcessEngine, WORKER, run_worker};

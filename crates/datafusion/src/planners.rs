@@ -12,10 +12,10 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, BinaryOperator, DataType as SqlType};
 
-use crate::bounded::{bounded, bounded_within};
-use crate::growth::WIDEST;
-use crate::joined::ConcatOp;
-use crate::most::ResultBudget;
+use crate::bounded_function::{bounded, bounded_within};
+use crate::concat_op::ConcatOp;
+use crate::result_bounds::WIDEST;
+use crate::result_budget::ResultBudget;
 
 /// Puts bounded functions in the place of those that a session has.
 pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<ResultBudget>) {

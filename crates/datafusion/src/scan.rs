@@ -24,9 +24,9 @@ use datafusion::physical_plan::{
 };
 use futures::stream::poll_fn;
 
-use crate::condition::{Condition, all};
-use crate::counted::{BufferOrigin, DictionaryCache};
-use crate::stop::CancelToken;
+use crate::cancel_token::CancelToken;
+use crate::exact_size::{BufferOrigin, DictionaryCache};
+use crate::pushdown::{Condition, all};
 use crate::{external, statistics};
 
 /// Rows that are filtered or copied at once: few enough for one thread and its caches.

@@ -13,9 +13,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::condition::Condition;
 use crate::external;
-use crate::scan::{ScanRequest, Scan};
+use crate::pushdown::Condition;
+use crate::scan::{Scan, ScanRequest};
 
 /// A file, a table, partitions or files as a table of DataFusion.
 ///

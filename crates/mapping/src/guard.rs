@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fault::MappedOrigin;
+use crate::fault_cause::MappedOrigin;
 
 // ---- regions ----
 

@@ -60,58 +60,58 @@
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod change_check;
 mod checksum;
+mod directory_lock;
 mod element;
 mod error;
-mod fault;
-mod folder;
+mod fault_cause;
+mod file_system;
 mod growable;
 mod guard;
-mod home;
+mod locked_directory;
 mod mapping;
-mod medium;
 mod memory;
+mod metadata;
 mod mode;
 mod os;
-mod parts;
-mod presence;
 mod reserve;
-mod store;
+mod shared_file;
+mod shared_words;
 mod sys;
-mod unmapped;
+mod unfinished_file;
+mod unmapped_file;
 mod view;
-mod wait;
-mod watch;
-mod words;
+mod wait_set;
 
+pub use change_check::{AllowedChanges, ChangeCheck, FixedBytes, with_change_check};
 pub use checksum::{ByteRun, ByteRunChange, ByteRunEnd, crc32c};
+pub use directory_lock::{DirectoryLock, StagingDirectory, remove_leftovers};
 pub use element::Element;
-pub use error::{Error, ErrorKind, Result, ChangeCheckError};
-pub use folder::{DirectoryLock, StagingDirectory, remove_leftovers};
-pub use growable::{GrowableBuffer, PooledMemory};
-pub use guard::{Fault, adopt_fault, check_pages, guard, is_guarded, disable_sigbus_handler, guard_on_thread};
-pub use home::is_moved_directory;
-pub use mapping::Mapping;
-pub use medium::{FsOp, FileSystem, StagingFile, FsObserver, boot_id, read_boot_id};
+pub use error::{ChangeCheckError, Error, ErrorKind, Result};
+pub use file_system::{FileSystem, FsObserver, FsOp, StagingFile, boot_id, read_boot_id};
 #[doc(hidden)]
-pub use medium::{simulate_boot, simulate_mount};
+pub use file_system::{simulate_boot, simulate_mount};
+pub use growable::{GrowableBuffer, PooledMemory};
+pub use guard::{Fault, adopt_fault, check_pages, disable_sigbus_handler, guard, guard_on_thread, is_guarded};
+pub use locked_directory::is_moved_directory;
+pub use mapping::Mapping;
 pub use memory::free_memory;
+pub use metadata::{exists, is_directory, metadata_at};
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
 pub use os::{MountInfo, fork_count, is_main_thread, remote_file_system};
-pub use parts::{UnfinishedFile, hidden_files};
-pub use presence::{exists, is_directory, metadata_at};
 pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
-pub use store::SharedFile;
+pub use shared_file::SharedFile;
+pub use shared_words::SharedWords;
 #[doc(hidden)]
 pub use sys::limit_mappings;
-pub use sys::{copy_nontemporal, prefetch_line, mapped_file_count, mappings_are_scarce, prefetch, store_fence};
-pub use unmapped::{FileState, UnmappedFile};
+pub use sys::{copy_nontemporal, mapped_file_count, mappings_are_scarce, prefetch, prefetch_line, store_fence};
+pub use unfinished_file::{UnfinishedFile, hidden_files};
+pub use unmapped_file::{FileState, UnmappedFile};
 pub use view::View;
-pub use wait::{AwaitedWord, WaitSet};
-pub use watch::{ChangeCheck, FixedBytes, AllowedChanges, with_change_check};
-pub use words::SharedWords;
+pub use wait_set::{AwaitedWord, WaitSet};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("arrowwood-mapping maps files of any size and therefore needs a 64-bit address space");

@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::UNIX_EPOCH;
 
+use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, with_change_check};
 use crate::error::{Error, Result};
-use crate::fault::MappedOrigin;
+use crate::fault_cause::MappedOrigin;
+use crate::file_system::mounted;
 use crate::guard::guard;
-use crate::medium::mounted;
+use crate::metadata::metadata_at;
 use crate::mode::Mode;
 use crate::os::{MountInfo, is_on_overlay};
-use crate::presence::metadata_at;
 use crate::sys;
-use crate::unmapped::{FileState, bounded, open_regular, read_file};
-use crate::watch::{self, ChangeCheck, AllowedChanges, ChangeDetector, with_change_check};
+use crate::unmapped_file::{FileState, bounded, open_regular, read_file};
 
 /// See [`Mapping::file_fingerprint`].
 pub(crate) fn file_word(metadata: &Metadata) -> u64 {
@@ -263,7 +263,7 @@ impl Mapping {
         let Some(origin) = &self.0.origin else { return };
         // Unreadable bytes are not compared.
         let _ = origin.with_file(&mut |file| {
-            origin.watched.set(AllowedChanges::Stream(watch::ends(file, self.len() as u64)));
+            origin.watched.set(AllowedChanges::Stream(change_check::ends(file, self.len() as u64)));
             Ok(())
         });
     }
@@ -353,7 +353,7 @@ impl Mapping {
     /// Records that the file has changed, and returns the error; that of the system if bytes are others because pages could not
     /// be read.
     pub fn mark_changed(&self) -> Error {
-        let error = self.0.region.failure().unwrap_or_else(|| watch::changed(watch::OVERWRITTEN));
+        let error = self.0.region.failure().unwrap_or_else(|| change_check::changed(change_check::OVERWRITTEN));
         self.0.region.mark();
         self.path().map_or(error.clone(), |path| error.at(path))
     }
@@ -370,7 +370,7 @@ impl Mapping {
 
     #[cold]
     fn look_at(&self, origin: &MappedFile) -> Result<()> {
-        watch::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
+        change_check::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
     }
 
     fn difference(&self, origin: &MappedFile) -> Result<Option<String>> {
@@ -383,13 +383,13 @@ impl Mapping {
                 marks.iter().for_each(|(at, expected)| self.0.region.prefetch(*at as usize, expected.len()));
             }
             // Does not open the file: lost pages are faults, and those of a file that grew again are zeros.
-            let is_there = |(at, expected): &watch::FixedBytes| {
+            let is_there = |(at, expected): &change_check::FixedBytes| {
                 let mut found = vec![0; expected.len()];
                 self.0.region.copy_out(*at as usize, &mut found);
                 found == *expected
             };
             let is_same: Result<bool> = guard(|| Ok(marks.iter().all(is_there)));
-            return Ok((!is_same?).then(|| watch::OVERWRITTEN.into()));
+            return Ok((!is_same?).then(|| change_check::OVERWRITTEN.into()));
         }
         let mut found = None;
         // A file without a name can't be checked.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::fault::{JoinedPart, MappedOrigin};
+use crate::fault_cause::{JoinedPart, MappedOrigin};
 use crate::guard::FaultRegistration;
 use crate::mode::Mode;
 

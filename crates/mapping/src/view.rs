@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
+use crate::change_check::{ChangeCheck, with_change_check};
 use crate::element::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::Mapping;
-use crate::watch::{ChangeCheck, with_change_check};
 
 /// A view of `len` elements of type `T` in a mapping. Clones and slices share the mapping.
 ///
@@ -43,7 +43,9 @@ impl<T: Element> View<T> {
         const { assert!(T::WIDTH > 0 && T::WIDTH <= 16, "an element has 1 to 16 bytes") };
         let Some(room) = mapping.len().checked_sub(offset) else {
             let size = mapping.len();
-            return Err(Error::invalid_argument(format!("the view starts at byte {offset}, past the mapping's {size} bytes")));
+            return Err(Error::invalid_argument(format!(
+                "the view starts at byte {offset}, past the mapping's {size} bytes"
+            )));
         };
         let fits = room / T::WIDTH;
         let len = len.unwrap_or(fits);
@@ -94,7 +96,9 @@ impl<T: Element> View<T> {
     /// file was truncated.
     pub fn set(&self, i: usize, value: T) -> Result<()> {
         if !self.mapping.mode().is_writable() {
-            return Err(Error::invalid_argument("the mapping is read-only; map it with mode 'r+' or 'c' to store into it"));
+            return Err(Error::invalid_argument(
+                "the mapping is read-only; map it with mode 'r+' or 'c' to store into it",
+            ));
         }
         let mut raw = [0u8; 16];
         let raw = &mut raw[..T::WIDTH];

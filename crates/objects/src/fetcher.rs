@@ -10,12 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arrowwood::mapping::fork_count;
-use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result, waits};
+use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result, blocking};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::failure::changed;
+use crate::error::changed;
 use crate::object::{Object, Version};
-use crate::ranges::{RangeSet, requests};
+use crate::range_set::{RangeSet, requests};
 use crate::runtime::{REQUESTS, RequestRuntime};
 
 /// The bytes that are read of the end of an object when it is opened: the footer of most files.
@@ -194,9 +194,9 @@ impl Fetch for Fetcher {
             let own = state.coming.missing_of(&missing);
             if own.is_empty() {
                 // Looks again now and then: whoever fetches may be in a process before a fork.
-                let waited = self.came.wait_timeout(state, waits::TURN);
+                let waited = self.came.wait_timeout(state, blocking::TURN);
                 drop(waited.unwrap_or_else(PoisonError::into_inner).0);
-                waits::check_interrupt()?;
+                blocking::check_interrupt()?;
                 state = self.lock()?;
                 continue;
             }

@@ -10,20 +10,20 @@
 //! comes into a sparse file that is mapped, so that everything works as on a local file.
 //!
 //! # Inside
-//! In reading order: `ranges` (which bytes are there), `client` (requests as they are sent), `failure` (what went
+//! In reading order: `range_set` (which bytes are there), `client` (requests as they are sent), `error` (what went
 //! wrong, in a sentence), `runtime` (threads),
 //! `location` (URLs and stores), `object` (one object, read by ranges), `fetcher` (what is asked for, into a sparse file),
 //! `open`, `upload` (rows as an object), `push`.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod client;
-mod failure;
+mod error;
 mod fetcher;
 mod location;
 mod object;
 mod open;
 mod push;
-mod ranges;
+mod range_set;
 mod runtime;
 mod upload;
 

@@ -14,7 +14,7 @@ use reqwest::header::HeaderValue;
 use url::Url;
 
 use crate::client::{Connector, authorization_of};
-use crate::failure::failed;
+use crate::error::failed;
 
 /// A place in a store.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::time::timeout;
 
-use crate::failure::{READING, changed, failed};
+use crate::error::{READING, changed, failed};
 use crate::location::{Location, Options};
 
 /// Bytes a second, at least, of answers that are long.

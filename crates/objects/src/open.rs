@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrowwood::waits::CancelToken;
+use arrowwood::blocking::CancelToken;
 use arrowwood::{Dataset, Error, ErrorKind, OpenOptions, Result, UrlOpener, open_urls_with};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::failure::failed;
+use crate::error::failed;
 use crate::fetcher;
 use crate::location::{Location, Options};
 use crate::object::Object;

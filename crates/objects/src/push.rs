@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrowwood::{
-    Dataset, Error, ErrorKind, OpenOptions, PushedRows, Result, tails_equal, sealed_rows, table_identity, table_stat,
+    Dataset, Error, ErrorKind, OpenOptions, PushedRows, Result, sealed_rows, table_identity, table_stat, tails_equal,
 };
 
 use crate::location::{Location, Options};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrowwood::mapping::fork_count;
-use arrowwood::{Error, ErrorKind, Result, waits};
+use arrowwood::{Error, ErrorKind, Result, blocking};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -58,9 +58,9 @@ impl RequestRuntime {
             let _ = sender.send(work.await);
         });
         loop {
-            match receiver.recv_timeout(waits::TURN) {
+            match receiver.recv_timeout(blocking::TURN) {
                 Ok(done) => return done,
-                Err(RecvTimeoutError::Timeout) => waits::check_interrupt().inspect_err(|_| task.abort())?,
+                Err(RecvTimeoutError::Timeout) => blocking::check_interrupt().inspect_err(|_| task.abort())?,
                 Err(RecvTimeoutError::Disconnected) => {
                     let message = "a request to a store ended without an answer";
                     return Err(Error::new(ErrorKind::Internal, message));

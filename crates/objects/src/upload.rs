@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Dataset, Error, ErrorKind, PushedRows, Result, waits, write_pushed};
+use arrowwood::{Dataset, Error, ErrorKind, PushedRows, Result, blocking, write_pushed};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use object_store::local::LocalFileSystem;
@@ -14,7 +14,7 @@ use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPay
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
-use crate::failure::failed;
+use crate::error::failed;
 use crate::location::{Location, Options};
 use crate::object::SLOWEST;
 use crate::runtime::RequestRuntime;
@@ -68,7 +68,7 @@ pub(crate) fn upload(
         });
         let sent = threads.wait(receive);
         if !matches!(sent, Ok(SendOutcome::Whole)) {
-            let is_interrupted = waits::check_interrupt().is_err();
+            let is_interrupted = blocking::check_interrupt().is_err();
             threads.finish(give_up(begun), if is_interrupted { INTERRUPTED } else { options.timeout });
         }
         let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
@@ -255,7 +255,9 @@ fn sent<T>(answer: object_store::Result<T>) -> object_store::Result<SendOutcome>
     use object_store::Error as Store;
     match answer {
         Ok(_) => Ok(SendOutcome::Whole),
-        Err(Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotModified { .. }) => Ok(SendOutcome::Taken),
+        Err(Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotModified { .. }) => {
+            Ok(SendOutcome::Taken)
+        }
         Err(e) => Err(e),
     }
 }

@@ -11,8 +11,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::cell::{ConversionErrorKind, ConversionError, to_builtin, to_value};
-use crate::calling::CallPy;
+use super::convert_value::{ConversionError, ConversionErrorKind, to_builtin, to_value};
+use crate::py_call::CallPy;
 use crate::value::{UUID, cached_class};
 
 /// The deepest that values may be nested; one may even contain itself.
@@ -49,7 +49,9 @@ impl InferredType {
             InferredType::Int { .. } => DataType::Int64,
             InferredType::Decimal(before, behind) => decimal(before + behind, *behind),
             InferredType::List(item) => DataType::List(Arc::new(item.field("item"))),
-            InferredType::Struct(members) => DataType::Struct(members.iter().map(|(name, kind)| kind.field(name)).collect()),
+            InferredType::Struct(members) => {
+                DataType::Struct(members.iter().map(|(name, kind)| kind.field(name)).collect())
+            }
             InferredType::Uuid => DataType::FixedSizeBinary(16),
             InferredType::Plain(data_type) | InferredType::Typed(data_type, _) => data_type.clone(),
         }
@@ -74,7 +76,9 @@ impl InferredType {
 
     fn observe_nested(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
         if depth > DEEPEST {
-            return Err(ConversionError::Range(format!("the lists and dicts in it are nested more than {DEEPEST} deep")));
+            return Err(ConversionError::Range(format!(
+                "the lists and dicts in it are nested more than {DEEPEST} deep"
+            )));
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
             return self.see_list(given, depth);
@@ -127,7 +131,9 @@ impl InferredType {
     fn mismatch(&self, given: &Bound<'_, PyAny>) -> ConversionError {
         let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         match self {
-            InferredType::Unknown => ConversionError::Type(format!("expected a value that Arrow has a type for, got {class}")),
+            InferredType::Unknown => {
+                ConversionError::Type(format!("expected a value that Arrow has a type for, got {class}"))
+            }
             known => ConversionError::for_object(ConversionErrorKind::Type, &known.data_type(), given),
         }
     }
@@ -182,16 +188,23 @@ impl InferredType {
                 let large = *large || more;
                 return (!(negative && large)).then_some(InferredType::Int { negative, large });
             }
-            (InferredType::Int { .. }, InferredType::Plain(Float64)) | (InferredType::Plain(Float64), InferredType::Int { .. }) => InferredType::Plain(Float64),
-            (InferredType::Decimal(before, behind), InferredType::Decimal(a, b)) => InferredType::Decimal(a.max(*before), b.max(*behind)),
+            (InferredType::Int { .. }, InferredType::Plain(Float64))
+            | (InferredType::Plain(Float64), InferredType::Int { .. }) => InferredType::Plain(Float64),
+            (InferredType::Decimal(before, behind), InferredType::Decimal(a, b)) => {
+                InferredType::Decimal(a.max(*before), b.max(*behind))
+            }
             (InferredType::Plain(Timestamp(unit, zone)), InferredType::Plain(Timestamp(other, new)))
                 if zone.is_some() == new.is_some() =>
             {
                 InferredType::Plain(Timestamp(finer(*unit, other), zone.clone()))
             }
-            (InferredType::Plain(Duration(unit)), InferredType::Plain(Duration(other))) => InferredType::Plain(Duration(finer(*unit, other))),
+            (InferredType::Plain(Duration(unit)), InferredType::Plain(Duration(other))) => {
+                InferredType::Plain(Duration(finer(*unit, other)))
+            }
             (InferredType::Uuid, InferredType::Uuid) => InferredType::Uuid,
-            (InferredType::Uuid, InferredType::Plain(Binary)) | (InferredType::Plain(Binary), InferredType::Uuid) => InferredType::Plain(Binary),
+            (InferredType::Uuid, InferredType::Plain(Binary)) | (InferredType::Plain(Binary), InferredType::Uuid) => {
+                InferredType::Plain(Binary)
+            }
             (InferredType::Plain(one), InferredType::Plain(other)) if *one == other => InferredType::Plain(other),
             _ => return None,
         })

@@ -1,9 +1,9 @@
 //! Converts Python's tables to datasets: Arrow data, a dict of columns, rows as dicts, a data frame.
 //!
-//! In reading order: `cell` (one value), `build` (values as an array), `infer` (the type of values), `numpy`.
+//! In reading order: `convert_value` (one value), `column_builder` (values as an array), `infer` (the type of values), `numpy`.
 
-mod build;
-mod cell;
+mod column_builder;
+mod convert_value;
 mod infer;
 mod numpy;
 
@@ -18,13 +18,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
-use crate::arrow::{extract_dataset, exports_arrow};
-use crate::calling::{CallPy, with_unwind_barrier};
+use crate::capsule::{column_not_found, import_column};
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::exchange::{import_column, column_not_found};
+use crate::from_arrow::{exports_arrow, extract_dataset};
+use crate::py_call::{CallPy, with_unwind_barrier};
 use crate::tensor::{TensorShape, tensor_shape};
-use build::ColumnBuilder;
-pub use cell::{ConversionError, to_stored_value, to_builtin, to_value};
+use column_builder::ColumnBuilder;
+pub use convert_value::{ConversionError, to_builtin, to_stored_value, to_value};
 use infer::InferredType;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
@@ -317,7 +317,11 @@ impl InputColumn<'_> {
 }
 
 /// Pushes an array of the shape of a tensor's rows, or its items in a row.
-fn push_tensor(builder: &mut ColumnBuilder, shape: &TensorShape, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+fn push_tensor(
+    builder: &mut ColumnBuilder,
+    shape: &TensorShape,
+    given: &Bound<'_, PyAny>,
+) -> Result<(), ConversionError> {
     let sizes: Option<Vec<usize>> = given.getattr_opt(intern!(given.py(), "shape"))?.and_then(|own| own.extract().ok());
     let is_whole = shape.order.is_none() && sizes.as_ref() == Some(&shape.sizes);
     let pushed = if is_whole {
@@ -329,7 +333,9 @@ fn push_tensor(builder: &mut ColumnBuilder, shape: &TensorShape, given: &Bound<'
         ConversionError::Range(message) if shape.order.is_none() => {
             let whole = &shape.sizes;
             let items = shape.items();
-            ConversionError::Range(format!("{message}; write a NumPy array of shape {whole:?}, or its {items} items in a row"))
+            ConversionError::Range(format!(
+                "{message}; write a NumPy array of shape {whole:?}, or its {items} items in a row"
+            ))
         }
         other => other,
     })

@@ -8,12 +8,12 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
-use arrowwood::{Value, type_name, time_zone_hint, zones_agree};
+use arrowwood::{Value, time_zone_hint, type_name, zones_agree};
 use pyo3::prelude::*;
 
 use crate::errors::{Result, invalid_argument, type_error};
 use crate::memory::buffer_bytes;
-use crate::tensor::{tensor_shape, tensor_field};
+use crate::tensor::{tensor_field, tensor_shape};
 
 /// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
 pub type NumpyParts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);
@@ -119,7 +119,8 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
 
 /// `len` lists of `width` items each.
 fn rows(items: ArrayData, width: usize, len: usize) -> Result<ArrayData> {
-    let failed = |_| invalid_argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
+    let failed =
+        |_| invalid_argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
     let size = i32::try_from(width).map_err(failed)?;
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lists = ArrayData::builder(DataType::FixedSizeList(item, size)).len(len).add_child_data(items).build();

@@ -11,16 +11,16 @@ use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
-use super::calls::RequestStream;
 use super::messages::{FlightData, all_framed};
 use super::put::{PutStream, audit, header_of, opening};
+use super::request_stream::RequestStream;
 use super::status::answered;
 use super::target::target_of;
-use crate::following::{self, Follower};
+use crate::follow::{self, Follower};
 use crate::frames::Framing;
-use crate::outgoing::{ResponseBody, BodyStep, BodySource};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
+use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::session::Session;
 use crate::table::Table;
 
@@ -75,7 +75,7 @@ pub(super) async fn begin(session: Session, mut calls: RequestStream) -> Result<
     let appending = BatchAppender { session: session.clone(), name, query, sender };
     let receiving = AbortOnDrop(tokio::spawn(appending.run(calls, (first.header, first.share))).abort_handle());
     let exchange = Exchange { session: session.clone(), table, follower, answers, _receiving: receiving, end: None };
-    Ok(answered(if is_followed { following::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
+    Ok(answered(if is_followed { follow::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
 }
 
 /// The destination of the client's batches.
@@ -96,7 +96,11 @@ impl BatchAppender {
     }
 
     /// Appends batches. The schema comes first, in the first message or in a later one.
-    async fn append_all(&self, mut calls: RequestStream, (mut header, mut share): (Bytes, OwnedSemaphorePermit)) -> Result<()> {
+    async fn append_all(
+        &self,
+        mut calls: RequestStream,
+        (mut header, mut share): (Bytes, OwnedSemaphorePermit),
+    ) -> Result<()> {
         while header.is_empty() {
             let Some((next, more)) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
             if !next.is_empty() {

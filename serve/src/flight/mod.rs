@@ -5,10 +5,10 @@
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
 //! SQL](sql) are messages of protobuf, whose first bytes begin no table's name.
 
-mod calls;
 mod exchange;
 pub(crate) mod messages;
 mod put;
+mod request_stream;
 mod sql;
 mod status;
 mod target;
@@ -21,22 +21,22 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
-use self::calls::{RequestStream, decoded};
 pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
+use self::request_stream::{RequestStream, decoded};
 use self::sql::SqlCommand;
 use self::sql::messages::Any;
 pub(crate) use self::status::refused;
 use self::status::{answered, whole};
 use self::target::{target_of, target_of_ticket};
 use crate::access::password_of;
-use crate::following::{self, Follower};
+use crate::follow::{self, Follower};
 use crate::frames::Framing;
-use crate::outgoing::ResponseBody;
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::reading::{self, Selection};
-use crate::refusal::{Problem, Result};
 use crate::response::allow;
+use crate::response_body::ResponseBody;
+use crate::row_stream::{self, Selection};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
 
@@ -143,16 +143,17 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
         }
         session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
-        return Ok(answered(reading::flight_body(selection, session).await?));
+        return Ok(answered(row_stream::flight_body(selection, session).await?));
     }
     if let Some(other) = ["to", "where", "limit"].into_iter().find(|name| query.all(name).next().is_some()) {
         return Err(Problem::bad_request(format!("{other} does not go with follow")));
     }
     session.check_read(name)?;
     let table = session.table(name).await?;
-    let follower = session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
+    let follower =
+        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
     session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
-    Ok(answered(following::body(follower, &session)))
+    Ok(answered(follow::body(follower, &session)))
 }
 
 async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<ResponseBody>> {

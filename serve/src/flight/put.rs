@@ -7,16 +7,16 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::calls::{ReceivedMessage, RequestStream, QUESTION, decoded};
 use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, all_framed};
+use super::request_stream::{QUESTION, ReceivedMessage, RequestStream, decoded};
 use super::target::target_of;
 use crate::audit::AuditLine;
 use crate::ingest::{Destination, PendingBatches, lost};
-use crate::outgoing::{BodyStep, BodySource};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
 use crate::queue::AppendResults;
-use crate::receive::{ReceivedBody, SMALL};
-use crate::refusal::{Problem, Result};
+use crate::request_body::{ReceivedBody, SMALL};
+use crate::response_body::{BodySource, BodyStep};
 use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.
@@ -94,7 +94,10 @@ pub(super) async fn opening(session: &Session, calls: &mut RequestStream) -> Res
 }
 
 /// The metadata of the next message, possibly empty, and its share of the memory; `None` at the end.
-pub(super) async fn header_of(session: &Session, calls: &mut RequestStream) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
+pub(super) async fn header_of(
+    session: &Session,
+    calls: &mut RequestStream,
+) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
     let Some(ReceivedMessage { message, share }) = calls.next(most_of(session)).await? else { return Ok(None) };
     decoded::<FlightData>(message).map(|data| Some((data.header, share)))
 }

@@ -7,9 +7,9 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::outgoing::ResponseBody;
+use crate::problem::Problem;
 use crate::query::own;
-use crate::refusal::Problem;
+use crate::response_body::ResponseBody;
 
 /// The characters encoded in a header's message: all but printable ASCII, and the percent sign.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');

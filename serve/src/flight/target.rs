@@ -1,8 +1,8 @@
 //! The table and parameters of a call: from the text of a ticket or a command, or the path of a descriptor.
 
 use super::messages::{DescriptorType, FlightDescriptor, Ticket};
+use crate::problem::{Problem, Result};
 use crate::query::Query;
-use crate::refusal::{Problem, Result};
 
 /// The table of a descriptor, and its parameters, which must be among `known`.
 pub(super) fn target_of(descriptor: &FlightDescriptor, known: &[&str]) -> Result<(String, Query)> {

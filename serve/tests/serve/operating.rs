@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrowwood::simulate::{FsOp, FileSystem, FsObserver};
+use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood_serve::{Limits, Options};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
@@ -99,7 +99,8 @@ fn a_write_that_the_disk_refuses_shows_in_readiness() {
                 let recorder = Arc::new(Recorder::default());
                 let folder = folder_in_memory();
                 fs::create_dir(folder.path().join("data")).unwrap();
-                let served = Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
+                let served =
+                    Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
                 for name in ["open", "closed"] {
                     let path = format!("/v1/tables/{name}?segment_rows=24");
                     assert_eq!(served.send("PUT", &path, &[], b"n: int not null").status, 201);

@@ -12,18 +12,19 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::block::{ComputedColumns, states_of_bits};
-use super::cost::MemoryEstimate;
-use super::fused::FusedSum;
+use super::fused_sum::FusedSum;
 use super::groups::{GroupScratch, Groups, check_claim, check_keys, group, with_plain_booleans};
-use super::outcome::{self, AggregateFunction};
-use super::partition::{CHUNK, InputColumns, PARTITIONS, Wave};
+use super::memory::MemoryEstimate;
+use super::output::{self, AggregateFunction};
+use super::radix_partition::{CHUNK, InputColumns, PARTITIONS, Wave};
 use super::state::{GroupState, StateKind, ValueKind, is_stored_as_integer};
 use super::table::{GroupTable, OrderedGroups};
 use crate::array::slice;
 use crate::compute::frame::{Frame, RowRanks, ValueOrder};
 use crate::compute::reduce::is_number;
 use crate::compute::select::{
-    Categories, BoundPredicate, Expression, BoundExpression, Mask, Predicate, RowSet, filter_input, check_result_memory, col, gather_rows,
+    BoundExpression, BoundPredicate, Categories, Expression, Mask, Predicate, RowSet, check_result_memory, col,
+    filter_input, gather_rows,
 };
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -107,8 +108,8 @@ impl Dataset {
     /// let means = dataset
     ///     .aggregate(&["symbol"])
     ///     .filter(col("price").gt(1))
-    ///     .column("price", Function::Mean)
-    ///     .named("n", "price", Function::Count)
+    ///     .column("price", AggregateFunction::Mean)
+    ///     .column_as("n", "price", AggregateFunction::Count)
     ///     .finish()?;
     /// assert_eq!(means.len()?, 2);
     /// # Ok::<(), Error>(())
@@ -176,7 +177,7 @@ impl<'a> Aggregation<'a> {
     /// # let batch = arrow_array::RecordBatch::try_from_iter([("price", array.clone()), ("qty", array)]).unwrap();
     /// # let dataset = Dataset::try_from(vec![batch])?;
     /// let volume = col("price") * col("qty");
-    /// let total = dataset.aggregate::<&str>(&[]).computed("volume", volume, Function::Sum).finish()?;
+    /// let total = dataset.aggregate::<&str>(&[]).expression_as("volume", volume, AggregateFunction::Sum).finish()?;
     /// assert_eq!(total.row(0)?.get(0)?.to_string(), "14");
     /// # Ok::<(), Error>(())
     /// ```
@@ -350,7 +351,7 @@ impl GroupPlan {
             None => (StateKind::RowCount, DataType::Null, AggregateFunction::Count, None),
             Some((expression, function)) => {
                 let (column, of) = self.column(dataset, expression, *function)?;
-                let kind = outcome::kind_of(*function, &of, column, self.is_ordered(column)).ok_or_else(|| {
+                let kind = output::kind_of(*function, &of, column, self.is_ordered(column)).ok_or_else(|| {
                     let shown = match expression.name() {
                         Some(name) => format!("column '{name}'"),
                         None => expression.to_string(),
@@ -367,7 +368,7 @@ impl GroupPlan {
         let is_own = |column: &usize| is_row(function) || is_extreme && self.is_ordered(*column);
         let field = match column.filter(is_own) {
             Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
-            None => Field::new(&output.name, outcome::type_of(function, &of), is_nullable),
+            None => Field::new(&output.name, output::type_of(function, &of), is_nullable),
         };
         let field = Arc::new(field);
         self.outputs.push(OutputColumn { field, of, function, kind, column });
@@ -409,7 +410,9 @@ impl GroupPlan {
                 self.orders.push((column, Box::new(categories)));
             }
             let data_type = match dataset.schema().field(column).data_type() {
-                DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_stored_as_integer(values)) => values,
+                DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_stored_as_integer(values)) => {
+                    values
+                }
                 own => own,
             };
             return Ok((column, data_type.clone()));
@@ -674,11 +677,11 @@ impl GroupPlan {
             (self.kinds[output.kind], output.column)
         {
             let best = found.in_order(|table| table.states[output.kind].rows());
-            return outcome::gather_group_rows(dataset, frame, column, rows, &best);
+            return output::gather_group_rows(dataset, frame, column, rows, &best);
         }
         let data_type = output.field.data_type();
         let own = |table: &GroupTable<'_>, groups: usize| {
-            outcome::array(&table.states[output.kind], output.function, &output.of, data_type, groups)
+            output::array(&table.states[output.kind], output.function, &output.of, data_type, groups)
         };
         found.column(data_type, own).map_err(|e| e.context(format_args!("column '{}'", output.field.name())))
     }

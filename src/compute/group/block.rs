@@ -3,18 +3,19 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
+use super::bitsets::{IntegerRange, IntegerSets};
 use super::groups::{Groups, ordered_cell};
-use super::intern::KeyPart;
-use super::sets::{IntegerRange, IntegerSets};
+use super::interner::KeyPart;
 use super::state::{
-    DecimalMoments, DecimalSum, ExtremeKind, Extreme, RowText, GroupState, IntegerMoments, IntegerSum, Accumulator, Moments,
-    StateKind, NeumaierSum, ValueKind, FloatValues, distance, floats, integers, rows, texts,
+    Accumulator, DecimalMoments, DecimalSum, Extreme, ExtremeKind, FloatValues, GroupState, IntegerMoments, IntegerSum,
+    Moments, NeumaierSum, RowText, StateKind, ValueKind, distance, floats, integers, rows, texts,
 };
 use crate::array::access::{Texts, fixed_values, short};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::{LEAF, moments_f64};
 use crate::compute::reduce::{
-    LANES, OUT, GroupedRows, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float, for_each_integer, with_decoded_rows,
+    GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
+    for_each_integer, with_decoded_rows,
 };
 use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, null_mask};
 use crate::error::Result;
@@ -193,7 +194,11 @@ impl<'a> BlockColumns<'_, 'a> {
     }
 
     /// The same for what is computed, a few thousand rows at a time.
-    fn each_computed(&self, formula: &BoundExpression, mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>) -> Result<()> {
+    fn each_computed(
+        &self,
+        formula: &BoundExpression,
+        mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut at = 0;
         for (part, rows) in self.frame.spans(self.block) {
             for start in rows.clone().step_by(AT_ONCE) {
@@ -235,7 +240,12 @@ impl<'a> BlockColumns<'_, 'a> {
         let mut add = |rows: &GroupedRows<'_>, ids: &[u32]| {
             let valid = null_mask(rows.array, &rows.rows, false)?;
             let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
-            count_by_group(&ids.iter().enumerate().map(masked).collect::<Vec<_>>(), rows.lane, self.width(), &mut counts);
+            count_by_group(
+                &ids.iter().enumerate().map(masked).collect::<Vec<_>>(),
+                rows.lane,
+                self.width(),
+                &mut counts,
+            );
             Ok(())
         };
         match self.computed.get(column) {
@@ -544,7 +554,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    use crate::{Dataset, AggregateFunction, Value};
+    use crate::{AggregateFunction, Dataset, Value};
 
     type TestRow = (i8, Option<Vec<u8>>);
 

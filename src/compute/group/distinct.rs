@@ -5,9 +5,9 @@ use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::aggregate::{Aggregation, ProgressCallback, BLOCK, GroupPlan, MANY, block_rows, tell};
-use super::outcome::AggregateFunction;
-use super::sets::IntegerRange;
+use super::aggregate::{Aggregation, BLOCK, GroupPlan, MANY, ProgressCallback, block_rows, tell};
+use super::bitsets::IntegerRange;
+use super::output::AggregateFunction;
 use super::state::{StateKind, is_stored_as_integer};
 use crate::array::Value;
 use crate::dataset::Dataset;

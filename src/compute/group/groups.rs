@@ -10,7 +10,7 @@ use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::intern::{AT_ONCE, KeyPart, Interner, InternerScratch, LONG, packed, with_len};
+use super::interner::{AT_ONCE, Interner, InternerScratch, KeyPart, LONG, packed, with_len};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{UncheckedArray, Value, value};
 use crate::compute::frame::Frame;
@@ -434,7 +434,9 @@ impl<'a> Encoder<'a> {
     fn add_keys(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let dictionary = dictionary_of(array)?;
         let mut numbers = match self.dictionary.take() {
-            Some((last, numbers)) if UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)) => numbers,
+            Some((last, numbers)) if UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)) => {
+                numbers
+            }
             // Values without bytes may be any number.
             _ => vec![UNSEEN; if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 }],
         };
@@ -594,7 +596,12 @@ pub(in crate::compute) fn key_part(array: &ArrayData, row: usize) -> Result<KeyP
 }
 
 /// What the value of row `row` of `array`, of column number `column`, is compared by.
-pub(super) fn ordered_cell<'a>(frame: &Frame<'a>, column: usize, array: &'a ArrayData, row: usize) -> Result<KeyPart<'a>> {
+pub(super) fn ordered_cell<'a>(
+    frame: &Frame<'a>,
+    column: usize,
+    array: &'a ArrayData,
+    row: usize,
+) -> Result<KeyPart<'a>> {
     match frame.value_order(column) {
         Some(order) => Ok(order.sort_key(array, row)?.map_or(KeyPart::Null, KeyPart::Bytes)),
         None => key_part(array, row),

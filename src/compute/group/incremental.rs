@@ -3,10 +3,10 @@
 //! Kept are the states after the last full block of rows, as `aggregate` merges them, so that the answer is the same bit
 //! for bit; but for sums of floats by very many groups, which `aggregate` finds in partitions. They refer to rows by number only: the keys of groups are found again in their first rows.
 
-use super::aggregate::{Aggregation, InputBlocks, GroupPlan, AggregateExpr};
+use super::aggregate::{AggregateExpr, Aggregation, GroupPlan, InputBlocks};
 use super::groups::{key_part, with_plain_booleans};
-use super::kept::StateSnapshot;
-use super::outcome::AggregateFunction;
+use super::output::AggregateFunction;
+use super::snapshot::StateSnapshot;
 use super::table::{GroupTable, OrderedGroups};
 use crate::compute::select::Predicate;
 use crate::dataset::Dataset;

@@ -3,8 +3,8 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::intern::KeyPart;
-use super::sets::{IntegerRange, IntegerSets};
+use super::bitsets::{IntegerRange, IntegerSets};
+use super::interner::KeyPart;
 use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::error::{Error, Result};
 

@@ -8,10 +8,10 @@ use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::groups::Groups;
-use super::intern::{KeyPart, Interner};
+use super::interner::{Interner, KeyPart};
 use super::state::{GroupState, StateKind};
 use crate::array::access::fixed_width;
-use crate::array::gather::{Pick, gather_fixed_into, gather};
+use crate::array::gather::{Pick, gather, gather_fixed_into};
 use crate::array::{ArrayParts, UncheckedArray, build_buffer};
 use crate::error::{Error, Result};
 use crate::parallel;

@@ -102,7 +102,12 @@ pub(in crate::compute) fn add_floats(rows: &GroupedRows<'_>, sums: &mut [[f64; 2
 }
 
 /// Adds squared distances from the means of the groups; `squares` has `lanes` lanes of each.
-pub(in crate::compute) fn add_squares(rows: &GroupedRows<'_>, means: &[f64], lanes: usize, squares: &mut [f64]) -> Result<()> {
+pub(in crate::compute) fn add_squares(
+    rows: &GroupedRows<'_>,
+    means: &[f64],
+    lanes: usize,
+    squares: &mut [f64],
+) -> Result<()> {
     for_each_float(rows, |id, lane, number| {
         if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * lanes + lane % lanes)) {
             *sum += (number - mean) * (number - mean);
@@ -111,7 +116,11 @@ pub(in crate::compute) fn add_squares(rows: &GroupedRows<'_>, means: &[f64], lan
 }
 
 /// Calls `work` with group, lane and the result of `number` for the `N` bytes of each row.
-fn each<const N: usize, T>(rows: &GroupedRows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
+fn each<const N: usize, T>(
+    rows: &GroupedRows<'_>,
+    work: &mut impl FnMut(u32, usize, T),
+    number: impl Fn([u8; N]) -> T,
+) {
     let lane = rows.lane;
     let mut first = 0;
     rows.with_ids(|ids| {
@@ -185,7 +194,10 @@ pub(in crate::compute) fn for_each_float(rows: &GroupedRows<'_>, mut work: impl 
 }
 
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.
-pub(in crate::compute) fn for_each_integer(rows: &GroupedRows<'_>, mut work: impl FnMut(u32, usize, i128)) -> Result<()> {
+pub(in crate::compute) fn for_each_integer(
+    rows: &GroupedRows<'_>,
+    mut work: impl FnMut(u32, usize, i128),
+) -> Result<()> {
     use DataType::*;
     let work = &mut work;
     match rows.array.data_type() {
@@ -248,5 +260,6 @@ fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
     for row in rows.clone() {
         picks.push(if array.is_null(row) { (1, 0) } else { (0, entry(row)?) });
     }
-    gather(values.data_type(), &[UncheckedArray::from_ref(values), UncheckedArray::from_ref(&null)], &picks)?.checked(&[])
+    gather(values.data_type(), &[UncheckedArray::from_ref(values), UncheckedArray::from_ref(&null)], &picks)?
+        .checked(&[])
 }

@@ -9,7 +9,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
-use crate::compute::blocks::{Blocks, FixedWidthBytes, ColumnChunk};
+use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
 use crate::compute::kernels;
 use crate::compute::kernels::Number;
 use crate::compute::select::Categories;
@@ -116,13 +116,17 @@ pub(in crate::compute) fn find_extreme_row<'a, C: FixedWidthBytes<'a>>(
 type ExtremeFold<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
 /// Finds the extreme, then the first row with it: nulls count as the far end of the type, which may also be a value.
-fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
+fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
+    blocks: &Blocks<'a, C>,
+    wanted: Ordering,
+) -> Option<u64> {
     let (far, choose): ExtremeFold<T, N> = match wanted {
         Ordering::Less => (T::MOST, kernels::min),
         _ => (T::LEAST, kernels::max),
     };
-    let found = blocks
-        .par_map(|pieces| pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values))));
+    let found = blocks.par_map(|pieces| {
+        pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values)))
+    });
     let best = found.iter().fold(far, |best, found| choose(best, &[found.store()]));
     let candidates = found.iter().enumerate().filter(|(_, found)| **found == best);
     candidates.flat_map(|(block, _)| blocks.pieces(block)).find_map(|piece| {

@@ -10,6 +10,7 @@ mod quantile;
 mod sum;
 
 pub(super) use accumulate::{
-    LANES, OUT, GroupedRows, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float, for_each_integer, with_decoded_rows,
+    GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
+    for_each_integer, with_decoded_rows,
 };
 pub(super) use sum::is_number;

@@ -132,12 +132,14 @@ impl Column {
         let mut sampled = Vec::with_capacity(size as usize);
         let sample = self.as_dataset().take(&self.drawn(size, rows))?.column_at(0)?;
         let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
-        (0..values.frame.num_blocks()).try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
+        (0..values.frame.num_blocks())
+            .try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
         if (sampled.len() as u64) < size / 2 {
             return Ok(None);
         }
         sampled.sort_unstable_by(f64::total_cmp);
-        let windows: Vec<QuantileBounds> = shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
+        let windows: Vec<QuantileBounds> =
+            shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
         ColumnValues::try_new(self, QuantileType::Floats)?.inside(&windows, shares)
     }
 

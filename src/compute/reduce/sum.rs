@@ -7,7 +7,7 @@ use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
 use crate::array::{Value, decimal_quotient, decimal_to_f64};
-use crate::compute::blocks::{Blocks, FixedWidthBytes, ColumnChunk};
+use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
 use crate::compute::kernels;
 use crate::compute::kernels::{FloatSum, PairwiseSum};
 use crate::dataset::Column;

@@ -6,15 +6,15 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::compare::ValuePredicate;
-use super::literal::{Literal, Operator, LiteralValue};
+use super::literal::{Literal, LiteralValue, Operator};
 use crate::array::access::dictionary_of;
-use crate::array::merge::CategoryRanks;
+use crate::array::merge_dictionaries::CategoryRanks;
 use crate::array::{UncheckedArray, Value, key, value};
 use crate::compute::frame::{Frame, ValueOrder};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::escape::escape_hidden;
 use crate::types::{has_bits, is_ordered};
-use crate::visible::escape_hidden;
 
 /// The most categories that an error shows.
 const SHOWN: usize = 20;
@@ -66,7 +66,9 @@ impl Categories {
     pub(in crate::compute) fn ranks_of<'a>(&'a self, array: &'a ArrayData) -> Result<ArrayRanks<'a>> {
         let dictionary = dictionary_of(array)?;
         let numbers = self.numbers.get(&address(dictionary)).map_or(&[][..], Vec::as_slice);
-        let is_same = |number: &&usize| UncheckedArray::from_ref(&self.dictionaries[**number]).is_same(UncheckedArray::from_ref(dictionary));
+        let is_same = |number: &&usize| {
+            UncheckedArray::from_ref(&self.dictionaries[**number]).is_same(UncheckedArray::from_ref(dictionary))
+        };
         match numbers.iter().find(is_same) {
             Some(&number) => Ok(ArrayRanks { array, dictionary, ranks: &self.ranks.ranks[number] }),
             None => Err(Error::internal("a batch has another dictionary than before")),
@@ -106,7 +108,11 @@ impl Categories {
             )));
         };
         let passing = values.into_iter().enumerate().filter(|(other, _)| operator.holds(other.cmp(&rank)));
-        ValuePredicate::for_any(name, &self.data_type, &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>())
+        ValuePredicate::for_any(
+            name,
+            &self.data_type,
+            &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>(),
+        )
     }
 }
 
@@ -159,7 +165,8 @@ fn dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
     let mut found: Vec<ArrayData> = Vec::new();
     for part in 0..frame.num_parts() {
         let dictionary = dictionary_of(frame.checked(part, column)?)?;
-        if found.last().is_none_or(|last| !UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary))) {
+        if found.last().is_none_or(|last| !UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)))
+        {
             found.push(dictionary.clone());
         }
     }
@@ -185,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ErrorKind, AggregateFunction, col};
+    use crate::{AggregateFunction, ErrorKind, col};
 
     const SIZES: [&str; 4] = ["S", "M", "L", "XL"];
 

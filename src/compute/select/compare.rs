@@ -10,7 +10,7 @@ use arrow_schema::{DataType, TimeUnit};
 use hashbrown::HashSet;
 use memchr::memmem::Finder;
 
-use super::literal::{Literal, Operator, LiteralValue, NumberLiteral};
+use super::literal::{Literal, LiteralValue, NumberLiteral, Operator};
 use super::pattern::Pattern;
 use super::predicate::TextMatch;
 use crate::array::{Value, access};
@@ -145,7 +145,9 @@ impl ValuePredicate {
         found.ok_or_else(|| {
             let column = type_name(data_type);
             let advice = literal.advice(data_type);
-            Error::invalid_argument(format!("column '{name}' of type {column} can't be compared with {literal}{advice}"))
+            Error::invalid_argument(format!(
+                "column '{name}' of type {column} can't be compared with {literal}{advice}"
+            ))
         })
     }
 
@@ -153,7 +155,9 @@ impl ValuePredicate {
     pub(super) fn holds(&self, value: &Value<'_>) -> bool {
         match self {
             ValuePredicate::Unknown | ValuePredicate::Never => false,
-            ValuePredicate::Range(low, high) => digits_of(value).is_some_and(|digits| *low <= digits && digits <= *high),
+            ValuePredicate::Range(low, high) => {
+                digits_of(value).is_some_and(|digits| *low <= digits && digits <= *high)
+            }
             ValuePredicate::Floats(low, high) => match value {
                 Value::Float32(number) => (*low..=*high).contains(&f64::from(*number)),
                 Value::Float64(number) => (*low..=*high).contains(number),
@@ -172,7 +176,9 @@ impl ValuePredicate {
                 Value::Uuid(found) => texts.contains(found.as_slice()),
                 _ => false,
             },
-            ValuePredicate::Integers(numbers) => digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok()),
+            ValuePredicate::Integers(numbers) => {
+                digits_of(value).is_some_and(|digits| numbers.binary_search(&digits).is_ok())
+            }
             ValuePredicate::OneOfFloats(numbers) => match value {
                 Value::Float32(number) => has_float(numbers, (*number).into()),
                 Value::Float64(number) => has_float(numbers, *number),
@@ -184,10 +190,17 @@ impl ValuePredicate {
     }
 
     /// The test for column `name` of text in which `text` stands.
-    pub(super) fn for_text_match(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<ValuePredicate> {
+    pub(super) fn for_text_match(
+        name: &str,
+        data_type: &DataType,
+        place: TextMatch,
+        text: &str,
+    ) -> Result<ValuePredicate> {
         match data_type {
             DataType::Dictionary(_, values) => ValuePredicate::for_text_match(name, values, place, text),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(ValuePredicate::Matches(TextMatcher::try_new(place, text)?)),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                Ok(ValuePredicate::Matches(TextMatcher::try_new(place, text)?))
+            }
             other => {
                 let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
                 Err(Error::invalid_argument(message))
@@ -218,14 +231,17 @@ impl ValuePredicate {
         if possible().next().is_none() {
             return ValuePredicate::Never;
         }
-        let integer =
-            |test: &ValuePredicate| if let ValuePredicate::Range(low, high) = test { (low == high).then_some(*low) } else { None };
+        let integer = |test: &ValuePredicate| {
+            if let ValuePredicate::Range(low, high) = test { (low == high).then_some(*low) } else { None }
+        };
         if let Some(mut numbers) = possible().map(integer).collect::<Option<Vec<_>>>() {
             numbers.sort_unstable();
             numbers.dedup();
             return ValuePredicate::Integers(numbers);
         }
-        let float = |test: &ValuePredicate| if let ValuePredicate::Floats(low, high) = test { (low == high).then_some(*low) } else { None };
+        let float = |test: &ValuePredicate| {
+            if let ValuePredicate::Floats(low, high) = test { (low == high).then_some(*low) } else { None }
+        };
         match possible().map(float).collect::<Option<Vec<_>>>() {
             Some(mut numbers) => {
                 numbers.sort_unstable_by(f64::total_cmp);
@@ -295,7 +311,11 @@ fn floats(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> O
         _ => return None,
     };
     if low.is_nan() {
-        return Some(if operator == Operator::Ne { ValuePredicate::Not(ValuePredicate::Never.into()) } else { ValuePredicate::Never });
+        return Some(if operator == Operator::Ne {
+            ValuePredicate::Not(ValuePredicate::Never.into())
+        } else {
+            ValuePredicate::Never
+        });
     }
     let low = not_above(data_type, low);
     let high = -not_above(data_type, -high);
@@ -431,7 +451,9 @@ fn number(data_type: &DataType, literal: &LiteralValue) -> Option<NearestInteger
         (Boolean, LiteralValue::Bool(flag)) => whole((*flag).into()),
         (Boolean, _) => None,
         (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), _) => decimal(literal, *s),
-        (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), LiteralValue::Int(number)) => whole(*number),
+        (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), LiteralValue::Int(number)) => {
+            whole(*number)
+        }
         (Timestamp(unit, zone), LiteralValue::Timestamp(time, own, zoned))
             if zones_agree(zone.as_deref(), zoned.as_deref()) =>
         {
@@ -564,7 +586,11 @@ fn range(data_type: &DataType, operator: Operator, (low, high): NearestIntegers)
     };
     // NaN, which is neither less nor greater than anything.
     if low > high {
-        return if operator == Operator::Ne { ValuePredicate::Not(ValuePredicate::Never.into()) } else { ValuePredicate::Never };
+        return if operator == Operator::Ne {
+            ValuePredicate::Not(ValuePredicate::Never.into())
+        } else {
+            ValuePredicate::Never
+        };
     }
     let one = i256::ONE;
     let is_whole = low == high;

@@ -7,8 +7,8 @@ use arrow_schema::DataType;
 
 use super::literal::{Literal, LiteralValue};
 use crate::array::Value;
+use crate::escape::escape_hidden;
 use crate::types::type_name;
-use crate::visible::escape_hidden;
 
 /// A column, a value, or what is computed of them for each row: `col("price") * col("qty")`. Compared with another, it is a
 /// [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.

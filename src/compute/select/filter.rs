@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 
+use super::bound_predicate::BoundPredicate;
 use super::compare::ValuePredicate;
-use super::condition::BoundPredicate;
 use super::expression::col;
-use super::filtered::{FilteredRows, filter_input, fits};
-use super::literal::{Literal, Operator, LiteralValue};
+use super::filtered_rows::{FilteredRows, filter_input, fits};
+use super::literal::{Literal, LiteralValue, Operator};
 use super::predicate::Predicate;
 use super::prune::{pruned, pruned_blocks};
 use super::row_set::RowSet;
@@ -192,7 +192,9 @@ impl Dataset {
             return Err(Error::invalid_argument("between needs rows of one table, got parts of several"));
         }
         let ends = ValueBounds::try_new(column.schema().field(0), (low, high))?;
-        let first = |test: &ValuePredicate, wanted| first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted));
+        let first = |test: &ValuePredicate, wanted| {
+            first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted))
+        };
         let ends = || Ok((first(&ends.low, true)?, first(&ends.high, false)?));
         let (from, to) = self.with_change_check(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
@@ -238,7 +240,8 @@ impl ValueBounds {
         let data_type = if is_day { &DataType::Date32 } else { field.data_type() };
         let literal = |value: &Value<'_>| {
             let literal = if is_day { day(value) } else { Some(value.clone().into()) };
-            let missing = || Error::invalid_argument(format!("between: {value} is no {}", type_name(field.data_type())));
+            let missing =
+                || Error::invalid_argument(format!("between: {value} is no {}", type_name(field.data_type())));
             literal.filter(|literal: &Literal| !literal.is_unordered()).ok_or_else(missing)
         };
         let bound = |operator, literal: &Literal| {
@@ -373,7 +376,8 @@ mod tests {
             };
             let [yes, no] = found(array, &col("c").compare(operator, literal.clone()));
             // One cell after the other.
-            let test = ValuePredicate::for_comparison("c", array.data_type(), operator, &literal.clone().into()).unwrap();
+            let test =
+                ValuePredicate::for_comparison("c", array.data_type(), operator, &literal.clone().into()).unwrap();
             let passing = (0..array.len()).filter(|&row| test.holds(&cut(array, &[]).get(row as u64).unwrap()));
             assert_eq!(
                 passing.map(|row| cells[row].clone()).collect::<Vec<_>>(),

@@ -6,7 +6,7 @@ use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::array::{Value, time_zone_hint};
-use crate::visible::escape_hidden;
+use crate::escape::escape_hidden;
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,8 @@ impl Literal {
 
     /// Whether nothing comes before or after it.
     pub(super) fn is_unordered(&self) -> bool {
-        matches!(&self.0, LiteralValue::Null | LiteralValue::Other(_)) || matches!(&self.0, LiteralValue::Float(number) if number.is_nan())
+        matches!(&self.0, LiteralValue::Null | LiteralValue::Other(_))
+            || matches!(&self.0, LiteralValue::Float(number) if number.is_nan())
     }
 
     /// What to do where a column of times can't be compared with it.
@@ -207,10 +208,12 @@ impl fmt::Display for Literal {
             LiteralValue::Bool(flag) => write!(f, "{flag}"),
             LiteralValue::Int(number) => write!(f, "{number}"),
             LiteralValue::Float(number) => write!(f, "{number:?}"),
-            LiteralValue::Number(NumberLiteral { digits, exponent, .. }) => match i8::try_from(exponent.saturating_neg()) {
-                Ok(scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale }),
-                Err(_) => write!(f, "{digits}e{exponent}"),
-            },
+            LiteralValue::Number(NumberLiteral { digits, exponent, .. }) => {
+                match i8::try_from(exponent.saturating_neg()) {
+                    Ok(scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale }),
+                    Err(_) => write!(f, "{digits}e{exponent}"),
+                }
+            }
             LiteralValue::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
             LiteralValue::Str(text) => write!(f, "{text:?}"),
             LiteralValue::Bytes(bytes) => write!(f, "{bytes:?}"),

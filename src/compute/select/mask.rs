@@ -8,9 +8,9 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use super::compare::{ValuePredicate, TextSet, TextMatcher, has_float};
+use super::compare::{TextMatcher, TextSet, ValuePredicate, has_float};
+use super::computed::{load_floats, load_integers};
 use super::literal::Operator;
-use super::numbers::{load_floats, load_integers};
 use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, fixed_values, short};
 use crate::array::value;
 use crate::compute::kernels::Number;
@@ -262,9 +262,13 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Resu
             let high = *high >= i256::ONE;
             return Ok(Mask::collect(rows.len(), |row| if bits.get(rows.start + row) { high } else { low }));
         }
-        (ValuePredicate::Range(low, high), data_type) => integers(array, data_type, rows, (*low, *high), &mut mask.words)?,
+        (ValuePredicate::Range(low, high), data_type) => {
+            integers(array, data_type, rows, (*low, *high), &mut mask.words)?
+        }
         (ValuePredicate::Floats(low, high), Float64) => inside(values(array, rows), *low, *high, &mut mask.words),
-        (ValuePredicate::Floats(low, high), Float32) => inside(values(array, rows), *low as f32, *high as f32, &mut mask.words),
+        (ValuePredicate::Floats(low, high), Float32) => {
+            inside(values(array, rows), *low as f32, *high as f32, &mut mask.words)
+        }
         (ValuePredicate::Floats(low, high), Float16) => {
             let low = f16::from_f64(*low);
             let high = f16::from_f64(*high);
@@ -385,7 +389,8 @@ const FEW: u32 = 16;
 fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
     let is_equal = |bytes: &[u8]| bytes == wanted;
     let ((wanted_len, number), all) = (short(wanted), byte_mask(wanted.len().min(15)));
-    let word = |rows: Range<usize>| match texts.rows_of_length(rows.clone(), wanted_len).map(|found| pack_bits(&found)) {
+    let word = |rows: Range<usize>| match texts.rows_of_length(rows.clone(), wanted_len).map(|found| pack_bits(&found))
+    {
         Some(same) if same.count_ones() <= FEW => some_texts(texts, rows.start, same, is_equal),
         _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
         _ => text_word(texts, rows, is_equal),

@@ -2,51 +2,51 @@
 //!
 //! In reading order: `random`, `literal` (values to compare with), `expression` (what is computed of columns), `predicate`
 //! (conditions), `compare` (values against a literal), `categories` (against
-//! one of ordered categories), `mask` (rows that pass a test), `numbers` (loops over numbers),
-//! `formula` (expressions of a dataset's columns), `condition` (rows that satisfy a predicate), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`,
-//! `row_set` (rows that a condition has found), `view` (rows by number, in place), `filtered` (found rows, in place), `filter`,
+//! one of ordered categories), `mask` (rows that pass a test), `computed` (loops over numbers),
+//! `bound_expression` (expressions of a dataset's columns), `bound_predicate` (rows that satisfy a predicate), `compress` (copying selected rows), `fixed_width` (rows of bytes in place), `take`,
+//! `row_set` (rows that a condition has found), `reordered_view` (rows by number, in place), `filtered_rows` (found rows, in place), `filter`,
 //! `prune` (partitions that a condition leaves out), `shuffle`, `permutation` (an order
-//! that is computed), `sampler` (rows for training).
+//! that is computed), `epoch_order` (rows for training).
 
+mod batch_size;
+mod bound_expression;
+mod bound_predicate;
 mod categories;
 mod compare;
 mod compress;
-mod condition;
+mod computed;
+mod epoch_order;
 mod expression;
 mod filter;
-mod filtered;
-mod fitting;
-mod formula;
+mod filtered_rows;
+mod fixed_width;
 mod literal;
 mod mask;
-mod numbers;
-mod order;
 mod pattern;
 mod permutation;
-mod plain;
 mod predicate;
 mod prune;
 mod random;
+mod reordered_view;
+mod row_order;
 mod row_set;
-mod sampler;
 mod shuffle;
 mod take;
-mod view;
 
+pub(super) use bound_expression::{AT_ONCE, BoundExpression, EvalContext};
+pub(super) use bound_predicate::BoundPredicate;
 pub(super) use categories::Categories;
 pub(super) use compare::{ValuePredicate, limits};
-pub(super) use condition::BoundPredicate;
+pub use epoch_order::{EpochOrder, GatheredRows};
 pub use expression::{Expression, TimePart, col};
 pub(super) use filter::check_result_memory;
-pub(super) use filtered::filter_input;
-pub(super) use formula::{AT_ONCE, BoundExpression, EvalContext};
+pub(super) use filtered_rows::filter_input;
+pub(super) use fixed_width::FixedWidthColumns;
 pub use literal::{Literal, Operator};
 pub(super) use mask::{Mask, null_mask, pack_bits};
-pub(super) use order::{RowOrder, try_collect};
-pub(super) use plain::FixedWidthColumns;
 pub use predicate::Predicate;
 pub(super) use random::SplitMix64;
+pub(super) use reordered_view::reordered_view;
+pub(super) use row_order::{RowOrder, try_collect};
 pub(super) use row_set::RowSet;
-pub use sampler::{EpochOrder, GatheredRows};
 pub(super) use take::{RowSelection, gather_rows};
-pub(super) use view::reordered_view;

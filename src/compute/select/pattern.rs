@@ -13,7 +13,10 @@ impl Pattern {
         // The last line of its message says what is wrong, those before where.
         let last = |e: regex::Error| e.to_string().lines().last().unwrap_or_default().to_owned();
         Regex::new(pattern).map(Pattern).map_err(|e| {
-            Error::invalid_argument(format!("the regular expression {pattern:?}: {}", last(e).trim_start_matches("error: ")))
+            Error::invalid_argument(format!(
+                "the regular expression {pattern:?}: {}",
+                last(e).trim_start_matches("error: ")
+            ))
         })
     }
 

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::compare::{ValuePredicate, TextMatcher};
+use super::compare::{TextMatcher, ValuePredicate};
 use super::expression::Expression;
 use super::literal::Operator;
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use crate::array::Value;
-use crate::dataset::{ZoneBound, ConstantColumn, Dataset, ComparableValue, SourceSlice, Zone, Zones};
+use crate::dataset::{ComparableValue, ConstantColumn, Dataset, SourceSlice, Zone, ZoneBound, Zones};
 use crate::error::{Error, Result};
 use crate::types::is_ordered;
 
@@ -80,7 +80,11 @@ pub(super) fn pruned_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<
 }
 
 /// The parts of a piece that may have rows; `None` if that is all of it.
-fn blocks_of(dataset: &Dataset, piece: &SourceSlice, (sieve, columns): (&PruningPredicate, &[usize])) -> Result<Option<Vec<SourceSlice>>> {
+fn blocks_of(
+    dataset: &Dataset,
+    piece: &SourceSlice,
+    (sieve, columns): (&PruningPredicate, &[usize]),
+) -> Result<Option<Vec<SourceSlice>>> {
     let constants = constants(dataset, piece)?;
     let mut zones: Vec<Option<Zones>> = vec![None; dataset.num_columns()];
     let mut kept: Vec<Range<u64>> = Vec::new();
@@ -122,7 +126,9 @@ impl PruningPredicate {
         let test = |of: &Expression, test: &dyn Fn(&str, &DataType) -> Result<ValuePredicate>| {
             let Some(name) = of.name() else { return Ok(PruningPredicate::Unknown) };
             let (number, data_type) = column(name)?;
-            Ok::<_, Error>(test(name, data_type).map_or(PruningPredicate::Unknown, |test| PruningPredicate::Value(number, test)))
+            Ok::<_, Error>(
+                test(name, data_type).map_or(PruningPredicate::Unknown, |test| PruningPredicate::Value(number, test)),
+            )
         };
         Ok(match node {
             PredicateNode::And(chain) => balanced(&chain.parts(), &sieve, PruningPredicate::And)?,
@@ -136,7 +142,9 @@ impl PruningPredicate {
             PredicateNode::Compare(of, operator, literal) => {
                 test(of, &|name, data_type| ValuePredicate::for_comparison(name, data_type, *operator, literal))?
             }
-            PredicateNode::IsIn(of, literals) => test(of, &|name, data_type| ValuePredicate::for_any(name, data_type, literals))?,
+            PredicateNode::IsIn(of, literals) => {
+                test(of, &|name, data_type| ValuePredicate::for_any(name, data_type, literals))?
+            }
             PredicateNode::Matches(of, place, text) => {
                 test(of, &|name, data_type| ValuePredicate::for_text_match(name, data_type, *place, text))?
             }
@@ -152,7 +160,9 @@ impl PruningPredicate {
     fn columns(&self, into: &mut Vec<usize>) {
         match self {
             PruningPredicate::Value(column, _) | PruningPredicate::IsNull(column) => into.push(*column),
-            PruningPredicate::And(a, b) | PruningPredicate::Or(a, b) => [a, b].into_iter().for_each(|inner| inner.columns(into)),
+            PruningPredicate::And(a, b) | PruningPredicate::Or(a, b) => {
+                [a, b].into_iter().for_each(|inner| inner.columns(into))
+            }
             PruningPredicate::Not(a) => a.columns(into),
             PruningPredicate::Unknown => (),
         }
@@ -260,7 +270,9 @@ fn bounds_outcomes(test: &ValuePredicate, bounds: &(ZoneBound, ZoneBound)) -> Po
 
 /// What a match may be for texts of which these are the smallest and the largest.
 fn match_outcomes(test: &TextMatcher, (least, most): &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
-    let (ComparableValue::Bytes(first), ComparableValue::Bytes(last)) = (&least.key, &most.key) else { return ANYTHING };
+    let (ComparableValue::Bytes(first), ComparableValue::Bytes(last)) = (&least.key, &most.key) else {
+        return ANYTHING;
+    };
     // One text, which says all.
     if first == last && !least.is_cut && !most.is_cut {
         let is_true = test.holds(first);
@@ -301,7 +313,10 @@ fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> Possible
 /// Whether values from `least` to `most` may be one of `numbers`, which are in order, or none of them.
 fn among<T: PartialOrd + Copy>(numbers: &[T], (least, most): (T, T)) -> PossibleOutcomes {
     let first = numbers.get(numbers.partition_point(|number| *number < least));
-    PossibleOutcomes { is_true: first.is_some_and(|first| *first <= most), is_false: least < most || first != Some(&least) }
+    PossibleOutcomes {
+        is_true: first.is_some_and(|first| *first <= most),
+        is_false: least < most || first != Some(&least),
+    }
 }
 
 fn text_outcomes(operator: Operator, text: &[u8], least: &ZoneBound, most: &ZoneBound) -> PossibleOutcomes {

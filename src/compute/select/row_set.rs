@@ -84,7 +84,10 @@ impl BlockSet {
 
 impl RowSet {
     /// The rows with a bit in the masks of `mask`, one for each range of rows of a batch.
-    pub(super) fn build(frame: &Frame<'_>, mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync) -> Result<RowSet> {
+    pub(super) fn build(
+        frame: &Frame<'_>,
+        mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync,
+    ) -> Result<RowSet> {
         debug_assert_eq!(frame.block_rows(), BLOCK);
         let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
         let found = |block: usize| {
@@ -187,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Dataset, AggregateFunction, col};
+    use crate::{AggregateFunction, Dataset, col};
 
     /// Rows in batches of `batch` rows; the flag, the number and the text of each are drawn by `seed`.
     fn dataset(flags: &[bool], batch: usize) -> Dataset {

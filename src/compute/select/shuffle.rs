@@ -1,8 +1,8 @@
 //! `shuffle`: the rows in a random order.
 
-use super::order::{RowOrder, try_collect};
 use super::random::SplitMix64;
-use super::view::reordered_view;
+use super::reordered_view::reordered_view;
+use super::row_order::{RowOrder, try_collect};
 use crate::dataset::Dataset;
 use crate::error::Result;
 

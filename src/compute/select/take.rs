@@ -8,11 +8,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 use hashbrown::HashMap;
 
+use super::fixed_width::FixedWidthColumns;
 use super::mask::{Mask, SelectedRows};
-use super::plain::FixedWidthColumns;
 use super::random::SplitMix64;
 use crate::array::gather::{Pick, gather, gather_column};
-use crate::array::merge::collect_dictionaries;
+use crate::array::merge_dictionaries::collect_dictionaries;
 use crate::array::{UncheckedArray, byte_size, check_memory, room_for};
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::{Dataset, SourceSlice};
@@ -68,7 +68,9 @@ impl Dataset {
             return Err(Error::invalid_argument(format!("a sample of {n} different rows of only {rows}")));
         }
         let drawn = SplitMix64::new(seed).sample(n, rows)?;
-        self.with_change_check(ChangeCheck::Now, || gather_rows(self, &Frame::try_new(self)?, drawn.len(), |i| drawn[i]))
+        self.with_change_check(ChangeCheck::Now, || {
+            gather_rows(self, &Frame::try_new(self)?, drawn.len(), |i| drawn[i])
+        })
     }
 }
 

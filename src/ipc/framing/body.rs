@@ -71,7 +71,9 @@ pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: BufferRole) -> Buffer
             }
         }
         BufferRole::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
-        BufferRole::Offsets { width } | BufferRole::Starts { width } | BufferRole::Sizes { width } => reverse_each(&mut bytes, width),
+        BufferRole::Offsets { width } | BufferRole::Starts { width } | BufferRole::Sizes { width } => {
+            reverse_each(&mut bytes, width)
+        }
         BufferRole::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
         _ => {}
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flat::FlatTable;
+use super::flatbuffer::FlatTable;
 use super::message::{MessageFrame, NextMessage, Window, find_message};
 use super::schema::{IpcSchema, SchemaCache};
 use crate::array::Bytes;

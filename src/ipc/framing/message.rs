@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::flat::{FlatTable, Vector};
+use super::flatbuffer::{FlatTable, Vector};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::parallel;

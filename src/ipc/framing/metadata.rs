@@ -6,7 +6,7 @@ use arrow_ipc::writer::DictionaryTracker;
 use arrow_schema::Schema;
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
-use super::flat::FlatTable;
+use super::flatbuffer::FlatTable;
 use super::message::Compression;
 
 pub(crate) use arrow_ipc::Block;
@@ -123,7 +123,12 @@ const BLOCK: usize = 24;
 /// A footer whose schema is the root of `schema`, a buffer that begins `distance` bytes behind the footer's start. All
 /// parts of the footer have the same places whatever its blocks are, the record batch before the dictionaries.
 #[cfg(feature = "table")]
-pub(crate) fn footer_with_shared_schema(schema: &[u8], distance: u32, dictionaries: &[Block], batch: &Block) -> Option<Vec<u8>> {
+pub(crate) fn footer_with_shared_schema(
+    schema: &[u8],
+    distance: u32,
+    dictionaries: &[Block],
+    batch: &Block,
+) -> Option<Vec<u8>> {
     let root = u32::from_le_bytes(*schema.first_chunk()?);
     let mut bytes = vec![0; footer_with_shared_schema_len(dictionaries.len())];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);

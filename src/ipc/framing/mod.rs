@@ -1,6 +1,6 @@
 //! Framing: messages, footers and metadata of Arrow IPC, and the bytes of bodies.
 //!
-//! In reading order: `flat` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
+//! In reading order: `flatbuffer` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
 //! (written), `codec` (lz4 and zstd), `body` (compression, byte order), `probe` (whether a file is a segment of a
 //! table), `sniff` (what another file may be). Uses [`Bytes`](crate::Bytes), but neither mappings nor datasets; `read`
 //! and `write` are built on it.
@@ -8,7 +8,7 @@
 pub(super) mod body;
 #[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]
 mod codec;
-mod flat;
+mod flatbuffer;
 mod footer;
 mod message;
 #[cfg(feature = "write")]
@@ -20,7 +20,7 @@ pub(super) mod sniff;
 pub(super) use body::DecompressedBuffer;
 #[cfg(feature = "write")]
 pub(super) use body::compress;
-pub(super) use flat::FlatTable;
+pub(super) use flatbuffer::FlatTable;
 #[cfg(feature = "table")]
 pub(crate) use footer::ZONES;
 pub(super) use footer::{Footer, FooterBlocks, MAGIC, first_message, read_footer};
@@ -28,7 +28,8 @@ pub(super) use footer::{Footer, FooterBlocks, MAGIC, first_message, read_footer}
 pub(super) use footer::{ROWS, TABLE, rows_note};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
-    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find_message, length, row_count,
+    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find_message, length,
+    row_count,
 };
 pub use message::{Compression, Format, MessageKind};
 #[cfg(feature = "write")]
@@ -36,8 +37,8 @@ pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, 
 #[cfg(feature = "table")]
 pub(crate) use metadata::{FOOTER_BATCH, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema};
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
-pub(super) use schema::{BatchShare, has_legacy_validity, buffer_roles};
-pub(crate) use schema::{IpcSchema, SchemaCache, Node};
+pub(super) use schema::{BatchShare, buffer_roles, has_legacy_validity};
+pub(crate) use schema::{IpcSchema, Node, SchemaCache};
 #[cfg(feature = "check")]
 pub(crate) use sniff::has_arrow_signature;
 pub(super) use sniff::not_arrow_error;

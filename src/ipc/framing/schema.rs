@@ -10,10 +10,10 @@ use arrow_schema::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
 };
 
-use super::flat::FlatTable;
-use super::message::{MessageKind, MessageHeader};
+use super::flatbuffer::FlatTable;
+use super::message::{MessageHeader, MessageKind};
 use crate::error::{Error, Result};
-use crate::types::{Layout, BufferRole, layout};
+use crate::types::{BufferRole, Layout, layout};
 
 /// The limit of nesting, as in Arrow C++.
 const MAX_DEPTH: usize = 64;
@@ -429,13 +429,14 @@ pub(in crate::ipc) fn has_legacy_validity(data_type: &DataType) -> bool {
 
 /// The buffers of a node as its metadata version has them.
 pub(in crate::ipc) fn buffer_roles(node: &Node, version: i16) -> Vec<BufferRole> {
-    let validity = (version < super::message::V5 && has_legacy_validity(node.data_type())).then_some(BufferRole::Validity);
+    let validity =
+        (version < super::message::V5 && has_legacy_validity(node.data_type())).then_some(BufferRole::Validity);
     validity.into_iter().chain(node.layout.roles()).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::flat::FlatTable;
+    use super::super::flatbuffer::FlatTable;
     use super::*;
 
     /// The schema of the footer of a file with `batches` batches, as one that `known` may know.

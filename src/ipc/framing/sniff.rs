@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind};
 #[cfg(feature = "check")]
 use crate::error::{Result, none_if_corrupt};
 #[cfg(feature = "check")]
-use crate::ipc::framing::{CONTINUATION, MessageKind, MAGIC, MessageHeader, NextMessage, Window, find_message};
+use crate::ipc::framing::{CONTINUATION, MAGIC, MessageHeader, MessageKind, NextMessage, Window, find_message};
 
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (
@@ -40,7 +40,9 @@ pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
         Ok(head == magic)
     };
     let has_schema = |window: &mut Window| -> Result<bool> {
-        let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(bytes, window, 0))? else { return Ok(false) };
+        let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(bytes, window, 0))? else {
+            return Ok(false);
+        };
         let metadata = none_if_corrupt(window.get(bytes, frame.metadata, frame.metadata_len))?;
         Ok(metadata.is_some_and(|raw| MessageHeader::parse(raw).is_ok_and(|header| header.kind == MessageKind::Schema)))
     };

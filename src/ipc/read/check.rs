@@ -12,8 +12,8 @@ use crate::array::{UncheckedArray, check_null_counts};
 use crate::dataset::Batches;
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::framing::{
-    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, MessageKind, MessageHeader, NextMessage, Node,
-    Window, first_message, find_message,
+    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, MessageHeader, MessageKind, NextMessage,
+    Node, Window, find_message, first_message,
 };
 use crate::parallel;
 
@@ -100,7 +100,9 @@ impl IpcSource {
         let mut messages = Vec::new();
         let mut ends = Vec::new();
         let mut dictionaries_are_good = true;
-        for (blocks, kind) in [(&footer.dictionaries, MessageKind::DictionaryBatch), (&footer.batches, MessageKind::RecordBatch)] {
+        for (blocks, kind) in
+            [(&footer.dictionaries, MessageKind::DictionaryBatch), (&footer.batches, MessageKind::RecordBatch)]
+        {
             for number in 0..blocks.len() {
                 let at = u64::try_from(blocks.block_at(number)[0]).ok();
                 match self.check_block(blocks, number, kind, &mut window) {
@@ -109,7 +111,9 @@ impl IpcSource {
                         messages.push(range);
                     }
                     // A missing record batch is reported with its values.
-                    Err(_) if kind == MessageKind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
+                    Err(_) if kind == MessageKind::RecordBatch && self.decoded(number).is_err() => {
+                        ends.push(usize::MAX)
+                    }
                     Err(e) => {
                         dictionaries_are_good &= kind == MessageKind::RecordBatch;
                         ends.extend((kind == MessageKind::RecordBatch).then_some(usize::MAX));
@@ -236,7 +240,9 @@ impl IpcSource {
     fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Result<Option<usize>> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
         for at in places.filter(|&at| at + 8 < to) {
-            let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(&self.data.bytes, window, at))? else { continue };
+            let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(&self.data.bytes, window, at))? else {
+                continue;
+            };
             if frame.is_legacy() {
                 continue;
             }
@@ -316,7 +322,11 @@ pub(crate) fn read_footer(metadata: &[u8]) -> Result<ParsedFooter> {
         let blocks = FooterBlocks::parse(table, field)?;
         Ok((0..blocks.len()).map(|number| blocks.block_at(number)).collect())
     };
-    Ok(ParsedFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })
+    Ok(ParsedFooter {
+        schema: IpcSchema::parse(schema, metadata.len())?,
+        dictionaries: places(2)?,
+        batches: places(3)?,
+    })
 }
 
 /// Reads a schema that is a buffer's root, as footers share it.

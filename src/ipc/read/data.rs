@@ -8,10 +8,10 @@ use super::decode::{Batch, Decoder, DictionarySource};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    BatchHeader, Footer, IpcSchema, MessageKind, SchemaCache, MAGIC, MessageFrame, MessageHeader, NextMessage, Window,
-    first_message, find_message, is_segment, read_footer, row_count, sniff,
+    BatchHeader, Footer, IpcSchema, MAGIC, MessageFrame, MessageHeader, MessageKind, NextMessage, SchemaCache, Window,
+    find_message, first_message, is_segment, read_footer, row_count, sniff,
 };
-use crate::map::{ChangeCheck, Mapping, AllowedChanges};
+use crate::map::{AllowedChanges, ChangeCheck, Mapping};
 
 /// When the values of a column are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, UnionMode};
 
-use crate::array::{Bytes, ArrayParts, UncheckedArray};
+use crate::array::{ArrayParts, Bytes, UncheckedArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, BatchShare, Compression, DecompressedBuffer, IpcSchema, Node, V5, body, has_legacy_validity, length, buffer_roles,
+    BatchHeader, BatchShare, Compression, DecompressedBuffer, IpcSchema, Node, V5, body, buffer_roles,
+    has_legacy_validity, length,
 };
 use crate::types::{BufferRole, type_name};
 

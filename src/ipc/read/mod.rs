@@ -1,30 +1,30 @@
 //! Reads Arrow IPC: files and streams in place as sources of a dataset, and streams from a pipe.
 //!
 //! In reading order: `decode` (a column in place), `data` (bytes, schema and
-//! footer, which never change), `ahead` (what is fetched from a store, and when), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
-//! sources of batches), `shard` (one of many files), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
+//! footer, which never change), `prefetch` (what is fetched from a store, and when), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
+//! sources of batches), `shard` (one of many files), `stream` (from a pipe), `messages` (messages as data; `messages_json` as JSON), `check` (of a
 //! whole file). Uses `framing`, not `write`.
 
-mod ahead;
-mod anatomy;
-#[cfg(feature = "text")]
-mod anatomy_json;
 #[cfg(feature = "check")]
 mod check;
 mod data;
 mod decode;
 mod dictionary;
+mod messages;
+#[cfg(feature = "text")]
+mod messages_json;
 mod plain;
+mod prefetch;
 mod shard;
 mod source;
 mod stream;
 
-pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 #[cfg(feature = "check")]
 pub(crate) use check::{CheckSummary, read_batch, read_footer, read_schema, same_schema};
 pub(crate) use data::ReadOptions;
 pub use data::Validation;
 pub(crate) use decode::count_zero_bits;
+pub use messages::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub(crate) use shard::Shard;
 pub(crate) use source::IpcSource;
 pub(crate) use stream::{ReceivedBatch, ValueDestination};

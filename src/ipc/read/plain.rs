@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::data::IpcData;
 use super::decode::Batch;
 use crate::array::is_trivial;
-use crate::dataset::{FixedWidthValues, ColumnWidths};
+use crate::dataset::{ColumnWidths, FixedWidthValues};
 use crate::error::Result;
 use crate::ipc::framing::{Node, length};
 

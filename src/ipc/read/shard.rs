@@ -16,7 +16,8 @@ use crate::array::{Bytes, UncheckedArray};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Facts, Files, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths, stream_version,
+    Batches, ColumnWidths, ConstantColumn, Facts, Files, FixedWidthValues, Footprint, Source, ViewSource,
+    stream_version,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{SchemaCache, probe_segment};

@@ -16,21 +16,23 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::ahead::Prefetcher;
 use super::data::{IpcData, ReadOptions, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
+use super::prefetch::Prefetcher;
 use crate::append_vec::AppendVec;
 use crate::array::{Bytes, LazyCheckedArray, UncheckedArray};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ConstantColumn, Dataset, Facts, Files, Footprint, FixedWidthValues, Source, ViewSource, ColumnWidths, stream_version,
+    Batches, ColumnWidths, ConstantColumn, Dataset, Facts, Files, FixedWidthValues, Footprint, Source, ViewSource,
+    stream_version,
 };
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    DictionaryHeader, Footer, MessageKind, SchemaCache, MessageFrame, MessageHeader, NextMessage, Node, Window, find_message, row_count,
+    DictionaryHeader, Footer, MessageFrame, MessageHeader, MessageKind, NextMessage, Node, SchemaCache, Window,
+    find_message, row_count,
 };
 use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
@@ -265,7 +267,8 @@ impl IpcSource {
                 None => (place, self.block(footer, batch)),
             },
             _ => {
-                let entry = self.entry(batch)?.ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))?;
+                let entry =
+                    self.entry(batch)?.ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))?;
                 (&entry.batch, Ok(entry.frame))
             }
         };

@@ -19,8 +19,8 @@ use super::dictionary::concat;
 use crate::array::{Bytes, UncheckedArray, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, MessageKind, MAGIC, MessageFrame, MessageHeader, Node, length,
-    not_arrow_error, buffer_roles,
+    BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, MAGIC, MessageFrame, MessageHeader, MessageKind, Node,
+    buffer_roles, length, not_arrow_error,
 };
 use crate::types::BufferRole;
 
@@ -49,7 +49,8 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     }
     let input = BufReader::with_capacity(64 << 10, input);
     let mut source = MessageReader { input: begun.chain(input), at: 0, legacy: false };
-    let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow_error(&head, Some(e)) })?;
+    let schema =
+        source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow_error(&head, Some(e)) })?;
     let dictionaries = StreamDictionaries::for_schema(&schema);
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
 }
@@ -273,7 +274,9 @@ impl<R: Read> StreamReader<R> {
         let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
         match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
             Some(bits) if count_zero_bits(&bits, rows) == nulls => Ok(Some((bits, nulls))),
-            Some(bits) => failed(format!("{nulls} nulls are declared, the validity bitmap has {}", count_zero_bits(&bits, rows))),
+            Some(bits) => {
+                failed(format!("{nulls} nulls are declared, the validity bitmap has {}", count_zero_bits(&bits, rows)))
+            }
             None => failed(format!("a validity bitmap of {len} bytes for {rows} rows")),
         }
     }

@@ -13,7 +13,7 @@ use super::encode::Body;
 use super::unify::Dictionaries;
 use super::writer::{ALIGNMENT, describe};
 use crate::array::{UncheckedArray, byte_size};
-use crate::dataset::{Dataset, BatchSlice, schema_difference};
+use crate::dataset::{BatchSlice, Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, MessageKind, metadata};
 use crate::map::ChangeCheck;
@@ -107,7 +107,11 @@ impl StreamEncoder {
 
     /// Returns the first message of the stream.
     pub fn schema_message(&self) -> EncodedMessage {
-        EncodedMessage { kind: MessageKind::Schema, metadata: metadata::schema_metadata(&self.schema), body: Vec::new() }
+        EncodedMessage {
+            kind: MessageKind::Schema,
+            metadata: metadata::schema_metadata(&self.schema),
+            body: Vec::new(),
+        }
     }
 
     /// Encodes the first rows of `data` as a record batch with a body of at most `max_bytes`, unless a single row is

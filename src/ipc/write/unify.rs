@@ -5,7 +5,7 @@
 //! first, and the keys are rewritten.
 
 mod canonical;
-mod whole;
+mod merged;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use self::canonical::{agree, identity};
-use self::whole::MergedDictionary;
+use self::merged::MergedDictionary;
 use super::encode::{Body, KeyMapper, child_of};
-use crate::array::merge::CategoryOrder;
+use crate::array::merge_dictionaries::CategoryOrder;
 use crate::array::{ArrayParts, UncheckedArray, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::encode::Body;
 use super::unify::Dictionaries;
-use crate::dataset::{Dataset, BatchSlice, PushedRows, schema_difference};
+use crate::dataset::{BatchSlice, Dataset, PushedRows, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, TABLE, compress, metadata, rows_note,

@@ -8,8 +8,8 @@ use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, read_schem
 use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Header, Record, TAIL};
 use crate::table::protocol::FooterSizes;
-use crate::table::protocol::footer::{STAMP, selected_footer, encode_footer, footer_stamp, message_metadata};
-use crate::table::reader::{Segment, Damage};
+use crate::table::protocol::footer::{STAMP, encode_footer, footer_stamp, message_metadata, selected_footer};
+use crate::table::reader::{Damage, Segment};
 
 /// A valid published footer.
 #[derive(Debug)]
@@ -99,9 +99,10 @@ fn read_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterErro
     let counters =
         counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
     for (number, message) in messages.iter().enumerate() {
-        let expected = message_metadata(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
-            (message.at, format!("message {number} for other readers: counts that no file has room for"))
-        })?;
+        let expected =
+            message_metadata(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
+                (message.at, format!("message {number} for other readers: counts that no file has room for"))
+            })?;
         if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
             return Err((message.at, format!("message {number} for other readers: {difference}")).into());
         }
@@ -261,7 +262,9 @@ fn odd_byte(
     counters: &[u64],
 ) -> Result<Option<Damage>, FooterError> {
     let header = &segment.header;
-    let Some(sizes) = FooterSizes::for_header(header, &segment.plan).filter(|sizes| sizes.fit(header)) else { return Ok(None) };
+    let Some(sizes) = FooterSizes::for_header(header, &segment.plan).filter(|sizes| sizes.fit(header)) else {
+        return Ok(None);
+    };
     let Some((messages, mut expected)) = encode_footer(&sizes, &segment.plan, header, counters, (start, number)) else {
         return Ok(None);
     };

@@ -23,22 +23,22 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::footer_check::has_witness;
-use super::looked::{SegmentCheck, TableCheck};
 use super::segments::{look_at_all, schema_of, trusted};
+use super::table_check::{SegmentCheck, TableCheck};
 use crate::array::{Bytes, UncheckedArray, to_array};
 use crate::dataset::{Batches, Dataset, order};
 use crate::directory::{FileId, exists, is_directory};
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::{IpcSource, ReadOptions, WriteOptions, count_zero_bits};
-use crate::map::{DirectoryLock, Mapping, FileSystem, Mode, remove_leftovers};
+use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, remove_leftovers};
 use crate::rows::{Plan, PlanNode, Storage, supports_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
-    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, dense_settings, without_settings,
+    Segment, chain, dense_settings, end_of_list_views, members_of, offset_at, open_segment, without_settings,
 };
 use crate::table::writer::{
-    LiveSegment, WriterOptions, sync_segments, finish_commit, finish_merges, first_segment, restore_footers, acquire_lock,
-    with_settings, write_part,
+    LiveSegment, WriterOptions, acquire_lock, finish_commit, finish_merges, first_segment, restore_footers,
+    sync_segments, with_settings, write_part,
 };
 
 /// The result of a repair.
@@ -206,7 +206,8 @@ fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> 
         }
         Ok(true)
     };
-    let place = if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { damaged_path(folder, is_free) }?;
+    let place =
+        if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { damaged_path(folder, is_free) }?;
     let made = if is_directory(&place)? {
         Ok(())
     } else {
@@ -434,7 +435,8 @@ fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
 
 fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: &mut [u64]) -> Option<()> {
     if let Some(counter) = node.nulls {
-        counters[counter] = count_zero_bits(&segment.region_slice(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
+        counters[counter] =
+            count_zero_bits(&segment.region_slice(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
     }
     if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind {
         let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
@@ -487,7 +489,8 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<O
         return Ok(None);
     }
     let Some(arrays) = none_if_corrupt(ipc.sound_columns(0))? else { return Ok(None) };
-    let sorted_by = dense_settings(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
+    let sorted_by =
+        dense_settings(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
             let Ok(array) = sound(array.slice(0, rows as usize)) else { return false };

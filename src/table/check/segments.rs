@@ -12,19 +12,19 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, FooterCheck, FooterError, first_difference};
-use super::looked::{SegmentCheck, TableCheck};
+use super::table_check::{SegmentCheck, TableCheck};
 use crate::array::{Bytes, slice};
 use crate::dataset::{Batches, SchemaConversion, order};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt};
-use crate::ipc::{IpcSource, IpcSchema, ReadOptions, CheckSummary};
+use crate::ipc::{CheckSummary, IpcSchema, IpcSource, ReadOptions};
 use crate::map::{Mapping, Mode};
 use crate::parallel;
 use crate::rows::{PlanZones, ZONE};
 use crate::table::format::{Record, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
-    SegmentChain, Segment, chain, checksum, count_nulls, dense_zones, is_locked, open_mapping, open_segment, recount, segment,
-    dense_settings,
+    Segment, SegmentChain, chain, checksum, count_nulls, dense_settings, dense_zones, is_locked, open_mapping,
+    open_segment, recount, segment,
 };
 use crate::table::writer::encode_front;
 use crate::table::zones::zone_of;
@@ -137,7 +137,9 @@ fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) -> Re
 fn check_schemas(folder: &Path, segments: &mut [SegmentCheck]) -> Result<()> {
     let schemas: Vec<SchemaRef> = segments.iter().filter_map(|segment| segment.schema.clone()).collect();
     let Some((newest, others)) = schemas.split_last() else { return Ok(()) };
-    let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| SchemaConversion::try_new(newest, own).is_err());
+    let differ = |newest: &SchemaRef, others: &[SchemaRef]| {
+        others.iter().any(|own| SchemaConversion::try_new(newest, own).is_err())
+    };
     // If all others agree, the last one is wrong.
     let newest = match others.split_last() {
         Some((last, rest)) if differ(newest, others) && !differ(last, rest) => last,
@@ -615,8 +617,11 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
         let count = record.counters[dictionary.entries];
         let Some([_, first, data]) = dictionary.values.lengths(count, &record.counters) else { continue };
         let region = dictionary.values.region;
-        let data =
-            if dictionary.bytes().is_some() { segment.region_slice(region + 2, 0, data) } else { Some(Buffer::default()) };
+        let data = if dictionary.bytes().is_some() {
+            segment.region_slice(region + 2, 0, data)
+        } else {
+            Some(Buffer::default())
+        };
         let Some((first, data)) = segment.region_slice(region + 1, 0, first).zip(data) else { continue };
         // Values outside the data were reported before.
         let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };

@@ -4,7 +4,8 @@
 //! one schema behind them, and their messages may stand anywhere in the ring.
 
 use crate::ipc::{
-    BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema,
+    BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema,
+    footer_with_shared_schema_len, shared_schema,
 };
 use crate::rows::{Plan, PlanNode, Region, Storage};
 use crate::table::format::{Header, LINE};
@@ -208,7 +209,9 @@ pub(in crate::table) fn is_published<E>(
     if at < header.ring || at.checked_add(sizes.group).is_none_or(|group| group > end) {
         return Ok(false);
     }
-    let Some((messages, expected)) = encode_footer(sizes, plan, header, counters, (at, number)) else { return Ok(false) };
+    let Some((messages, expected)) = encode_footer(sizes, plan, header, counters, (at, number)) else {
+        return Ok(false);
+    };
     let mut there = vec![0; messages.len()];
     read(at, &mut there)?;
     Ok(there == messages && footer.starts_with(&expected))

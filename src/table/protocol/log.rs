@@ -191,7 +191,11 @@ pub(in crate::table) fn entries(
 
 /// The intact entries of a log, in the order of their commits, that follow a durable commit with these counters: each
 /// begins at or before the current end and ends after it.
-pub(in crate::table) fn entries_after(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
+pub(in crate::table) fn entries_after(
+    mut entries: Vec<LogEntry>,
+    boot: Option<[u8; 16]>,
+    base: &Record,
+) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
     let mut found: Vec<LogEntry> = Vec::new();
     let mut last = base.clone();

@@ -28,7 +28,7 @@ use std::time::Duration;
 #[doc(hidden)]
 pub use crate::map::SharedWords;
 #[doc(hidden)]
-pub use crate::table::format::{MOST_POSITIONS, LivePage, Record, CommitState, positions_of, record_len};
+pub use crate::table::format::{CommitState, LivePage, MOST_POSITIONS, Record, positions_of, record_len};
 
 /// The number of times a reader rereads a torn record while no other commit is made: the writer may be in the middle of
 /// one. While commits are made it continues.

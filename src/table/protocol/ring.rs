@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::footer::{STAMP, FooterSizes, selected_footer, encode_footer, footer_stamp};
-use super::pace::{RateLimiter, elapsed, now, unix_micros};
+use super::footer::{FooterSizes, STAMP, encode_footer, footer_stamp, selected_footer};
 use super::publish;
+use super::rate_limiter::{RateLimiter, elapsed, now, unix_micros};
 use crate::error::Error;
 use crate::map::SharedFile;
 use crate::rows::Plan;
@@ -389,7 +389,8 @@ impl FooterRing {
         self.rested();
         let place = self.take(store, header)?;
         let at = header.ring + place.messages;
-        let Some((mut messages, mut footer)) = encode_footer(&self.sizes, plan, header, counters, (at, place.number)) else {
+        let Some((mut messages, mut footer)) = encode_footer(&self.sizes, plan, header, counters, (at, place.number))
+        else {
             return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
         };
         let stamp = unix_micros().max(self.stamp + 1);

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::durable::{CommitDurability, open_mapping, open_newest};
+use super::recovery::{CommitDurability, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Batches;
-use crate::directory::{FileId, DirectoryMtime, exists, is_directory};
+use crate::directory::{DirectoryMtime, FileId, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSource, ReadOptions};
-use crate::map::{Mapping, FileSystem, Mode, boot_id, hidden_files};
+use crate::map::{FileSystem, Mapping, Mode, boot_id, hidden_files};
 use crate::table::format::{Proof, Record};
 use crate::table::placement::MOST_ROWS;
 

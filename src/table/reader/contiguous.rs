@@ -11,8 +11,8 @@ use arrow_data::ArrayData;
 
 use super::live::segment_of;
 use super::segment::Segment;
-use crate::array::{Bytes, ArrayParts, slice};
-use crate::dataset::{Column, BatchSlice};
+use crate::array::{ArrayParts, Bytes, slice};
+use crate::dataset::{BatchSlice, Column};
 use crate::error::Result;
 use crate::map::Mapping;
 use crate::rows::Storage;

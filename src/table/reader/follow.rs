@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::history::{SealedSource, SegmentEntry};
+use super::sealed_source::{SealedSource, SegmentEntry};
 use super::segment::Segment;
 use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, wait_target};
 use super::waker::FollowWaker;

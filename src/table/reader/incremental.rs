@@ -20,7 +20,7 @@ impl IncrementalAggregation {
     /// ```no_run
     /// # use arrowwood::*;
     /// let ticks = open("ticks")?;
-    /// let asked = ticks.aggregate(&["symbol"]).column("price", Function::Mean).named("last", "price", Function::Last);
+    /// let asked = ticks.aggregate(&["symbol"]).column("price", AggregateFunction::Mean).column_as("last", "price", AggregateFunction::Last);
     /// let mut means = asked.incremental()?;
     /// for rows in follow(&ticks, None, None)? {
     ///     println!("{} more rows: {}", rows?.len()?, means.refresh()?);

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::history::{SealedSource, OpenedSegment, OpenedFile, Snapshot, TableInfo};
+use super::sealed_source::{OpenedFile, OpenedSegment, SealedSource, Snapshot, TableInfo};
 use super::segment::Segment;
 use crate::array::UncheckedArray;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
-use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, SourceSlice, FixedWidthValues, Source, ViewSource, ColumnWidths};
+use crate::dataset::{
+    Batches, ColumnWidths, ConstantColumn, Facts, Files, FixedWidthValues, Footprint, Source, SourceSlice, ViewSource,
+};
 use crate::error::Result;
 use crate::map::ChangeCheck;
 

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::chain;
-use super::durable::{is_on_disk, recover, says_more};
+use super::recovery::{is_on_disk, recover, says_more};
 use super::segment::{HAS_ROWS, SAME, Segment, UNKNOWN};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, MountInfo, boot_id};

@@ -31,7 +31,9 @@ pub(in crate::table) fn count_nulls(
         let name = node.field.name();
         let expected = counters[counter];
         let at = segment.header.regions[node.region].offset;
-        let got = segment.region_slice(node.region, 0, rows.div_ceil(8)).map(|bits| count_zero_bits(&bits, rows as usize) as u64);
+        let got = segment
+            .region_slice(node.region, 0, rows.div_ceil(8))
+            .map(|bits| count_zero_bits(&bits, rows as usize) as u64);
         if got != Some(expected) {
             let got = got.map_or("no bitmap".into(), |got| format!("{got} nulls"));
             wrong.push((at, format!("column '{name}': the validity bitmap has {got}, expected {expected}")));

@@ -11,7 +11,7 @@ use crate::array::{Bytes, IncrementalCheck, UncheckedArray};
 use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
-use crate::map::{ChangeCheck, Mapping, SharedWords, AllowedChanges, boot_id};
+use crate::map::{AllowedChanges, ChangeCheck, Mapping, SharedWords, boot_id};
 use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
 use crate::table::format::{
     HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
@@ -313,7 +313,8 @@ impl Segment {
 
     /// Column `number` as of the record, with unchecked values.
     pub fn column(&self, number: usize, record: &Record) -> Result<UncheckedArray> {
-        let column = self.plan.columns.get(number).ok_or_else(|| Error::invalid_argument(format!("column {number}")))?;
+        let column =
+            self.plan.columns.get(number).ok_or_else(|| Error::invalid_argument(format!("column {number}")))?;
         let part = |region, len| self.region_slice(region, 0, len);
         // Always with bitmaps, whatever the null counters are: the bitmap decides.
         let array = arrays::column(&self.plan, column, record.rows(), &record.counters, &part, true);

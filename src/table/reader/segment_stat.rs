@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::durable::open_segment;
+use super::recovery::open_segment;
 use super::segment::Segment;
 use crate::error::Result;
 use crate::map::{boot_id, guard};

@@ -15,10 +15,12 @@ use arrow_schema::{FieldRef, Schema};
 
 use super::chain;
 use super::chain::{SegmentChain, open_dense, open_last, repeated};
-use super::history::{self, SegmentEntry, SealedSource, OpenedSegment, Snapshot, TableInfo, positions_said, dense_settings};
 use super::live::{Growth, LiveSource};
+use super::sealed_source::{
+    self, OpenedSegment, SealedSource, SegmentEntry, Snapshot, TableInfo, dense_settings, positions_said,
+};
 use super::segment::Segment;
-use crate::dataset::{Batches, Dataset, Origin, SourceSlice, Source, resolve_columns};
+use crate::dataset::{Batches, Dataset, Origin, Source, SourceSlice, resolve_columns};
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
@@ -37,7 +39,12 @@ pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset
 type PreviousTable<'a> = (&'a Arc<TableInfo>, Option<&'a SealedSource>, Option<&'a Arc<Segment>>);
 
 /// The table that the files are; `None` for others that are called so.
-fn open_chain(folder: &Path, options: ReadOptions, chain: SegmentChain, before: Option<PreviousTable<'_>>) -> Result<Option<Dataset>> {
+fn open_chain(
+    folder: &Path,
+    options: ReadOptions,
+    chain: SegmentChain,
+    before: Option<PreviousTable<'_>>,
+) -> Result<Option<Dataset>> {
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
     // Taken before it is opened: if it is replaced in between, the next check finds the difference.
@@ -59,7 +66,7 @@ fn open_chain(folder: &Path, options: ReadOptions, chain: SegmentChain, before: 
     }
     // A dense segment was opened by its name, which another directory may have as well.
     if dense.is_some() && FileId::find(folder)? != chain.folder_id {
-        return Err(history::replaced(folder));
+        return Err(sealed_source::replaced(folder));
     }
     // Segments read with another schema, or from another directory, can't be shared.
     let folder_id = chain.folder_id;
@@ -209,7 +216,7 @@ impl LiveSource {
         let known = Some(segment).filter(|segment| segment.replayed.is_none() && !is_behind);
         let before = (&self.table, self.history.as_deref(), known);
         let newer = open_chain(&self.table.folder, self.table.options, chain, Some(before))?;
-        newer.ok_or_else(|| history::replaced(&self.table.folder))
+        newer.ok_or_else(|| sealed_source::replaced(&self.table.folder))
     }
 }
 
@@ -282,7 +289,7 @@ fn refreshed(history: &SealedSource) -> Result<Dataset> {
     }
     let newer =
         open_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
-    newer.ok_or_else(|| history::replaced(&history.table.folder))
+    newer.ok_or_else(|| sealed_source::replaced(&history.table.folder))
 }
 
 impl Dataset {
@@ -301,8 +308,9 @@ impl Dataset {
             return self.refresh_partitions(origin.as_ref());
         }
         // Among thousands of segments, only the live one can have changed.
-        let look =
-            |when| self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when));
+        let look = |when| {
+            self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when))
+        };
         map::with_change_check(ChangeCheck::Seldom, look, || self.refresh_pieces())
     }
 
@@ -323,7 +331,9 @@ impl Dataset {
             None => {
                 let find = |field: &FieldRef| origin.schema().index_of(field.name());
                 let found = self.schema().fields().iter().map(find).collect::<std::result::Result<_, _>>();
-                found.map_err(|_| Error::invalid_argument("renamed columns of no partition can't be found in new ones"))?
+                found.map_err(|_| {
+                    Error::invalid_argument("renamed columns of no partition can't be found in new ones")
+                })?
             }
         };
         let (mut pieces, newer) = origin.refresh()?;
@@ -534,9 +544,9 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     let path = live.snapshot.segment.path();
     // An empty segment may be replaced by a larger one of the same name.
     if live.snapshot.record.rows() == 0 && exists(path)? {
-        return open(&live.table.folder, live.table.options)?.ok_or_else(|| history::removed(path));
+        return open(&live.table.folder, live.table.options)?.ok_or_else(|| sealed_source::removed(path));
     }
-    Err(history::removed(path))
+    Err(sealed_source::removed(path))
 }
 
 /// The whole table `newest` without the segments before row number `next` that are open: whoever has their rows keeps
@@ -564,7 +574,7 @@ pub(super) fn has_sealed(rows: &Dataset) -> bool {
 pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
     let table = dataset.pieces().last().and_then(table_of);
     let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
-    open(&table.folder, table.options)?.ok_or_else(|| history::removed(&table.folder))
+    open(&table.folder, table.options)?.ok_or_else(|| sealed_source::removed(&table.folder))
 }
 
 /// Checks that a follower of `before`, at row number `next`, continues with the same rows in `newest`: another
@@ -589,8 +599,9 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
 /// Whether `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new ones.
 #[cfg(feature = "compute")]
 pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
-    let is_same =
-        |(a, b): (&SourceSlice, &SourceSlice)| Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows;
+    let is_same = |(a, b): (&SourceSlice, &SourceSlice)| {
+        Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows
+    };
     let [own, now] = [before, newest].map(Dataset::pieces);
     if own.len() == now.len() && own.iter().zip(now).all(is_same) {
         return Ok(true);
@@ -629,7 +640,7 @@ pub(super) fn can_grow(dataset: &Dataset) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::table::reader::chain::MEANWHILE;
-    use crate::table::reader::durable::BEFORE_READING;
+    use crate::table::reader::recovery::BEFORE_READING;
     use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 

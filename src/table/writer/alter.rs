@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::change::changed;
-use super::growing::{LiveSegment, SegmentShape};
-use super::opening::{FIRST_ROWS, first_guess, refuse_twins};
+use super::live_segment::{LiveSegment, SegmentShape};
+use super::open::{FIRST_ROWS, first_guess, refuse_twins};
 use super::options::WriterOptions;
+use super::schema_change::changed;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;

@@ -1,13 +1,13 @@
 //! Appends single rows to the table's newest segment.
 
-use super::growing::LiveSegment;
+use super::live_segment::LiveSegment;
 use super::writer::{Writer, no_segment};
 use crate::array::Value;
 use crate::dataset::ComparableValue;
 use crate::dataset::order::comparable_value;
 use crate::error::{Error, Result};
 use crate::map::guard;
-use crate::rows::{check_values, intern_keys, has_room, put_row, row_counters};
+use crate::rows::{check_values, has_room, intern_keys, put_row, row_counters};
 
 impl Writer {
     /// Appends one row: a value for each column, in the table's order. Integers are accepted for dates, times and

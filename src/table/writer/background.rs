@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::ahead::{NextSegment, SegmentFactory};
-use super::durability::{SyncTarget, LiveFile};
-use super::growing::LiveSegment;
-use super::turns::{Task, TaskHandle};
+use super::live_file::{LiveFile, SyncTarget};
+use super::live_segment::LiveSegment;
+use super::next_segment::{NextSegment, SegmentFactory};
+use super::scheduler::{Task, TaskHandle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{DirectoryLock, guard};
 use crate::table::format::{Record, SEQUENCE};
@@ -97,7 +97,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl BackgroundWork {
     /// Starts the background work, and keeps the lock of the folder.
-    pub fn start(lock: DirectoryLock, folder: &Path, segments: Vec<Arc<LiveFile>>, every: Option<Duration>) -> Result<BackgroundWork> {
+    pub fn start(
+        lock: DirectoryLock,
+        folder: &Path,
+        segments: Vec<Arc<LiveFile>>,
+        every: Option<Duration>,
+    ) -> Result<BackgroundWork> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(BackgroundState {
             lock,

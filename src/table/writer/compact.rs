@@ -8,10 +8,10 @@ use arrow_schema::SchemaRef;
 
 use super::background::make_durable;
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
-use super::durability::SyncTarget;
-use super::growing::{LiveSegment, SEALED};
-use super::opening::{not_durable, refuse_file, acquire_lock};
-use super::prepared;
+use super::live_file::SyncTarget;
+use super::live_segment::{LiveSegment, SEALED};
+use super::open::{acquire_lock, not_durable, refuse_file};
+use super::prepared_commit;
 use super::sort::sort_before;
 use super::writer::Writer;
 use crate::dataset::{Dataset, schema_difference};
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{DirectoryLock, FileSystem, boot_id, guard, remove_leftovers};
 use crate::rows::Plan;
 use crate::table::format::TableSettings;
-use crate::table::reader::{chain, converted_segment_dataset, segment_dataset, open_segment};
+use crate::table::reader::{chain, converted_segment_dataset, open_segment, segment_dataset};
 
 /// Optional work of [`compact_with`], besides making segments dense and merging small ones.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,7 @@ impl Writer {
         let live = self.segments[0].first_row();
         let before = FileId::find(self.path())?;
         let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
-        let sorted = if what.sort { prepared::map_home_error(self.medium(), guard(sort)) } else { Ok(0) };
+        let sorted = if what.sort { prepared_commit::map_home_error(self.medium(), guard(sort)) } else { Ok(0) };
         if let Err(e) = &sorted
             && FileId::find(self.path()).map_or(true, |now| now != before)
             && self.medium().check_directory().is_ok()
@@ -76,7 +76,7 @@ impl Writer {
         }
         let sorted = sorted?;
         let compacted = guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress));
-        Ok(sorted + prepared::map_home_error(self.medium(), compacted)?)
+        Ok(sorted + prepared_commit::map_home_error(self.medium(), compacted)?)
     }
 
     /// Removes the segments without rows from number `row` on, but never the live one. Readers that have mapped them
@@ -87,9 +87,9 @@ impl Writer {
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
         // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
-        let starts = prepared::map_home_error(self.medium(), chain::list(self.path()));
+        let starts = prepared_commit::map_home_error(self.medium(), chain::list(self.path()));
         let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
-        prepared::check_home(self.medium()).map_err(|e| self.note(e))?;
+        prepared_commit::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
         let dropping = starts.windows(2).take_while(|pair| pair[1] <= row).try_for_each(|pair| {
             let path = chain::path(self.path(), pair[0]);
@@ -136,11 +136,16 @@ pub fn compact_on(
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
         refuse_file(path).map_err(|e| e.at(path))?;
         let lock = acquire_lock(medium, path).map_err(|e| e.at(path))?;
-        prepared::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
+        prepared_commit::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
     })
 }
 
-fn compact_all(path: &Path, what: CompactOptions, lock: &DirectoryLock, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+fn compact_all(
+    path: &Path,
+    what: CompactOptions,
+    lock: &DirectoryLock,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<u64> {
     let medium = lock.medium();
     remove_leftovers(medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
@@ -151,7 +156,7 @@ fn compact_all(path: &Path, what: CompactOptions, lock: &DirectoryLock, mut prog
 /// Seals the live segment, and brings everything to the disk; returns the row before which segments are sealed.
 fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-    let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
+    let chain = prepared_commit::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
     let Some((segment, record)) = &chain.last else { return Ok(u64::MAX) };
     let plan = Arc::new(Plan::for_schema(&segment.plan.schema.schema)?);
@@ -249,7 +254,14 @@ impl MergeGroup {
     }
 
     /// Merges them into one dense segment. Returns the number of rewritten segments.
-    fn compact(self, medium: &FileSystem, path: &Path, table: &Dataset, known: &TableSettings, is_last: bool) -> Result<u64> {
+    fn compact(
+        self,
+        medium: &FileSystem,
+        path: &Path,
+        table: &Dataset,
+        known: &TableSettings,
+        is_last: bool,
+    ) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
         let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
         if !others.is_empty() {

@@ -14,7 +14,7 @@ use crate::ipc::{WriteOptions, ZONES, write_with_metadata};
 use crate::map::{FileSystem, StagingFile};
 use crate::rows::supports_zones;
 use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, TableSettings};
-use crate::table::reader::{chain, open_newest, open_segment, open_table, dense_settings, without_settings};
+use crate::table::reader::{chain, dense_settings, open_newest, open_segment, open_table, without_settings};
 use crate::table::zones;
 
 /// The maximum size of rows merged into one segment, which are held in memory meanwhile.
@@ -57,7 +57,11 @@ fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<
 /// there were any.
 ///
 /// Segments that `is_damaged` are not opened: a dense one is not relied on, and the end of another one is unknown.
-pub(in crate::table) fn finish_merges(medium: &FileSystem, path: &Path, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
+pub(in crate::table) fn finish_merges(
+    medium: &FileSystem,
+    path: &Path,
+    is_damaged: &dyn Fn(u64) -> bool,
+) -> Result<bool> {
     let starts = chain::list(path)?.unwrap_or_default();
     let mut covered = 0;
     let mut is_changed = false;
@@ -205,8 +209,9 @@ fn written(
     (folder, like): PartPaths<'_>,
     how: PartOptions<'_>,
 ) -> Result<StagingFile> {
-    let mut part =
-        medium.create_staging_file(folder, like).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
+    let mut part = medium
+        .create_staging_file(folder, like)
+        .map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
     write_with_metadata(dataset, &mut part, how.0, how.1)?;
     Ok(part)
 }

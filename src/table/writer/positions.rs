@@ -118,7 +118,10 @@ impl Writer {
         if names.len() > MOST_POSITIONS {
             let all = names.len();
             let most = MOST_POSITIONS;
-            return Err(Error::invalid_argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
+            return Err(Error::invalid_argument(format!(
+                "{all} positions, a table has {most} at most; '{}'",
+                names[most]
+            )));
         }
         let bytes = self.plan.names.bytes;
         let known = self.names.len();

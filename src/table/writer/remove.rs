@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::opening::acquire_lock;
+use super::open::acquire_lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::FileSystem;
 

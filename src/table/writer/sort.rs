@@ -18,9 +18,9 @@ use arrow_schema::{DataType, FieldRef};
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, with_settings};
 use crate::array::access::fixed_values;
 use crate::array::gather::{Pick, gather_column};
-use crate::array::merge::collect_dictionaries;
+use crate::array::merge_dictionaries::collect_dictionaries;
 use crate::array::{UncheckedArray, Value, value};
-use crate::dataset::{Dataset, BatchSlice};
+use crate::dataset::{BatchSlice, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, DirectoryLock, FileSystem, StagingDirectory};
 use crate::table::format::TableSettings;
@@ -46,7 +46,8 @@ pub(super) fn sort_before(
     let column = known.sorted_by.ok_or_else(unsorted)? as usize;
     let segment = |rows: &Range<u64>| converted_segment_dataset(&table, rows.start);
     let segments = rows.iter().map(segment).collect::<Result<Vec<_>>>()?;
-    let ranges = segments.iter().zip(&rows).map(|(segment, rows)| SegmentBounds::try_new(segment, column, rows.clone()));
+    let ranges =
+        segments.iter().zip(&rows).map(|(segment, rows)| SegmentBounds::try_new(segment, column, rows.clone()));
     let ranges = ranges.collect::<Result<Vec<_>>>()?;
     let groups = overlapping(&ranges);
     if groups.is_empty() {

@@ -9,22 +9,22 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::{BackgroundWork, Durability, cannot_go_on, removed};
-use super::change::changed;
-use super::durability::{SyncTarget, LiveFile};
-use super::growing::{LiveSegment, OPEN, SEALED, SegmentShape};
-use super::opening::{
-    FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment, no_table,
-    not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, acquire_lock, take_on,
+use super::live_file::{LiveFile, SyncTarget};
+use super::live_segment::{LiveSegment, OPEN, SEALED, SegmentShape};
+use super::open::{
+    FIRST_ROWS, acquire_lock, dictionary_counter, first_guess, first_segment, give_name, known_settings, live_segment,
+    no_table, not_made, read_entries, refuse_file, refuse_remote, refuse_twins, replace_name, take_on,
     with_dictionaries,
 };
 use super::options::{SyncPolicy, WriterOptions};
-use super::prepared;
-use crate::dataset::{Dataset, ComparableValue, order};
+use super::prepared_commit;
+use super::schema_change::changed;
+use crate::dataset::{ComparableValue, Dataset, order};
 use crate::directory::{exists, is_empty_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, DirectoryLock, FileSystem, guard, is_moved_directory, remove_leftovers};
-use crate::rows::{DictionaryEntries, IncomingRows, FillState, Plan, PlanDictionary, RowSink, batch_arrays};
-use crate::table::format::{TableSettings, CommitState};
+use crate::rows::{DictionaryEntries, FillState, IncomingRows, Plan, PlanDictionary, RowSink, batch_arrays};
+use crate::table::format::{CommitState, TableSettings};
 use crate::table::placement::MOST_ROWS;
 use crate::table::reader::{SegmentChain, chain, table, without_settings};
 
@@ -120,9 +120,12 @@ impl Writer {
         refuse_remote(path, options.force)?;
         let lock = acquire_lock(&options.medium, path)?;
         let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
-        remove_leftovers(&options.medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
-        match prepared::open(&options.medium, path)? {
-            Some(chain) => prepared::map_home_error(&options.medium, Writer::reopen(path, chain, schema, options, lock)),
+        remove_leftovers(&options.medium, path)
+            .map_err(|e| Error::io("syncing the directory that the table is in", &e))?;
+        match prepared_commit::open(&options.medium, path)? {
+            Some(chain) => {
+                prepared_commit::map_home_error(&options.medium, Writer::reopen(path, chain, schema, options, lock))
+            }
             None if !is_empty_directory(path)? => Err(chain::foreign_files_error(path)),
             None => {
                 if !is_named {
@@ -195,7 +198,7 @@ impl Writer {
         chain.remove_orphans(&options.medium, path)?;
         let dataset = table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
-        prepared::check_home(&options.medium)?;
+        prepared_commit::check_home(&options.medium)?;
         let there = without_settings(dataset.schema());
         let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
         let newer_plan = newer.as_deref().map(Plan::for_schema).transpose()?;
@@ -418,7 +421,9 @@ impl Writer {
         };
         let limits = self.plan.limits(guess);
         if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
-            return Err(Error::invalid_argument("a single row is larger than its column's type can hold in one segment"));
+            return Err(Error::invalid_argument(
+                "a single row is larger than its column's type can hold in one segment",
+            ));
         }
         Ok(SegmentShape { first_row: full.end(), limits, settings: self.settings.clone() })
     }

@@ -14,11 +14,11 @@
 //!
 //! The text is cut behind whole records, and its chunks are parsed by several threads.
 //!
-//! In reading order: `options`, `cut` (where records end), `records` (their fields), `table` (columns).
+//! In reading order: `options`, `splitter` (where records end), `records` (their fields), `table` (columns).
 
-mod cut;
 mod options;
 mod records;
+mod splitter;
 mod table;
 
 use std::collections::VecDeque;
@@ -29,16 +29,16 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use self::cut::CsvSplitter;
 pub use self::options::CsvOptions;
 use self::options::reading;
 use self::records::CsvText;
+use self::splitter::CsvSplitter;
 use self::table::CsvTable;
 use super::chunks::{CHUNK, Chunk, Chunks, RecordSplitter, read_all};
 use super::columns::*;
-use super::lines::{TextStream, StreamParser};
-use super::once::*;
+use super::parse::*;
 use super::scalar::*;
+use super::stream::{StreamParser, TextStream};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads all of `input` into record batches.

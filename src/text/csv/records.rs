@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use super::cut::{BYTE_ORDER_MARK, ParserState, line_ends};
 use super::options::CsvOptions;
+use super::splitter::{BYTE_ORDER_MARK, ParserState, line_ends};
 use crate::error::{Error, Result};
 use crate::text::chunks::Chunk;
 use crate::text::scalar::shorten;

@@ -11,7 +11,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 
 use super::infer::{CommonType, InferredFields, is_word};
-use super::object::{Line, JsonLineError, each_item, each_member, quoted, string};
+use super::object::{JsonLineError, Line, each_item, each_member, quoted, string};
 use super::options::JsonOptions;
 use crate::error::{Error, Result};
 use crate::text::columns::*;
@@ -178,7 +178,9 @@ fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Fille
         (CommonType::Struct(shapes), DataType::Struct(fields)) => {
             StructFiller::new_filler(fields, exact_columns(fields, shapes)?, true)?
         }
-        (CommonType::Scalar(kinds), _) => Filler::Scalar { sink: exact_sink(*kinds), takes: AcceptedJson::TypeSet(*kinds) },
+        (CommonType::Scalar(kinds), _) => {
+            Filler::Scalar { sink: exact_sink(*kinds), takes: AcceptedJson::TypeSet(*kinds) }
+        }
         _ => return Err(Error::invalid("the schema is another one than that of the values")),
     };
     Ok(TextColumn::new(field.as_ref().clone(), node))
@@ -229,7 +231,8 @@ impl RowFiller<'_> {
         let Some(column) = number.and_then(|number| self.columns.get_mut(number)) else {
             return if members.refuse_unknown { Err(unknown(name, self.columns)) } else { Ok(()) };
         };
-        let pushed = if column.rows == self.row { column.push(value) } else { Err(JsonLineError::new("given twice".into())) };
+        let pushed =
+            if column.rows == self.row { column.push(value) } else { Err(JsonLineError::new("given twice".into())) };
         pushed.map_err(|refusal| refusal.inside(name))
     }
 
@@ -275,7 +278,12 @@ impl Filler {
     }
 }
 
-fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, takes: AcceptedJson, json: Option<&str>) -> Result<(), JsonLineError> {
+fn push_scalar(
+    data_type: &DataType,
+    sink: &mut dyn Sink,
+    takes: AcceptedJson,
+    json: Option<&str>,
+) -> Result<(), JsonLineError> {
     let Some(json) = json else { return sink.push(None).ok_or_else(|| misfit(data_type, "null")) };
     let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
     let fits = match takes {

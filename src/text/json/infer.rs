@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
-use super::object::{Lines, JsonLineError, each_item, each_member, string};
+use super::object::{JsonLineError, Lines, each_item, each_member, string};
 use crate::error::{Error, Result};
 use crate::text::columns::narrowed;
 use crate::text::scalar::*;
@@ -109,7 +109,8 @@ impl InferredFields {
 
 impl CommonType {
     fn see(&mut self, json: &str, depth: usize) -> Result<(), JsonLineError> {
-        let below = || depth.checked_sub(1).ok_or_else(|| JsonLineError::new(format!("nested more than {MAX_DEPTH} deep")));
+        let below =
+            || depth.checked_sub(1).ok_or_else(|| JsonLineError::new(format!("nested more than {MAX_DEPTH} deep")));
         match (json.as_bytes().first(), &mut *self) {
             (Some(b'n'), _) => {}
             (Some(b'['), CommonType::Scalar(UNSEEN)) => {

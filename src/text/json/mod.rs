@@ -32,8 +32,8 @@ use self::object::Lines;
 pub use self::options::JsonOptions;
 use super::chunks::{CHUNK, Chunk, Chunks, RecordSplitter, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema, overridden};
-use super::lines::{TextStream, StreamParser, failed};
-use super::once::*;
+use super::parse::*;
+use super::stream::{StreamParser, TextStream, failed};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
@@ -126,7 +126,12 @@ impl ChunkParser for JsonChunkParser<'_> {
         JsonColumns::new(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
     }
 
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &InferredFields) -> Option<TypedBatches<InferredFields>> {
+    fn rows_of(
+        &self,
+        chunk: &Chunk,
+        schema: &SchemaRef,
+        types: &InferredFields,
+    ) -> Option<TypedBatches<InferredFields>> {
         let columns = JsonColumns::exact(schema, types, self.0.batch_rows).ok()?;
         let batches = self.fill(chunk, columns).ok()?;
         let mut types = types.clone();

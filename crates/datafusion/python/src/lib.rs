@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::arrowwood_datafusion::Table;
-use arrowwood::{Dataset, OpenOptions, FileSlice, Validation, parse_type};
+use arrowwood::{Dataset, FileSlice, OpenOptions, Validation, parse_type};
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion_ffi::table_provider::FFI_TableProvider;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::conversation::{ProcessSession, KillHandle, AnswerSink, KillOnDrop};
+use crate::apart::memory_share::MemoryShare;
 use crate::apart::messages::{QueryMessage, batch_bytes};
-use crate::apart::processes::ProcessPool;
-use crate::apart::share::MemoryShare;
+use crate::apart::process_pool::ProcessPool;
+use crate::apart::session::{AnswerSink, KillHandle, KillOnDrop, ProcessSession};
 use crate::engine::{AHEAD, AnswerStream, QueryEngine, broken, error_of};
 
 /// A [`QueryEngine`] for clients that nobody knows: statements that are not known to be bounded by what DataFusion counts are

@@ -29,7 +29,14 @@ pub(crate) enum FrameKind {
 
 impl FrameKind {
     fn try_from_number(number: u64) -> io::Result<FrameKind> {
-        let kinds = [FrameKind::Query, FrameKind::Response, FrameKind::Request, FrameKind::Plan, FrameKind::Rows, FrameKind::End];
+        let kinds = [
+            FrameKind::Query,
+            FrameKind::Response,
+            FrameKind::Request,
+            FrameKind::Plan,
+            FrameKind::Rows,
+            FrameKind::End,
+        ];
         let found = kinds.into_iter().find(|kind| *kind as u64 == number);
         found.ok_or_else(|| invalid(format!("a frame of kind {number}")))
     }

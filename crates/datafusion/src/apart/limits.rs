@@ -4,7 +4,7 @@ use std::{fs, io};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::most::status_bytes;
+use crate::result_budget::status_bytes;
 
 /// Bytes of memory of the process that are no files: what the system limits.
 pub(crate) fn own_data() -> u64 {

@@ -10,14 +10,14 @@
 //! statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It ends with its standard input, which is
 //! the end of whoever started it.
 
-mod conversation;
 mod engine;
 mod frames;
 mod limits;
+mod memory_share;
 mod messages;
-mod processes;
-mod share;
-mod tables;
+mod process_pool;
+mod session;
+mod table_messages;
 mod worker;
 
 pub use engine::ProcessEngine;

@@ -17,14 +17,14 @@ use datafusion::error::{DataFusionError, Result};
 
 use crate::apart::frames::{FrameHeader, FrameKind, tell, write};
 use crate::apart::limits::{limit_data, own_data, yield_to_others};
+use crate::apart::memory_share::limit_of;
 use crate::apart::messages::{
-    ResponseMessage, RequestMessage, EndMessage, ErrorMessage, PlanMessage, QueryMessage, batch_of, schema_bytes,
+    EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, batch_of, schema_bytes,
 };
-use crate::apart::share::limit_of;
-use crate::apart::tables::{is_worth_another, opened};
-use crate::counted::BufferOrigin;
+use crate::apart::table_messages::{is_worth_another, opened};
 use crate::engine::{QueryEngine, error_of};
-use crate::most::{MemorySource, anonymous_memory};
+use crate::exact_size::BufferOrigin;
+use crate::result_budget::{MemorySource, anonymous_memory};
 
 /// The first argument of the program as such a process; the second is the directory for temporary files.
 pub const WORKER: &str = "sql-worker";
@@ -275,7 +275,10 @@ struct AnswerWriter<'a> {
 }
 
 impl AnswerWriter<'_> {
-    fn begin<'a>(line: &'a ParentChannel, schema: &datafusion::arrow::datatypes::Schema) -> Result<AnswerWriter<'a>, SqlError> {
+    fn begin<'a>(
+        line: &'a ParentChannel,
+        schema: &datafusion::arrow::datatypes::Schema,
+    ) -> Result<AnswerWriter<'a>, SqlError> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(|e| unsupported(&e))?;
         let mut sent = AnswerWriter { line, writer };
         sent.pass()?;

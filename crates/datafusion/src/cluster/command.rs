@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrowwood::Dataset;
 use arrowwood_serve::WorkerEngine;
 
-use crate::cluster::channel::PeerOptions;
+use crate::cluster::peers::PeerOptions;
 use crate::cluster::query::Cluster;
 use crate::cluster::worker::{Worker, WorkerOptions};
 

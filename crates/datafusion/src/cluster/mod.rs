@@ -7,12 +7,12 @@
 //! ```
 //! The engine is datafusion-distributed: it cuts a plan into stages, sends them to servers, and moves rows between them.
 
-mod channel;
 mod command;
 mod hosts;
 mod messages;
 mod panics;
 mod part;
+mod peers;
 mod plan;
 mod query;
 mod snapshots;
@@ -20,7 +20,7 @@ mod table;
 mod version;
 mod worker;
 
-pub use channel::PeerOptions;
 pub(crate) use command::{ask_cluster, worker_of};
+pub use peers::PeerOptions;
 pub use query::{Cluster, ClusterAnswer};
 pub use worker::{Worker, WorkerOptions};

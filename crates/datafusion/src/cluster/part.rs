@@ -18,12 +18,12 @@ use datafusion_proto::bytes::Serializeable;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message;
 
+use crate::cancel_token::CancelToken;
 use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::snapshots::CallerSnapshots;
-use crate::condition::Condition;
-use crate::scan::{ScanRequest, Scan};
-use crate::served::{keeps_rows, stopped};
-use crate::stop::CancelToken;
+use crate::pushdown::Condition;
+use crate::scan::{Scan, ScanRequest};
+use crate::served_plan::{keeps_rows, stopped};
 
 /// The most partitions of a part.
 pub(crate) const PART_PARTITIONS: u32 = 64;

@@ -26,14 +26,14 @@ use tonic::transport::Channel;
 use tower::{Service, ServiceExt};
 use url::Url;
 
-use crate::cluster::channel::{PeerOptions, Peers};
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::{PART_PARTITIONS, PartCodec};
+use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::plan::{self, GatherRule, PlanningState};
 use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
-use crate::projections::kept_apart;
+use crate::projection_rule::kept_apart;
 
 /// The most bytes of a server's first answer.
 const MOST: usize = 64 << 20;

@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::part::{self, PartExec};
-use crate::condition::Condition;
+use crate::pushdown::Condition;
 
 /// A server, and what it has of a table.
 #[derive(Clone, Debug)]

@@ -31,15 +31,15 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use url::Url;
 
-use crate::cluster::channel::{PeerOptions, Peers};
+use crate::cancel_token::CancelToken;
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
+use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
-use crate::most::ResultBudget;
 use crate::planners::bound;
-use crate::stop::CancelToken;
+use crate::result_budget::ResultBudget;
 
 /// The request that fixes the rows of a query.
 pub(crate) const OPEN: &str = "/arrowwood.Cluster/Open";
@@ -164,7 +164,9 @@ fn session(
     let config = builder.config().get_or_insert_default();
     config.options_mut().execution.batch_size = datafusion::config::ExecutionOptions::default().batch_size;
     let state = builder
-        .with_distributed_user_codec(PartCodec { asked: Some(CallerSnapshots { snapshots: snapshots.clone(), caller }) })
+        .with_distributed_user_codec(PartCodec {
+            asked: Some(CallerSnapshots { snapshots: snapshots.clone(), caller }),
+        })
         .with_distributed_channel_resolver(peers.clone())
         .with_distributed_worker_connection_buffer_budget_bytes(UNDER_WAY)?
         .with_distributed_passthrough_headers(forwarded)?

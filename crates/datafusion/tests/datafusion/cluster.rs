@@ -324,7 +324,8 @@ async fn a_server_that_dies_is_an_error() {
         let e = hosts.ask(sql).await.unwrap_err().to_string();
         assert!(e.contains(&format!("http://127.0.0.1:{}", hosts.ports[victim])), "{e}");
         let list = hosts.list();
-        let again = Server::start(&hosts.host_directory(victim), hosts.ports[victim], &["--worker", list.to_str().unwrap()]);
+        let again =
+            Server::start(&hosts.host_directory(victim), hosts.ports[victim], &["--worker", list.to_str().unwrap()]);
         hosts.servers[victim] = again;
         assert_eq!(
             hosts.ask("select a from noise").await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(),
@@ -388,7 +389,8 @@ async fn what_is_wrong_with_a_cluster_is_told() {
     let twice = Hosts::new(2);
     let list = twice.list();
     let words = ["--worker", list.to_str().unwrap()];
-    let _servers: Vec<_> = twice.ports.iter().map(|&port| Server::start(&hosts.host_directory(0), port, &words)).collect();
+    let _servers: Vec<_> =
+        twice.ports.iter().map(|&port| Server::start(&hosts.host_directory(0), port, &words)).collect();
     let e = twice.ask("select * from ticks").await.unwrap_err().to_string();
     assert!(e.contains("same directory"), "{e}");
     // A server that is no worker.

@@ -1,9 +1,9 @@
 //! Queries over files and tables, beside those over the same rows in DataFusion's memory.
 
-mod broken;
 mod cluster;
 mod cluster_tpch;
 mod conditions;
+mod damaged;
 mod engine;
 mod hosts;
 mod live;

@@ -54,7 +54,8 @@ impl SchemaProvider for Schema {
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
-        let table = if table.table_type() == TableType::Base { MirrorTable::wrap(table, self.counts.clone()) } else { table };
+        let table =
+            if table.table_type() == TableType::Base { MirrorTable::wrap(table, self.counts.clone()) } else { table };
         self.known.register_table(name, table)
     }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrowwood_mapping::{
-    FsOp, ChangeCheck, Error, ErrorKind, DirectoryLock, Mapping, FileSystem, Mode, SharedWords, SharedFile, AllowedChanges, FsObserver, guard,
-    remove_leftovers, with_change_check,
+    AllowedChanges, ChangeCheck, DirectoryLock, Error, ErrorKind, FileSystem, FsObserver, FsOp, Mapping, Mode,
+    SharedFile, SharedWords, guard, remove_leftovers, with_change_check,
 };
 
 fn set_len(path: &Path, len: u64) {
@@ -114,7 +114,13 @@ fn a_watched_file_that_is_overwritten_is_noticed() {
     fs::write(&path, [7; 4096]).unwrap();
     let mapping = Mapping::open(&path, Mode::Read).unwrap();
     mapping.set_allowed_changes(AllowedChanges::InPlace(vec![(0, vec![7; 8])]));
-    let read = || with_change_check(ChangeCheck::Now, |when| mapping.check_unchanged(when), || mapping.view::<u8>(0, None)?.get(100));
+    let read = || {
+        with_change_check(
+            ChangeCheck::Now,
+            |when| mapping.check_unchanged(when),
+            || mapping.view::<u8>(0, None)?.get(100),
+        )
+    };
     assert_eq!(read().unwrap(), 7);
     let write = |at: usize| {
         let mut bytes = vec![7; 4096];

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use arrowwood_mapping::{FsOp, DirectoryLock, FileSystem, StagingDirectory, SharedFile, FsObserver, is_moved_directory};
+use arrowwood_mapping::{
+    DirectoryLock, FileSystem, FsObserver, FsOp, SharedFile, StagingDirectory, is_moved_directory,
+};
 
 /// Longer than anything takes that comes at all.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -116,7 +118,9 @@ fn only_the_locked_directory_gives_its_place_to_another_one() {
     let table = home.path().canonicalize().unwrap().join("ticks");
     fs::create_dir(&table).unwrap();
     fs::write(table.join("0.arrow"), "old").unwrap();
-    let lock = DirectoryLock::try_acquire(&FileSystem::with_observer(Arc::new(Mover(table.clone()))), &table).unwrap().unwrap();
+    let lock = DirectoryLock::try_acquire(&FileSystem::with_observer(Arc::new(Mover(table.clone()))), &table)
+        .unwrap()
+        .unwrap();
     let newer = StagingDirectory::create_beside(lock.medium(), &table).unwrap();
     fs::write(newer.path().join("0.arrow"), "sorted").unwrap();
     assert!(is_moved_directory(&lock.replace_with(newer).unwrap_err()));
@@ -144,7 +148,9 @@ mod process {
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(ROLE) else { return };
-    let locks: Vec<_> = ["a", "b"].map(|name| DirectoryLock::try_acquire(&FileSystem::default(), &Path::new(&folder).join(name))).into();
+    let locks: Vec<_> = ["a", "b"]
+        .map(|name| DirectoryLock::try_acquire(&FileSystem::default(), &Path::new(&folder).join(name)))
+        .into();
     let mut locks: Vec<_> = locks.into_iter().map(|lock| lock.unwrap().unwrap()).collect();
     if process::fork() {
         let is_ours = locks.iter().any(DirectoryLock::is_ours);

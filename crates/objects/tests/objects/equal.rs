@@ -167,7 +167,9 @@ fn whole_files_are_checked_and_copied() {
     let rows = super::requests::numbers(5000, 3);
     let server = Server::of_bytes(super::requests::indexed(&rows, 700));
     let expected = text(&rows).unwrap();
-    for how in [OpenOptions::new().validate(Validation::Full), OpenOptions::new().copy(true), OpenOptions::new().strict(true)] {
+    for how in
+        [OpenOptions::new().validate(Validation::Full), OpenOptions::new().copy(true), OpenOptions::new().strict(true)]
+    {
         assert_eq!(text(&open_with(&server.url(), how, &options()).unwrap()).unwrap(), expected);
     }
 }

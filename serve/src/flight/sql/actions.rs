@@ -6,14 +6,14 @@ use prost::Message;
 
 use super::handle::{not_spoken, schema_message};
 use super::messages::{
-    Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, StatusResult, PreparedStatement, StatementHandle,
-    StatementText, HandleMessage,
+    Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, HandleMessage, PreparedStatement,
+    StatementHandle, StatementText, StatusResult,
 };
-use crate::flight::calls::decoded;
 use crate::flight::messages::{FlightInfo, framed};
+use crate::flight::request_stream::decoded;
 use crate::flight::status::{answered, whole};
-use crate::outgoing::ResponseBody;
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
+use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::statement::{self, engine_of};
 

@@ -8,8 +8,8 @@ use hyper::StatusCode;
 use prost::Message;
 
 use super::messages::{StatementHandle, StatementText};
-use crate::flight::calls::decoded;
-use crate::refusal::{Problem, Result};
+use crate::flight::request_stream::decoded;
+use crate::problem::{Problem, Result};
 use crate::statement::Statement;
 
 /// The maximum size of a handle in bytes: all of it comes back in a ticket.

@@ -22,21 +22,21 @@ use prost::Message;
 pub(super) use self::actions::{action, list_actions};
 use self::handle::{dataset, not_spoken, schema_message};
 use self::messages::{
-    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, StatementHandle, StatementText, HandleMessage,
+    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, HandleMessage, StatementHandle, StatementText,
 };
-use super::calls::{RequestStream, decoded};
 use super::messages::{
     FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, framed,
 };
 use super::put::push;
+use super::request_stream::{RequestStream, decoded};
 use super::status::{answered, whole};
 use crate::engine::SqlEngine;
 use crate::frames::Framing;
-use crate::outgoing::ResponseBody;
-use crate::reading::whole_flight_body;
-use crate::refusal::{Problem, Result};
-use crate::results;
+use crate::problem::{Problem, Result};
+use crate::response_body::ResponseBody;
+use crate::row_stream::whole_flight_body;
 use crate::session::Session;
+use crate::sql_results;
 use crate::statement::{self, RunningQuery, engine_of};
 
 /// The request in a command or a ticket.
@@ -58,7 +58,9 @@ impl SqlCommand {
     pub fn parse(bytes: &Bytes) -> Result<Option<SqlCommand>> {
         let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
         Ok(Some(match name.as_str() {
-            "CommandStatementQuery" => SqlCommand::Statement(StatementHandle::from_text(decoded::<StatementText>(value)?)?),
+            "CommandStatementQuery" => {
+                SqlCommand::Statement(StatementHandle::from_text(decoded::<StatementText>(value)?)?)
+            }
             "TicketStatementQuery" | "CommandPreparedStatementQuery" => {
                 SqlCommand::Statement(StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?)
             }
@@ -131,7 +133,7 @@ pub(super) async fn get(session: Session, question: SqlCommand) -> Result<Respon
     let engine = engine_of(&session)?;
     if let SqlCommand::Statement(handle) = question {
         let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
-        return Ok(answered(results::flight_body(running, session)?));
+        return Ok(answered(sql_results::flight_body(running, session)?));
     }
     let rows = session.run_blocking(move |session| told(session, &engine, &question)).await?;
     Ok(answered(whole_flight_body(dataset(rows)?, session)?))
@@ -145,7 +147,9 @@ fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &SqlCommand) -
         SqlCommand::DbSchemas(asked) => tables::db_schemas(asked),
         SqlCommand::Tables(asked) => tables::tables(session, asked),
         SqlCommand::TableTypes => tables::table_types(),
-        SqlCommand::SqlInfo(asked) => info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal),
+        SqlCommand::SqlInfo(asked) => {
+            info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal)
+        }
         SqlCommand::TypeInfo(asked) => types::types(asked.data_type).map_err(internal),
         SqlCommand::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
     }

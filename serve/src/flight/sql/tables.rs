@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::handle::schema_message;
 use super::messages::{GetDbSchemas, GetTables};
-use crate::refusal::{Problem, Result};
+use crate::problem::{Problem, Result};
 use crate::session::Session;
 
 /// The only catalog, and the schema that contains all tables.

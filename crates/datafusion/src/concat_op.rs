@@ -1,0 +1,105 @@
+//! [`ConcatOp`]: `||` of texts as a function.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+
+use crate::result_bounds::{Growth, predicted};
+use crate::result_budget::ResultBudget;
+
+/// The name of the function.
+pub(crate) const JOINED: &str = "||";
+
+/// Texts as one; null if one of them is.
+#[derive(Debug)]
+pub(crate) struct ConcatOp {
+    signature: Signature,
+    most: Arc<ResultBudget>,
+}
+
+impl ConcatOp {
+    pub fn new(most: &Arc<ResultBudget>) -> ConcatOp {
+        ConcatOp { signature: Signature::user_defined(Volatility::Immutable), most: most.clone() }
+    }
+}
+
+impl PartialEq for ConcatOp {
+    fn eq(&self, _: &ConcatOp) -> bool {
+        true
+    }
+}
+
+impl Eq for ConcatOp {}
+
+impl Hash for ConcatOp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+/// The type of all texts of a chain.
+fn common(arg_types: &[DataType]) -> Result<DataType> {
+    let mut types = arg_types.iter();
+    let first = types.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
+    types.try_fold(first.clone(), |left, right| {
+        BinaryTypeCoercer::new(&left, &Operator::StringConcat, right).get_result_type()
+    })
+}
+
+impl ScalarUDFImpl for ConcatOp {
+    fn name(&self) -> &str {
+        JOINED
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let shown = args.iter().map(|side| side.schema_name().to_string()).collect::<Vec<_>>();
+        Ok(shown.join(" || "))
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(vec![common(arg_types)?; arg_types.len()])
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        common(arg_types)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let _reserved = self.most.reserve(predicted(Growth::Sum, &args)?, JOINED)?;
+        let mut parts = args.args.into_iter();
+        let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
+        parts.try_fold(first, |left, right| two(left, right, args.number_rows))
+    }
+}
+
+/// Two texts as one.
+fn two(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+    let sides = [left, right];
+    let is_scalar = sides.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
+    let arrays = ColumnarValue::values_to_arrays(&sides)?;
+    let field = |(number, array): (usize, &ArrayRef)| Field::new(number.to_string(), array.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(if is_scalar { 1 } else { rows }));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+    let side = |number: usize| Arc::new(Column::new(&number.to_string(), number)) as Arc<dyn PhysicalExpr>;
+    let found = BinaryExpr::new(side(0), Operator::StringConcat, side(1)).evaluate(&batch)?;
+    match found {
+        ColumnarValue::Array(array) if is_scalar => {
+            Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
+        }
+        other => Ok(other),
+    }
+}

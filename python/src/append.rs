@@ -1,0 +1,99 @@
+//! Appended rows, a table or a single one: shared by a table's writer and a builder.
+
+use arrow_schema::{DataType, Field, SchemaRef};
+use arrowwood::Value;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::capsule::column_not_found;
+use crate::dataset::Dataset;
+use crate::errors::{Result, invalid_argument};
+use crate::from_arrow::{exports_arrow, extract_dataset};
+use crate::incoming::{convert_to_dataset, to_stored_value};
+
+/// The columns that rows are appended to.
+pub struct AppendConverter {
+    pub schema: SchemaRef,
+    /// Their names as Python strings.
+    names: Vec<Py<PyString>>,
+}
+
+impl AppendConverter {
+    pub fn new(py: Python<'_>, schema: SchemaRef) -> AppendConverter {
+        let names = schema.fields().iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
+        AppendConverter { schema, names }
+    }
+
+    /// Appends one row, given as keywords: by `quick`, or where that can't be as a table of one row by `slow`.
+    pub fn append_row(
+        &self,
+        py: Python<'_>,
+        values: Option<&Bound<'_, PyDict>>,
+        quick: impl FnOnce(&[Value<'_>]) -> Result<()>,
+        slow: impl FnOnce(&Bound<'_, PyAny>) -> Result<()>,
+    ) -> Result<()> {
+        let empty = PyDict::new(py);
+        let given = values.unwrap_or(&empty);
+        let values = self.values(py, given)?;
+        match self.row(&values)? {
+            Some(row) => quick(&row),
+            // Lists, structs and objects other than Python's own.
+            None => slow(PyList::new(py, [given])?.as_any()),
+        }
+    }
+
+    /// `data` as rows of these columns.
+    pub fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+        // The index of a pandas frame is no column, and only `dataset_from` knows.
+        if !exports_arrow(data)? || data.hasattr(intern!(py, "iloc"))? {
+            return convert_to_dataset(data, Some(&self.schema));
+        }
+        // A stream can be taken once.
+        let given = extract_dataset(data)?;
+        if given.schema().fields() == self.schema.fields() {
+            Ok(given)
+        } else {
+            convert_to_dataset(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema))
+        }
+    }
+
+    fn row<'a>(&'a self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
+        if self.schema.fields().iter().any(|field| needs_a_table(field)) {
+            return Ok(None);
+        }
+        let mut row = Vec::with_capacity(values.len());
+        for (field, given) in self.schema.fields().iter().zip(values) {
+            match to_stored_value(field.data_type(), given).map_err(|problem| problem.at_row(field.name(), 0))? {
+                Some(cell) => row.push(cell.value(field.data_type())),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(row))
+    }
+
+    fn values<'py>(&self, py: Python<'py>, given: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
+        let mut values = Vec::with_capacity(self.names.len());
+        let mut found = 0;
+        for name in &self.names {
+            let value = given.get_item(name)?;
+            found += usize::from(value.is_some());
+            values.push(value.unwrap_or_else(|| py.None().into_bound(py)));
+        }
+        if found == given.len() {
+            return Ok(values);
+        }
+        let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
+        Err(unknown.map_or_else(|| invalid_argument("a column is named twice"), |name| column_not_found(&name, &names)))
+    }
+}
+
+/// Whether a column takes values in tables only, not in single rows.
+fn needs_a_table(field: &Field) -> bool {
+    use DataType::{Binary, Dictionary, LargeBinary, LargeUtf8, Utf8};
+    match field.data_type() {
+        Dictionary(_, values) => !matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary),
+        other => other.is_nested() || field.extension_type_name() == Some("arrow.bool8"),
+    }
+}

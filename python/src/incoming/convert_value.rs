@@ -1,0 +1,556 @@
+//! One Python object as a value, and one value as a column of some type stores it.
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrowwood::{Value, parse_time, time_zone_hint, type_name, zones_agree};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+
+use crate::errors::{PyArrowwoodError, invalid_argument, type_error};
+use crate::py_call::CallPy;
+use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, cached_class, is_beyond_years};
+
+/// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
+/// unit, decimals of its scale, and a number is in the range of its type.
+#[derive(Clone, Copy, Debug)]
+pub enum StoredValue<'a> {
+    Null,
+    Bool(bool),
+    /// Of signed integers, dates, times and durations.
+    I64(i64),
+    /// Of unsigned integers.
+    U64(u64),
+    /// Of floats of any width.
+    F64(f64),
+    /// Of decimals of any width.
+    Decimal(i256),
+    Str(&'a str),
+    Bytes(&'a [u8]),
+    /// Months, days and nanoseconds.
+    Interval(i32, i32, i64),
+}
+
+impl<'a> StoredValue<'a> {
+    /// The cell as a value of a column of `data_type`, which it was made for.
+    pub fn value(self, data_type: &'a DataType) -> Value<'a> {
+        match self {
+            StoredValue::Null => Value::Null,
+            StoredValue::Bool(flag) => Value::Bool(flag),
+            StoredValue::I64(number) => match data_type {
+                DataType::Timestamp(unit, zone) => Value::Timestamp(number, *unit, zone.as_deref()),
+                DataType::Duration(unit) => Value::Duration(number, *unit),
+                DataType::Time32(unit) | DataType::Time64(unit) => Value::Time(number, *unit),
+                DataType::Date32 => Value::Date(number),
+                _ => Value::Int(number),
+            },
+            StoredValue::U64(number) => Value::UInt(number),
+            StoredValue::F64(number) => Value::Float64(number),
+            StoredValue::Decimal(digits) => Value::Decimal { digits, scale: scale_of(data_type) },
+            StoredValue::Str(text) => Value::Str(text),
+            StoredValue::Bytes(bytes) => Value::Bytes(bytes),
+            StoredValue::Interval(months, days, nanoseconds) => {
+                Value::Interval { months, days, nanoseconds, unit: unit_of(data_type) }
+            }
+        }
+    }
+}
+
+fn unit_of(data_type: &DataType) -> IntervalUnit {
+    match data_type {
+        DataType::Interval(unit) => *unit,
+        DataType::Dictionary(_, values) => unit_of(values),
+        _ => IntervalUnit::MonthDayNano,
+    }
+}
+
+fn scale_of(data_type: &DataType) -> i8 {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Dictionary};
+    match data_type {
+        Dictionary(_, values) => scale_of(values),
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
+/// Why a value is none of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConversionErrorKind {
+    /// It is of another type.
+    Type,
+    /// It is too large, too long or too fine.
+    Range,
+}
+
+/// The problem with a value, before its position is known.
+pub enum ConversionError {
+    Type(String),
+    Range(String),
+    Other(PyArrowwoodError),
+}
+
+impl ConversionError {
+    /// That `given` is no value of `expected`.
+    pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, given: &Bound<'_, PyAny>) -> ConversionError {
+        let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+        let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+        let got = if given.is_none() { shown } else { format!("{class} {shown}") };
+        ConversionError::new(misfit, expected, &got)
+    }
+
+    /// That `got` is no value of `expected`.
+    pub fn new(misfit: ConversionErrorKind, expected: &DataType, got: &str) -> ConversionError {
+        let expected = type_name(expected);
+        match misfit {
+            ConversionErrorKind::Type => ConversionError::Type(format!("expected {expected}, got {got}")),
+            ConversionErrorKind::Range => {
+                ConversionError::Range(format!("expected {expected}, got {got}, which does not fit into it"))
+            }
+        }
+    }
+
+    /// The same problem, with advice.
+    pub fn with_advice(self, advice: &str) -> ConversionError {
+        match self {
+            ConversionError::Type(message) => ConversionError::Type(message + advice),
+            other => other,
+        }
+    }
+
+    /// The error, with the place it is about.
+    pub fn at_row(self, column: &str, row: usize) -> PyArrowwoodError {
+        let place = |message| format!("column '{column}', row {row}: {message}");
+        match self {
+            ConversionError::Type(message) => type_error(place(message)),
+            ConversionError::Range(message) => invalid_argument(place(message)),
+            ConversionError::Other(PyArrowwoodError::Library(error)) => {
+                error.context(format!("column '{column}', row {row}")).into()
+            }
+            ConversionError::Other(failure) => failure,
+        }
+    }
+}
+
+impl From<PyErr> for ConversionError {
+    fn from(error: PyErr) -> ConversionError {
+        ConversionError::Other(error.into())
+    }
+}
+
+impl From<PyArrowwoodError> for ConversionError {
+    fn from(failure: PyArrowwoodError) -> ConversionError {
+        ConversionError::Other(failure)
+    }
+}
+
+impl From<arrowwood::Error> for ConversionError {
+    fn from(error: arrowwood::Error) -> ConversionError {
+        ConversionError::Other(error.into())
+    }
+}
+
+/// Converts `given` to a cell of type `data_type`, which must not be nested; `None` if only [`plain`] can convert it.
+pub fn to_stored_value<'a>(
+    data_type: &DataType,
+    given: &'a Bound<'_, PyAny>,
+) -> Result<Option<StoredValue<'a>>, ConversionError> {
+    let fit = |value: Value<'a>| match value {
+        // Of Python's integers, not of columns of them.
+        Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit_to_type(data_type, &value)),
+        _ => fit_to_type(data_type, &value),
+    };
+    let Some(value) = to_value(data_type, given)? else { return Ok(None) };
+    let advice = time_zone_hint(data_type, &value);
+    fit(value).map(Some).map_err(|misfit| ConversionError::for_object(misfit, data_type, given).with_advice(advice))
+}
+
+/// An integer for a date, time or duration, in the column's unit.
+pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<StoredValue<'a>, ConversionErrorKind>> {
+    use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
+    match data_type {
+        Date32 | Time32(_) if i32::try_from(number).is_err() => Some(Err(ConversionErrorKind::Range)),
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(Ok(StoredValue::I64(number))),
+        _ => None,
+    }
+}
+
+// ---- a Python object as a value ----
+
+/// The value that `given` is, for a column of `data_type` if that is known; `None` for lists, dicts and whatever is not
+/// known.
+pub fn to_value<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    Ok(Some(if let Ok(number) = given.cast_exact::<PyFloat>() {
+        Value::Float64(number.value())
+    } else if let Ok(number) = given.cast_exact::<PyInt>() {
+        integer(number)?
+    } else if let Ok(text) = given.cast::<PyString>() {
+        let text = text.to_str().map_err(|_| no_unicode(text))?;
+        parse_time(data_type, text).unwrap_or(Value::Str(text))
+    } else if given.is_none() {
+        Value::Null
+    } else if let Ok(flag) = given.cast_exact::<PyBool>() {
+        Value::Bool(flag.is_true())
+    } else if let Ok(bytes) = given.cast::<PyBytes>() {
+        Value::Bytes(bytes.as_bytes())
+    } else {
+        return read_other(data_type, given);
+    }))
+}
+
+/// Python's text may have half of a character, as of bytes that were decoded with `surrogateescape`.
+fn no_unicode(text: &Bound<'_, PyString>) -> ConversionError {
+    let shown = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+    ConversionError::Range(format!(
+        "expected text, got str {shown}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
+         their own encoding, or store them as binary"
+    ))
+}
+
+fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, ConversionError> {
+    if let Ok(number) = number.extract() {
+        return Ok(Value::Int(number));
+    }
+    let wide = || number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128));
+    wide()
+        .map_err(|_| ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, 40))))
+}
+
+fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    let py = given.py();
+    let is = |kept, module, name| Ok::<_, ConversionError>(given.is_instance(cached_class(py, kept, module, name)?)?);
+    Ok(Some(if is(&DATETIME, "datetime", "datetime")? {
+        datetime(given)?
+    } else if is(&DATE, "datetime", "date")? {
+        Value::Date(days(given)?)
+    } else if is(&TIME, "datetime", "time")? {
+        Value::Time(micros_of_day(given)?, TimeUnit::Microsecond)
+    } else if is(&TIMEDELTA, "datetime", "timedelta")? {
+        duration(given)?
+    } else if is(&DECIMAL, "decimal", "Decimal")? {
+        decimal(given)?
+    } else if let Ok(number) = given.cast::<PyFloat>() {
+        Value::Float64(number.value())
+    } else if let Ok(number) = given.cast::<PyInt>() {
+        integer(number)?
+    } else if given.get_type().name()?.to_str()? == "NAType" {
+        Value::Null
+    } else if let (DataType::Interval(unit), Ok(parts)) = (data_type, given.cast::<PyTuple>()) {
+        return Ok(interval(*unit, parts));
+    } else {
+        return numpy_time(data_type, given);
+    }))
+}
+
+/// Months, days and nanoseconds, as `arrowwood.MonthDayNano` and that of pyarrow have them.
+fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<'a>> {
+    let (months, days, nanoseconds) = parts.extract().ok()?;
+    Some(Value::Interval { months, days, nanoseconds, unit })
+}
+
+fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let day: i64 = given.call_py_method(intern!(given.py(), "toordinal"), ())?.extract()?;
+    Ok(day - 719_163)
+}
+
+fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, ConversionError> {
+    let py = given.py();
+    if !given.getattr(intern!(py, "tzinfo"))?.is_none() {
+        let shown = given.repr()?;
+        let message = format!(
+            "{shown} has a time zone, and times of day in Arrow have none; take it off by replace(tzinfo=None)"
+        );
+        return Err(ConversionError::Type(message));
+    }
+    let part = |name| given.getattr(name)?.extract::<i64>();
+    let seconds = 3_600 * part(intern!(py, "hour"))? + 60 * part(intern!(py, "minute"))? + part(intern!(py, "second"))?;
+    Ok(1_000_000 * seconds + part(intern!(py, "microsecond"))?)
+}
+
+/// By way of the time since 1970, which Python works out, zone and all.
+fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+    static EPOCHS: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let py = given.py();
+    let [naive, utc] = EPOCHS.get_or_try_init(py, || epochs(py))?;
+    let zone = given.getattr(intern!(py, "tzinfo"))?;
+    let (epoch, zone) = if zone.is_none() { (naive, None) } else { (utc, Some("UTC")) };
+    Ok(match duration(&given.sub(epoch)?)? {
+        Value::Duration(since, unit) => Value::Timestamp(since, unit, zone),
+        nothing => nothing,
+    })
+}
+
+fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
+    let class = py.import("datetime")?.getattr("datetime")?;
+    let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
+    Ok([class.call_py((1970, 1, 1))?.unbind(), class.call_py((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
+}
+
+fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+    let py = given.py();
+    let part = |name| given.getattr(name)?.extract::<i64>();
+    // Those of pandas have a value for nothing, and nanoseconds.
+    let is_subclass = !given.get_type().is(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?);
+    if is_subclass && given.get_type().name()?.to_str()? == "NaTType" {
+        return Ok(Value::Null);
+    }
+    let seconds = 86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?;
+    let micros = part(intern!(py, "microseconds"))?;
+    let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
+    let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
+    // Python's longest are of 999,999,999 days, more than 64 bits of microseconds.
+    let exactly = |per_second: i64, rest: i64| i128::from(seconds) * i128::from(per_second) + i128::from(rest);
+    let counted = |per_second: i64, rest: i64| i64::try_from(exactly(per_second, rest)).ok();
+    let all = match counted(1_000_000_000, 1_000 * micros + nanos) {
+        Some(all) if nanos != 0 => Some(Value::Duration(all, TimeUnit::Nanosecond)),
+        _ => counted(1_000_000, micros)
+            .map(|micros| Value::Duration(micros, TimeUnit::Microsecond))
+            .or_else(|| (micros == 0).then_some(Value::Duration(seconds, TimeUnit::Second)))
+            .or_else(|| {
+                let millis = counted(1_000, micros / 1_000).filter(|_| micros % 1_000 == 0)?;
+                Some(Value::Duration(millis, TimeUnit::Millisecond))
+            }),
+    };
+    all.ok_or_else(|| ConversionError::Range(format!("{given} has more microseconds than 64 bits can count")))
+}
+
+fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+    let unfit = || ConversionError::Range(format!("{given} is no number that a decimal of Arrow can hold"));
+    let (negative, figures, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) =
+        given.call_py_method(intern!(given.py(), "as_tuple"), ())?.extract()?;
+    let exponent: i32 = exponent.extract().map_err(|_| unfit())?;
+    let ten = i256::from_i128(10);
+    let step = |sum: i256, figure| sum.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(figure)));
+    let mut digits = figures.into_iter().try_fold(i256::ZERO, step).ok_or_else(unfit)?;
+    if negative != 0 {
+        digits = digits.wrapping_neg();
+    }
+    let power = u32::try_from(exponent).ok().and_then(|exponent| ten.checked_pow(exponent));
+    if let Some(digits) = power.and_then(|power| digits.checked_mul(power)) {
+        return Ok(Value::Decimal { digits, scale: 0 });
+    }
+    let scale = exponent.checked_neg().and_then(|scale| i8::try_from(scale).ok());
+    Ok(Value::Decimal { digits, scale: scale.ok_or_else(unfit)? })
+}
+
+/// `numpy.datetime64` and `numpy.timedelta64`.
+fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    let py = given.py();
+    if !matches!(given.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
+        return Ok(None);
+    }
+    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call_py((given,))?;
+    let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
+    let zone = if let DataType::Timestamp(_, zone) = data_type { zone.as_deref() } else { None };
+    // NumPy knows no zones: whether it is an instant is not known, but of those that only columns give so.
+    let zone_of =
+        |number: i64, unit: TimeUnit| zone.map(|zone| if is_beyond_years(py, number, unit, zone) { "UTC" } else { "" });
+    Ok(match super::numpy::data_type(&kind) {
+        Some(DataType::Date32) if zone.is_some() => {
+            let unit = TimeUnit::Second;
+            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, unit, zone_of(seconds, unit)))
+        }
+        Some(DataType::Date32) => Some(Value::Date(number)),
+        // Times of day that Python's class does not hold, as columns give them.
+        Some(DataType::Duration(unit)) if is_time_of_day(data_type, number, unit) => Some(Value::Time(number, unit)),
+        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, zone_of(number, unit))),
+        Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
+        _ => None,
+    })
+}
+
+fn is_time_of_day(data_type: &DataType, number: i64, unit: TimeUnit) -> bool {
+    let is_in_a_day = (0..DAY_NANOS).contains(&(i128::from(number) * nanos(unit)));
+    is_in_a_day && matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
+}
+
+/// What `given` stands for among Python's own classes, where it is none of them: scalars and arrays of NumPy, UUIDs,
+/// and what has the buffer protocol.
+pub fn to_builtin<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = given.py();
+    let class = given.get_type();
+    let module = class.module()?;
+    let name = class.name()?;
+    let other = match (module.to_str()?, name.to_str()?) {
+        ("uuid", "UUID") => Some(given.getattr("bytes")?),
+        ("numpy", _) if given.hasattr("dtype")? => {
+            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call_py((given,))?;
+            Some(plain).filter(|plain| !plain.is_none())
+        }
+        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call_py((given,))?),
+        _ => None,
+    };
+    // Where NumPy knows nothing better it gives the same again.
+    Ok(other.filter(|other: &Bound<'_, PyAny>| !other.get_type().is(&class)))
+}
+
+// ---- a value as a cell ----
+
+/// `value` as a column of `data_type`, not a nested one, stores it. Nothing is lost by it, but for floats of less than
+/// 64 bits, which are rounded.
+pub fn fit_to_type<'a>(data_type: &DataType, value: &Value<'a>) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    use DataType::*;
+    match (data_type, value) {
+        (_, Value::Null) => Ok(StoredValue::Null),
+        (Int64, Value::Int(number)) => Ok(StoredValue::I64(*number)),
+        (Float64, Value::Float64(number)) => Ok(StoredValue::F64(*number)),
+        (Boolean, Value::Bool(flag)) => Ok(StoredValue::Bool(*flag)),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Ok(StoredValue::Str(text)),
+        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Ok(StoredValue::Bytes(bytes)),
+        (Binary | LargeBinary | BinaryView, Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
+        (FixedSizeBinary(width), Value::Bytes(bytes)) if usize::try_from(*width) != Ok(bytes.len()) => {
+            Err(ConversionErrorKind::Range)
+        }
+        (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(StoredValue::Bytes(bytes)),
+        (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
+        (Dictionary(_, values), _) => fit_to_type(values, value),
+        (Interval(unit), Value::Interval { months, days, nanoseconds, .. }) => {
+            calendar(*unit, *months, *days, *nanoseconds)
+        }
+        (Float16 | Float32 | Float64, _) => float(data_type, value),
+        (Decimal32(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal64(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal128(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal256(precision, scale), _) => scaled(value, *precision, *scale),
+        (Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_), _) => time(data_type, value),
+        _ => whole(data_type, value),
+    }
+}
+
+/// The minimum and the maximum of an integer type.
+fn range(data_type: &DataType) -> Option<(i128, i128)> {
+    Some(match data_type {
+        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::UInt8 => (0, u8::MAX.into()),
+        DataType::UInt16 => (0, u16::MAX.into()),
+        DataType::UInt32 => (0, u32::MAX.into()),
+        DataType::UInt64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+fn whole<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    let (least, most) = range(data_type).ok_or(ConversionErrorKind::Type)?;
+    let number = match value {
+        Value::Float64(number) => exact(*number)?,
+        Value::Float32(number) => exact((*number).into())?,
+        other => int(other).ok_or(ConversionErrorKind::Type)?,
+    };
+    match number {
+        number if number < least || number > most => Err(ConversionErrorKind::Range),
+        number if least == 0 => Ok(StoredValue::U64(number as u64)),
+        number => Ok(StoredValue::I64(number as i64)),
+    }
+}
+
+fn int(value: &Value<'_>) -> Option<i128> {
+    match value {
+        Value::Int(number) => Some((*number).into()),
+        Value::UInt(number) => Some((*number).into()),
+        Value::Int128(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The integer that a float is.
+fn exact(number: f64) -> Result<i128, ConversionErrorKind> {
+    let is_whole = number.fract() == 0.0 && number.abs() < 1e38;
+    if is_whole { Ok(number as i128) } else { Err(ConversionErrorKind::Range) }
+}
+
+fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    let (number, whole) = match value {
+        Value::Float64(number) => (*number, None),
+        Value::Float32(number) => (f64::from(*number), None),
+        other => int(other).map(|whole| (whole as f64, Some(whole))).ok_or(ConversionErrorKind::Type)?,
+    };
+    let stored = match data_type {
+        DataType::Float16 => half::f16::from_f64(number).to_f64(),
+        DataType::Float32 => (number as f32).into(),
+        _ => number,
+    };
+    let is_lost = stored.is_infinite() != number.is_infinite() || whole.is_some_and(|whole| stored as i128 != whole);
+    if is_lost { Err(ConversionErrorKind::Range) } else { Ok(StoredValue::F64(stored)) }
+}
+
+fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    let (digits, from) = match value {
+        Value::Decimal { digits, scale } => (*digits, *scale),
+        other => (i256::from_i128(int(other).ok_or(ConversionErrorKind::Type)?), 0),
+    };
+    let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(ConversionErrorKind::Range);
+    let shift = i32::from(scale) - i32::from(from);
+    let factor = power(shift.unsigned_abs())?;
+    let digits = if shift >= 0 {
+        digits.checked_mul(factor).ok_or(ConversionErrorKind::Range)?
+    } else if digits.checked_rem(factor) == Some(i256::ZERO) {
+        digits.wrapping_div(factor)
+    } else {
+        return Err(ConversionErrorKind::Range);
+    };
+    let limit = power(precision.into())?;
+    if digits >= limit || digits <= limit.wrapping_neg() {
+        Err(ConversionErrorKind::Range)
+    } else {
+        Ok(StoredValue::Decimal(digits))
+    }
+}
+
+/// An interval in a column of `unit`, which may lack a part of it.
+fn calendar<'a>(
+    unit: IntervalUnit,
+    months: i32,
+    days: i32,
+    nanoseconds: i64,
+) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    let fits = match unit {
+        IntervalUnit::YearMonth => days == 0 && nanoseconds == 0,
+        IntervalUnit::DayTime => {
+            months == 0 && nanoseconds % 1_000_000 == 0 && i32::try_from(nanoseconds / 1_000_000).is_ok()
+        }
+        IntervalUnit::MonthDayNano => true,
+    };
+    if fits { Ok(StoredValue::Interval(months, days, nanoseconds)) } else { Err(ConversionErrorKind::Range) }
+}
+
+const DAY_NANOS: i128 = 86_400_000_000_000;
+
+fn nanos(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
+    use DataType::*;
+    // The units of the value's and the column's numbers in nanoseconds; both must have a zone, or neither.
+    let (number, from, to) = match (data_type, value) {
+        (Date32, Value::Date(days)) => (*days, DAY_NANOS, DAY_NANOS),
+        (Date64, Value::Date(days)) => (*days, DAY_NANOS, nanos(TimeUnit::Millisecond)),
+        (Date32, Value::Timestamp(since, unit, None)) => (*since, nanos(*unit), DAY_NANOS),
+        // Midnights, as those of days are.
+        (Date64, Value::Timestamp(since, unit, None)) if i128::from(*since) * nanos(*unit) % DAY_NANOS == 0 => {
+            (*since, nanos(*unit), nanos(TimeUnit::Millisecond))
+        }
+        (Date64, Value::Timestamp(_, _, None)) => return Err(ConversionErrorKind::Range),
+        (Time32(to) | Time64(to), Value::Time(since, unit)) => (*since, nanos(*unit), nanos(*to)),
+        (Timestamp(to, None), Value::Date(days)) => (*days, DAY_NANOS, nanos(*to)),
+        (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zones_agree(zone.as_deref(), *other) => {
+            (*since, nanos(*unit), nanos(*to))
+        }
+        (Duration(to), Value::Duration(length, unit)) => (*length, nanos(*unit), nanos(*to)),
+        _ => return Err(ConversionErrorKind::Type),
+    };
+    let all = i128::from(number) * from;
+    let narrow = matches!(data_type, Date32 | Time32(_));
+    match i64::try_from(all / to) {
+        Ok(number) if all % to == 0 && !(narrow && i32::try_from(number).is_err()) => Ok(StoredValue::I64(number)),
+        _ => Err(ConversionErrorKind::Range),
+    }
+}

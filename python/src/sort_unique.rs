@@ -1,0 +1,139 @@
+//! Rows in another order, unique rows, rows without nulls, and columns under other names.
+
+use std::collections::HashMap;
+
+use arrowwood::{Predicate, col};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::capsule::column_not_found;
+use crate::column::Column;
+use crate::dataset::Dataset;
+use crate::errors::{Result, invalid_argument, type_error};
+use crate::index::{describe_object, names};
+use crate::predicate;
+
+/// One boolean for each of `count` columns, which may be given as one for all.
+fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
+    if let Ok(all) = given.extract::<bool>() {
+        return Ok(vec![all; count]);
+    }
+    let wrong = |_| {
+        type_error(format!("sort: expected descending to be a bool or a list of them, got {}", describe_object(given)))
+    };
+    let flags: Vec<bool> = given.extract().map_err(wrong)?;
+    if flags.len() != count {
+        return Err(invalid_argument(format!("sort: {} values of descending for {count} columns", flags.len())));
+    }
+    Ok(flags)
+}
+
+#[pymethods]
+impl Dataset {
+    /// Sort all rows by one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. Returns a view
+    /// of row numbers: single rows are read in place; for columns that are used, the rows are gathered in batches of
+    /// 65,536.
+    ///
+    /// Equal rows keep their order. Nulls come last, after NaN, in either direction. Text is ordered by its bytes.
+    ///
+    /// Args:
+    ///     by: names of columns.
+    ///     descending: from the largest to the smallest; a list has one boolean for each column.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     Unsupported: the type of a column has no order.
+    #[pyo3(signature = (*by, descending = None))]
+    fn sort(&self, py: Python<'_>, by: &Bound<'_, PyTuple>, descending: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
+        let names = names("sort", by)?;
+        let flags = descending.map_or_else(|| Ok(vec![false; names.len()]), |given| flags(given, names.len()))?;
+        let by: Vec<(String, bool)> = names.into_iter().zip(flags).collect();
+        Ok(self.with_rows(py.detach(|| self.inner().sort(&by))?))
+    }
+
+    /// Return the first row of each group of rows with equal values in the columns `names`, or in all; in their
+    /// order, copied.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     Unsupported: a column is nested.
+    #[pyo3(signature = (*names))]
+    fn unique(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
+        let names = crate::index::names("unique", names)?;
+        Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
+    }
+
+    /// Return the rows without a null in the columns `names`, or in all; copied, or the dataset's own rows if there
+    /// is no null. NaN is not null.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    #[pyo3(signature = (*names))]
+    fn drop_nulls(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
+        let mut names = crate::index::names("drop_nulls", names)?;
+        if names.is_empty() {
+            names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
+        }
+        let kept = py.detach(|| {
+            let mut all: Option<Predicate> = None;
+            for name in &names {
+                if self.inner().column(name)?.null_count()? > 0 {
+                    let one = col(name).is_not_null();
+                    all = Some(if let Some(all) = all { all & one } else { one });
+                }
+            }
+            all.map_or_else(|| Ok(self.inner().clone()), |all| self.inner().filter(&all))
+        });
+        Ok(self.with_rows(kept?))
+    }
+
+    /// Rename columns: ``ds.rename({"price": "close"})``. Nothing is copied.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     InvalidArgument: two columns would have the same name.
+    fn rename(&self, names: &Bound<'_, PyAny>) -> Result<Dataset> {
+        let wrong = |_| {
+            type_error(format!("rename: expected a dict of new names by the old ones, got {}", describe_object(names)))
+        };
+        let names: HashMap<String, String> = names.extract().map_err(wrong)?;
+        let own: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
+        if let Some(unknown) = names.keys().find(|name| !own.contains(name)) {
+            return Err(column_not_found(unknown, &own));
+        }
+        self._with_names(own.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name)).collect())
+    }
+
+    /// The columns under these names.
+    fn _with_names(&self, names: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::with_open_args(self.inner().with_names(&names)?, self.open_args()))
+    }
+}
+
+#[pymethods]
+impl Column {
+    /// The distinct values, in order of first appearance; ``None`` is one, and all NaN are one.
+    fn unique(&self, py: Python<'_>) -> Result<Column> {
+        let found = py.detach(|| self.inner().as_dataset().unique(&[self.inner().name()]))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// The values in sorted order, as in :meth:`Dataset.sort`.
+    #[pyo3(signature = (*, descending = false))]
+    fn sort(&self, py: Python<'_>, descending: bool) -> Result<Column> {
+        let found = py.detach(|| self.inner().as_dataset().sort(&[(self.inner().name(), descending)]))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// The non-null values.
+    fn drop_nulls(&self, py: Python<'_>) -> Result<Column> {
+        let is_there = col(self.inner().name()).is_not_null();
+        let found = py.detach(|| self.inner().as_dataset().filter(&is_there))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// A predicate: whether the value lies between `low` and `high`, both included.
+    fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<predicate::Predicate> {
+        predicate::Expression::from_column(self.inner()).lies_between(low, high)
+    }
+}

@@ -1,0 +1,74 @@
+//! The facts about a table that clients get.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use arrowwood::{Error, field_type_name, table_stat};
+use serde_json::{Value as Json, json};
+
+use crate::problem::{Problem, Result};
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::table::Kind;
+
+/// Identifies the machine, since it was started; empty if the system doesn't say.
+static BOOT: LazyLock<String> =
+    LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+
+/// The facts about the table named `name`. Blocks.
+pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
+    facts(session, &Snapshot::load(session.shared.catalog.get(name)?)?)
+}
+
+/// The facts about a table. Blocks.
+pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
+    let of_table = |e: Error| Problem::from_table_error(&e);
+    let Snapshot { table, rows, id } = snapshot;
+    let first_row = rows.first_row();
+    let end = first_row + rows.len().map_err(of_table)?;
+    let columns = rows.schema().fields().iter();
+    let columns = columns
+        .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));
+    let mut facts =
+        json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end, "snapshot": id});
+    if table.kind == Kind::Table {
+        let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
+        let progress = table.progress().map_err(of_table)?;
+        facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
+        facts["sorted_by"] = stat.sorted_by.into();
+        facts["late"] = stat.late.into();
+        facts["index"] = stat.index.into();
+        facts["segments"] = stat.segments.into();
+        facts["disk_bytes"] = stat.disk.into();
+        facts["writer"] = stat.writer.into();
+        facts["numbering"] = table.identity.numbering().into();
+    }
+    facts["columns"] = columns.collect();
+    let may_write = session.shared.access.may_write(&session.caller, &table.name);
+    facts["writable"] = (table.kind == Kind::Table && may_write).into();
+    if session.shared.is_view {
+        facts["parquet"] = session.shared.sql.as_ref().is_some_and(|engine| engine.writes_parquet()).into();
+    }
+    if session.peer.address.ip().to_canonical().is_loopback() {
+        facts["path"] = table.path.display().to_string().into();
+        facts["place"] = place_of(&table.path).into();
+    }
+    Ok(facts)
+}
+
+/// Identifies a file or directory among those of all machines: a client on loopback may be at the end of a tunnel, where
+/// another one has its path. `None` if it can't be looked at.
+pub(crate) fn place_of(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    Some(format!("{}:{}:{}", BOOT.trim_end(), found.dev(), found.ino()))
+}
+
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Table => "table",
+        Kind::File => "file",
+        Kind::Files => "files",
+    }
+}

@@ -1,0 +1,253 @@
+//! Bodies of requests: received within limits, unpacked within limits.
+//!
+//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take
+//! more than that, whatever it claims, nor for longer than it takes to send the body.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::limits::Limits;
+use crate::problem::{Problem, Result};
+use crate::query::header;
+use crate::response_body::blocking;
+
+/// The unit in which memory is shared.
+pub(crate) const UNIT: usize = 4 << 10;
+/// Bodies up to this size are decompressed and parsed at once, larger ones by a thread for blocking work.
+pub(crate) const SMALL: usize = 64 << 10;
+
+/// Whether what has that share of the memory is little work.
+pub(crate) fn is_small(share: &OwnedSemaphorePermit) -> bool {
+    share.num_permits() * UNIT <= SMALL
+}
+
+/// Memory shared by requests: for uncommitted rows, or for queries.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Semaphore>);
+
+impl Memory {
+    pub fn new(bytes: usize) -> Memory {
+        Memory(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).clamp(1, Semaphore::MAX_PERMITS))))
+    }
+
+    /// Takes a share of this many bytes, for rows.
+    pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let taken = || Problem::unavailable("the memory for rows that are not committed yet is taken; try again");
+        self.try_share(bytes).ok_or_else(taken)
+    }
+
+    /// Takes a share of this many bytes, if they are free.
+    pub fn try_share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_many_owned(Memory::units(bytes)).ok()
+    }
+
+    /// Takes a share of this many bytes, once they are free.
+    pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let closed = |_| Problem::unavailable("the server is stopping");
+        self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
+    }
+
+    /// The number of bytes that nobody has a share of now.
+    pub fn free(&self) -> usize {
+        self.0.available_permits().saturating_mul(UNIT)
+    }
+
+    fn units(bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// A body and its share of the memory.
+pub(crate) struct ReceivedBody {
+    pub bytes: Vec<u8>,
+    pub share: OwnedSemaphorePermit,
+}
+
+impl ReceivedBody {
+    /// Makes room for `bytes` in total.
+    fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
+        let has = self.share.num_permits() * UNIT;
+        if bytes > has {
+            self.share.merge(memory.share(bytes - has)?);
+        }
+        Ok(())
+    }
+}
+
+/// Receives a body, and decompresses it.
+pub(crate) async fn receive(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &Limits,
+    memory: &Memory,
+) -> Result<ReceivedBody> {
+    let encoding = ContentEncoding::from_headers(headers)?;
+    let announced = body.size_hint().upper();
+    if announced.is_some_and(|bytes| bytes > limits.body as u64) {
+        return Err(too_large(limits));
+    }
+    // The announced size is taken at once, so that half-received bodies don't wait for each other.
+    let share = memory.share(announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(SMALL))?;
+    let received = collect(ReceivedBody { bytes: Vec::new(), share }, body, limits, memory).await?;
+    if encoding == ContentEncoding::Plain {
+        return Ok(received);
+    }
+    let limit = limits.body;
+    let memory = memory.clone();
+    let work = move || unpack(received, encoding, limit, &memory);
+    blocking(work).await.map_err(|_| Problem::internal("unpacking the body was given up"))?
+}
+
+fn too_large(limits: &Limits) -> Problem {
+    Problem::too_large(format!("a body has at most {} bytes, also when it is unpacked; send several", limits.body))
+}
+
+async fn collect(
+    mut received: ReceivedBody,
+    mut body: Incoming,
+    limits: &Limits,
+    memory: &Memory,
+) -> Result<ReceivedBody> {
+    let slow = |_| {
+        let detail = format!("no part of the body came for {} seconds", limits.part.as_secs());
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+    };
+    let broken = |_| Problem::bad_request("the body broke off");
+    let begun = Instant::now();
+    loop {
+        let Some(frame) = timeout_at(limits.next_part_deadline(begun), body.frame()).await.map_err(slow)? else {
+            return Ok(received);
+        };
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        let len = received.bytes.len() + data.len();
+        if len > limits.body {
+            return Err(too_large(limits));
+        }
+        received.grow(memory, len)?;
+        received.bytes.extend_from_slice(&data);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ContentEncoding {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl ContentEncoding {
+    fn from_headers(headers: &HeaderMap) -> Result<ContentEncoding> {
+        match header(headers, header::CONTENT_ENCODING.as_str())?.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("" | "identity") => Ok(ContentEncoding::Plain),
+            Some("gzip" | "x-gzip") => Ok(ContentEncoding::Gzip),
+            Some("zstd") => Ok(ContentEncoding::Zstd),
+            Some(_) => {
+                let detail = "a body may be packed with gzip or zstd";
+                Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+            }
+        }
+    }
+}
+
+fn unpack(packed: ReceivedBody, encoding: ContentEncoding, limit: usize, memory: &Memory) -> Result<ReceivedBody> {
+    let broken = |e: io::Error| Problem::bad_request(format!("unpacking the body: {e}"));
+    let ReceivedBody { bytes, share } = packed;
+    let mut source: Box<dyn Read> = match encoding {
+        ContentEncoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
+        _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
+    };
+    // The compressed bytes keep their share until they are released.
+    let mut unpacked = ReceivedBody { bytes: Vec::new(), share: memory.share(SMALL)? };
+    let mut block = vec![0; 64 << 10];
+    loop {
+        let len = match source.read(&mut block) {
+            Ok(0) => break,
+            Ok(len) => len,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(broken(e)),
+        };
+        let all = unpacked.bytes.len() + len;
+        if all > limit {
+            return Err(Problem::too_large(format!("the body is unpacked to more than {limit} bytes; send several")));
+        }
+        unpacked.grow(memory, all)?;
+        unpacked.bytes.extend_from_slice(block.get(..len).unwrap_or_default());
+    }
+    drop(share);
+    Ok(unpacked)
+}
+
+/// A decoder that refuses frames with windows over 8 MiB, the limit recommended by the format.
+fn zstd_of(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
+    let mut decoder = zstd::stream::read::Decoder::new(io::Cursor::new(bytes.to_vec()))?;
+    decoder.window_log_max(23)?;
+    Ok(decoder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(bytes: Vec<u8>, memory: &Memory) -> ReceivedBody {
+        let share = memory.share(bytes.len()).unwrap();
+        ReceivedBody { bytes, share }
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn bombs_are_noticed_before_they_go_off() {
+        let memory = Memory::new(64 << 20);
+        let zeros = vec![0; 32 << 20];
+        let bombs =
+            [(ContentEncoding::Gzip, gzip(&zeros)), (ContentEncoding::Zstd, zstd::bulk::compress(&zeros, 3).unwrap())];
+        for (encoding, bomb) in bombs {
+            assert!(bomb.len() < 1 << 20);
+            let whole = unpack(packed(bomb.clone(), &memory), encoding, 32 << 20, &memory).unwrap();
+            assert_eq!(whole.bytes.len(), zeros.len());
+            assert!(whole.share.num_permits() * UNIT >= zeros.len());
+            drop(whole);
+            let refusal =
+                unpack(packed(bomb.clone(), &memory), encoding, (32 << 20) - 1, &memory).map(drop).unwrap_err();
+            assert_eq!(refusal.status(), StatusCode::PAYLOAD_TOO_LARGE);
+            let little = Memory::new(8 << 20);
+            let refusal = unpack(packed(bomb, &little), encoding, 32 << 20, &little).map(drop).unwrap_err();
+            assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+            // Everything was released.
+            assert!(little.share(8 << 20).is_ok() && memory.share(64 << 20).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_is_not_packed_so_is_refused() {
+        let memory = Memory::new(1 << 20);
+        for encoding in [ContentEncoding::Gzip, ContentEncoding::Zstd] {
+            let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
+            let half = if encoding == ContentEncoding::Gzip {
+                cut(gzip(b"text"))
+            } else {
+                cut(zstd::bulk::compress(b"text", 3).unwrap())
+            };
+            for bytes in [b"plain".to_vec(), half] {
+                let refusal = unpack(packed(bytes, &memory), encoding, 1 << 20, &memory).map(drop).unwrap_err();
+                assert_eq!(refusal.status(), StatusCode::BAD_REQUEST, "{encoding:?}");
+            }
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, "br".parse().unwrap());
+        assert_eq!(ContentEncoding::from_headers(&headers).unwrap_err().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+}

@@ -1,0 +1,223 @@
+//! How much memory rows take that are still text: bounds that hold for any text, before anything is made of it.
+
+use arrow_schema::{DataType, Schema, UnionMode};
+
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// The bytes of a null or empty row of this type in an array.
+fn row_bytes(data_type: &DataType) -> u64 {
+    use DataType::*;
+    // A bit of validity counts as a byte.
+    1 + match data_type {
+        FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(0),
+        FixedSizeList(item, size) => u64::try_from(*size).unwrap_or(0).saturating_mul(row_bytes(item.data_type())),
+        Struct(fields) => sum(fields.iter().map(|field| row_bytes(field.data_type()))),
+        Union(members, UnionMode::Sparse) => sum(members.iter().map(|(_, member)| row_bytes(member.data_type()))),
+        Dictionary(keys, _) => row_bytes(keys),
+        other => other.primitive_width().unwrap_or(16) as u64,
+    }
+}
+
+/// The bytes of an item of each list inside of the type, all together; 0 without any.
+fn item_bytes(data_type: &DataType) -> u64 {
+    use DataType::*;
+    match data_type {
+        List(item) | LargeList(item) | ListView(item) | LargeListView(item) | Map(item, _) => {
+            row_bytes(item.data_type()).saturating_add(item_bytes(item.data_type()))
+        }
+        FixedSizeList(item, _) => item_bytes(item.data_type()),
+        Struct(fields) => sum(fields.iter().map(|field| item_bytes(field.data_type()))),
+        Union(members, _) => sum(members.iter().map(|(_, member)| item_bytes(member.data_type()))),
+        _ => 0,
+    }
+}
+
+/// Whether the type has maps inside, whose items are members of objects.
+fn has_maps(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Map(..))
+        || arrowwood::layout::children(data_type).into_iter().any(|child| has_maps(child.data_type()))
+}
+
+fn sum(parts: impl Iterator<Item = u64>) -> u64 {
+    parts.fold(0, u64::saturating_add)
+}
+
+/// The rows of a text, at most, and the bytes of their arrays beside those of texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SizeBound {
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl SizeBound {
+    /// That of `rows` null or empty rows.
+    pub fn for_rows(rows: u64, schema: &Schema) -> SizeBound {
+        let row = sum(schema.fields().iter().map(|field| row_bytes(field.data_type())));
+        SizeBound { rows, bytes: rows.saturating_mul(row) }
+    }
+
+    /// That of both.
+    pub fn and(self, other: SizeBound) -> SizeBound {
+        SizeBound { rows: self.rows.saturating_add(other.rows), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    /// That of lines of CSV.
+    pub fn for_csv(text: &[u8], schema: &Schema) -> SizeBound {
+        let is_end = |pair: &[u8]| pair[0] == b'\n' || pair[0] == b'\r' && pair[1] != b'\n';
+        let rows = text.windows(2).filter(|pair| is_end(pair)).count() as u64 + 1;
+        SizeBound::for_rows(rows, schema)
+    }
+
+    /// That of objects of JSON, in lines or in an array.
+    pub fn for_json(text: &[u8], schema: &Schema) -> SizeBound {
+        let items = sum(schema.fields().iter().map(|field| item_bytes(field.data_type())));
+        // What the reader skips before it decides.
+        let is_skipped = |byte: &u8| byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte);
+        let is_array = text.iter().find(|byte| !is_skipped(byte)) == Some(&b'[');
+        let (rows, inside) = if is_array || items > 0 {
+            let has_maps = schema.fields().iter().any(|field| has_maps(field.data_type()));
+            let counted = if is_array { JsonCounts::from_text(text) } else { JsonCounts::from_lines(text) };
+            (counted.objects, counted.items + if has_maps { counted.members } else { 0 })
+        } else {
+            (text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, 0)
+        };
+        let SizeBound { bytes, .. } = SizeBound::for_rows(rows, schema);
+        SizeBound { rows, bytes: bytes.saturating_add(inside.saturating_mul(items)) }
+    }
+}
+
+/// What there is in a text of JSON, at most.
+#[derive(Debug, Default)]
+struct JsonCounts {
+    /// Objects in no other object.
+    objects: u64,
+    /// Items of arrays.
+    items: u64,
+    /// Members of objects.
+    members: u64,
+}
+
+impl JsonCounts {
+    fn from_text(text: &[u8]) -> JsonCounts {
+        let mut counted = JsonCounts::default();
+        // Whether each open bracket is that of an array, and how many are those of objects.
+        let (mut open, mut objects) = (Vec::new(), 0u64);
+        let mut bytes = text.iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'"' => skip_string(&mut bytes),
+                b'{' => {
+                    counted.objects += u64::from(objects == 0);
+                    counted.members += 1;
+                    objects += 1;
+                    open.push(false);
+                }
+                b'[' => {
+                    counted.items += 1;
+                    open.push(true);
+                }
+                b'}' | b']' => objects -= u64::from(open.pop() == Some(false)),
+                b',' if open.last() == Some(&true) => counted.items += 1,
+                b',' => counted.members += 1,
+                _ => (),
+            }
+        }
+        counted
+    }
+
+    /// That of lines, each by itself: a faulty one hides nothing in others, which may be read before it is found.
+    fn from_lines(text: &[u8]) -> JsonCounts {
+        text.split(|&byte| byte == b'\n').map(JsonCounts::from_text).fold(JsonCounts::default(), |all, line| {
+            JsonCounts {
+                objects: all.objects + line.objects,
+                items: all.items + line.items,
+                members: all.members + line.members,
+            }
+        })
+    }
+}
+
+/// Goes behind the closing quote.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{Field, Fields};
+
+    use super::*;
+
+    fn schema(types: Vec<DataType>) -> Schema {
+        let fields = types.into_iter().enumerate();
+        Schema::new(
+            fields.map(|(number, data_type)| Field::new(number.to_string(), data_type, true)).collect::<Fields>(),
+        )
+    }
+
+    fn list(item: DataType) -> DataType {
+        DataType::List(Arc::new(Field::new("item", item, true)))
+    }
+
+    #[test]
+    fn rows_have_the_bytes_of_all_their_members() {
+        let wide = DataType::Struct((0..1000).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
+        assert_eq!(row_bytes(&wide), 9001);
+        assert_eq!(row_bytes(&DataType::FixedSizeBinary(1_000_000)), 1_000_001);
+        let blobs = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::FixedSizeBinary(1000), true)), 1000);
+        assert_eq!(row_bytes(&blobs), 1_001_001);
+        assert_eq!(SizeBound::for_rows(1, &schema(vec![DataType::Boolean, wide])).bytes, 9001 + 17);
+    }
+
+    #[test]
+    fn objects_are_counted_wherever_they_are() {
+        let numbers = schema(vec![DataType::Int64]);
+        let rows = |text: &str| SizeBound::for_json(text.as_bytes(), &numbers).rows;
+        assert_eq!(rows("{}\n{}\n"), 3);
+        assert_eq!(rows("[{},{},{}]"), 3);
+        assert_eq!(rows("\u{feff}[{},{},{}]"), 3);
+        assert_eq!(rows("\n\u{feff} \u{feff}[{},{}]"), 2);
+        assert_eq!(rows(" [{\"a\": \"}{ \\\" {\"}, {\"b\": {\"c\": [{}, {}]}}]"), 2);
+        assert_eq!(SizeBound::for_csv(b"a,b\r1,2\r3,4\r", &numbers).rows, 3);
+        assert_eq!(SizeBound::for_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
+    }
+
+    /// Lines are read by several threads, so that those behind a faulty one may be read, too.
+    #[test]
+    fn faulty_lines_hide_no_others() {
+        let lists = schema(vec![list(DataType::Int64)]);
+        for faulty in ["{\"0", "{\"0\":[{{{", "]]]}}"] {
+            let text = format!("{faulty}\n{}", "{\"0\":[1,2]}\n".repeat(10));
+            let SizeBound { rows, bytes } = SizeBound::for_json(text.as_bytes(), &lists);
+            assert!(rows >= 10 && bytes >= 10 * 17 + 20 * 9, "{faulty}: {rows} rows, {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn items_of_lists_count_with_what_they_hold() {
+        let wide = DataType::Struct((0..10).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
+        let lists = schema(vec![list(wide)]);
+        let weight = SizeBound::for_json(b"{\"0\":[{},{},{}]}", &lists);
+        assert_eq!(weight, SizeBound { rows: 1, bytes: 17 + 3 * 91 });
+        assert_eq!(SizeBound::for_json(b"{\"0\":[\",,,\"]}", &schema(vec![list(DataType::Utf8)])).bytes, 17 + 17);
+        let map = DataType::Map(
+            Arc::new(Field::new(
+                "entries",
+                DataType::Struct(
+                    vec![Field::new("k", DataType::Utf8, false), Field::new("v", DataType::Int64, true)].into(),
+                ),
+                false,
+            )),
+            false,
+        );
+        assert!(SizeBound::for_json(b"{\"0\":{\"a\":1,\"b\":2}}", &schema(vec![map])).bytes >= 17 + 2 * 27);
+    }
+}

@@ -1,0 +1,310 @@
+//! Sets of integers that lie close together, a bit for each integer: the distinct values of groups.
+
+use crate::array::Value;
+use crate::compute::reduce::OUT;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+
+/// The rows that are looked at first, and then at once, for the least and the greatest of a column.
+const FIRST: u64 = 1 << 14;
+const AT_ONCE: u64 = 1 << 24;
+
+/// The integers from the least to the greatest of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::compute) struct IntegerRange {
+    first: i128,
+    /// The distance of the last from the first.
+    width: usize,
+    /// The most groups that have sets: the first rows don't tell how many there are, and sets of more would take too much.
+    most_groups: usize,
+}
+
+/// A set of integers of a range, and whether null is in it, for each of some groups.
+#[derive(Clone, Debug)]
+pub(super) struct IntegerSets {
+    range: IntegerRange,
+    /// The bits of each group: one for each integer, and one behind them for null.
+    words: Vec<u64>,
+    /// Whether a number was outside of the range.
+    is_outside: bool,
+    /// Whether there were too many groups. There are no bits then.
+    is_too_large: bool,
+}
+
+/// The most words of a block's sets for each of its rows. Those of as many groups as the first block has are one.
+const WORDS_A_ROW: usize = 4;
+
+impl IntegerRange {
+    /// That of all values of column `column`, of integers; `None` where sets would have more than `most` bits. Calls `tell` before
+    /// every few million rows.
+    pub(super) fn scan(
+        dataset: &Dataset,
+        column: usize,
+        most: usize,
+        tell: impl Fn() -> Result<()>,
+    ) -> Result<Option<IntegerRange>> {
+        let mut range: Option<IntegerRange> = None;
+        let mut next = 0;
+        while next < dataset.len()? {
+            tell()?;
+            // The first few rows tell of nearly all columns that their values are far apart.
+            let len = if next == 0 { FIRST } else { AT_ONCE };
+            let rows = dataset.slice(next, len)?.column_at(column)?;
+            next += len;
+            let (least, greatest) = (rows.min()?, rows.max()?);
+            if matches!(least, Value::Null) {
+                continue;
+            }
+            let (first, last) = match (integer(&least), integer(&greatest), range) {
+                (Some(first), Some(last), None) => (first, last),
+                (Some(first), Some(last), Some(range)) => (first.min(range.first), last.max(range.last())),
+                _ => return Err(Error::internal(format!("{least} and {greatest} are no integers"))),
+            };
+            range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width, most_groups: 0 });
+            if range.is_none_or(|range| range.width >= most || range.words() * 64 > most) {
+                return Ok(None);
+            }
+        }
+        let range = range.unwrap_or(IntegerRange { first: 0, width: 0, most_groups: 0 });
+        Ok(Some(range).filter(|range| range.words() * 64 <= most))
+    }
+
+    /// The range, with sets that take at most `most` bytes.
+    pub(super) fn within(self, most: usize) -> IntegerRange {
+        IntegerRange { most_groups: most / self.bytes(), ..self }
+    }
+
+    /// Whether so many groups may have sets.
+    pub(super) fn fits(&self, groups: usize) -> bool {
+        groups <= self.most_groups
+    }
+
+    fn last(&self) -> i128 {
+        self.first + self.width as i128
+    }
+
+    /// The words of a set.
+    fn words(&self) -> usize {
+        // A bit for each, and one for null.
+        (self.width + 2).div_ceil(64)
+    }
+
+    /// The bytes of a set.
+    pub(super) fn bytes(&self) -> usize {
+        self.words() * size_of::<u64>()
+    }
+}
+
+/// The integer that a value is stored as.
+fn integer(value: &Value<'_>) -> Option<i128> {
+    Some(match value {
+        Value::Bool(value) => i128::from(*value),
+        Value::UInt(number) => i128::from(*number),
+        Value::Int(number) => i128::from(*number),
+        Value::Date(days) => i128::from(*days),
+        Value::Time(time, _) | Value::Timestamp(time, ..) | Value::Duration(time, _) => i128::from(*time),
+        Value::Decimal { digits, .. } => digits.to_i128()?,
+        _ => return None,
+    })
+}
+
+impl IntegerSets {
+    /// Those of `groups` groups, or none if these are too many.
+    pub(super) fn empty(range: IntegerRange, groups: usize) -> IntegerSets {
+        IntegerSets::within(range, groups, range.most_groups.saturating_mul(range.words()))
+    }
+
+    /// Those of `groups` groups of a block of `rows` rows, or none if these are too many.
+    pub(super) fn for_block(range: IntegerRange, groups: usize, rows: usize) -> IntegerSets {
+        IntegerSets::within(range, groups, rows.saturating_mul(WORDS_A_ROW))
+    }
+
+    fn within(range: IntegerRange, groups: usize, most: usize) -> IntegerSets {
+        let words = groups.checked_mul(range.words()).filter(|&words| words <= most);
+        IntegerSets { range, words: vec![0; words.unwrap_or(0)], is_outside: false, is_too_large: words.is_none() }
+    }
+
+    /// Whether there were too many groups: then nothing is known of any of them.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+
+    #[inline(always)]
+    pub(super) fn insert(&mut self, group: usize, number: i128) {
+        let place = number.wrapping_sub(self.range.first) as u128;
+        if place <= self.range.width as u128 {
+            self.set(group, place as usize);
+        } else {
+            // Anything may lie under nulls, which are excluded.
+            self.is_outside |= group != OUT as usize;
+        }
+    }
+
+    pub(super) fn insert_null(&mut self, group: usize) {
+        self.set(group, self.range.width + 1);
+    }
+
+    #[inline(always)]
+    fn set(&mut self, group: usize, place: usize) {
+        if let Some(word) = self.words.get_mut(group * self.range.words() + place / 64) {
+            *word |= 1 << (place % 64);
+        }
+    }
+
+    /// Merges each group of `others` into group `to` here, of `count` groups.
+    pub(super) fn merge(&mut self, to: &[usize], count: usize, others: &IntegerSets) {
+        if self.is_too_large || others.is_too_large || !self.range.fits(count) {
+            self.is_too_large = true;
+            self.words = Vec::new();
+            return;
+        }
+        let width = self.range.words();
+        self.words.resize((count * width).max(self.words.len()), 0);
+        for (&group, other) in to.iter().zip(others.words.chunks_exact(width)) {
+            let own = &mut self.words[group * width..][..width];
+            own.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
+        }
+    }
+
+    /// Drops group 0, of excluded rows.
+    ///
+    /// # Errors
+    /// `Internal` if a number was outside of the range.
+    pub(super) fn without_first(mut self) -> Result<IntegerSets> {
+        if self.is_outside {
+            return Err(Error::internal("an integer is outside of the range of its column"));
+        }
+        self.words.drain(..self.range.words().min(self.words.len()));
+        Ok(self)
+    }
+
+    /// The number of values in the set of each group; null is one.
+    pub(super) fn counts(&self) -> impl Iterator<Item = u64> {
+        let count = |set: &[u64]| set.iter().map(|word| u64::from(word.count_ones())).sum();
+        self.words.chunks_exact(self.range.words()).map(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+    use std::sync::Arc;
+
+    use arrow_array::types::UInt8Type;
+    use arrow_array::*;
+    use proptest::prelude::*;
+
+    use crate::{AggregateFunction, Dataset, col};
+
+    type TestRow = (Option<i8>, Option<i8>);
+
+    /// Columns of all types that are counted in sets, all of them with the same values.
+    fn batch(rows: &[TestRow]) -> RecordBatch {
+        let number = || rows.iter().map(|row| row.1);
+        let entries: Int32Array = (0..=255).map(|entry| i32::from(entry as u8 as i8) * 3).collect();
+        let far = |n: i8| (1u64 << 63).wrapping_add_signed(n.into());
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("key", Arc::new(rows.iter().map(|row| row.0).collect::<Int8Array>())),
+            ("i8", Arc::new(number().collect::<Int8Array>())),
+            ("u64", Arc::new(number().map(|n| n.map(far)).collect::<UInt64Array>())),
+            ("date", Arc::new(number().map(|n| n.map(i32::from)).collect::<Date32Array>())),
+            ("decimal", Arc::new(number().map(|n| n.map(i64::from)).collect::<Decimal64Array>())),
+            ("wide", Arc::new(number().map(|n| n.map(|n| i64::from(n) << 50)).collect::<Int64Array>())),
+            ("float", Arc::new(number().map(|n| n.map(f64::from)).collect::<Float64Array>())),
+            (
+                "entry",
+                Arc::new(DictionaryArray::<UInt8Type>::new(
+                    number().map(|n| n.map(|n| n as u8)).collect(),
+                    Arc::new(entries),
+                )),
+            ),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+    }
+
+    /// The number of distinct values of each key, in the order in which keys appear.
+    fn naive<'r>(rows: impl Iterator<Item = &'r TestRow>) -> Vec<i64> {
+        let (mut numbers, mut groups) = (HashMap::new(), Vec::<HashSet<Option<i8>>>::new());
+        for (key, number) in rows {
+            let group = *numbers.entry(*key).or_insert(groups.len());
+            groups.resize(groups.len().max(group + 1), HashSet::new());
+            groups[group].insert(*number);
+        }
+        groups.into_iter().map(|group| group.len() as i64).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn distinct_integers_of_groups_are_those_of_a_naive_loop_whatever_their_type(
+            rows in prop::collection::vec((prop::option::weighted(0.9, 0i8..4), prop::option::weighted(0.9, any::<i8>())), 1..200),
+            cut in any::<usize>(), most in any::<i8>(),
+        ) {
+            let (first, rest) = rows.split_at(cut % (rows.len() + 1));
+            let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
+            let counts = |dataset: Dataset, column: &str| -> Vec<i64> {
+                let of = |batch: RecordBatch| batch[column].as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec();
+                dataset.to_record_batches().flat_map(|batch| of(batch.unwrap())).collect()
+            };
+            let is_in = |row: &&TestRow| row.1.is_some_and(|n| n <= most);
+            let expected = naive(rows.iter());
+            let all = naive(rows.iter().map(|row| (None, row.1)).collect::<Vec<_>>().iter());
+            for column in ["i8", "u64", "date", "decimal", "wide", "float", "entry"] {
+                let by = |by: &[&str]| dataset.aggregate(by).column(column, AggregateFunction::NUnique).count_rows("rows");
+                prop_assert_eq!(counts(by(&["key"]).finish().unwrap(), column), &expected[..], "{}", column);
+                prop_assert_eq!(counts(by(&[]).finish().unwrap(), column), &all[..], "{}", column);
+                let some = by(&["key"]).filter(col("i8").le(i64::from(most))).column_as("again", column, AggregateFunction::NUnique);
+                let some = some.finish().unwrap();
+                prop_assert_eq!(counts(some.clone(), column), naive(rows.iter().filter(is_in)), "{}", column);
+                prop_assert_eq!(counts(some.clone(), column), counts(some, "again"), "{}", column);
+            }
+        }
+    }
+
+    fn numbers(all: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(all))
+    }
+
+    fn counts(dataset: &Dataset, by: &[&str], memory: u64) -> Vec<String> {
+        let found =
+            dataset.aggregate(by).column("n", AggregateFunction::NUnique).memory_limit(memory).finish().unwrap();
+        found.column("n").unwrap().values().map(|value| value.unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn a_null_entry_and_a_null_key_are_one_value() {
+        let entries = Int64Array::from(vec![Some(7), None, Some(9)]);
+        let keys = UInt8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1), Some(0)]);
+        let entry: ArrayRef = Arc::new(DictionaryArray::<UInt8Type>::new(keys, Arc::new(entries)));
+        let batch = RecordBatch::try_from_iter_with_nullable([
+            ("k", numbers([0, 0, 0, 1, 1, 1].into_iter()), false),
+            ("n", entry, true),
+        ]);
+        let dataset = Dataset::try_from(vec![batch.unwrap()]).unwrap();
+        assert_eq!(counts(&dataset, &["k"], 1 << 28), ["3", "2"]);
+        assert_eq!(counts(&dataset, &[], 1 << 28), ["3"]);
+    }
+
+    /// A set of many bits was taken for that of each of the 65,536 groups for which there is always room.
+    #[test]
+    fn large_sets_of_few_groups_need_no_more_memory_than_they_take() {
+        let columns =
+            [("k", numbers((0..100_000).map(|row| row % 2))), ("n", numbers((0..100_000).map(|row| row * 5)))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        assert_eq!(counts(&dataset, &["k"], 1 << 28), ["50000", "50000"]);
+        assert_eq!(counts(&dataset, &[], 1 << 28), ["100000"]);
+    }
+
+    /// The first rows are of one group, and all others of groups of their own: sets as large as those of the first would take
+    /// ten gigabytes.
+    #[test]
+    fn sets_are_given_up_where_there_are_more_groups_than_at_first() {
+        let key = |row: i64| (row - 20_000).max(0);
+        let value = |row: i64| if row < 20_000 { row % 100 * 8_000 } else { row };
+        let columns = [("k", numbers((0..120_000).map(key))), ("n", numbers((0..120_000).map(value)))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        let found = counts(&dataset, &["k"], 1 << 28);
+        // Row 20,000 is of the first group, too.
+        assert_eq!(found.len(), 100_000);
+        assert!(found[0] == "101" && found[1..].iter().all(|count| count == "1"));
+    }
+}

@@ -1,0 +1,302 @@
+//! A view of another dataset's rows by their numbers. Nothing is copied until a column is used: single rows are read in
+//! place, and a batch of a column is gathered on first use, and cached.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::batch_size::{gathers, rows_that_fit};
+use super::row_order::{RowOrder, try_collect};
+use super::take::RowSelection;
+use crate::array::{UncheckedArray, merge_dictionaries};
+use crate::compute::frame::{BLOCK, Frame};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
+use crate::dataset::{
+    Batches, ColumnWidths, ConstantColumn, Dataset, Facts, FixedWidthValues, Footprint, RowLocation, Source,
+    SourceSlice, ViewSource,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::ChangeCheck;
+
+/// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
+pub(in crate::compute) fn reordered_view(dataset: &Dataset, order: RowOrder) -> Result<Dataset> {
+    let rows = 0..order.len();
+    Ok(Dataset::from_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
+}
+
+impl Dataset {
+    /// The rows with the numbers `rows`, in that order: a view as of [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `RowOutOfRange` for a number past the end; as [`Dataset::len`].
+    #[doc(hidden)]
+    pub fn rows_at(&self, rows: &[u64]) -> Result<Dataset> {
+        let end = self.len()?;
+        if let Some(row) = rows.iter().find(|row| **row >= end) {
+            return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {end} rows")));
+        }
+        reordered_view(self, RowOrder::try_from_rows(end, rows.iter().copied())?)
+    }
+
+    /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
+    /// [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
+    #[doc(hidden)]
+    pub fn slice_with_step(&self, rows: Range<u64>, step: i64) -> Result<Dataset> {
+        let rows = rows.start..rows.end.min(self.len()?);
+        let Ok(size) = usize::try_from(step.unsigned_abs()) else { return self.slice(rows.start, 1) };
+        match step {
+            0 => Err(Error::invalid_argument("the step of a slice must not be 0")),
+            1.. => reordered_view(self, RowOrder::try_from_rows(self.len()?, rows.step_by(size))?),
+            _ => reordered_view(self, RowOrder::try_from_rows(self.len()?, rows.rev().step_by(size))?),
+        }
+    }
+}
+
+impl Dataset {
+    /// If it is a view of rows in another order: the dataset behind it, and the numbers that its rows have there.
+    #[doc(hidden)]
+    pub fn resolve_view(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
+        match self.pieces() {
+            [only] if gathers(only) => self.behind(try_collect(0..self.len()?)?).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The rows `rows` in that order: a view as of [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `RowOutOfRange`.
+    #[doc(hidden)]
+    pub fn view_at(&self, rows: &[u64]) -> Result<Dataset> {
+        let len = self.len()?;
+        match rows.iter().find(|&&row| row >= len) {
+            Some(&row) => Err(self.row_out_of_range(row)),
+            None => reordered_view(self, RowOrder::try_from_rows(len, rows.iter().copied())?),
+        }
+    }
+}
+
+/// The rows of a batch: fewer if the merged values of several dictionaries might exceed narrow keys.
+fn batch_rows(dataset: &Dataset) -> Result<usize> {
+    let mut rows = BLOCK;
+    for (column, field) in dataset.schema().fields().iter().enumerate() {
+        let most = merge_dictionaries::min_key_capacity(field.data_type());
+        if most < rows && !shares(&Frame::try_new(dataset)?, column, most)? {
+            rows = most;
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether a column's dictionaries have at most `most` distinct values together.
+pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
+    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
+        return Ok(false);
+    }
+    let dictionaries =
+        arrays.iter().map(|array| merge_dictionaries::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    merge_dictionaries::has_at_most_distinct(&dictionaries, most)
+}
+
+/// Rows of a dataset in another order.
+#[derive(Debug)]
+struct ReorderedView {
+    dataset: Dataset,
+    order: Arc<RowOrder>,
+    /// The part of `order` that is shown.
+    shown: Range<u64>,
+    /// The rows of a batch, found when batches are first asked for: whoever reads rows one by one needs none. It is the same for
+    /// all cuts of a view.
+    batch_rows: Arc<OnceLock<usize>>,
+    /// The gathered columns of each batch.
+    gathered: OnceLock<Vec<OnceLock<ArrayData>>>,
+}
+
+impl ReorderedView {
+    fn new(
+        dataset: Dataset,
+        order: Arc<RowOrder>,
+        shown: Range<u64>,
+        batch_rows: Arc<OnceLock<usize>>,
+    ) -> ReorderedView {
+        debug_assert!(shown.start <= shown.end && shown.end <= order.len(), "rows that there are");
+        ReorderedView { dataset, order, shown, batch_rows, gathered: OnceLock::new() }
+    }
+
+    fn batch_rows(&self) -> Result<usize> {
+        if let Some(&rows) = self.batch_rows.get() {
+            return Ok(rows);
+        }
+        let find = || rows_that_fit(&self.dataset, &self.order, batch_rows(&self.dataset)?);
+        let rows = self.dataset.with_change_check(ChangeCheck::Seldom, find)?;
+        Ok(*self.batch_rows.get_or_init(|| rows))
+    }
+
+    fn gathered(&self) -> Result<&[OnceLock<ArrayData>]> {
+        let arrays = self.num_batches()? * self.dataset.num_columns();
+        Ok(self.gathered.get_or_init(|| (0..arrays).map(|_| OnceLock::new()).collect()))
+    }
+
+    fn len(&self) -> u64 {
+        self.shown.end - self.shown.start
+    }
+
+    /// The number in `dataset` of row `row`.
+    fn number(&self, row: u64) -> Option<u64> {
+        if row < self.len() { self.order.get(self.shown.start + row) } else { None }
+    }
+
+    fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
+        let frame = Frame::try_new(&self.dataset)?;
+        let span = self.span(batch)?.unwrap_or(0..0);
+        let picked = RowSelection::from_rows(&frame, span.filter_map(|row| self.number(row)));
+        let plains = picked.fixed_width_columns(&frame, self.dataset.schema(), Some(column))?;
+        picked.gather_column(&frame, &plains, self.dataset.schema(), column)
+    }
+}
+
+impl Batches for ReorderedView {
+    fn schema(&self) -> &SchemaRef {
+        self.dataset.schema()
+    }
+
+    fn count_until(&self, _until: u64) -> Result<u64> {
+        Ok(self.len())
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.len().div_ceil(self.batch_rows()? as u64) as usize)
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let rows = self.batch_rows()? as u64;
+        let start = batch as u64 * rows;
+        Ok((start < self.len()).then(|| start..self.len().min(start + rows)))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        let rows = self.batch_rows()?;
+        Ok((row < self.len()).then_some(row as usize / rows))
+    }
+
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
+        self.checked_column(batch, column).map(UncheckedArray::from_ref)
+    }
+
+    fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let missing = || Error::invalid_argument(format!("batch {batch}, column {column}"));
+        let kept = self.gathered()?.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
+        match kept.get() {
+            Some(array) => Ok(array),
+            None => {
+                let array = self.gather(batch, column)?;
+                Ok(kept.get_or_init(|| array))
+            }
+        }
+    }
+
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
+
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
+    }
+
+    fn fixed_width_values<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: ColumnWidths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<FixedWidthValues<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.dataset.footprint()
+    }
+
+    fn check_unchanged(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.dataset.with_change_check(when, || Ok(()))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.dataset.resident()
+    }
+}
+
+impl Source for ReorderedView {
+    fn facts(&self) -> Facts<'_> {
+        Facts::default()
+    }
+
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
+    fn view(&self) -> Option<&dyn ViewSource> {
+        Some(self)
+    }
+
+    fn adapted(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn adapted_column(&self, _column: usize) -> Option<usize> {
+        None
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
+    }
+}
+
+impl ViewSource for ReorderedView {
+    fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
+        let Some(row) = self.number(row) else { return Ok(None) };
+        self.dataset.location(row)
+    }
+
+    /// A batch of the view is gathered as a whole, so that a few rows of it are to be another view.
+    fn slice(&self, rows: Range<u64>) -> Option<Arc<dyn Source>> {
+        if rows.end > self.len() || rows == (0..self.len()) {
+            return None;
+        }
+        let shown = self.shown.start + rows.start..self.shown.start + rows.end;
+        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), shown, self.batch_rows.clone());
+        Some(Arc::new(cut))
+    }
+
+    fn resolve_rows(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)> {
+        let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
+        Some((self.dataset.pieces(), numbers))
+    }
+}

@@ -1,0 +1,255 @@
+//! Information about a table: its segments, their bytes, its commits, and its writer.
+
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use arrow_schema::Schema;
+
+use super::chain;
+use super::chain::{SegmentChain, repeated};
+use super::recovery::open_segment;
+use super::sealed_source::dense_settings;
+use super::segment::Segment;
+use crate::dataset::Batches;
+use crate::directory::is_directory;
+use crate::error::{Error, Result};
+use crate::ipc::ReadOptions;
+use crate::map::{DirectoryLock, FileSystem, guard};
+use crate::table::format::TableSettings;
+
+/// A table at one moment: see [`table_stat`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStat {
+    /// The number of the table's files.
+    pub segments: u64,
+    /// The number of dense files: ordinary Arrow files, as left by compaction.
+    pub dense: u64,
+    /// Whether the last file grows.
+    pub live: bool,
+    /// The number of the table's first row.
+    pub first_row: u64,
+    /// The number of the row after the last committed one.
+    pub end: u64,
+    /// The number of the row after the last one that would survive a power cut, as far as the files show.
+    pub durable_end: u64,
+    /// A number that increases with each commit to the live segment.
+    pub sequence: u64,
+    /// The id of the process that is writing the table.
+    pub writer: Option<u32>,
+    /// The disk space of the files in bytes.
+    pub disk: u64,
+    /// The sizes of the files in bytes, including the holes reserved for future rows.
+    pub apparent: u64,
+    /// The column that the table is sorted by.
+    pub sorted_by: Option<String>,
+    /// Whether late rows are accepted: then the rows are unordered.
+    pub late: bool,
+    /// The indexed columns of future segments: those of [`WriterOptions::index`](crate::WriterOptions::index), and the
+    /// one by which rows may be late.
+    pub index: Vec<String>,
+    /// The maximum number of rows in a segment.
+    pub segment_rows: Option<u64>,
+}
+
+/// Returns information about the table in `folder`; `None` if there is no table.
+///
+/// # Errors
+/// `InvalidData` for damaged segments, `Io`.
+pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
+    let folder = folder.as_ref();
+    guard(|| repeated(folder, || stat_of(folder)))
+}
+
+fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
+    let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    // A table without segments is empty, and begins with row 0.
+    let first_row = chain.starts.first().copied().unwrap_or(0);
+    let segments = chain.starts.len() as u64;
+    let mut stat = TableStat { first_row, segments, ..TableStat::default() };
+    for &start in &chain.starts {
+        stat.add_file(&chain::path(folder, start))?;
+    }
+    match &chain.last {
+        Some((segment, record)) => {
+            (stat.live, stat.sequence) = (!record.sealed, record.sequence);
+            stat.end = segment.header.first_row + record.rows();
+            stat.durable_end = durable_end(folder, &chain, segment)?;
+            stat.describe(&segment.plan.schema.schema, &segment.header.settings());
+        }
+        None => {
+            let dataset = super::table::open(folder, Default::default())?;
+            stat.end = first_row + dataset.map_or(Ok(0), |dataset| dataset.len())?;
+            stat.durable_end = stat.end;
+            if let Some(&last) = chain.starts.last() {
+                let path = chain::path(folder, last);
+                let dense = chain::open_dense(&path, ReadOptions::default())?;
+                stat.describe(dense.schema(), &dense_settings(dense.schema()).map_err(|e| e.at(&path))?);
+            }
+        }
+    }
+    if stat.live && is_locked(folder)? {
+        stat.writer = chain.last.map(|(segment, _)| segment.writer());
+    }
+    Ok(Some(stat))
+}
+
+/// The rows of each segment of the table in `folder` that no row follows in; `None` where that is no table.
+///
+/// # Errors
+/// As [`table_stat`].
+#[doc(hidden)]
+pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
+    let folder = folder.as_ref();
+    let look = || {
+        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+        match (&chain.last, chain.starts.last()) {
+            (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
+            (None, Some(&start)) => {
+                let dense = chain::open_dense(&chain::path(folder, start), ReadOptions::default())?;
+                rows.push(start..start + dense.count_until(u64::MAX)?);
+            }
+            _ => (),
+        }
+        Ok(Some(rows))
+    };
+    guard(|| repeated(folder, look))
+}
+
+/// The row after the last durable one of a table whose last segment is `last`.
+fn durable_end(folder: &Path, chain: &SegmentChain, last: &Segment) -> Result<u64> {
+    let Some(&first) = chain::non_durable_segments(folder, chain.sealed())?.last() else {
+        return Ok(last.header.first_row + last.durable_rows()?);
+    };
+    let segment = open_segment(&chain::path(folder, first))?;
+    Ok(first + segment.map_or(Ok(0), |segment| segment.durable_rows())?)
+}
+
+/// Whether all that is committed to the table in `folder` would survive a power cut, as far as the files show. True where
+/// there is no table.
+///
+/// # Errors
+/// As [`table_stat`].
+#[cfg(feature = "compute")]
+pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
+    let look = || {
+        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
+            return Ok(true);
+        };
+        let are_sealed = chain::non_durable_segments(folder, chain.sealed())?.is_empty();
+        match &chain.last {
+            Some((segment, record)) if are_sealed && !record.sealed => segment.is_synced(record),
+            // Files that don't grow are on the disk before they have their names.
+            _ => Ok(are_sealed),
+        }
+    };
+    guard(|| repeated(folder, look))
+}
+
+impl TableStat {
+    fn add_file(&mut self, path: &Path) -> Result<()> {
+        let data = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
+        self.dense += u64::from(open_segment(path)?.is_none());
+        self.disk += 512 * data.blocks();
+        self.apparent += data.len();
+        Ok(())
+    }
+
+    fn describe(&mut self, schema: &Schema, settings: &TableSettings) {
+        let name = |column: u32| schema.fields().get(column as usize).map(|field| field.name().clone());
+        self.segment_rows = Some(settings.segment_rows);
+        self.late = settings.is_late;
+        self.sorted_by = settings.sorted_by.and_then(name);
+        self.index = settings.index.iter().copied().filter_map(name).collect();
+    }
+}
+
+/// Whether a process holds the lock. To find out, the lock is taken for an instant.
+pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
+    let lock = DirectoryLock::try_acquire(&FileSystem::default(), folder)
+        .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;
+    Ok(lock.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::table::reader::chain::MEANWHILE;
+    use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
+    use crate::{Value, parse_schema};
+
+    /// A writer that has committed `rows` rows, each of them durable before the next.
+    fn written(table: &Path, schema: &str, segment_rows: Option<u64>, rows: i64) -> Writer {
+        let schema = Arc::new(parse_schema(schema).unwrap());
+        let options = WriterOptions { segment_rows, ..WriterOptions::default() };
+        let mut writer = Writer::open(table, Some(schema), &options).unwrap();
+        for number in 0..rows {
+            writer.append_row(&[Value::Int(number)]).unwrap();
+            writer.commit().unwrap();
+            writer.sync().unwrap();
+        }
+        writer
+    }
+
+    /// The first segments were dropped when they had been listed: a table that is there was said not to be found.
+    #[test]
+    fn a_table_whose_first_segments_are_dropped_meanwhile_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let mut writer = written(&table, "n: int32", Some(4), 18);
+        let dropping = move || assert_eq!(writer.drop_before(10).unwrap(), 8);
+        MEANWHILE.set(Some(Box::new(dropping)));
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (8, 3, 18, 18));
+    }
+
+    /// However often it happens: after 16 looks, the error of the last one was returned.
+    #[test]
+    fn a_table_whose_first_segment_is_dropped_at_each_look_is_there() {
+        fn drop_next(mut writer: Writer, row: u64) {
+            if row <= 200 {
+                assert_eq!(writer.drop_before(row).unwrap(), 4);
+                MEANWHILE.set(Some(Box::new(move || drop_next(writer, row + 4))));
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let writer = written(&table, "n: int32", Some(4), 210);
+        MEANWHILE.set(Some(Box::new(move || drop_next(writer, 4))));
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (200, 3, 210, 210));
+    }
+
+    /// So was one whose last segment was merged with the one before it.
+    #[test]
+    fn a_table_whose_segments_are_merged_meanwhile_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("t");
+        let rewrite = CompactOptions { rewrite: true, sort: false };
+        let merging = || {
+            let table = table.clone();
+            MEANWHILE.set(Some(Box::new(move || _ = compact_with(&table, rewrite, |_, _| ()).unwrap())));
+        };
+        let write = |schema: &str, rows: i64| {
+            written(&table, schema, None, rows).close().unwrap();
+            compact(&table, |_, _| ()).unwrap();
+        };
+        write("n: int16", 4);
+        write("n: int32", 3);
+        merging();
+        let stat = table_stat(&table).unwrap().unwrap();
+        assert_eq!((stat.segments, stat.dense, stat.end, stat.durable_end), (1, 1, 7, 7));
+        write("n: int64", 2);
+        merging();
+        let rows = sealed_rows(&table).unwrap().unwrap();
+        assert_eq!((rows.len(), rows[0].clone()), (1, 0..9));
+    }
+}

@@ -1,0 +1,348 @@
+//! A segment as its writer and the thread in the background share it: what of it is durable, and how more of it becomes so.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::proof_base::NewestProofBase;
+use crate::error::{Error, Result};
+use crate::map::{ChangeCheck, SharedFile, guard, with_change_check};
+use crate::rows::Plan;
+use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
+use crate::table::protocol::log::LogEntry;
+use crate::table::protocol::proof::proof_of;
+use crate::table::protocol::{FooterRing, FooterSizes, PATIENCE, is_published};
+use crate::table::reader::{UnsyncedMarker, check_record, damaged_record, delta_checksum, visible};
+
+/// The part of the log prepared for the first commit that goes there.
+const FIRST_OF_LOG: u64 = 32 << 10;
+/// How much more of the log is prepared each time.
+const FASTER: u64 = 4;
+
+/// The parts of a segment shared by the writer and its background thread.
+#[derive(Debug)]
+pub(in crate::table) struct LiveFile {
+    pub store: SharedFile,
+    pub header: Header,
+    pub plan: Arc<Plan>,
+    footer: Mutex<FooterRing>,
+    durable: Mutex<DurableState>,
+    pub(super) base: NewestProofBase,
+}
+
+/// The durable state of a segment.
+#[derive(Debug, Default)]
+pub(super) struct DurableState {
+    /// The number, 0 or 1, of the newest durable record.
+    pub number: u64,
+    /// The newest durable record; without counters if no further record can be based on it.
+    pub record: Record,
+    /// The newest durable commit, which may be in the log.
+    pub newest: Record,
+    /// The largest number of a durable commit so far.
+    pub sequence: u64,
+    pub log: LogState,
+    /// Whether a sync has begun and has not succeeded: no other one may follow.
+    pub is_in_doubt: bool,
+}
+
+/// The log for its writer.
+#[derive(Debug, Default)]
+pub(super) struct LogState {
+    /// Whether commits may be logged: only after a durable record covers the entries of an earlier process.
+    pub is_open: bool,
+    /// The number of bytes already written and synced: overwriting them changes no metadata of the file.
+    pub ready: u64,
+    /// The offset of the next entry. Earlier entries are not in a durable record yet.
+    pub next: u64,
+}
+
+/// The destination of durable commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum SyncTarget {
+    /// The log if they are small, else the columns.
+    LogOrColumns,
+    /// The columns, including the commits in the log.
+    Columns,
+    /// As `InPlace`, for rows that are valid only once the previous segments are durable.
+    ProvisionalColumns,
+}
+
+impl LiveFile {
+    pub(super) fn new(
+        store: SharedFile,
+        header: Header,
+        plan: &Arc<Plan>,
+        footer: Mutex<FooterRing>,
+        durable: Mutex<DurableState>,
+    ) -> LiveFile {
+        LiveFile { store, header, plan: plan.clone(), footer, durable, base: NewestProofBase::default() }
+    }
+
+    /// See [`stamp`].
+    pub fn stamp(&self) {
+        stamp(&self.store, self.header.live);
+    }
+
+    pub fn footer(&self) -> MutexGuard<'_, FooterRing> {
+        // Publishing leaves the footer unchanged, or changed completely.
+        self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The newest visible commit.
+    pub fn visible(&self) -> Result<Record> {
+        let look = |when| Ok(self.store.check_unchanged(when)?);
+        with_change_check(ChangeCheck::Seldom, look, || {
+            let record = visible(&self.header, &self.store, PATIENCE);
+            let record = record.ok_or_else(damaged_record)?;
+            check_record(&record, &self.header, &self.plan)?;
+            Ok(record)
+        })
+    }
+
+    /// Before a durable record is written over the one since which the visible commit of `record` is proven: notes a
+    /// proof since `newest`, the newest durable record.
+    fn renew_proof(&self, record: &Record, newest: &Record) -> Result<()> {
+        if record.proof.is_none_or(|proof| proof.base == 0 || proof.base == newest.sequence) {
+            return Ok(());
+        }
+        let word = proof_of(&self.plan, &newest.counters, &record.counters, |region, at, into| {
+            self.read_part(region, at, into)
+        })?;
+        let [number, base, proof] = RENEWED_PROOF.map(|at| self.header.live + at);
+        self.store.publish64(number, 0);
+        self.store.publish64(base, newest.sequence);
+        self.store.publish64(proof, word.into());
+        self.store.publish64(number, record.sequence);
+        Ok(())
+    }
+
+    fn read_part(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
+        self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
+    }
+
+    fn durable(&self) -> MutexGuard<'_, DurableState> {
+        // After a panic the state is that before a durable commit: the next one overwrites it.
+        self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The rows of the newest durable commit.
+    pub fn durable_rows(&self) -> u64 {
+        self.durable().newest.rows()
+    }
+
+    /// Whether the newest durable record is known to be on the disk.
+    pub(super) fn has_durable_record(&self) -> bool {
+        !self.durable().record.counters.is_empty()
+    }
+
+    /// Makes the commit of `record` durable. Returns at once if it already is.
+    pub fn make_durable(&self, record: &Record, how: SyncTarget) -> Result<()> {
+        let mut last = self.durable();
+        let is_same = |there: &Record| {
+            let has_all = there.counters == record.counters && there.positions == record.positions;
+            has_all && there.sealed == record.sealed && (how == SyncTarget::ProvisionalColumns || !there.provisional)
+        };
+        let is_done = if how == SyncTarget::LogOrColumns { is_same(&last.newest) } else { is_same(&last.record) };
+        if is_done || how == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
+            return Ok(());
+        }
+        self.write_durable(&mut last, Record { provisional: how == SyncTarget::ProvisionalColumns, ..record.clone() })
+    }
+
+    /// Records that the previous segments are durable, so that this one is valid by itself.
+    pub fn reached(&self) {
+        let mut last = self.durable();
+        last.record.provisional = false;
+        last.newest.provisional = false;
+    }
+
+    /// Writes another durable record after a sync. Its delta is empty, so recovery has no data to verify.
+    pub fn settle(&self) -> Result<()> {
+        let mut last = self.durable();
+        let record = self.visible()?;
+        self.write_durable(&mut last, record)?;
+        self.release_log(&mut last.log);
+        Ok(())
+    }
+
+    /// Writes a small commit to the log; returns false if it doesn't fit.
+    fn log(&self, last: &mut DurableState, record: &Record) -> Result<bool> {
+        if !last.log.is_open || self.header.log == 0 {
+            return Ok(false);
+        }
+        // Not each time: see `LOOK` in the background thread.
+        self.store.check_unchanged(ChangeCheck::Seldom)?;
+        let zeros = vec![0; record.counters.len()];
+        let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
+        let sequence = record.sequence.max(last.sequence + 1);
+        let entry = Record { sequence, previous: 0, provisional: false, goes_on: false, proof: None, ..record.clone() };
+        let copy = |region: usize, at: u64, into: &mut [u8]| {
+            self.store.copy_out(self.header.regions[region].offset + at, into);
+            Ok(())
+        };
+        let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
+        // The bytes are zeros if their pages were lost.
+        self.store.check_stored()?;
+        let end = last.log.next + bytes.len() as u64;
+        if end > self.header.log || self.unsynced().is_some() {
+            return Ok(false);
+        }
+        let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
+        self.begin_sync(last, UnsyncedMarker { record: None, log_page })?;
+        self.make_log_ready(&mut last.log, end)?;
+        let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
+        written.map_err(syncing_failed)?;
+        self.end_sync(last);
+        last.log.next = end;
+        (last.newest, last.sequence) = (entry, sequence);
+        Ok(true)
+    }
+
+    /// Writes zeros over the log up to byte `end` at least, once, and further than that, so that it is rarely needed.
+    fn make_log_ready(&self, log: &mut LogState, end: u64) -> Result<()> {
+        if log.ready < end {
+            let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
+            let zeros = vec![0; (to - log.ready) as usize];
+            self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
+            self.store.sync().map_err(syncing_failed)?;
+            log.ready = to;
+        }
+        Ok(())
+    }
+
+    /// Notes, for readers and the next writer, data about to be written that may not be on the disk. The note stays if
+    /// the sync fails or this process is killed.
+    fn begin_sync(&self, last: &mut DurableState, unsynced: UnsyncedMarker) -> Result<()> {
+        if last.is_in_doubt {
+            return Err(Error::internal("a sync after one that has failed"));
+        }
+        last.is_in_doubt = true;
+        self.store.publish64(self.header.live + UNSYNCED, unsynced.word());
+        Ok(self.store.check_stored()?)
+    }
+
+    /// Removes the note, as the sync has succeeded.
+    fn end_sync(&self, last: &mut DurableState) {
+        self.store.publish64(self.header.live + UNSYNCED, 0);
+        last.is_in_doubt = false;
+    }
+
+    fn unsynced(&self) -> Option<UnsyncedMarker> {
+        UnsyncedMarker::from_word(self.store.load64(self.header.live + UNSYNCED))
+    }
+
+    fn write_durable(&self, last: &mut DurableState, record: Record) -> Result<()> {
+        self.store.check_unchanged(ChangeCheck::Now)?;
+        let zeros = vec![0; record.counters.len()];
+        let (before, previous) =
+            if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
+        let delta =
+            delta_checksum(&self.plan, before, &record.counters, |region, at, into| self.read_part(region, at, into))?;
+        let sequence = record.sequence.max(last.sequence + 1);
+        if !last.record.counters.is_empty() {
+            self.renew_proof(&record, &last.record)?;
+        }
+        let durable = Record { previous, delta, sequence, goes_on: false, proof: None, ..record };
+        let mut bytes = Vec::new();
+        durable.encode(&mut bytes);
+        // Unsynced log entries stay in doubt until this sync ends.
+        let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
+        self.begin_sync(last, UnsyncedMarker { record: Some((last.number + 1) & 1), log_page })?;
+        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
+        self.store.sync().map_err(syncing_failed)?;
+        self.end_sync(last);
+        self.base.set(&durable);
+        // The record now covers all entries of the log.
+        (last.log.is_open, last.log.next) = (true, 0);
+        if durable.sealed {
+            self.release_log(&mut last.log);
+        }
+        (last.number, last.sequence, last.newest, last.record) = (last.number + 1, sequence, durable.clone(), durable);
+        Ok(())
+    }
+
+    /// Releases the space of the log, whose entries are in a durable record.
+    fn release_log(&self, log: &mut LogState) {
+        debug_assert_eq!(log.next, 0, "all entries are in a durable record");
+        if log.ready > 0 {
+            // Blocks that stay allocated only cost space.
+            let _ = self.store.release(self.header.log_start(), self.header.log);
+            log.ready = 0;
+        }
+    }
+
+    /// Releases the space of published footers that no reader uses any more.
+    pub fn trim_footers(&self) -> io::Result<()> {
+        let unused = self.footer().unused(&self.header);
+        unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
+    }
+
+    /// Releases the whole pages of a part of the file.
+    pub(super) fn release(&self, from: u64, to: u64) -> io::Result<()> {
+        let from = from.next_multiple_of(PAGE);
+        let to = to - to % PAGE;
+        if from < to { self.store.release(from, to - from) } else { Ok(()) }
+    }
+
+    /// Publishes `counters` before their commit, whose number will be `sequence`.
+    pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
+        let mut footer = self.footer();
+        std::thread::sleep(footer.wait_if_urgent());
+        self.put_footer(&mut footer, counters, sequence)
+    }
+
+    /// Whether other Arrow readers find `counters`.
+    pub fn is_published(&self, counters: &[u64]) -> Result<bool> {
+        let Some(sizes) = FooterSizes::for_header(&self.header, &self.plan) else { return Ok(false) };
+        let read = |at: u64, into: &mut [u8]| self.store.read(at, into);
+        let found = is_published(&sizes, &self.plan, &self.header, counters, read);
+        found.map_err(|e| Error::io("reading the footer for other readers", &e))
+    }
+
+    pub(super) fn put_footer(&self, footer: &mut FooterRing, counters: &[u64], sequence: u64) -> Result<()> {
+        self.store.check_unchanged(ChangeCheck::Now)?;
+        let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
+        published.map_err(|e| Error::io("writing the footer for other readers", &e))
+    }
+
+    /// Publishes the footer of the newest commit.
+    pub fn publish(&self) -> Result<()> {
+        let mut footer = self.footer();
+        let record = self.visible()?;
+        // A published footer may be ahead of its commit: see `publish_ahead`.
+        if record.sequence <= footer.published {
+            return Ok(());
+        }
+        self.put_footer(&mut footer, &record.counters, record.sequence)
+    }
+}
+
+/// Gives the file of a segment a time of modification that no copy of it has seen, in whole seconds. `rsync -a` and `cp -u` leave
+/// out a file of the same size and second; stores through a mapping may leave its time as it was.
+///
+/// Best effort: only who owns the file may choose its times. The next writer looks whether it was done.
+pub(super) fn stamp(store: &SharedFile, live: u64) {
+    let stamped = guard(|| {
+        // Readers that begin to wait find the flag set, and don't change the time again.
+        store.publish32(live + WAITING, 1);
+        let last = store.load64(live + STAMPED);
+        let seconds = store.next_modified_time(if is_likely(last) { last } else { 0 });
+        let seconds = seconds.map_err(|e| Error::io("asking for a file's times", &e))?;
+        store.publish64(live + STAMPED, seconds);
+        store.set_modified_time(seconds).map_err(|e| Error::io("setting a file's times", &e))
+    });
+    drop(stamped);
+}
+
+/// Whether a note of a time, in seconds since 1970, is one of a writer: tables that are closed more often than once a second get
+/// ahead of the clock.
+fn is_likely(stamped: u64) -> bool {
+    const MOST_AHEAD: u64 = 10 * 366 * 24 * 3600;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    stamped < now.saturating_add(MOST_AHEAD)
+}
+
+fn syncing_failed(e: io::Error) -> Error {
+    Error::io("syncing rows to the disk", &e)
+}

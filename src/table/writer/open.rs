@@ -1,0 +1,436 @@
+//! Opening a table for writing: the lock, the schema, the segment to continue, and segments left by a dead writer.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+
+use super::background::make_durable;
+use super::live_file::{LiveFile, SyncTarget, stamp};
+use super::live_segment::{LiveSegment, OPEN, SegmentShape};
+use super::options::{LatePolicy, WriterOptions};
+use crate::dataset::{Dataset, order};
+use crate::directory::is_directory;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, SharedFile, remote_file_system};
+use crate::rows::{DictionaryEntries, Plan, PlanDictionary, supports_zones};
+use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, TableSettings, ZONE_ROWS};
+use crate::table::protocol::{FooterSizes, is_published};
+use crate::table::reader::{
+    Segment, SegmentChain, chain, dense_settings, first_row, lost_rows, open_newest, recount, without_settings,
+};
+use crate::types::field_type_name;
+
+/// The rows of a table's first segment; each next one has room for twice as many.
+pub(super) const FIRST_ROWS: u64 = 64 << 10;
+
+pub(super) fn no_table() -> Error {
+    Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
+}
+
+/// The error of a table's directory that can't be made.
+pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) if error.kind() == std::io::ErrorKind::NotFound => {
+            Error::io(&format!("making the table's directory in {}, which does not exist", parent.display()), error)
+        }
+        _ => Error::io("making the table's directory", error),
+    }
+}
+
+pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
+    let found = remote_file_system(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
+    match found.filter(|_| !force) {
+        None => Ok(()),
+        Some(kind) => Err(Error::unsupported(format!(
+            "the directory is on {kind}, where mappings of other machines don't see what is written; \
+             write to a local disk, or force it if all readers are on this machine"
+        ))),
+    }
+}
+
+pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result<DirectoryLock> {
+    let take = || DirectoryLock::try_acquire(medium, path).map_err(|e| Error::io("locking the directory", &e));
+    let mut lock = take()?;
+    for _ in 0..20 {
+        // `table_stat` holds the lock for an instant.
+        if lock.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+            lock = take()?;
+        }
+    }
+    lock.ok_or_else(|| {
+        let writer =
+            SegmentChain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
+        let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
+        Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
+    })
+}
+
+pub(super) fn refuse_file(path: &Path) -> Result<()> {
+    if is_directory(path)? {
+        return Ok(());
+    }
+    Err(Error::invalid_argument("a table is a directory, and this is a file; choose another path"))
+}
+
+pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
+    let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
+    match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
+        Some((_, name)) => {
+            Err(Error::invalid_argument(format!("two columns are called '{name}', and rows are matched by name")))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
+    let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+    for name in names {
+        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("dictionary: there is no column '{name}'"));
+        let field = fields.iter_mut().find(|field| field.name() == name).ok_or_else(missing)?;
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        *field = Arc::new(field.as_ref().clone().with_data_type(encoded));
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
+    let found = schema.fields().iter().position(|field| field.name() == name);
+    let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
+    let column = found.ok_or_else(missing)?;
+    let field = schema.field(column);
+    if order::is_sortable(field.data_type()) {
+        Ok(column)
+    } else {
+        let data_type = field_type_name(field);
+        Err(Error::invalid_argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
+    }
+}
+
+/// The dictionary whose entries or bytes `counter` counts.
+pub(super) fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
+    plan.dictionaries.iter().position(|entry| entry.entries == counter || entry.bytes() == Some(counter))
+}
+
+/// The default limit of a counter.
+pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
+    match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
+        Some(_) => rows.max(1 << 16),
+        None => (64 * rows).max(1 << 20),
+    }
+}
+
+/// Names a segment, unless something that was stored to it is not in its file.
+pub(super) fn give_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
+    let name = chain::path(folder, segment.first_row());
+    segment.shared.store.check_stored()?;
+    segment.shared.store.link_at(&name).map_err(|e| {
+        let doing = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                "naming a segment, where another program has put a file, which stays; open the table anew"
+            }
+            _ => "naming a segment",
+        };
+        Error::io(doing, &e).at(&name)
+    })
+}
+
+/// Gives a segment the name of an empty one, which begins with the same row.
+pub(super) fn replace_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
+    let name = chain::path(folder, segment.first_row());
+    segment.shared.store.check_stored()?;
+    segment.shared.store.replace(&name).map_err(|e| Error::io("replacing an empty segment", &e).at(&name))
+}
+
+/// The rows of a segment as requested by the caller, within the limits of a header.
+pub(super) fn within_bounds(segment_rows: u64) -> u64 {
+    segment_rows.clamp(1, 1 << 40)
+}
+
+/// A segment sized without an earlier one, without a name.
+pub(in crate::table) fn first_segment(
+    medium: &FileSystem,
+    path: &Path,
+    plan: &Arc<Plan>,
+    first_row: u64,
+    settings: TableSettings,
+) -> Result<LiveSegment> {
+    let rows = FIRST_ROWS.min(settings.segment_rows);
+    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
+    LiveSegment::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
+}
+
+/// The settings in the last segment of a table.
+pub(super) fn known_settings(chain: &SegmentChain, dataset: &Dataset) -> Result<TableSettings> {
+    match &chain.last {
+        Some((segment, _)) => Ok(segment.header.settings()),
+        None => dense_settings(dataset.schema()),
+    }
+}
+
+/// Checks that the counters of the commit to continue from match its values: with a count too small, new rows would
+/// overwrite committed ones.
+fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
+    match recount(segment, &record.counters).into_iter().next() {
+        None => Ok(()),
+        Some((at, wrong)) => {
+            let message = format!(
+                "the record of commit {} does not fit its rows: byte {at}: {wrong}; let `arrowwood check --repair` keep \
+                 what is good",
+                record.sequence
+            );
+            Err(Error::invalid(message).at(segment.path()))
+        }
+    }
+}
+
+impl WriterOptions {
+    /// The same without indexes of columns that are not in `schema`.
+    pub(super) fn for_columns_of(&self, schema: &Schema) -> WriterOptions {
+        let mut options = self.clone();
+        if let Some(index) = &mut options.index {
+            index.retain(|name| schema.column_with_name(name).is_some());
+        }
+        options
+    }
+
+    /// The table's settings, with the given ones in their place.
+    pub(super) fn over(&self, known: TableSettings, plan: &Plan) -> Result<TableSettings> {
+        if let Some(name) = &self.sorted_by
+            && known.sorted_by != Some(sorted_column(&plan.schema.schema, name)? as u32)
+        {
+            return Err(Error::invalid_argument(format!("the table was not made to be sorted by '{name}'")));
+        }
+        let mut index = match &self.index {
+            Some(names) => indexed_columns(&plan.schema.schema, names)?,
+            None => known.index.clone(),
+        };
+        if let Some(wanted) = self.late.map(|late| late == LatePolicy::Accept).filter(|&late| late != known.is_late) {
+            let is = if wanted { "refuses" } else { "accepts" };
+            let message =
+                format!("late: the table {is} late rows, as it was created; leave late out, or create another");
+            return Err(Error::invalid_argument(message));
+        }
+        // Late rows can only be found by the index.
+        let by = known.sorted_by.filter(|column| known.is_late && !index.contains(column));
+        index.extend(by);
+        let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
+        Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
+    }
+
+    /// The settings of a new table.
+    pub(in crate::table) fn settings(&self, plan: &Plan) -> Result<TableSettings> {
+        let schema = &plan.schema.schema;
+        let sorted_by = self.sorted_by.as_deref().map(|name| sorted_column(schema, name)).transpose()?;
+        let sorted_by = sorted_by.map(|column| column as u32);
+        let is_late = self.late == Some(LatePolicy::Accept);
+        if is_late && sorted_by.is_none() {
+            return Err(Error::invalid_argument("late: rows are late in the column that sorted_by names; name one"));
+        }
+        let segment_rows = DEFAULT_ROWS;
+        let index = Vec::new();
+        self.over(TableSettings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS }, plan)
+    }
+}
+
+/// The numbers of the columns to have zones.
+fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let found = schema.fields().iter().position(|field| field.name() == name);
+        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("index: there is no column '{name}'"));
+        let column = found.ok_or_else(missing)?;
+        let field = schema.field(column);
+        if !supports_zones(field.data_type()) {
+            let data_type = field_type_name(field);
+            return Err(Error::invalid_argument(format!(
+                "index: column '{name}' is {data_type}, which has no order here"
+            )));
+        }
+        if columns.contains(&(column as u32)) {
+            return Err(Error::invalid_argument(format!("index: column '{name}' is named twice")));
+        }
+        columns.push(column as u32);
+    }
+    Ok(columns)
+}
+
+/// The segment to continue, or one with `settings` behind the last one, and the number of lost rows.
+pub(super) fn live_segment(
+    medium: &FileSystem,
+    path: &Path,
+    chain: &SegmentChain,
+    dataset: &Dataset,
+    (plan, settings): (&Arc<Plan>, TableSettings),
+) -> Result<(LiveSegment, u64)> {
+    if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
+        check_counters(segment, record)?;
+        let end = segment.header.first_row + record.rows();
+        let dropped = lost_rows(segment, record)?.max(chain.lost_end.saturating_sub(end));
+        let mut live = LiveSegment::resume(medium, plan, segment, record)?;
+        // From now on this is the newest commit, of this boot, whatever was there before.
+        live.make_visible(OPEN)?;
+        // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
+        live.shared.publish_ahead(&live.now.counters, live.sequence)?;
+        return Ok((live, dropped));
+    }
+    let first_row = first_row(dataset) + dataset.len()?;
+    let mut live = first_segment(medium, path, plan, first_row, settings)?;
+    let names = dataset.position_names()?;
+    let values = dataset.position_values()?;
+    live.commit_initial_with(&names, values)?;
+    if chain.starts.last() == Some(&first_row) {
+        // An empty segment was sealed when its table replaced it, and this directory has a link to it.
+        replace_name(&live, path)?;
+    } else {
+        give_name(&live, path)?;
+    }
+    Ok((live, chain.lost_end.saturating_sub(first_row)))
+}
+
+/// Those of the sealed segments `starts` whose last commits were not synced before the writer died, in order.
+pub(super) fn not_durable(
+    medium: &FileSystem,
+    path: &Path,
+    starts: &[u64],
+    plan: &Arc<Plan>,
+) -> Result<Vec<Arc<LiveFile>>> {
+    open_all(medium, path, chain::non_durable_segments(path, starts)?, Some(plan))
+}
+
+/// Does what a dead writer may have left undone in the segments before `live`; returns those whose last commits it has not
+/// synced, in order.
+pub(super) fn take_on(
+    lock: &DirectoryLock,
+    path: &Path,
+    chain: &SegmentChain,
+    live: &LiveSegment,
+    plan: &Arc<Plan>,
+) -> Result<Vec<Arc<LiveFile>>> {
+    let before = chain.before(live.first_row());
+    let pending = not_durable(lock.medium(), path, before, plan)?;
+    stamp_left(lock.medium(), path, &before[..before.len().saturating_sub(pending.len())]);
+    let is_all = pending.len() == before.len();
+    if is_all && !pending.first().unwrap_or(&live.shared).has_durable_record() {
+        // Names are synced before a durable record is written. There is none: whoever made the table may have been killed
+        // before its first name was on the disk, and a table that was opened survives a power cut.
+        lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
+    }
+    Ok(pending)
+}
+
+/// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
+/// copies, the last one first; those before one that has it have theirs. Where a crash has lost the footer of one, publishes it
+/// again. Best effort, as [`LiveFile::stamp`].
+fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
+    for &start in starts.iter().rev() {
+        let file = chain::path(path, start);
+        let opened = Mapping::open(&file, Mode::Read).map_err(Error::from).and_then(Segment::open);
+        // Dense ones don't change.
+        let Ok(opened) = opened else { return };
+        let Some(segment) = opened else { continue };
+        let Ok(store) = SharedFile::open(medium, &file) else { return };
+        if !matches!(store.is_mapped_by(&segment.mapping), Ok(true)) || is_stamped(&store, &segment) {
+            return;
+        }
+        if matches!(lacks_footer(&segment), Ok(true)) {
+            let _ = restore_footers(medium, path, &[start]);
+        }
+        if let Ok(word) = store.file_fingerprint() {
+            store.publish64(segment.header.live + OWN_FILE, word);
+        }
+        stamp(&store, segment.header.live);
+    }
+}
+
+/// Whether a crash has lost the footer for other Arrow readers.
+fn lacks_footer(segment: &Segment) -> Result<bool> {
+    let record = segment.newest()?;
+    let Some(sizes) = FooterSizes::for_header(&segment.header, &segment.plan) else { return Ok(false) };
+    let read = |at: u64, into: &mut [u8]| segment.mapping.read_at(at as usize, into);
+    Ok(segment.may_lack_bytes(&record)
+        && !is_published(&sizes, &segment.plan, &segment.header, &record.counters, read)?)
+}
+
+/// Publishes the footers of the segments `starts` again, which a crash has lost.
+pub(in crate::table) fn restore_footers(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
+    for &start in starts {
+        let found = match open_newest(&chain::path(path, start)) {
+            // Merged with the one before it.
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            found => found?,
+        };
+        let Some((segment, record)) = found else { continue };
+        let plan = Arc::new(Plan::for_schema(&without_settings(&segment.plan.schema.schema))?);
+        LiveSegment::open(medium, &plan, &segment, &record)?;
+    }
+    Ok(())
+}
+
+/// Whether a sealed segment has the time that its writer gave it, and is no copy.
+fn is_stamped(store: &SharedFile, segment: &Segment) -> bool {
+    store.has_modified_time(store.load64(segment.header.live + STAMPED)) && segment.is_original_file()
+}
+
+/// Brings the sealed segments `starts` to the disk, with their names: a dense file put behind them is valid after a
+/// power cut, whatever is left of them.
+pub(in crate::table) fn sync_segments(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
+    medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
+    let pending = open_all(medium, path, chain::non_durable_segments(path, starts)?, None)?;
+    let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
+    make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)
+}
+
+/// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of `plan`
+/// shares it.
+fn open_all(
+    medium: &FileSystem,
+    path: &Path,
+    starts: Vec<u64>,
+    plan: Option<&Arc<Plan>>,
+) -> Result<Vec<Arc<LiveFile>>> {
+    let mut pending = Vec::new();
+    for start in starts.into_iter().rev() {
+        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
+        // It may have an older schema than the table.
+        let own = without_settings(&segment.plan.schema.schema);
+        let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
+        let own = known.map_or_else(|| Plan::for_schema(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
+        let mut growing = LiveSegment::open(medium, &own, &segment, &record)?;
+        growing.show_instead(segment.visible_within(1)?, &record)?;
+        pending.push(growing.shared);
+    }
+    Ok(pending)
+}
+
+/// Loads the dictionaries of a segment into memory.
+pub(super) fn read_entries(live: &LiveSegment) -> Result<Vec<DictionaryEntries>> {
+    let shared = &live.shared;
+    let read = |dictionary: &PlanDictionary| {
+        let count = live.now.counters[dictionary.entries];
+        let lengths = dictionary.values.lengths(count, &live.now.counters);
+        let [_, first, data] =
+            lengths.ok_or_else(|| Error::internal(format_args!("{count} entries can't be addressed")))?;
+        let part = |number: usize, len: u64| {
+            let mut bytes = vec![0; len as usize];
+            let place = shared.header.regions[dictionary.values.region + number].offset;
+            let read = if len == 0 { Ok(()) } else { shared.store.read(place, &mut bytes) };
+            read.map(|()| bytes).map_err(|e| Error::io("reading a dictionary", &e))
+        };
+        let first = part(1, first)?;
+        let data = if dictionary.bytes().is_some() { part(2, data)? } else { Vec::new() };
+        let values = dictionary.stored(count as usize, &first, &data);
+        let mut entries = dictionary.new_entries();
+        for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {
+            entries.key(value);
+        }
+        if entries.len() as u64 == count {
+            Ok(entries)
+        } else {
+            Err(Error::invalid("a dictionary holds a value twice"))
+        }
+    };
+    shared.plan.dictionaries.iter().map(read).collect()
+}

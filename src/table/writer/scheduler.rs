@@ -1,0 +1,322 @@
+//! The background thread of the process: one for all writers. Each writer has a task, which gets a turn when one is
+//! due, or when the writer requests one.
+//!
+//! ```text
+//! writer ── ask ──▶ queue of tasks by the time of their turns ──▶ thread: turn, and when the next one is due
+//! writer ── drop ─▶ waits for the turn of its own task alone
+//! ```
+//! The thread starts with the first task and ends with the last. In a forked child it is missing, and the queue's lock
+//! may be held forever: a child has its own queue.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::map::fork_count;
+use crate::parallel::lock;
+
+/// The background work of a writer.
+pub(super) trait Task: Send + Sync {
+    /// Performs the due work; returns the time until the next turn. `None` for no further turn unless the writer
+    /// requests one.
+    fn take_turn(&self) -> Option<Duration>;
+
+    /// Records that a turn has panicked, which was the last one.
+    fn panicked(&self);
+}
+
+/// A task, and the time of its turn.
+struct ScheduledTask {
+    task: Arc<dyn Task>,
+    due: Option<Instant>,
+    /// Whether its turn is in progress.
+    is_running: bool,
+    /// Whether the writer requested another turn meanwhile.
+    is_asked: bool,
+    /// Whether the writer waits for the end of this turn, which is the last one.
+    is_last: bool,
+}
+
+#[derive(Default)]
+struct SchedulerState {
+    entries: HashMap<u64, ScheduledTask>,
+    queue: BTreeSet<(Instant, u64)>,
+    /// The number of the next entry.
+    next: u64,
+    thread: Option<JoinHandle<()>>,
+    /// The number of times a thread was started or told to end; a thread ends when its number is not the newest.
+    threads: u64,
+}
+
+/// The queue of a process.
+struct Scheduler {
+    forks: u64,
+    state: Mutex<SchedulerState>,
+    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
+    /// beside its successor.
+    changed: Condvar,
+    /// Signals that a turn has ended.
+    ended: Condvar,
+    /// The queue of a forked child.
+    of_child: OnceLock<Box<Scheduler>>,
+}
+
+static FIRST: OnceLock<Scheduler> = OnceLock::new();
+
+/// A task in the queue. Dropping it removes the task, after waiting for a turn in progress.
+pub(super) struct TaskHandle {
+    queue: &'static Scheduler,
+    number: u64,
+}
+
+impl TaskHandle {
+    /// Gives `task` its first turn, as soon as the thread is free.
+    ///
+    /// # Errors
+    /// `Io` if the thread can't be started.
+    pub fn start(task: Arc<dyn Task>) -> Result<TaskHandle> {
+        let queue = Scheduler::for_process();
+        let mut state = lock(&queue.state);
+        if state.thread.is_none() {
+            state.threads += 1;
+            let number = state.threads;
+            let thread = std::thread::Builder::new().name("arrowwood-background".into());
+            let started = thread.spawn(move || queue.run(number));
+            state.thread = Some(started.map_err(|e| Error::io("starting the background thread", &e))?);
+        }
+        let number = state.next;
+        state.next += 1;
+        state
+            .entries
+            .insert(number, ScheduledTask { task, due: None, is_running: false, is_asked: false, is_last: false });
+        state.set_due(number, Some(Instant::now()));
+        drop(state);
+        queue.changed.notify_all();
+        Ok(TaskHandle { queue, number })
+    }
+
+    /// Requests a turn as soon as the thread is free, and another one if one is in progress.
+    pub fn ask(&self) {
+        let mut state = lock(&self.queue.state);
+        let now = Instant::now();
+        let Some(entry) = state.entries.get_mut(&self.number) else { return };
+        if entry.is_running {
+            entry.is_asked = true;
+        } else if entry.due.is_none_or(|due| due > now) {
+            state.set_due(self.number, Some(now));
+            self.queue.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for TaskHandle {
+    fn drop(&mut self) {
+        if self.queue.forks != fork_count() {
+            // After a fork the thread is missing, and perhaps the holder of the lock as well.
+            return;
+        }
+        let mut state = lock(&self.queue.state);
+        state.set_due(self.number, None);
+        while let Some(entry) = state.entries.get_mut(&self.number).filter(|entry| entry.is_running) {
+            entry.is_last = true;
+            state = self.queue.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let entry = state.entries.remove(&self.number);
+        let mut last = None;
+        if state.entries.is_empty() {
+            state.threads += 1;
+            last = state.thread.take();
+        }
+        drop(state);
+        drop(entry);
+        if let Some(thread) = last {
+            self.queue.changed.notify_all();
+            // It doesn't panic, and if it did, nothing could be done here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turns").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl SchedulerState {
+    fn set_due(&mut self, number: u64, due: Option<Instant>) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let before = std::mem::replace(&mut entry.due, due);
+        before.map(|before| self.queue.remove(&(before, number)));
+        due.map(|due| self.queue.insert((due, number)));
+    }
+}
+
+impl Scheduler {
+    fn new() -> Scheduler {
+        Scheduler {
+            forks: fork_count(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            of_child: OnceLock::new(),
+        }
+    }
+
+    fn for_process() -> &'static Scheduler {
+        let mut queue = FIRST.get_or_init(Scheduler::new);
+        while queue.forks != fork_count() {
+            queue = queue.of_child.get_or_init(|| Box::new(Scheduler::new()));
+        }
+        queue
+    }
+
+    /// Gives tasks their turns until it is replaced or told to end.
+    fn run(&self, number: u64) {
+        let mut state = lock(&self.state);
+        while state.threads == number {
+            let now = Instant::now();
+            match state.queue.first().copied() {
+                Some((due, entry)) if due <= now => state = self.give_turn(state, entry),
+                first => {
+                    let rest = first.map_or(Duration::from_secs(3600), |(due, _)| due - now);
+                    let waited = self.changed.wait_timeout(state, rest);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn give_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, SchedulerState>,
+        number: u64,
+    ) -> MutexGuard<'a, SchedulerState> {
+        state.set_due(number, None);
+        let Some(entry) = state.entries.get_mut(&number) else { return state };
+        debug_assert!(!entry.is_running, "one thread");
+        entry.is_running = true;
+        entry.is_asked = false;
+        let task = entry.task.clone();
+        drop(state);
+        // A bug in the work for one table must not stop the work for others.
+        let turn = catch_unwind(AssertUnwindSafe(|| task.take_turn()));
+        let rest = turn.unwrap_or_else(|_| {
+            task.panicked();
+            None
+        });
+        drop(task);
+        let mut state = lock(&self.state);
+        let now = Instant::now();
+        if let Some(entry) = state.entries.get_mut(&number) {
+            entry.is_running = false;
+            let next = rest.and_then(|rest| now.checked_add(rest));
+            let due = if entry.is_asked { Some(now) } else { next }.filter(|_| !entry.is_last);
+            state.set_due(number, due);
+        }
+        self.ended.notify_all();
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Longer than anything takes that comes at all.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    /// Counts its turns, and gets another one at once.
+    #[derive(Default)]
+    struct Counter {
+        turns: AtomicUsize,
+        has_panicked: AtomicBool,
+        panics: bool,
+    }
+
+    impl Task for Counter {
+        fn take_turn(&self) -> Option<Duration> {
+            self.turns.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.panics, "on purpose");
+            Some(Duration::ZERO)
+        }
+
+        fn panicked(&self) {
+            self.has_panicked.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[track_caller]
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_task_that_panics_ends_alone() {
+        let bad = Arc::new(Counter { panics: true, ..Counter::default() });
+        let good = Arc::new(Counter::default());
+        let of_bad = TaskHandle::start(bad.clone()).unwrap();
+        let of_good = TaskHandle::start(good.clone()).unwrap();
+        wait_until("a panic, and turns of the other task", || {
+            bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3
+        });
+        assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
+        // When requested, it may try again.
+        of_bad.ask();
+        wait_until("another turn", || bad.turns.load(Ordering::SeqCst) == 2);
+        drop((of_bad, of_good));
+        assert_eq!(Arc::strong_count(&good), 1);
+    }
+
+    /// Reports the start of its turn, and ends it on request.
+    struct Slow {
+        begun: Mutex<Sender<()>>,
+        end: Mutex<Receiver<()>>,
+        turns: AtomicUsize,
+    }
+
+    impl Task for Slow {
+        fn take_turn(&self) -> Option<Duration> {
+            self.turns.fetch_add(1, Ordering::SeqCst);
+            lock(&self.begun).send(()).unwrap();
+            // An error ends the test.
+            let _ = lock(&self.end).recv_timeout(PATIENCE);
+            None
+        }
+
+        fn panicked(&self) {}
+    }
+
+    #[test]
+    fn a_task_is_dropped_while_another_one_is_slow_and_waits_for_its_own_turn() {
+        let (begun, has_begun) = channel();
+        let (end, is_to_end) = channel();
+        let slow = Slow { begun: Mutex::new(begun), end: Mutex::new(is_to_end), turns: AtomicUsize::new(0) };
+        let slow = Arc::new(slow);
+        let of_slow = TaskHandle::start(slow.clone()).unwrap();
+        has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
+        let other = Arc::new(Counter::default());
+        // Its turn has not begun, and it does not wait for it.
+        drop(TaskHandle::start(other.clone()).unwrap());
+        assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
+        // If requested during a turn, another one follows.
+        of_slow.ask();
+        end.send(()).unwrap();
+        has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
+        let ended = std::thread::spawn(move || drop(of_slow));
+        end.send(()).unwrap();
+        ended.join().unwrap();
+        assert_eq!((slow.turns.load(Ordering::SeqCst), Arc::strong_count(&slow)), (2, 1));
+    }
+}
