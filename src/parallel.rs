@@ -3,6 +3,7 @@
 //! No pool: a pool's threads don't exist in a forked child (PyTorch's DataLoader forks), which would wait for them
 //! forever. Starting a thread costs about 15 µs, so small work stays on the caller's thread.
 
+use crate::map::MutexExt;
 use std::convert::Infallible;
 use std::iter::Peekable;
 use std::num::NonZero;
@@ -17,7 +18,7 @@ use crate::map::{adopt_fault, guard_on_thread, is_guarded};
 
 /// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock_ignoring_poison()
 }
 
 /// Bytes of input that justify another thread, and that a thread takes at once.

@@ -1,6 +1,7 @@
 //! Aggregates of groups: of a dataset, and of a growing table.
 
-use std::sync::{Mutex, PoisonError};
+use arrowwood::mapping::MutexExt;
+use std::sync::Mutex;
 
 use arrowwood::{AggregateFunction, IncrementalAggregation};
 use pyo3::prelude::*;
@@ -113,21 +114,21 @@ impl Aggregation {
     ///     ColumnNotFound: a column was removed.
     ///     InvalidArgument: a sum does not fit its type.
     fn refresh(&self, py: Python<'_>) -> Result<Dataset> {
-        let answer = py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).refresh())?;
+        let answer = py.detach(|| self.state.lock_ignoring_poison().refresh())?;
         Ok(Dataset::new(answer))
     }
 
     /// The number of rows included in the last result; before the first, those in the table at the beginning.
     #[getter]
     fn dataset(&self, py: Python<'_>) -> Dataset {
-        let dataset = py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).dataset().clone());
+        let dataset = py.detach(|| self.state.lock_ignoring_poison().dataset().clone());
         Dataset::new(dataset)
     }
 
     /// The number of rows read for the last result.
     #[getter]
     fn rows_read(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).rows_read())
+        py.detach(|| self.state.lock_ignoring_poison().rows_read())
     }
 }
 

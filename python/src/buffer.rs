@@ -1,7 +1,8 @@
 //! `Buffer`: memory that grows.
 
+use arrowwood::mapping::MutexExt;
 use std::io::{self, IoSlice};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
@@ -49,7 +50,7 @@ impl BufferState {
 impl Buffer {
     fn lock(&self) -> MutexGuard<'_, BufferState> {
         // Held for as long as bytes are copied, never while the interpreter is waited for.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock_ignoring_poison()
     }
 
     /// The current bytes, which stay in place until `release`.

@@ -1,6 +1,7 @@
 //! `Builder`: rows gathered in memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use arrowwood::mapping::MutexExt;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arrowwood::{Error, ErrorKind, Value};
 use pyo3::prelude::*;
@@ -64,7 +65,7 @@ impl Builder {
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
         let done = py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inner = self.inner.lock_ignoring_poison();
             inner.as_mut().map(|builder| builder.append_dataset(&dataset))
         });
         Ok(done.ok_or_else(closed)??)

@@ -1,7 +1,8 @@
 //! Errors of the library as Python's exceptions (`arrowwood/_errors.py` has one class for each kind).
 
+use arrowwood::mapping::MutexExt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrowwood::{Error, ErrorKind, escape_hidden, mapping};
 use pyo3::prelude::*;
@@ -77,13 +78,13 @@ pub struct PendingException(Arc<Mutex<Option<PyErr>>>);
 impl PendingException {
     /// Stores the exception, and returns the error to fail with meanwhile.
     pub fn store(&self, error: PyErr) -> io::Error {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.0.lock_ignoring_poison() = Some(error);
         io::Error::other("the file object raised an exception")
     }
 
     /// Returns the stored exception, if there is one; otherwise `done`.
     pub fn take_or<T>(&self, done: Result<T, Error>) -> Result<T> {
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match self.0.lock_ignoring_poison().take() {
             Some(error) => Err(error.into()),
             None => Ok(done?),
         }

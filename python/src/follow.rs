@@ -1,8 +1,9 @@
 //! `follow`: new rows of tables.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
@@ -228,15 +229,15 @@ impl FollowState {
 
 impl Follow {
     fn lock(&self) -> MutexGuard<'_, FollowState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock_ignoring_poison()
     }
 
     fn next_rows(&self) -> MutexGuard<'_, Vec<FollowPosition>> {
-        self.next_rows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next_rows.lock_ignoring_poison()
     }
 
     fn tables(&self) -> MutexGuard<'_, Vec<arrowwood::Dataset>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock_ignoring_poison()
     }
 
     fn is_closed(&self) -> bool {

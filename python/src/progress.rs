@@ -1,6 +1,7 @@
 //! Progress on the terminal, drawn by Python.
 
-use std::sync::{Mutex, PoisonError};
+use arrowwood::mapping::MutexExt;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrowwood::ErrorKind;
@@ -44,7 +45,7 @@ pub fn with_interruptible_progress<T: Send>(
     let state = Mutex::new((ProgressBar::new(py, what)?, 0));
     let problem = PendingException::default();
     let watch = |done, total| {
-        let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bar, of) = &mut *state.lock_ignoring_poison();
         *of = total;
         if !bar.is_due() {
             return Ok(());
@@ -53,7 +54,7 @@ pub fn with_interruptible_progress<T: Send>(
         drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.store(e).to_string()))
     };
     let done = problem.take_or(py.detach(|| work(&watch)))?;
-    let (bar, of) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+    let (bar, of) = &mut *state.lock_ignoring_poison();
     if *of > 0 {
         bar.draw(py, *of, *of)?;
     }

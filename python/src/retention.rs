@@ -1,9 +1,10 @@
 //! The rows of a table kept by its writer: by time, or by size.
 
+use arrowwood::mapping::MutexExt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrow_schema::DataType;
@@ -96,7 +97,7 @@ impl Retention {
 
     /// Whether it is time to look.
     pub fn is_due(&self) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock_ignoring_poison();
         let is_due = looked.is_none_or(|looked| looked.elapsed() >= PAUSE);
         if is_due {
             *looked = Some(Instant::now());

@@ -1,8 +1,9 @@
 //! A writer that Python threads share, until it is closed.
 
+use arrowwood::mapping::MutexExt;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use arrowwood::{Error, ErrorKind, blocking, escape_hidden, mapping};
@@ -42,7 +43,7 @@ impl<W: Send> SharedWriter<W> {
     /// The writer, as soon as no other thread has it, or until a signal ends the wait of Python's main thread.
     fn wait_for_lock(&self) -> arrowwood::Result<MutexGuard<'_, Option<W>>> {
         if !mapping::is_main_thread() {
-            return Ok(self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+            return Ok(self.inner.lock_ignoring_poison());
         }
         let mut pause = Duration::from_micros(10);
         let mut asked = Instant::now();

@@ -1,7 +1,8 @@
 //! `stream_writer` and `read_stream`: record batches through files, pipes, sockets and memory.
 
+use arrowwood::mapping::MutexExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
@@ -84,7 +85,7 @@ impl<T> Drop for StateGuard<'_, T> {
 }
 
 fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
+    place.lock_ignoring_poison()
 }
 
 /// Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an

@@ -1,11 +1,12 @@
 //! [`Catalog`]: the tables and files of one directory. Names come from requests, paths never do.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use arrow_schema::SchemaRef;
@@ -213,7 +214,7 @@ impl Catalog {
     /// The table named `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let EntryState { kind, path, identity, changed } = self.look(name)?.ok_or_else(|| self.missing(name))?;
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.known.lock_ignoring_poison();
         if let Some(known) = all.get_mut(name).filter(|known| known.table.identity == identity) {
             known.changed = changed;
             let table = known.table.clone();
@@ -256,7 +257,7 @@ impl Catalog {
             return Err(Problem::bad_request(detail));
         }
         let path = self.directory.join(name);
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock_ignoring_poison();
         if self.look(name)?.is_some() {
             return Ok(false);
         }
@@ -287,7 +288,7 @@ impl Catalog {
                 table.close_outdated(age);
                 continue;
             }
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock_ignoring_poison();
             if known.get(&table.name).is_some_and(|known| Arc::ptr_eq(&known.table, &table)) {
                 known.remove(&table.name);
             }
@@ -296,7 +297,7 @@ impl Catalog {
 
     /// All tables requested so far, but for those that were forgotten since.
     pub fn known(&self) -> Vec<Arc<Table>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock_ignoring_poison();
         known.values().map(|known| known.table.clone()).collect()
     }
 }

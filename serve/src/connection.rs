@@ -1,11 +1,12 @@
 //! One connection: TLS, HTTP/1.1 or HTTP/2, and the time limits of a client.
 
+use arrowwood::mapping::MutexExt;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ impl Activity {
         // Another server of the same query may have to read other answers first.
         let most = if answer.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
         let untaken = Arc::new(SendStall::new(most));
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock_ignoring_poison();
         if answers.len() == answers.capacity() {
             answers.retain(|answer| answer.strong_count() > 0);
         }
@@ -117,7 +118,7 @@ impl Activity {
 
     /// Whether nothing of an answer was taken for too long.
     fn has_untaken(&self) -> bool {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock_ignoring_poison();
         answers.iter().filter_map(Weak::upgrade).any(|answer| answer.is_over())
     }
 

@@ -3,10 +3,11 @@
 //! Batches that arrive during a commit or a sync wait, and go into the next one together. A request whose batches wait for
 //! no others commits them itself. Only an invalid batch is refused.
 
+use arrowwood::mapping::MutexExt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,7 +107,7 @@ impl Table {
     /// # Errors
     /// 503 if there is none.
     pub fn place(&self, writing: &WriterPool) -> Result<Option<WriterSlot>> {
-        let state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.queue.state.lock_ignoring_poison();
         if state.sender.is_some() { Ok(None) } else { writing.place().map(Some) }
     }
 
@@ -122,7 +123,7 @@ impl Table {
         batches: AppendRequest,
         writing: &WriterPool,
     ) -> Result<()> {
-        let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.queue.state.lock_ignoring_poison();
         if state.is_closed {
             return Err(Problem::unavailable("the server is stopping"));
         }
@@ -151,13 +152,13 @@ impl Table {
 
     /// The schema, while the table is open for writing.
     pub fn schema_written(&self) -> Option<SchemaRef> {
-        self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
+        self.queue.state.lock_ignoring_poison().schema.clone()
     }
 
     /// Refuses further batches, and waits until accepted ones are committed and on the disk. Blocks.
     pub fn close(&self) {
         let thread = {
-            let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.queue.state.lock_ignoring_poison();
             (state.is_closed, state.sender) = (true, None);
             state.thread.take()
         };
@@ -169,7 +170,7 @@ impl Table {
 
     fn committer(&self) -> MutexGuard<'_, Committer> {
         // A commit takes the writer out, so that none is left by one that panicked.
-        self.queue.committer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.committer.lock_ignoring_poison()
     }
 }
 
@@ -229,7 +230,7 @@ impl WriterThread {
 
     /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
     fn first_or_end(&self) -> Option<AppendRequest> {
-        let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.table.queue.state.lock_ignoring_poison();
         // Batches are sent under the lock.
         let first = self.coming.try_recv().ok();
         if first.is_none() {
@@ -254,7 +255,7 @@ impl Committer {
 
     fn note_schema(&self, table: &Table) {
         let schema = self.writer.as_ref().map(|writer| writer.schema().clone());
-        table.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema = schema;
+        table.queue.state.lock_ignoring_poison().schema = schema;
     }
 
     fn note_durable(&self, table: &Table) {

@@ -1,6 +1,7 @@
 //! [`Grouping`]: sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client
 //! disconnects.
 
+use arrowwood::mapping::MutexExt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -213,7 +214,7 @@ impl GroupRequest {
         let share = Mutex::new((share, None));
         // An error of the library stops the aggregation; the refusal is the answer.
         let found = self.watched(going, memory, &|groups, texts| {
-            let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut share = share.lock_ignoring_poison();
             let taken = self.memory(groups).unwrap_or(usize::MAX).saturating_add(texts);
             let refused = share.0.check_time().and_then(|()| share.0.grow(taken));
             refused.map_err(|refusal| {

@@ -3,6 +3,7 @@
 //! Whoever logs neither waits nor fails: standard error may be on a full disk, or a pipe that nobody reads. Lines for which
 //! there is no room, or that can't be written, are counted, and the next line that is written says how many they were.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::fs::File;
@@ -125,7 +126,7 @@ impl Log {
 impl SharedLog {
     /// It is never held while something is written.
     fn lock(&self) -> MutexGuard<'_, LogQueue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock_ignoring_poison()
     }
 
     /// Starts the thread, if there is none yet.

@@ -1,8 +1,9 @@
 //! The last batch of each producer, which makes repeats harmless. It is part of each commit, as positions of the table,
 //! and so survives the server.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The prefix of the position that holds the number of a producer's last batch, followed by the producer's name; and
 /// that of its epoch, which is omitted while it is 0.
@@ -86,7 +87,7 @@ pub(crate) struct Producers(Mutex<HashMap<String, ProducerState>>);
 
 impl Producers {
     fn known(&self) -> MutexGuard<'_, HashMap<String, ProducerState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock_ignoring_poison()
     }
 
     pub fn get(&self, producer: &str) -> Option<ProducerState> {

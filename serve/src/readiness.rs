@@ -3,11 +3,12 @@
 //! Writes that the disk has refused lately count, and a few bytes written to a file without a name: a server to which nobody
 //! sends rows because it was not ready learns by these that the disk works again.
 
+use arrowwood::mapping::MutexExt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrowwood::{Error, ErrorKind};
@@ -51,13 +52,13 @@ impl Readiness {
             (ErrorKind::Closed, _) => problem_of(None),
             _ => return,
         };
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), problem));
+        *self.refused.lock_ignoring_poison() = Some((Instant::now(), problem));
     }
 
     /// Why the disk takes no rows now.
     pub async fn problem(&self) -> Option<&'static str> {
         let folder = self.folder.as_ref()?;
-        let refused = *self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = *self.refused.lock_ignoring_poison();
         match refused.filter(|(when, _)| when.elapsed() < LATELY) {
             Some((_, problem)) => Some(problem),
             None => self.trial.lock().await.problem(folder).await,

@@ -3,9 +3,10 @@
 //! A statement counts until the engine has dropped all of it, which may be after the end of its request: planning can't be
 //! interrupted.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
@@ -59,7 +60,7 @@ impl Drop for StatementGuard {
 
 impl RunningStatements {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock_ignoring_poison()
     }
 
     /// Adds a statement, of the caller with this token.

@@ -3,7 +3,8 @@
 //! A client of HTTP/2 says for each answer how much of it may be sent. So a connection that sends and receives may have
 //! answers of which nothing is sent.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use arrowwood::mapping::MutexExt;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -30,7 +31,7 @@ impl SendStall {
     }
 
     fn state(&self) -> MutexGuard<'_, SendQueue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock_ignoring_poison()
     }
 
     fn add(&self, bytes: usize) {

@@ -1,7 +1,8 @@
 //! SQL statements of a session: over the tables that it may read, within the memory and the time of a query.
 
+use arrowwood::mapping::MutexExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -216,7 +217,7 @@ impl SqlMemory for QueryMemory {
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock_ignoring_poison();
         let Some(all) = taken.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };
         let has = taken.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT;
         if all > has {
@@ -231,7 +232,7 @@ impl SqlMemory for QueryMemory {
     }
 
     fn release(&self, bytes: usize) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock_ignoring_poison();
         taken.bytes = taken.bytes.saturating_sub(bytes);
         let needed = taken.bytes.div_ceil(UNIT);
         if let Some(permit) = &mut taken.permit {

@@ -1,10 +1,11 @@
 //! [`Table`]: a served table: its newest commit, and its progress for waiting clients.
 
+use arrowwood::mapping::MutexExt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -169,7 +170,7 @@ fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock_ignoring_poison()
 }
 
 /// The identity of a directory or file. Another one of the same name may have replaced it, also when rows were sorted,

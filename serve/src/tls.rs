@@ -1,8 +1,9 @@
 //! [`Tls`]: the server's certificate and its key, which may be renewed while it serves.
 
+use arrowwood::mapping::MutexExt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use arrowwood::{Error, ErrorKind, Result};
@@ -57,7 +58,7 @@ impl Tls {
     }
 
     fn current(&self) -> MutexGuard<'_, CertState> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock_ignoring_poison()
     }
 
     /// The names in the certificate.
@@ -76,7 +77,7 @@ impl Tls {
 
     /// Uses what the files have by now; as long as that can't be used, what they had. Blocks.
     pub fn renew(&self) {
-        let _alone = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.renewing.lock_ignoring_poison();
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
             let is_same = self.current().loaded.content == content_of(&chain, &secret);
             (!is_same).then(|| LoadedCert::parse(&self.cert, &chain, &self.key, &secret)).transpose()

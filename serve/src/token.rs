@@ -3,12 +3,13 @@
 //! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has a salted hash of it, so
 //! reading the file gives no access.
 
+use arrowwood::mapping::{MutexExt, RwLockExt};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use arrowwood::{Error, ErrorKind, Result};
@@ -329,7 +330,7 @@ impl Tokens {
     pub fn find(&self, token: &str) -> Option<Arc<TokenEntry>> {
         self.look();
         let (id, secret) = token.strip_prefix("aw_").and_then(|rest| rest.split_once('_')).unwrap_or_default();
-        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let known = self.by_id.read_ignoring_poison().get(id).cloned();
         let fits = known.as_deref().unwrap_or(&self.nobody).fits(secret);
         known.filter(|_| fits)
     }
@@ -337,14 +338,14 @@ impl Tokens {
     /// Whether the entry still exists, unchanged.
     pub fn is_valid(&self, entry: &TokenEntry) -> bool {
         self.look();
-        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.by_id.read_ignoring_poison();
         known.get(&entry.id).is_some_and(|known| **known == *entry)
     }
 
     /// Rereads the file if it has changed. An unreadable file has no tokens.
     fn look(&self) {
         let Some(path) = &self.path else { return };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock_ignoring_poison();
         if seen.looked.elapsed() < LOOK {
             return;
         }
@@ -357,14 +358,14 @@ impl Tokens {
     /// Rereads the file now.
     pub fn reload(&self) {
         if let Some(path) = &self.path {
-            self.read_again(path, &mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+            self.read_again(path, &mut self.seen.lock_ignoring_poison());
         }
     }
 
     /// Whether the file can't be read.
     pub fn has_problem(&self) -> bool {
         self.look();
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).problem.is_some()
+        self.seen.lock_ignoring_poison().problem.is_some()
     }
 
     /// Under the lock of `seen`: a thread that has read an older version does not write it over this one.
@@ -374,7 +375,7 @@ impl Tokens {
             Ok(tokens) => (tokens, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = by_id(tokens);
+        *self.by_id.write_ignoring_poison() = by_id(tokens);
         // What can't be read is tried again: there may be no file descriptor for it just now.
         (seen.stamp, seen.is_final) = (stamp, problem.is_none() && is_settled(stamp));
         if let Some(problem) = problem.as_ref().filter(|problem| seen.problem.as_ref() != Some(problem)) {

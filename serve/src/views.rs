@@ -1,7 +1,8 @@
 //! [`Views`]: rows found by a condition, in their order or sorted, by number.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::StatusCode;
 
@@ -29,7 +30,7 @@ impl Views {
     /// # Errors
     /// 404 for a view that was dropped, or is one of other rows.
     pub fn get(&self, id: &str, of: &Snapshot) -> Result<Arc<View>> {
-        let views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let views = self.0.lock_ignoring_poison();
         let found =
             views.1.iter().find(|view| view.id == id && view.table == of.table.name && view.snapshot == of.id).cloned();
         found.ok_or_else(|| {
@@ -40,7 +41,7 @@ impl Views {
 
     /// Keeps the rows of a table; returns their id.
     pub fn add(&self, of: &Snapshot, rows: Vec<u64>) -> String {
-        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.0.lock_ignoring_poison();
         views.0 += 1;
         let id = views.0.to_string();
         views.1.push_back(Arc::new(View {

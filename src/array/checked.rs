@@ -1,7 +1,8 @@
 //! Turns unchecked arrays into trusted ones, by checking them once.
 #![allow(unsafe_code)]
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use crate::map::MutexExt;
+use std::sync::{Mutex, OnceLock};
 
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
@@ -239,7 +240,7 @@ impl IncrementalCheck {
         check_structure(&array)?;
         let mut extents = Vec::new();
         add_extents(&array, &mut extents);
-        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.0.lock_ignoring_poison();
         let goes_on = |(old, new): (&CheckedExtent, &CheckedExtent)| old.start == new.start && old.len <= new.len;
         let is_longer = done.extents.len() == extents.len() && done.extents.iter().zip(&extents).all(goes_on);
         if !is_longer {

@@ -1,8 +1,9 @@
 //! [`QueryCatalogs`]: the tables of one query, as DataFusion looks for them.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrowwood_serve::{SqlError, SqlTables};
 use async_trait::async_trait;
@@ -33,11 +34,11 @@ impl QueryCatalogs {
 
     /// The error of a statement for which tables were looked for: where one could not be opened, the reason.
     pub fn error(&self, error: DataFusionError) -> DataFusionError {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(error)
+        self.failure.lock_ignoring_poison().take().unwrap_or(error)
     }
 
     fn opened(&self, name: &str) -> Result<Option<Arc<Table>>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock_ignoring_poison();
         if let Some(table) = known.get(name) {
             return Ok(Some(table.clone()));
         }
@@ -97,7 +98,7 @@ impl SchemaProvider for QueryCatalogs {
         let opened = tokio::task::spawn_blocking(move || catalogs.opened(&name)).await;
         let opened = opened.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
         let opened = opened.unwrap_or_else(|e| {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            self.failure.lock_ignoring_poison().get_or_insert(e);
             None
         });
         Ok(opened.map(|table| table as Arc<dyn TableProvider>))

@@ -1,5 +1,6 @@
 //! [`QueryPool`]: the memory of one query, of what it shares with others.
 
+use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +33,7 @@ impl QueryPool {
     fn take(&self, bytes: usize) -> bool {
         let is_taken = self.memory.take(bytes);
         if is_taken {
-            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+            *self.taken.lock_ignoring_poison() += bytes;
         }
         is_taken
     }
@@ -76,7 +77,7 @@ impl MemoryPool for QueryPool {
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         self.parts.shrink(reservation, shrink);
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock_ignoring_poison();
         let more = taken.saturating_sub(self.parts.reserved());
         *taken -= more;
         self.memory.release(more);

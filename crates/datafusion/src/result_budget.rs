@@ -1,10 +1,11 @@
 //! [`ResultBudget`]: the memory for results of functions, which DataFusion's pool does not know: it has what sorts, joins and groups
 //! keep.
 
+use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::error::{DataFusionError, Result};
 
@@ -42,7 +43,7 @@ impl Drop for Reservation<'_> {
 impl ResultBudget {
     /// That for queries of so many bytes.
     pub fn set_query_memory(&self, bytes: usize) {
-        if self.source.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.source.lock_ignoring_poison().is_some() {
             return;
         }
         self.bytes.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
@@ -51,12 +52,12 @@ impl ResultBudget {
     /// So many bytes, and more from `source`, whatever queries may have.
     pub fn set_source(&self, bytes: u64, source: Arc<dyn MemorySource>) {
         self.bytes.store(bytes, Ordering::Relaxed);
-        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+        *self.source.lock_ignoring_poison() = Some(source);
     }
 
     /// Asks for more. False if there is no more.
     fn grow(&self, bytes: u64) -> bool {
-        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let source = self.source.lock_ignoring_poison().clone();
         let most = source.and_then(|source| source.more(bytes));
         if let Some(most) = most {
             self.bytes.store(most, Ordering::Relaxed);

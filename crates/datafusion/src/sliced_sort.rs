@@ -1,8 +1,9 @@
 //! Sorts that fit into the memory of a query, however wide rows are: [`sliced`] has them keep no more of a batch than they can
 //! write to a file and merge, and [`rows_at_once`] says how many rows of files are that much.
 
+use arrowwood::mapping::MutexExt;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
@@ -187,7 +188,7 @@ impl ExecutionPlan for OnceExec {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let batches = self.batches.lock_ignoring_poison().take();
         batches.ok_or_else(|| internal_datafusion_err!("a step is begun once"))
     }
 }

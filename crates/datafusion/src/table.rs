@@ -1,8 +1,9 @@
 //! [`Table`]: what DataFusion plans queries by.
 
+use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arrowwood::{Dataset, Error, ErrorKind};
 use async_trait::async_trait;
@@ -79,7 +80,7 @@ impl Table {
 
     fn lock(&self) -> MutexGuard<'_, Snapshots> {
         // A panic would leave older rows, which are whole.
-        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.snapshots.lock_ignoring_poison()
     }
 
     /// The rows for the query that `state` is of.

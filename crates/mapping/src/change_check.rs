@@ -2,10 +2,11 @@
 //! signal; one that was overwritten reads as something else. The size, the modification time and a few constant bytes
 //! tell.
 
+use crate::sync::MutexExt;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{ChangeCheckError, Error, ErrorKind, Result};
@@ -121,7 +122,7 @@ impl ChangeDetector {
     }
 
     fn stamp(&self) -> std::sync::MutexGuard<'_, Stamp> {
-        self.stamp.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stamp.lock_ignoring_poison()
     }
 
     /// Whether the file has grown, or is about to: its modification time changes before its size.

@@ -15,10 +15,11 @@
 //! because a forked child finds any state that the threads of its parent were in.
 #![allow(unsafe_code)]
 
+use crate::sync::MutexExt;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault_cause::MappedOrigin;
@@ -71,7 +72,7 @@ impl Slot {
     }
 
     fn origins(&self) -> MutexGuard<'_, Origins> {
-        self.origins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.origins.lock_ignoring_poison()
     }
 
     /// The error of a page that was lost in the region that had, or has, this turn.
@@ -492,7 +493,7 @@ mod linux {
         if TOMB.load(Ordering::Acquire) != 0 || !*IS_HANDLED.get_or_init(is_allowed) {
             return;
         }
-        let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = INSTALLING.lock_ignoring_poison();
         if TOMB.load(Ordering::Acquire) != 0 {
             return;
         }

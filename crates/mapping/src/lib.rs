@@ -78,6 +78,7 @@ mod os;
 mod reserve;
 mod shared_file;
 mod shared_words;
+mod sync;
 mod sys;
 mod unfinished_file;
 mod unmapped_file;
@@ -105,6 +106,7 @@ pub use os::{MountInfo, fork_count, is_main_thread, remote_file_system};
 pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
 pub use shared_file::SharedFile;
 pub use shared_words::SharedWords;
+pub use sync::{MutexExt, RwLockExt};
 #[doc(hidden)]
 pub use sys::limit_mappings;
 pub use sys::{copy_nontemporal, mapped_file_count, mappings_are_scarce, prefetch, prefetch_line, store_fence};

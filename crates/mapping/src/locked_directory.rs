@@ -1,11 +1,12 @@
 //! The directory of a table for its writer: found by its descriptor, whatever it is called by now.
 
+use crate::sync::MutexExt;
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::os::{DirectoryHandle, RelativePath};
 use crate::unfinished_file::beside;
@@ -33,12 +34,12 @@ impl LockedDirectory {
     }
 
     pub(crate) fn folder(&self) -> Arc<DirectoryHandle> {
-        self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.folder.lock_ignoring_poison().clone()
     }
 
     /// Goes on with another directory, which has taken the path; returns the one before.
     pub(crate) fn replace(&self, newer: Arc<DirectoryHandle>) -> Arc<DirectoryHandle> {
-        std::mem::replace(&mut self.folder.lock().unwrap_or_else(PoisonError::into_inner), newer)
+        std::mem::replace(&mut self.folder.lock_ignoring_poison(), newer)
     }
 
     /// The same place as `path`, from the directory's descriptor if it is inside or beside it.

@@ -1,5 +1,6 @@
 //! A file, or anonymous memory, as bytes.
 
+use crate::sync::RwLockExt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::UNIX_EPOCH;
 
 use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, with_change_check};
@@ -227,7 +228,7 @@ impl Mapping {
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
         bounded(offset, buffer.len(), self.len())?;
         let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
-        let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
+        let file = origin.map(|origin| origin.file.read_ignoring_poison());
         match file.as_ref().and_then(|file| file.as_ref()) {
             Some(file) => read_file(file, offset, buffer),
             None => with_change_check(
@@ -246,7 +247,7 @@ impl Mapping {
     /// # Errors
     /// Those of the system.
     pub fn mount_info(&self) -> Result<MountInfo> {
-        let file = self.0.origin.as_ref().map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
+        let file = self.0.origin.as_ref().map(|origin| origin.file.read_ignoring_poison());
         let asked = file.as_ref().and_then(|file| file.as_ref()).map(mounted).transpose();
         Ok(asked.map_err(|e| self.failed("asking for the mount", &e))?.unwrap_or_default())
     }
@@ -280,7 +281,7 @@ impl Mapping {
     /// Those of the system.
     pub fn is_removed(&self) -> io::Result<bool> {
         let Some(origin) = &self.0.origin else { return Ok(false) };
-        let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
+        let file = origin.file.read_ignoring_poison();
         file.as_ref().map_or(Ok(false), |file| Ok(file.metadata()?.nlink() == 0))
     }
 
@@ -323,7 +324,7 @@ impl Mapping {
     /// Those of the system.
     pub fn is_on_overlay(&self) -> Result<bool> {
         let Some(origin) = &self.0.origin else { return Ok(false) };
-        let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
+        let file = origin.file.read_ignoring_poison();
         let asked = file.as_ref().map(|file| is_on_overlay(file, origin.identity.0)).transpose();
         Ok(asked.map_err(|e| self.failed("asking for the file system", &e))?.unwrap_or(false))
     }
@@ -374,7 +375,7 @@ impl Mapping {
     }
 
     fn difference(&self, origin: &MappedFile) -> Result<Option<String>> {
-        if let Some(file) = origin.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        if let Some(file) = origin.file.read_ignoring_poison().as_ref() {
             return Ok(origin.watched.look(file, self.len() as u64));
         }
         if let Some(marks) = origin.watched.marks() {
@@ -404,7 +405,7 @@ impl Mapping {
     /// mapped pages.
     pub fn close_file(&self) {
         if let Some(origin) = &self.0.origin {
-            drop(origin.file.write().unwrap_or_else(PoisonError::into_inner).take());
+            drop(origin.file.write_ignoring_poison().take());
         }
     }
 
@@ -443,7 +444,7 @@ impl Mapping {
 impl MappedFile {
     /// Calls `work` with the file, which is opened again if it was closed.
     fn with_file(&self, then: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
-        if let Some(file) = self.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        if let Some(file) = self.file.read_ignoring_poison().as_ref() {
             return then(file);
         }
         let file = File::open(&self.path)?;

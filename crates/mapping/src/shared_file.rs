@@ -5,12 +5,13 @@
 //! without blocks could raise SIGBUS. If one does all the same, no store behind it reaches the file either: the record of a
 //! commit is stored before the number that makes it count.
 
+use crate::sync::MutexExt;
 use std::fs::{File, FileTimes, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::change_check::{AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, settle};
@@ -173,7 +174,7 @@ impl SharedFile {
     }
 
     fn part(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.part.lock().unwrap_or_else(PoisonError::into_inner)
+        self.part.lock_ignoring_poison()
     }
 
     /// Returns the id of the mount through which the file was opened; see [`Mapping::mount_info`].

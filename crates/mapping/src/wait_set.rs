@@ -1,5 +1,6 @@
 //! [`WaitSet`]: sleeps until any of many words changes, or names in any of several directories.
 
+use crate::sync::MutexExt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -100,7 +101,7 @@ impl WaitSet {
 
 impl WaitState {
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.has_happened.lock().unwrap_or_else(PoisonError::into_inner)
+        self.has_happened.lock_ignoring_poison()
     }
 
     fn tell(&self) {

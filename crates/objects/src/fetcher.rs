@@ -1,5 +1,6 @@
 //! [`Fetcher`]: brings ranges of an object into a sparse file, each once, whichever thread asks for it.
 
+use arrowwood::mapping::MutexExt;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -125,7 +126,7 @@ impl Fetcher {
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
         let process = fork_count();
         if process == self.process {
-            return Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+            return Ok(self.state.lock_ignoring_poison());
         }
         for _ in 0..100 {
             let mut state = match self.state.try_lock() {

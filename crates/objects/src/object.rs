@@ -1,10 +1,11 @@
 //! [`Object`]: one object of a store, read by ranges. Nothing that a store says is trusted: what comes must be of the size
 //! that was asked for, of the object that was opened, and in time.
 
+use arrowwood::mapping::MutexExt;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrowwood::mapping::fork_count;
@@ -55,7 +56,7 @@ impl Object {
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        let mut known = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.store.lock_ignoring_poison();
         if let Some((process, store)) = known.as_ref()
             && *process == fork_count()
         {

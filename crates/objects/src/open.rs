@@ -1,5 +1,6 @@
 //! [`open`]: a URL as a dataset.
 
+use arrowwood::mapping::MutexExt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -120,7 +121,7 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R>
             if made.is_err() {
                 next.store(items.len(), Ordering::Relaxed);
             }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+            done.lock_ignoring_poison().push((number, made));
         }
     };
     let call = CancelToken::current();

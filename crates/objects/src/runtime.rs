@@ -1,8 +1,9 @@
 //! The threads that send requests, and waiting for them from any thread.
 
+use arrowwood::mapping::MutexExt;
 use std::future::Future;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrowwood::mapping::fork_count;
@@ -25,7 +26,7 @@ impl RequestRuntime {
     /// Those of this process: a fork has none of the threads of the process before.
     pub(crate) fn for_process() -> Result<RequestRuntime> {
         static KNOWN: Mutex<Option<(u64, RequestRuntime)>> = Mutex::new(None);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock_ignoring_poison();
         if let Some((process, threads)) = known.as_ref()
             && *process == fork_count()
         {

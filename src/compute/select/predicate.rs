@@ -1,8 +1,9 @@
 //! Predicates: comparisons of columns, and of what is computed of them, combined by and, or, not.
 
+use crate::map::MutexExt;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::expression::Expression;
 use super::literal::{Literal, Operator};
@@ -203,7 +204,7 @@ impl PredicateChain {
     }
 
     fn shared(&self) -> MutexGuard<'_, Vec<Arc<PredicateNode>>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock_ignoring_poison()
     }
 
     pub(super) fn parts(&self) -> Vec<Arc<PredicateNode>> {

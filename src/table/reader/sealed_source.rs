@@ -1,9 +1,10 @@
 //! The sealed segments of a table as a source of batches, opened when their rows are first needed.
 
+use crate::map::MutexExt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::{Schema, SchemaRef};
@@ -504,7 +505,7 @@ impl SealedSource {
     /// The history with `sealed` added after its segments, which stay in place. Datasets that learn of the same
     /// segments at the same time share them; `None` if different ones were added.
     pub fn with(&self, sealed: Vec<Arc<SegmentEntry>>) -> Option<Arc<SealedSource>> {
-        let _alone = self.sealed.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.sealed.adding.lock_ignoring_poison();
         let mut len = self.len;
         for entry in sealed {
             let is_there = match self.sealed.list.get(len) {

@@ -1,7 +1,8 @@
 //! [`FollowWaker`]: ends waits for new rows from other threads.
 
+use crate::map::MutexExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::map::{Mapping, SharedWords};
@@ -34,7 +35,7 @@ impl FollowWaker {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         is_rung.store(true, Ordering::SeqCst);
         while is_asleep.load(Ordering::SeqCst) && is_rung.load(Ordering::SeqCst) {
-            let known = word.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let known = word.lock_ignoring_poison().clone();
             if let Some((words, offset)) = known {
                 words.wake(offset);
             }
@@ -50,7 +51,7 @@ impl FollowWaker {
     /// Sleeps by `sleep` on the word at `offset`, unless it was woken.
     pub(super) fn asleep(&self, words: &Mapping, offset: u64, sleep: impl FnOnce()) {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
-        *word.lock().unwrap_or_else(PoisonError::into_inner) = Some((words.clone(), offset));
+        *word.lock_ignoring_poison() = Some((words.clone(), offset));
         is_asleep.store(true, Ordering::SeqCst);
         if !is_rung.load(Ordering::SeqCst) {
             sleep();

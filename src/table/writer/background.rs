@@ -1,9 +1,10 @@
 //! The background work of a writer: publishing footers delayed by a full ring, syncing periodically, and creating the
 //! next segment. One thread serves all writers of the process.
 
+use crate::map::MutexExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use super::live_file::{LiveFile, SyncTarget};
@@ -92,7 +93,7 @@ pub(super) struct BackgroundWork {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock_ignoring_poison()
 }
 
 impl BackgroundWork {

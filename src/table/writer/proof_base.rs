@@ -1,7 +1,8 @@
 //! The durable commit since which a segment's commits are proven.
 
+use crate::map::MutexExt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
 
 use crate::table::format::Record;
 
@@ -25,14 +26,14 @@ impl NewestProofBase {
     /// From now on, commits are proven since `record`, which is on the disk.
     pub fn set(&self, record: &Record) {
         let base = ProofBase { sequence: record.sequence, counters: record.counters.clone() };
-        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
+        *self.base.lock_ignoring_poison() = base;
         self.sequence.store(record.sequence, Ordering::Relaxed);
         // Either the writer sees this after its next commit, or who makes that one durable sees the commit.
         fence(Ordering::SeqCst);
     }
 
     pub fn get(&self) -> ProofBase {
-        self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.base.lock_ignoring_poison().clone()
     }
 
     #[inline]

@@ -1,10 +1,11 @@
 //! [`ProcessPool`]: those that wait for queries, and those that are started.
 
+use arrowwood::mapping::MutexExt;
 use std::io::{self, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ const KILL: i32 = 9;
 
 pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic would leave what is whole.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock_ignoring_poison()
 }
 
 /// A process for queries. It ends when this is dropped.

@@ -1,12 +1,13 @@
 //! The process for queries: answers one after the other, until its standard input ends.
 
+use arrowwood::mapping::MutexExt;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, BufReader, Stdin, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrowwood::{Dataset, Error, ErrorKind};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
@@ -101,13 +102,13 @@ struct ParentChannel {
 
 impl ParentChannel {
     fn output(&self) -> MutexGuard<'_, Stdout> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock_ignoring_poison()
     }
 
     fn ask(&self, asked: &RequestMessage) -> Result<ResponseMessage, SqlError> {
         let broken = || SqlError::Engine("whoever asks has gone".into());
         // Held until the answer is there, which is that to this question then.
-        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.answered.lock_ignoring_poison();
         tell(&mut *self.output(), FrameKind::Request, asked).map_err(|_| broken())?;
         let answer = answered.recv().map_err(|_| broken())?;
         match answer.error {
@@ -178,7 +179,7 @@ impl GrantedMemory {
     }
 
     fn kept(&self) -> MutexGuard<'_, MemoryUsage> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock_ignoring_poison()
     }
 
     /// The most memory that the process may use.

@@ -1,8 +1,9 @@
 //! The rows that queries have fixed on this server: each query sees one commit of a table, whatever it asks when.
 
+use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrowwood::Dataset;
@@ -39,7 +40,7 @@ impl Snapshots {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CallerQuery, QuerySnapshot>> {
         // A panic would leave other queries, which are whole.
-        self.queries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queries.lock_ignoring_poison()
     }
 
     /// Fixes the rows of a query.
