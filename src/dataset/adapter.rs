@@ -595,7 +595,7 @@ mod tests {
             kinds.iter().flat_map(|(_, rows)| rows.pieces()).map(|piece| piece.source.as_ref()).collect();
         let names: BTreeSet<String> = sources.iter().map(|source| struct_name(*source)).collect();
         let expected =
-            ["MemorySource", "FilteredRows", "SealedSource", "IpcSource", "LiveSource", "ReorderedView", "Shard"];
+            ["FilteredRows", "IpcSource", "LiveSource", "MemorySource", "ReorderedView", "SealedSource", "Shard"];
         assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
         let knows = |fact: fn(&Facts<'_>) -> bool| assert!(sources.iter().any(|source| fact(&source.facts())));
         knows(|facts| facts.address.is_some() && facts.absolute_path.is_some());
