@@ -127,7 +127,7 @@ def pruning(path, rows):
         found = way(ds)
         taken = time.perf_counter() - start
         assert abs(found - wanted) < 1e-6 * wanted
-        seen, read = touched(path), ds.mapped.resident
+        seen, read = touched(path), ds.footprint.resident
         del ds
         reached = f"{seen / whole:.2%} ({read / whole:.1%} with what the disk read ahead, {taken * 1e3:.0f} ms)"
         yield f"`{name}` of 0.1 % of {rows / 1e6:.3g} M sorted rows, cold: bytes looked at", "≤ 1 %", reached

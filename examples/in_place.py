@@ -162,7 +162,7 @@ def walk(csv, folder):
     print(f"{'':34}{'arrowwood':>12}{'pyarrow':>12}{'ratio':>8}")
     for what, mine, theirs in compare(path):
         print(f"{what:34}{mine * 1e6:>9,.1f} µs{theirs * 1e6:>9,.1f} µs{theirs / mine:>7.1f}×")
-    print(f"\nsum of price: {aw.open(path)['price'].sum()}, bytes copied: {aw.open(path).mapped.copied}")
+    print(f"\nsum of price: {aw.open(path)['price'].sum()}, bytes copied: {aw.open(path).footprint.copied}")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def the_other_way(folder, count):
     path = folder / "theirs.arrows"
     child(WRITER, path, count)
     ds = aw.open(path)
-    return f"{len(ds):,} rows, sum {ds['x'].sum():.0f}, {'copied' if ds.mapped.copied else 'in place'}"
+    return f"{len(ds):,} rows, sum {ds['x'].sum():.0f}, {'copied' if ds.footprint.copied else 'in place'}"
 
 
 def main(rows=1_000_000):

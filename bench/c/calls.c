@@ -52,7 +52,7 @@ static void measure(const char *name, void (*work)(void), int repeats, int round
 
 static void small_call(void) {
   uint64_t rows;
-  CALL(arrowwood_dataset_rows, one, &rows);
+  CALL(arrowwood_dataset_num_rows, one, &rows);
   kept = (double)rows;
 }
 
@@ -66,7 +66,7 @@ static void open_rows(void) {
   arrowwood_dataset *dataset;
   uint64_t rows;
   CALL(arrowwood_open, path[0], NULL, &dataset);
-  CALL(arrowwood_dataset_rows, dataset, &rows);
+  CALL(arrowwood_dataset_num_rows, dataset, &rows);
   arrowwood_dataset_free(dataset);
 }
 

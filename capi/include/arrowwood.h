@@ -347,14 +347,14 @@ int32_t arrowwood_dataset_clone(const arrowwood_dataset *dataset, arrowwood_data
 
 /* Returns the number of rows. The first call walks the messages of a stream.
  * Errors: INVALID_DATA. */
-int32_t arrowwood_dataset_rows(const arrowwood_dataset *dataset, uint64_t *rows, arrowwood_error *error);
+int32_t arrowwood_dataset_num_rows(const arrowwood_dataset *dataset, uint64_t *rows, arrowwood_error *error);
 
 /* Returns the number of columns. */
-int32_t arrowwood_dataset_columns(const arrowwood_dataset *dataset, size_t *columns, arrowwood_error *error);
+int32_t arrowwood_dataset_num_columns(const arrowwood_dataset *dataset, size_t *columns, arrowwood_error *error);
 
 /* Returns the number of record batches.
  * Errors: INVALID_DATA. */
-int32_t arrowwood_dataset_batches(const arrowwood_dataset *dataset, size_t *batches, arrowwood_error *error);
+int32_t arrowwood_dataset_num_batches(const arrowwood_dataset *dataset, size_t *batches, arrowwood_error *error);
 
 /* Exports names and types of the columns as a struct type. The caller releases the schema, which does not depend on the
  * dataset.

@@ -99,19 +99,19 @@ export! {
     }
 
     /// The number of rows.
-    fn arrowwood_dataset_rows(dataset: HandleRef<CDataset>, rows: OutPtr<u64>) {
+    fn arrowwood_dataset_num_rows(dataset: HandleRef<CDataset>, rows: OutPtr<u64>) {
         rows.put(dataset.len()?);
         Ok(())
     }
 
     /// The number of columns.
-    fn arrowwood_dataset_columns(dataset: HandleRef<CDataset>, columns: OutPtr<usize>) {
+    fn arrowwood_dataset_num_columns(dataset: HandleRef<CDataset>, columns: OutPtr<usize>) {
         columns.put(dataset.num_columns());
         Ok(())
     }
 
     /// The number of record batches.
-    fn arrowwood_dataset_batches(dataset: HandleRef<CDataset>, batches: OutPtr<usize>) {
+    fn arrowwood_dataset_num_batches(dataset: HandleRef<CDataset>, batches: OutPtr<usize>) {
         batches.put(dataset.num_batches()?);
         Ok(())
     }

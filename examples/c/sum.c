@@ -48,7 +48,7 @@ static int sum(const arrowwood_dataset *dataset, const char *name, arrowwood_err
   double number;
   int can_be_read;
   if (arrowwood_dataset_column_index(dataset, name, &column, error)) return 1;
-  if (arrowwood_dataset_rows(dataset, &rows, error)) return 1;
+  if (arrowwood_dataset_num_rows(dataset, &rows, error)) return 1;
   if (arrowwood_dataset_reduce(dataset, column, ARROWWOOD_SUM, &value, error)) return 1;
   if (arrowwood_value_double(&value, &number, error)) return 1;
   printf("%.17g is the sum of %llu values\n", number, (unsigned long long)rows);

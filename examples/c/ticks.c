@@ -70,7 +70,7 @@ static int follow(const char *path, unsigned long long wanted) {
       fprintf(stderr, "no rows for ten seconds\n");
       break;
     }
-    code = arrowwood_dataset_rows(rows, &count, &error) ||
+    code = arrowwood_dataset_num_rows(rows, &count, &error) ||
            arrowwood_dataset_reduce(rows, 2, ARROWWOOD_SUM, &sum, &error);
     arrowwood_dataset_free(rows);
     if (code) break;

@@ -75,7 +75,7 @@ class Dataset {
   explicit Dataset(const std::string &path) : Dataset(make<arrowwood_dataset *>(arrowwood_open, path.c_str(), nullptr)) {}
   explicit Dataset(arrowwood_dataset *taken) : handle(taken, Free<arrowwood_dataset_free>{}) {}
 
-  uint64_t rows() const { return make<uint64_t>(arrowwood_dataset_rows, get()); }
+  uint64_t rows() const { return make<uint64_t>(arrowwood_dataset_num_rows, get()); }
   size_t column(const std::string &name) const {
     return make<size_t>(arrowwood_dataset_column_index, get(), name.c_str());
   }
@@ -88,7 +88,7 @@ class Dataset {
   }
   // The values live as long as the dataset.
   std::vector<arrowwood_value> row(uint64_t row) const {
-    std::vector<arrowwood_value> cells(make<size_t>(arrowwood_dataset_columns, get()));
+    std::vector<arrowwood_value> cells(make<size_t>(arrowwood_dataset_num_columns, get()));
     call(arrowwood_dataset_cells, get(), row, cells.data(), cells.size());
     return cells;
   }

@@ -408,11 +408,8 @@ class Dataset:
     def shape(self) -> tuple[int, int]:
         """The numbers of rows and columns."""
     @property
-    def column_names(self) -> list[str]:
-        """The columns' names, in order."""
-    @property
     def columns(self) -> list[str]:
-        """The columns' names, in order, as pandas and Polars call them."""
+        """The columns' names, in order."""
     def keys(self) -> list[str]:
         """The columns' names, in order, as pandas calls them: ``dict(ds)`` has the columns by name."""
     @property
@@ -467,7 +464,7 @@ class Dataset:
             InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
         """
     @property
-    def mapped(self) -> Footprint:
+    def footprint(self) -> Footprint:
         """The bytes by location: mapped, resident, copied. Queries the system about every page."""
     @property
     def messages(self) -> list[Message]:

@@ -40,7 +40,7 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     frames = engine("dask.dataframe", "dask()", "dask")
     engine("pyarrow", "dask()", "dask")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
-    rows, names = len(dataset), dataset.column_names
+    rows, names = len(dataset), dataset.columns
     by = _divider(dataset)
     if rows == 0:
         raise InvalidArgument("dask(): there are no rows to make partitions of")

@@ -191,7 +191,7 @@ class Loader:
         order = self._order
         start = (at * order["world"] + order["rank"]) * self.batch_size
         parts = self._reader().read(order["seed"], epoch, order["block"], start, start + self.batch_size)
-        columns = zip(self.dataset.column_names, parts, self._kinds, strict=True)
+        columns = zip(self.dataset.columns, parts, self._kinds, strict=True)
         arrays = {name: _array(name, part, kind) for name, part, kind in columns}
         return arrays if self.device is None else _tensors(arrays, self.device)
 

@@ -15,7 +15,7 @@ def frame(dataset, arrow=False):
     """The rows of `dataset` as a data frame; see ``Dataset.to_pandas``."""
     if arrow:
         return _table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
-    names, dtypes = dataset.column_names, _plain(dataset)
+    names, dtypes = dataset.columns, _plain(dataset)
     if "pandas" in dataset.schema.metadata:
         model = _decoded(_table(dataset.head(0))).to_pandas()
         if not _has_plain_index(dataset) or model.shape[1] != len(names):
@@ -103,7 +103,7 @@ def _decoded(table):
 
 
 def _by_pyarrow(dataset):
-    table, names = _decoded(_table(dataset._gathered(_SMALL))), dataset.column_names
+    table, names = _decoded(_table(dataset._gathered(_SMALL))), dataset.columns
     if len(set(names)) == len(names):
         return table.to_pandas()
     # pyarrow takes columns of one name for one another.

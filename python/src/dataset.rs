@@ -208,19 +208,13 @@ impl Dataset {
 
     /// The columns' names, in order.
     #[getter]
-    fn column_names(&self) -> Vec<&str> {
-        self.inner.schema().fields().iter().map(|field| field.name().as_str()).collect()
-    }
-
-    /// The columns' names, in order, as pandas and Polars call them.
-    #[getter]
     fn columns(&self) -> Vec<&str> {
-        self.column_names()
+        self.inner.schema().fields().iter().map(|field| field.name().as_str()).collect()
     }
 
     /// The columns' names, in order, as pandas calls them: ``dict(ds)`` has the columns by name.
     fn keys(&self) -> Vec<&str> {
-        self.column_names()
+        self.columns()
     }
 
     /// The names of the columns' types, in order.
@@ -231,7 +225,7 @@ impl Dataset {
 
     /// The keys that an editor completes in ``ds["``.
     fn _ipython_key_completions_(&self) -> Vec<&str> {
-        self.column_names()
+        self.columns()
     }
 
     /// Whether there is a column of that name, as in pandas and Polars.
@@ -272,7 +266,7 @@ impl Dataset {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
-        Ok(hints.call_py_method("of_dataset", (name, slf.get().column_names()))?)
+        Ok(hints.call_py_method("of_dataset", (name, slf.get().columns()))?)
     }
 
     /// The number of columns.
@@ -360,7 +354,7 @@ impl Dataset {
 
     /// The bytes by location: mapped, resident, copied. Queries the system about every page.
     #[getter]
-    fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+    fn footprint<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         let found = self.inner.footprint();
         let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
@@ -369,7 +363,7 @@ impl Dataset {
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         if let Ok(name) = key.cast::<PyString>() {
-            let column = Column::new(self.inner.column(&extract_column_name(name, self.column_names())?)?);
+            let column = Column::new(self.inner.column(&extract_column_name(name, self.columns())?)?);
             return Ok(Bound::new(py, column)?.into_any());
         }
         if let Ok(predicate) = key.cast::<Predicate>() {
@@ -437,7 +431,7 @@ impl Dataset {
     fn column(&self, py: Python<'_>, column: &Bound<'_, PyAny>) -> Result<Column> {
         let _ = py;
         if let Ok(name) = column.cast::<PyString>() {
-            return Ok(Column::new(self.inner.column(&extract_column_name(name, self.column_names())?)?));
+            return Ok(Column::new(self.inner.column(&extract_column_name(name, self.columns())?)?));
         }
         let at = number(column, "column")?;
         let from_start = if at < 0 { at + self.inner.num_columns() as i64 } else { at };

@@ -177,7 +177,7 @@ class Worker:
         else:
             seen = (dataset["id"].sum(), dataset["id"].count())
         self.datasets[name] = dataset
-        return {"shapes": shapes, "columns": dataset.column_names, "how": how, "arguments": arguments, "seen": seen}
+        return {"shapes": shapes, "columns": dataset.columns, "how": how, "arguments": arguments, "seen": seen}
 
     # ---- readers ----
 
@@ -195,7 +195,7 @@ class Worker:
             "first": dataset.first_row,
             "count": len(dataset),
             "positions": dataset.positions,
-            "columns": dataset.column_names,
+            "columns": dataset.columns,
         }
         how, *arguments = look
         seen |= {"how": how, "arguments": arguments, "seen": getattr(self, f"look_{how}")(dataset, *arguments)}
@@ -204,7 +204,7 @@ class Worker:
         return seen
 
     def look_columns(self, ds):
-        return {name: ds[name].to_pylist() for name in ds.column_names}
+        return {name: ds[name].to_pylist() for name in ds.columns}
 
     def look_rows(self, ds, numbers):
         n = len(ds)
@@ -255,7 +255,7 @@ class Worker:
         seen = []
         try:
             for part in self.followers[name]:
-                seen.append((part.first_row, part.column_names, part.to_pylist()))
+                seen.append((part.first_row, part.columns, part.to_pylist()))
             return {"parts": seen, "next": self.followers[name].next_row}
         except BaseException:
             # What it has handed out is lost with the answer.

@@ -72,7 +72,7 @@ class Dicts:
                 return list(ds.rows(0, len(ds)))
             case "getitems":
                 return ds.__getitems__(list(range(len(ds))))
-        return [dict(zip(ds.column_names, ds.row(n))) for n in range(len(ds))]
+        return [dict(zip(ds.columns, ds.row(n))) for n in range(len(ds))]
 
     twin = lambda rows, names, how: rows.dicts()
 

@@ -77,7 +77,7 @@ class Chain:
 
         def look():
             after.append(cls.ours(self.dataset, *args))
-            return [after[0].column_names, len(after[0])]
+            return [after[0].columns, len(after[0])]
 
         asked(name, look, [list(expected.columns), len(expected)])
         self.dataset, self.rows = after[0], expected

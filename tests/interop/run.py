@@ -185,7 +185,7 @@ def through_shared_memory(readers, arrowwood):
             complaint = differs(read(command, ours)["rows.stream"], expected)
             bad += [f"a stream in shared memory, read by {name}: {complaint}"] if complaint else []
         for file, complaint in the_other_way(readers, arrowwood, theirs).items():
-            copied = aw.open(theirs / file).mapped.copied
+            copied = aw.open(theirs / file).footprint.copied
             complaint = complaint or (f"{copied} bytes were copied" if copied else "")
             bad += [f"shared memory, {file}: {complaint}"] if complaint else []
     return bad

@@ -164,7 +164,7 @@ def test_an_index_of_pandas_with_a_name_is_kept(tmp_path):
         pandas.testing.assert_frame_equal(aw.open(tmp_path / "x.arrow").to_pandas(), given, check_index_type=False)
     # Numbers of rows that nobody has named are left out.
     aw.write(frame[1:], tmp_path / "x.arrow")
-    assert aw.open(tmp_path / "x.arrow").column_names == ["k", "x"]
+    assert aw.open(tmp_path / "x.arrow").columns == ["k", "x"]
     with aw.writer(tmp_path / "t", "ts: int64, x: float64") as writer:
         for index in [pandas.Index([7, 8], name="ts"), pandas.RangeIndex(2, name="ts")]:
             writer.append(pandas.DataFrame({"x": [1.0, 2.0]}, index=index))

@@ -182,7 +182,7 @@ def test_columns_make_predicates(both):
         assert ds["row"][predicate].to_pylist() == expected, name
         # The same rows without the column, or as another slice of all.
         assert rows_of(ds.select(["row"])[predicate]) == rows_of(ds[:][predicate]) == expected, name
-        assert ds.select(["row"])[predicate].column_names == ["row"], name
+        assert ds.select(["row"])[predicate].columns == ["row"], name
         assert ds.select(["row"]).aggregate(where=predicate, rows=("row", "count"))["rows"].to_pylist() == [
             len(expected)
         ], name
@@ -550,7 +550,7 @@ def test_lists_of_one_length_are_rows_of_two_dimensions(tmp_path):
 
 
 def rows_in_child(dataset, queue):
-    queue.put((dataset.to_pylist(), dataset.mapped.mapped > 0))
+    queue.put((dataset.to_pylist(), dataset.footprint.mapped > 0))
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

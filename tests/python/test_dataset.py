@@ -25,11 +25,11 @@ from conftest import ipc_of, same, write_ipc
 def test_stocks(stocks_file, stocks):
     ds = aw.open(stocks_file)
     assert (len(ds), ds.shape, ds.num_columns, ds.num_batches) == (560, (560, 3), 3, 6)
-    assert ds.column_names == ds.schema.names == ["symbol", "date", "price"]
+    assert ds.columns == ds.schema.names == ["symbol", "date", "price"]
     assert ds.to_pylist() == stocks.to_pylist()
     assert ds[0] == {"symbol": "MSFT", "date": dt.datetime(2000, 1, 1, tzinfo=dt.UTC), "price": 39.81}
     assert ds["price"].sum() == pytest.approx(sum(stocks["price"].to_pylist()))
-    assert ds.mapped.mapped == os.path.getsize(stocks_file) and ds.mapped.copied == 0
+    assert ds.footprint.mapped == os.path.getsize(stocks_file) and ds.footprint.copied == 0
     assert 560 * 8 * 2 < ds.nbytes < os.path.getsize(stocks_file)
 
 
@@ -450,7 +450,7 @@ def test_read_csv(tmp_path):
     assert ds["symbol"].dtype == "dictionary<int8, utf8>" and ds[1] == expected[1]
     schema = pa.schema([("price", pa.float32()), ("symbol", pa.string())])
     ds = aw.read_csv(path, schema=schema)
-    assert ds.column_names == ["price", "symbol"] and ds["price"].dtype == "float32"
+    assert ds.columns == ["price", "symbol"] and ds["price"].dtype == "float32"
     assert aw.read_csv(io.StringIO(text.replace(",", ";")), delimiter=";").to_pylist() == expected
     aw.write(ds, tmp_path / "x.arrow")
     assert aw.read_csv(path, schema=aw.open(tmp_path / "x.arrow").schema).to_pylist() == ds.to_pylist()

@@ -67,7 +67,7 @@ def test_pyarrow_gets_the_mapping_itself(path, table):
     for column in got.columns:
         found = buffers(column)
         assert found and all(buffer.address in inside for buffer in found)
-    assert ds.mapped.copied == 0
+    assert ds.footprint.copied == 0
     before = pa.total_allocated_bytes()
     kept = pa.table(ds), ds.to_arrow(), pa.chunked_array(ds["text"])
     assert pa.total_allocated_bytes() == before
@@ -177,7 +177,7 @@ def test_from_arrow(path, table):
         assert [row["text"] for row in ds.rows(3, 6)] == ["row 3", "row 4", "row 5"]
     assert aw.from_arrow(table)["number"].to_numpy(copy=False).ctypes.data == inside
     one = aw.from_arrow(pa.array([1, None, 3]))
-    assert one.column_names == ["values"] and one["values"].to_pylist() == [1, None, 3]
+    assert one.columns == ["values"] and one["values"].to_pylist() == [1, None, 3]
 
 
 def test_schemas_come_in_with_their_metadata():
@@ -307,7 +307,7 @@ def test_one_column_of_any_library():
     values = [1, None, 3]
     for given in (pa.array(values), pa.chunked_array([values[:1], values[1:]]), pl.Series("n", values), Nanoarrow()):
         ds = aw.from_arrow(given)
-        assert ds.column_names == ["values"] and ds["values"].to_pylist() == values
+        assert ds.columns == ["values"] and ds["values"].to_pylist() == values
         assert aw.concat([given, given])["values"].to_pylist() == values * 2
         assert aw.write(given, buffer := aw.Buffer()) is None and aw.open(buffer)["values"].to_pylist() == values
     empty = aw.from_arrow(pa.chunked_array([], pa.int8()))

@@ -34,7 +34,7 @@ def test_several_columns(ds):
     names = ["b", "a"]
     for found in (ds[names], ds.select("b", "a"), ds.select(names), ds.select("b", ["a"])):
         assert found.columns == names and found.to_pylist() == [{"b": row["b"], "a": row["a"]} for row in ds]
-    assert ds.columns == ds.column_names == list(COLUMNS)
+    assert ds.columns == list(COLUMNS)
     assert ds.dtypes == ["int64", "utf8", "bool", "float64"]
     assert ds._ipython_key_completions_() == list(COLUMNS)
     with pytest.raises(TypeError, match=re.escape('ds[["a", "b"]]')):
@@ -119,7 +119,7 @@ def test_sort_is_that_of_polars(rows, by):
 
 def test_sort_is_a_view(ds):
     found = ds.sort("price", descending=True)
-    assert found.mapped.copied == 0 and found[0]["price"] == 6.548509988835309 and found[-1]["price"] is None
+    assert found.footprint.copied == 0 and found[0]["price"] == 6.548509988835309 and found[-1]["price"] is None
     assert found.columns == ds.columns
     with pytest.raises(aw.InvalidArgument, match="name of a column"):
         ds.sort()

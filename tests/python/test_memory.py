@@ -440,7 +440,7 @@ def status(name):
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 ds = aw.open(sys.argv[1])
-for name in ds.column_names:
+for name in ds.columns:
     ds[name].sum()                          # every page of the file is resident from here on
 before = status("VmRSS")
 with open("/proc/self/clear_refs", "w") as f:

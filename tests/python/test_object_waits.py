@@ -126,7 +126,7 @@ OF_DATASETS = {
     "head": lambda ds: ds.head(2).to_pylist(),
     "left": lambda ds: ds.left,
     "loader": lambda ds: next(iter(ds.select("n", "x").loader(100, seed=1))),
-    "mapped": lambda ds: ds.mapped,
+    "footprint": lambda ds: ds.footprint,
     "messages": lambda ds: ds.messages,
     "nbytes": lambda ds: ds.nbytes,
     "num_batches": lambda ds: ds.num_batches,
@@ -156,7 +156,7 @@ OF_DATASETS = {
 NO_DATASETS = """
     __arrow_c_schema__ __datafusion_table_provider__ __doc__ __eq__ __ge__ __getattribute__ __getattr__ __gt__ __hash__ __le__
     __lt__ __module__ __ne__ _check_versions _dtypes _in_partition _ipython_key_completions_ _pick _versions _with_names between column
-    column_names columns dtypes first_row keys num_columns partitions path rename schema select sorted_by
+    columns dtypes first_row keys num_columns partitions path rename schema select sorted_by
 """.split()
 
 OF_COLUMNS = {

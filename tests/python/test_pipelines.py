@@ -168,7 +168,7 @@ def test_json_is_what_pythons_own_reads(rows):
     ds = aw.read_json(_file(text))
     array = aw.read_json(_file(json.dumps(rows)))
     assert ds.to_pylist() == array.to_pylist() and len(ds) == len(rows)
-    for name in ds.column_names:
+    for name in ds.columns:
         given = [row.get(name) for row in rows]
         if all(isinstance(value, str | None) for value in given) and "date" not in ds[name].dtype:
             assert ds[name].to_pylist() == given
@@ -198,7 +198,7 @@ def test_parquet_both_ways(tmp_path):
     pq.write_table(table, tmp_path / "x.parquet")
     ds = aw.read_parquet(tmp_path / "x.parquet")
     assert ds.to_arrow().equals(table)
-    assert aw.read_parquet(str(tmp_path / "x.parquet"), columns=["d"]).column_names == ["d"]
+    assert aw.read_parquet(str(tmp_path / "x.parquet"), columns=["d"]).columns == ["d"]
     aw.write(ds, tmp_path / "y.parquet", compression="zstd", max_rows=300)
     assert pq.read_table(tmp_path / "y.parquet").equals(table)
     assert pq.ParquetFile(tmp_path / "y.parquet").num_row_groups == 4

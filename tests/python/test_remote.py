@@ -69,7 +69,7 @@ def test_files_of_this_machine_are_mapped(db, tmp_path):
     with ticks.writer() as writer:
         writer.append(rows(0, 1))
     assert ticks.path == str((tmp_path / "data" / "ticks").resolve())
-    assert ticks.open().mapped.copied == 0 and numbers(ticks.open()) == [0]
+    assert ticks.open().footprint.copied == 0 and numbers(ticks.open()) == [0]
 
 
 @contextlib.contextmanager

@@ -86,7 +86,7 @@ def test_dlpack_is_the_file_itself(tmp_path, kind):
         assert np.array_equal(np.from_dlpack(ds[5:][name]), expected[5:])
         assert np.array_equal(np.from_dlpack(ds[name], copy=False), expected)
     assert ds["n"].__dlpack_device__() == (1, 0)
-    assert ds.mapped.copied == 0
+    assert ds.footprint.copied == 0
 
 
 def test_dlpack_copies_when_asked_or_needed(tmp_path):
@@ -134,7 +134,7 @@ def test_what_is_written_to_tensors_stays_in_their_pages(tmp_path):
         writer.append({"n": [7]})
         writer.commit()
         assert growing.refresh()["n"].to_pylist() == [*range(1000), 7] and array.tolist() == list(range(1, 1001))
-    assert path.read_bytes() == before and ds.mapped.copied == 0
+    assert path.read_bytes() == before and ds.footprint.copied == 0
 
 
 def is_private(array):
@@ -187,7 +187,7 @@ def test_hugging_face(tmp_path, monkeypatch):
     huggingface = example("huggingface")
     huggingface.datasets.disable_progress_bars()
     ds = huggingface.saved(tmp_path / "saved", 1000)
-    assert (len(ds), ds.num_batches, ds.mapped.copied) == (1000, 3, 0)
+    assert (len(ds), ds.num_batches, ds.footprint.copied) == (1000, 3, 0)
     assert ds["text"].to_pylist() == [f"sentence {i}" for i in range(1000)]
     before = pa.total_allocated_bytes()
     again = huggingface.handed_back(ds)
@@ -196,7 +196,7 @@ def test_hugging_face(tmp_path, monkeypatch):
     assert address(labels) == address(ds[: len(labels)]["label"].to_numpy(copy=False))
     assert pa.total_allocated_bytes() - before < 4096
     cached = huggingface.cached(tmp_path, 50)
-    assert cached[49] == {"n": 49, "text": "sentence 49"} and cached.mapped.copied == 0
+    assert cached[49] == {"n": 49, "text": "sentence 49"} and cached.footprint.copied == 0
 
 
 def test_hugging_faces_datasets_by_object_and_path(tmp_path, monkeypatch):

@@ -49,6 +49,6 @@ def test_the_copies(walk, tmp_path):
     assert (ds[0]["symbol"], ds[0]["price"], ds[-1]["symbol"], ds[-1]["price"]) == ("MSFT", 39.81, "AAPL", 223.02)
     assert ds[0]["date"].isoformat() == "2000-01-01T00:00:00+00:00"
     assert ds["price"].sum() == pytest.approx(564_112_000.0, rel=1e-12)
-    assert ds.mapped.copied == 0
+    assert ds.footprint.copied == 0
     for _, ours, theirs in walk.compare(path):  # the answers are compared in there
         assert ours > 0 and theirs > 0

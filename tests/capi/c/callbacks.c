@@ -13,7 +13,7 @@ static uint64_t rows_at(const char *path) {
   arrowwood_dataset *rows;
   uint64_t count;
   OK(arrowwood_open(path, NULL, &rows, &error));
-  OK(arrowwood_dataset_rows(rows, &count, &error));
+  OK(arrowwood_dataset_num_rows(rows, &count, &error));
   arrowwood_dataset_free(rows);
   return count;
 }

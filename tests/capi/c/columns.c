@@ -62,7 +62,7 @@ static const char *const shown[ROWS][COLUMNS] = {
 
 static void holds(const arrowwood_dataset *dataset, uint64_t times) {
   uint64_t rows;
-  OK(arrowwood_dataset_rows(dataset, &rows, &error));
+  OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
   CHECK(rows == ROWS * times);
   OK(arrowwood_dataset_validate(dataset, NULL, NULL, &error));
   for (uint64_t row = 0; row < rows; row++) {

@@ -42,7 +42,7 @@ static arrowwood_dataset *made(void) {
 
 static uint64_t rows_of(const arrowwood_dataset *dataset) {
   uint64_t rows;
-  OK(arrowwood_dataset_rows(dataset, &rows, &error));
+  OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
   return rows;
 }
 
@@ -62,7 +62,7 @@ static void check_cells(const arrowwood_dataset *dataset) {
   char *text;
   double number;
   size_t columns, column;
-  OK(arrowwood_dataset_columns(dataset, &columns, &error));
+  OK(arrowwood_dataset_num_columns(dataset, &columns, &error));
   CHECK(columns == 5);
   OK(arrowwood_dataset_cells(dataset, 0, cells, 5, &error));
   CHECK(is_text(cells[0], "IBM"));
@@ -138,7 +138,7 @@ static void check_parts(arrowwood_dataset *dataset) {
   OK(arrowwood_dataset_select(dataset, numbers, 2, &both[1], &error));
   OK(arrowwood_dataset_concat((const arrowwood_dataset *const *)both, 2, &all, &error));
   CHECK(rows_of(all) == 8 && cell(all, 3, 0).as.int64 == -2);
-  OK(arrowwood_dataset_batches(all, &columns, &error));
+  OK(arrowwood_dataset_num_batches(all, &columns, &error));
   CHECK(columns == 2);
   OK(arrowwood_dataset_clone(all, &same, &error));
   arrowwood_dataset_free(all);
@@ -373,7 +373,7 @@ static void check_picks(const arrowwood_dataset *dataset) {
   OK(arrowwood_dataset_concat((const arrowwood_dataset *const *)&picked, 1, &again, &error));
   arrowwood_dataset_free(picked);
   OK(arrowwood_dataset_collect(again, &one, &error));
-  OK(arrowwood_dataset_batches(one, &batches, &error));
+  OK(arrowwood_dataset_num_batches(one, &batches, &error));
   CHECK(batches == 1 && rows_of(one) == 5);
   arrowwood_dataset_free(again);
   arrowwood_dataset_free(one);

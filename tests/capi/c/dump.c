@@ -107,7 +107,7 @@ static int by_values(FILE *out, const arrowwood_dataset *dataset, const struct A
   uint64_t rows, row, path[64];
   size_t columns = (size_t)schema->n_children, column;
   arrowwood_value *cells = (arrowwood_value *)calloc(columns + 1, sizeof *cells);
-  int code = arrowwood_dataset_rows(dataset, &rows, error);
+  int code = arrowwood_dataset_num_rows(dataset, &rows, error);
   fputs(",\"rows\":[", out);
   for (row = 0; row < rows && code == 0; row++) {
     fputs(row ? ",[" : "[", out);
@@ -182,7 +182,7 @@ static int by_arrays(FILE *out, const arrowwood_dataset *dataset, const struct A
   struct ArrowArray array;
   const char *damaged = NULL;
   size_t batches, batch;
-  int count = 0, code = arrowwood_dataset_batches(dataset, &batches, error);
+  int count = 0, code = arrowwood_dataset_num_batches(dataset, &batches, error);
   fputs(",\"rows\":[", out);
   for (batch = 0; code == 0 && batch < batches && damaged == NULL; batch++) {
     code = arrowwood_dataset_batch(dataset, batch, flags, &array, error);

@@ -16,7 +16,7 @@ int main(int count, char **arguments) {
     uint64_t row, found, first, column = 0;
     OK(arrowwood_follower_next(follower, 240000, &rows, &error));
     CHECK(rows != NULL);
-    OK(arrowwood_dataset_rows(rows, &found, &error));
+    OK(arrowwood_dataset_num_rows(rows, &found, &error));
     OK(arrowwood_dataset_first_row(rows, &first, &error));
     for (row = 0; row < found; row++) {
       arrowwood_value value;

@@ -76,8 +76,8 @@ static int append_each(arrowwood_writer *writer, const arrowwood_dataset *datase
   arrowwood_value cells[16];
   uint64_t rows, row;
   size_t columns;
-  OK(arrowwood_dataset_rows(dataset, &rows, &error));
-  OK(arrowwood_dataset_columns(dataset, &columns, &error));
+  OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
+  OK(arrowwood_dataset_num_columns(dataset, &columns, &error));
   CHECK(columns <= 16);
   for (row = 0; row < rows; row++) {
     int32_t code;

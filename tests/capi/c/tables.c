@@ -24,7 +24,7 @@ static arrowwood_dataset *opened(const char *path) {
 
 static uint64_t rows_of(const arrowwood_dataset *dataset) {
   uint64_t rows;
-  OK(arrowwood_dataset_rows(dataset, &rows, &error));
+  OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
   return rows;
 }
 

@@ -26,7 +26,7 @@ static void *fail_and_ask(void *argument) {
     OK(arrowwood_dataset_reduce(shared, 1, ARROWWOOD_MAX, &value, &error));
     CHECK(value.length == 3 && memcmp(value.as.text, "odd", 3) == 0);
     OK(arrowwood_dataset_filter(shared, positive, &found, &error));
-    OK(arrowwood_dataset_rows(found, &rows, &error));
+    OK(arrowwood_dataset_num_rows(found, &rows, &error));
     CHECK(rows == 999);
     arrowwood_dataset_free(found);
   }
@@ -58,7 +58,7 @@ static void *follow(void *argument) {
   arrowwood_dataset_free(dataset);
   while (seen < (uint64_t)APPENDERS * ROWS) {
     OK(arrowwood_follower_next(follower, -1, &dataset, &error));
-    OK(arrowwood_dataset_rows(dataset, &rows, &error));
+    OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
     for (row = 0; row < rows; row++) {
       arrowwood_value cells[2];
       OK(arrowwood_dataset_cells(dataset, row, cells, 2, &error));

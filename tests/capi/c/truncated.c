@@ -136,7 +136,7 @@ static void ends_with(arrowwood_writer *writer, const char *path, uint64_t expec
   OK(arrowwood_writer_append_dataset(writer, sound, &error));
   OK(arrowwood_writer_close(writer, &error));
   OK(arrowwood_open(path, NULL, &rows, &error));
-  OK(arrowwood_dataset_rows(rows, &count, &error));
+  OK(arrowwood_dataset_num_rows(rows, &count, &error));
   CHECK(count == expected + 10);
   OK(arrowwood_dataset_validate(rows, NULL, NULL, &error));
   arrowwood_dataset_free(rows);

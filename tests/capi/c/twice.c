@@ -12,7 +12,7 @@ int main(void) {
   OK(arrowwood_builder_finish(builder, &dataset, &error));
   arrowwood_dataset_free(dataset);
   arrowwood_dataset_free(dataset);
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "was freed", arrowwood_dataset_rows(dataset, &rows, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "was freed", arrowwood_dataset_num_rows(dataset, &rows, &error));
   puts("refused");
   return 0;
 }

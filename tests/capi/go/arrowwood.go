@@ -64,7 +64,7 @@ func (d *Dataset) Rows() (uint64, error) {
 	defer runtime.KeepAlive(d)
 	var rows C.uint64_t
 	var e C.arrowwood_error
-	err := outcome(C.arrowwood_dataset_rows(d.handle, &rows, &e), &e)
+	err := outcome(C.arrowwood_dataset_num_rows(d.handle, &rows, &e), &e)
 	return uint64(rows), err
 }
 

@@ -228,7 +228,7 @@ class LargeSample(Sample):
         assert found.num_rows == self.kind.rows, f"{found.num_rows} rows instead of {self.kind.rows}"
         for start, stop, wanted in self.kind.windows():
             self.same_window(start, stop, found["x"].slice(start, stop - start), wanted)
-        if "n" in found.column_names:
+        if "n" in found.columns:
             assert found["n"].to_pylist() == list(range(self.kind.rows)), "other numbers of rows"
 
     def same_window(self, start, stop, found, wanted):

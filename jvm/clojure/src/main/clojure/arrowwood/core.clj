@@ -23,7 +23,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn Failure Failure$Closed Failure$InvalidArgument Failure$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn ArrowwoodException ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)
@@ -50,19 +50,19 @@
 
 ;; ---- failures ----
 
-(defn failure
+(defn error-kind
   "The kind of failure of Arrowwood that an exception is, or has as its cause: :not-found, :invalid-argument and so on, the
-  codes of dev.arrowwood.Failure; nil of other exceptions.
+  codes of dev.arrowwood.ArrowwoodException; nil of other exceptions.
 
       (try (aw/open \"prices.arrow\")
-        (catch Exception e (if (= :not-found (aw/failure e)) nil (throw e))))"
+        (catch Exception e (if (= :not-found (aw/error-kind e)) nil (throw e))))"
   [exception]
-  (when-let [^Failure failure (optional (Failure/find exception))]
+  (when-let [^ArrowwoodException failure (optional (ArrowwoodException/find exception))]
     (values/keyword-of (.code failure))))
 
 ;; ---- datasets and columns ----
 
-(declare ->Column rows)
+(declare ->Column row-count)
 
 (defn- chained
   "Reduces what `at` gives for start to end, until there is an end of it."
@@ -76,21 +76,21 @@
 (defn- checked-index ^long [i ^long size what]
   (if (and (int? i) (<= 0 (long i)) (< (long i) size))
     (long i)
-    (throw (Failure$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
+    (throw (ArrowwoodException$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
 
 (defn- counted
   "The number of rows as `count` returns it, in 32 bits."
   [^long size]
   (if (<= size Integer/MAX_VALUE)
     (int size)
-    (throw (Failure$InvalidArgument. (str size " rows are more than `count` can return; `rows` of the dataset returns them")))))
+    (throw (ArrowwoodException$InvalidArgument. (str size " rows are more than `count` can return; `row-count` of the dataset returns them")))))
 
 (deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
-  (count [_] (counted (.rows java)))
+  (count [_] (counted (.rowCount java)))
   Indexed
   (nth [_ i] (values/row @keys (.row java (long i))))
-  (nth [_ i none] (if (and (<= 0 i) (< i (.rows java))) (values/row @keys (.row java (long i))) none))
+  (nth [_ i none] (if (and (<= 0 i) (< i (.rowCount java))) (values/row @keys (.row java (long i))) none))
   ILookup
   (valAt [this column] (.valAt this column nil))
   (valAt [_ column none]
@@ -100,15 +100,15 @@
   (invoke [_ column] (->Column (.column java (values/text column)) name))
   Sequential
   Seqable
-  (seq [_] (let [keys @keys] (seq (c/map #(values/row keys (.row java (long %))) (range (.rows java))))))
+  (seq [_] (let [keys @keys] (seq (c/map #(values/row keys (.row java (long %))) (range (.rowCount java))))))
   Iterable
   (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
   IReduceInit
   (reduce [_ f init]
-    (let [keys @keys] (chained f init 0 (.rows java) (fn [i] (values/row keys (.row java (long i)))))))
+    (let [keys @keys] (chained f init 0 (.rowCount java) (fn [i] (values/row keys (.row java (long i)))))))
   IReduce
   (reduce [this f]
-    (let [end (.rows java) keys @keys at (fn [i] (values/row keys (.row java (long i))))]
+    (let [end (.rowCount java) keys @keys at (fn [i] (values/row keys (.row java (long i))))]
       (if (zero? end) (f) (chained f (at 0) 1 end at))))
   AutoCloseable
   (close [_] (when arena (.close arena))))
@@ -159,12 +159,12 @@
       #(values/value (.get column (long %))))))
 
 (defn- fold-doubles [^IFn$DDD f ^double init ^DoubleColumn numbers ^long start]
-  (let [end (.rows numbers)]
+  (let [end (.rowCount numbers)]
     (loop [row start result init]
       (if (< row end) (recur (inc row) (.invokePrim f result (.get numbers row))) result))))
 
 (defn- fold-longs [^IFn$LLL f ^long init ^LongColumn numbers ^long start]
-  (let [end (.rows numbers)]
+  (let [end (.rowCount numbers)]
     (loop [row start result init]
       (if (< row end) (recur (inc row) (.invokePrim f result (.get numbers row))) result))))
 
@@ -176,32 +176,32 @@
       (fold-doubles f (double init) (.asDouble column) start)
       (and (instance? IFn$LLL f) (int? init) (= :longs kind) (not (has-nulls? column)))
       (fold-longs f (long init) (.asLong column) start)
-      :else (chained f init start (.rows (.dataset column)) (value-at column)))))
+      :else (chained f init start (.rowCount (.dataset column)) (value-at column)))))
 
 (deftype-once Column [^dev.arrowwood.Column java name]
   Counted
-  (count [_] (counted (.rows (.dataset java))))
+  (count [_] (counted (.rowCount (.dataset java))))
   Indexed
   (nth [_ i] (values/value (.get java (long i))))
-  (nth [_ i none] (if (and (<= 0 i) (< i (.rows (.dataset java)))) (values/value (.get java (long i))) none))
+  (nth [_ i none] (if (and (<= 0 i) (< i (.rowCount (.dataset java)))) (values/value (.get java (long i))) none))
   ILookup
   (valAt [this row] (.valAt this row nil))
   (valAt [_ row none]
-    (if (and (int? row) (<= 0 (long row)) (< (long row) (.rows (.dataset java))))
+    (if (and (int? row) (<= 0 (long row)) (< (long row) (.rowCount (.dataset java))))
       (values/value (.get java (long row)))
       none))
   IFn
-  (invoke [_ row] (values/value (.get java (checked-index row (.rows (.dataset java)) "row"))))
+  (invoke [_ row] (values/value (.get java (checked-index row (.rowCount (.dataset java)) "row"))))
   Sequential
   Seqable
-  (seq [_] (seq (c/map (value-at java) (range (.rows (.dataset java))))))
+  (seq [_] (seq (c/map (value-at java) (range (.rowCount (.dataset java))))))
   Iterable
   (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
   IReduceInit
   (reduce [_ f init] (fold-column java f init 0))
   IReduce
   (reduce [_ f]
-    (if (zero? (.rows (.dataset java))) (f) (fold-column java f (values/value (.get java 0)) 1))))
+    (if (zero? (.rowCount (.dataset java))) (f) (fold-column java f (values/value (.get java 0)) 1))))
 
 (defn- column-of ^dev.arrowwood.Column [column]
   (if (instance? Column column)
@@ -296,10 +296,10 @@
 
 ;; ---- what a dataset is ----
 
-(defn rows
+(defn row-count
   "The number of rows; `count` is the same up to 2,147,483,647."
   ^long [ds]
-  (.rows (java-of ds)))
+  (.rowCount (java-of ds)))
 
 (defn row
   "Row i as a map."
@@ -326,7 +326,7 @@
   [ds]
   (mapv #(->Column % (dataset-name ds)) (.columns (java-of ds))))
 
-(defn batches "The number of record batches." ^long [ds] (.batches (java-of ds)))
+(defn batch-count "The number of record batches." ^long [ds] (.batchCount (java-of ds)))
 
 (defn first-row
   "The number of the first row in its table: rows keep their numbers when earlier ones are dropped."
@@ -346,7 +346,7 @@
     {:mapped (.mapped footprint) :copied (.copied footprint) :resident (.resident footprint)}))
 
 (defn validate
-  "Checks all values; throws Failure$InvalidData, naming path, batch, column and row. Returns the dataset."
+  "Checks all values; throws ArrowwoodException$InvalidData, naming path, batch, column and row. Returns the dataset."
   [ds]
   (.validate (java-of ds))
   ds)
@@ -547,7 +547,7 @@
     (mapv (fn [start]
             (let [part (.slice java (long start) (long part-rows))]
               (if index (->Column (.column part 0) (.-name ^Column whole)) (like whole part))))
-          (range 0 (.rows java) part-rows))))
+          (range 0 (.rowCount java) part-rows))))
 
 (defn map-reduce
   "Calls f with parts of a column or dataset, each a column or dataset of 262,144 rows, on all cores, and reduces the
@@ -649,7 +649,7 @@
   (let [ds (if (or (instance? Dataset ds) (instance? dev.arrowwood.Dataset ds)) ds (open ds))
         java (.messages (java-of ds))
         keys (values/keys-of (.fields (.schema java)))]
-    (mapv message-map (with-elements (mapv #(values/row keys (.row java (long %))) (range (.rows java)))))))
+    (mapv message-map (with-elements (mapv #(values/row keys (.row java (long %))) (range (.rowCount java)))))))
 
 (defn buffer
   "The buffer of a message as typed memory, by the names of the field and of the buffer, in the mapped file that the
@@ -768,7 +768,7 @@
   before the writer was opened."
   [^TableWriter writer]
   (let [^TableWriter$State state (.progress writer)]
-    {:rows (.rows state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
+    {:rows (.rowCount state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
      :dropped-rows (.droppedRows state)}))
 
 ;; ---- following ----
@@ -776,7 +776,7 @@
 (defn- next-of
   "The next rows of a follower; nil if there are none in time, or it is closed."
   [^Follow follow timeout]
-  (try (optional (.next follow timeout)) (catch Failure$Closed _ nil)))
+  (try (optional (.next follow timeout)) (catch ArrowwoodException$Closed _ nil)))
 
 (deftype-once Follower [^Follow java ^Duration timeout name]
   IReduceInit
@@ -817,7 +817,7 @@
 ;; ---- maintenance ----
 
 (defn- report-map [^Report report]
-  {:rows (.rows report) :batches (.batches report) :segments (.segments report) :damaged (.damaged report)
+  {:rows (.rowCount report) :batches (.batchCount report) :segments (.segments report) :damaged (.damaged report)
    :kept (.kept report)
    :given-up (let [rows (.givenUp report)] (when (.isPresent rows) (.getAsLong rows)))
    :findings (mapv (fn [^Report$Finding finding]
@@ -864,7 +864,7 @@
     (c/map print/cell cells)))
 
 (defn- table-text [^dev.arrowwood.Dataset java]
-  (let [rows (.rows java)
+  (let [rows (.rowCount java)
         half (quot (long *print-rows*) 2)
         long? (< (long *print-rows*) rows)
         shown (if long? (c/concat (range half) (range (- rows (inc half)) rows)) (range rows))
@@ -880,10 +880,10 @@
 (defmethod print-method Dataset [^Dataset ds ^Writer out]
   (let [java (java-of ds)
         columns (c/count (.fields (.schema java)))]
-    (.write out (str (.-name ds) " [" (.rows java) " " columns "]:\n\n" (table-text java)))))
+    (.write out (str (.-name ds) " [" (.rowCount java) " " columns "]:\n\n" (table-text java)))))
 
 (defmethod print-method Column [^Column column ^Writer out]
-  (let [java (column-of column) field (.field java) rows (.rows (.dataset java)) shown (clojure.core/min 20 rows)]
+  (let [java (column-of column) field (.field java) rows (.rowCount (.dataset java)) shown (clojure.core/min 20 rows)]
     (.write out (str "#arrowwood.column<" (.type field) ">[" rows "]\n" (.name field) "\n"))
     (memory/print-items (c/map #(values/value (.get java (long %))) (range shown)) (< shown rows) out)))
 

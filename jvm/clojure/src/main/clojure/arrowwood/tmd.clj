@@ -40,7 +40,7 @@
   "The values of a chunk as a native buffer, which keeps their memory."
   [^Chunk chunk datatype]
   (let [values (.values chunk)
-        size (* (.rows chunk) (long (width datatype)))]
+        size (* (.rowCount chunk) (long (width datatype)))]
     ;; What bounds the accesses from here on is this size.
     (when (< (.byteSize values) size)
       (throw (IndexOutOfBoundsException. (str "values of " (.byteSize values) " bytes, not " size))))
@@ -65,7 +65,7 @@
   [^Chunk chunk]
   (let [values (.values chunk)
         first-bit (.valuesBit chunk)]
-    (dtype/make-reader :boolean (.rows chunk)
+    (dtype/make-reader :boolean (.rowCount chunk)
                        (let [bit (+ first-bit idx)]
                          (odd? (bit-shift-right (.get values byte-layout (bit-shift-right bit 3)) (bit-and bit 7)))))))
 
@@ -78,9 +78,9 @@
   (let [offsets (.offsets chunk)
         data (.data chunk)]
     (if large?
-      (dtype/make-reader :string (.rows chunk)
+      (dtype/make-reader :string (.rowCount chunk)
                          (text-at data (.getAtIndex offsets long-layout idx) (.getAtIndex offsets long-layout (inc idx))))
-      (dtype/make-reader :string (.rows chunk)
+      (dtype/make-reader :string (.rowCount chunk)
                          (text-at data (.getAtIndex offsets int-layout idx) (.getAtIndex offsets int-layout (inc idx)))))))
 
 (defn- instants
@@ -88,7 +88,7 @@
   [^Chunk chunk ^long per-second]
   (let [values (.values chunk)
         nanos (quot 1000000000 per-second)]
-    (dtype/make-reader :instant (.rows chunk)
+    (dtype/make-reader :instant (.rowCount chunk)
                        (let [count (.getAtIndex values long-layout idx)]
                          (Instant/ofEpochSecond (Math/floorDiv count per-second)
                                                 (* nanos (Math/floorMod count per-second)))))))
@@ -97,7 +97,7 @@
   "Values of any type, read cell by cell."
   [^Column column ^Chunk chunk datatype]
   (let [first-row (.firstRow chunk)]
-    (dtype/make-reader datatype (.rows chunk) (values/value (.get column (+ first-row idx))))))
+    (dtype/make-reader datatype (.rowCount chunk) (values/value (.get column (+ first-row idx))))))
 
 (defn- key-type ^Type [^Type$Dictionary type] (.keys type))
 
@@ -109,7 +109,7 @@
 (defn- strings
   "The texts of a dictionary as a list, decoded once for all chunks that share it."
   [^Chunk dictionary large? known]
-  (let [place [(.address (.offsets dictionary)) (.address (.data dictionary)) (.rows dictionary)]]
+  (let [place [(.address (.offsets dictionary)) (.address (.data dictionary)) (.rowCount dictionary)]]
     (or (get @known place)
         (let [list (ArrayList. ^List (vec (texts dictionary large?)))]
           (vswap! known assoc place list)
@@ -146,7 +146,7 @@
     (let [^MemorySegment bitmap (.get (.validity chunk))
           first-bit (.validityBit chunk)
           first-row (.firstRow chunk)
-          rows (.rows chunk)]
+          rows (.rowCount chunk)]
       (when (< 0xffffffff (+ first-row rows))
         (throw (IllegalArgumentException. "tech.ml.dataset knows missing values of 4,294,967,295 rows at most: slice it")))
       (dotimes [row rows]
@@ -158,7 +158,7 @@
   "Adds the rows of a column without a bitmap of its own, or with nulls below it, that are null."
   [^RoaringBitmap missing ^Column column]
   (when (pos? (.nullCount column))
-    (dotimes [row (.rows (.dataset column))]
+    (dotimes [row (.rowCount (.dataset column))]
       (when (nil? (.get column row)) (.add missing (unchecked-int row))))))
 
 (defn- missing-of [^Column column datatype chunks]
@@ -174,7 +174,7 @@
 
 (defn- column-of [^Column column key-fn]
   (let [[datatype read] (reader column)
-        chunks (filterv #(pos? (.rows ^Chunk %)) (.chunks column))
+        chunks (filterv #(pos? (.rowCount ^Chunk %)) (.chunks column))
         data (case (count chunks)
                0 (dtype/make-container datatype 0)
                1 (read (first chunks))

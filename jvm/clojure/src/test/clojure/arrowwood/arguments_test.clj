@@ -77,7 +77,7 @@
     (doseq [condition [[:> :n] [:> :n 1 2] [:in :n 1 2] [:null :n 1] [:null] [:and] [:or] [:not]
                        [:not [:> :n 1] [:> :n 2]] [:= :n 1 :x 2] []]]
       (is (instance? IllegalArgumentException (failure #(aw/filter ds condition))) (str condition)))
-    (is (= 1 (aw/rows (aw/filter ds [:and [:> :n 1]]))))
+    (is (= 1 (aw/row-count (aw/filter ds [:and [:> :n 1]]))))
     (doseq [aggregate [[:mean :n :x] [] :count nil]]
       (is (instance? IllegalArgumentException (failure #(aw/aggregate ds [] {:a aggregate}))) (str aggregate)))))
 
@@ -166,6 +166,6 @@
         all (times (times (aw/read-csv csv)))]
     (doseq [work [#(nth ds -1) #(aw/row ds -1) #(nth (ds :n) -1) #(aw/head ds -1) #(aw/sample ds -1 0)]]
       (is (re-find #"-1" (message work)) (str work)))
-    (is (= 4294967296 (aw/rows all)))
+    (is (= 4294967296 (aw/row-count all)))
     (doseq [work [#(count all) #(count (all :n))]]
       (is (re-find #"4294967296 rows .*`rows`" (message work))))))

@@ -8,7 +8,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]])
   (:import
-   (dev.arrowwood Failure$Busy Failure$Closed Failure$InvalidArgument Failure$InvalidData Failure$NoSuchColumn)
+   (dev.arrowwood ArrowwoodException$Busy ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$InvalidData ArrowwoodException$ColumnNotFound)
    (java.nio.file NoSuchFileException)
    (java.time Instant LocalDate)))
 
@@ -34,7 +34,7 @@
 (deftest a-dataset-is-a-collection-of-maps
   (let [ds (aw/open (prices))
         row {:symbol "IBM" :date (LocalDate/of 2000 1 2) :price 100.52}]
-    (is (= 3 (count ds) (aw/rows ds)))
+    (is (= 3 (count ds) (aw/row-count ds)))
     (is (= row (nth ds 1) (second ds) (aw/row ds 1) (nth (seq ds) 1)))
     (is (= [:symbol :date :price] (keys (first ds))))
     (is (= :none (nth ds 3 :none) (nth ds -1 :none)))
@@ -51,7 +51,7 @@
            (vec (aw/column ds 0)) (vec (aw/column ds :symbol))))
     (is (nil? (:volume ds)))
     (is (= :none (get ds "volume" :none)))
-    (is (thrown? Failure$NoSuchColumn (ds :volume)))
+    (is (thrown? ArrowwoodException$ColumnNotFound (ds :volume)))
     (is (thrown? IllegalArgumentException (aw/column ds :volume)))
     (is (= [{:name :symbol :type "dictionary<int8, utf8>"} {:name :date :type "date32"} {:name :price :type "float64"}]
            (aw/schema ds)))
@@ -107,7 +107,7 @@
     (is (= [{:half 49.5 :all 100}] (seq (aw/aggregate ds [] {:half [:median :n] :all [:n-unique :n]}))))
     (is (= [{:rows 10}] (seq (aw/aggregate ds [] {:rows [:count]} {:where [:< :n 10]}))))
     (is (= 9 (count (aw/describe ds))))
-    (is (= 1 (aw/batches (aw/collect ds))))
+    (is (= 1 (aw/batch-count (aw/collect ds))))
     (is (= [{:n 0 :count 1}] (seq (aw/head (aw/value-counts (:n ds)) 1))))
     (is (= ds (aw/validate ds)))
     (is (pos? (:mapped (aw/footprint ds))))))
@@ -179,7 +179,7 @@
       (aw/commit! writer)
       (is (thrown? IllegalArgumentException (aw/append! writer {:ts (at 0)})))
       (is (thrown? IllegalArgumentException (aw/append! writer {:tsx (at 99)})))
-      (is (thrown? Failure$Busy (aw/writer table)))
+      (is (thrown? ArrowwoodException$Busy (aw/writer table)))
       (aw/append! writer {:ts (at 99)})
       (aw/rollback! writer)
       (aw/append! writer (aw/slice (aw/open table) 8 1))
@@ -250,7 +250,7 @@
           (is (= (range 1001) (programs/value "all rows are seen" all)))))
       (let [follower (aw/follow table {:from -1})]
         (.close ^java.lang.AutoCloseable follower)
-        (is (thrown? Failure$Closed (aw/next! follower 0)))))))
+        (is (thrown? ArrowwoodException$Closed (aw/next! follower 0)))))))
 
 (deftest closing-a-follower-ends-the-reduce
   (let [table (io/file (programs/folder) "t")]
@@ -262,10 +262,10 @@
       (.close ^java.lang.AutoCloseable follower)
       (is (= 2 (programs/value "the reduce has ended" sum)))
       (is (= :none (reduce conj :none follower)) "closed before")
-      (is (= :closed (aw/failure (try (aw/next! follower 0) (catch Exception e e))))))
+      (is (= :closed (aw/error-kind (try (aw/next! follower 0) (catch Exception e e))))))
     ;; What the function throws is not the follower's.
     (with-open [follower (aw/follow table)]
-      (is (thrown? Failure$Closed (reduce (fn [_ _] (aw/next! (doto (aw/follow table) (.close)) 0)) 0 follower))))))
+      (is (thrown? ArrowwoodException$Closed (reduce (fn [_ _] (aw/next! (doto (aw/follow table) (.close)) 0)) 0 follower))))))
 
 (deftest what-was-made-before-a-reload-is-no-stranger
   (let [ds (numbers 1000)
@@ -274,8 +274,8 @@
         table (io/file (programs/folder) "t")
         follower (do (with-open [writer (aw/writer table "n: int64")] (aw/commit! (aw/append! writer [[1] [2]])))
                      (aw/follow table))
-        uses {"rows" #(aw/rows ds) "nth" #(nth ds 3) "a row" #(aw/row ds 3) "filter" #(aw/rows (aw/filter ds [:< :n 10]))
-              "concat" #(aw/rows (aw/concat ds ds (numbers 10))) "messages" #(count (aw/messages ds))
+        uses {"rows" #(aw/row-count ds) "nth" #(nth ds 3) "a row" #(aw/row ds 3) "filter" #(aw/row-count (aw/filter ds [:< :n 10]))
+              "concat" #(aw/row-count (aw/concat ds ds (numbers 10))) "messages" #(count (aw/messages ds))
               "sum" #(aw/sum column) "a column of it" #(aw/sum (ds :x)) "field" #(aw/field column)
               "map-reduce" #(aw/map-reduce column (fn [part] (reduce + part)) +) "fold" #(reducers/fold + column)
               "fold of rows" #(reducers/fold + (fn ([] 0) ([k _] (inc k))) ds)
@@ -308,11 +308,11 @@
                        :column-not-found #((aw/open (prices)) :volume) :row-out-of-range #(nth (aw/open (prices)) 3)
                        :invalid-argument #(aw/sum 1) :unsupported #(aw/longs ((aw/open (prices)) :price))}]
     (let [exception (try (work) nil (catch Exception e e))]
-      (is (= kind (aw/failure exception)))
-      (is (= kind (aw/failure (ex-info "while a job runs" {} (java.util.concurrent.ExecutionException. exception)))))))
-  (is (= :row-out-of-range (aw/failure (try ((:price (aw/open (prices))) 3) (catch Exception e e)))))
-  (is (nil? (aw/failure (ex-info "another" {}))))
-  (is (nil? (aw/failure nil))))
+      (is (= kind (aw/error-kind exception)))
+      (is (= kind (aw/error-kind (ex-info "while a job runs" {} (java.util.concurrent.ExecutionException. exception)))))))
+  (is (= :row-out-of-range (aw/error-kind (try ((:price (aw/open (prices))) 3) (catch Exception e e)))))
+  (is (nil? (aw/error-kind (ex-info "another" {}))))
+  (is (nil? (aw/error-kind nil))))
 
 (deftest with-open-ends-a-dataset
   (doseq [arena [:confined :shared]]
@@ -325,11 +325,11 @@
 
 (deftest mistakes-say-what-they-are
   (is (thrown? NoSuchFileException (aw/open "nowhere.arrow")))
-  (is (thrown? Failure$InvalidData (aw/open-bytes (.getBytes "symbol,price"))))
+  (is (thrown? ArrowwoodException$InvalidData (aw/open-bytes (.getBytes "symbol,price"))))
   (is (thrown-with-msg? IllegalArgumentException #":confined or :shared" (aw/open (prices) {:arena :auto})))
   (is (thrown-with-msg? IllegalArgumentException #":file, :stream" (aw/write (aw/open (prices)) "x" {:format :csv})))
   (is (thrown-with-msg? IllegalArgumentException #"keywords or strings" ((aw/open (prices)) 1.5)))
-  (is (thrown? Failure$InvalidArgument (aw/writer (io/file (programs/folder) "t") "n: int65")))
+  (is (thrown? ArrowwoodException$InvalidArgument (aw/writer (io/file (programs/folder) "t") "n: int65")))
   (let [file (prices)]
     (is (thrown? IllegalArgumentException (nth (aw/select (aw/open file) [0 0]) 0)) "two columns of one name")
     (is (= 3 (count (aw/open-bytes (java.nio.file.Files/readAllBytes (.toPath file)) {:validate true}))))))

@@ -90,7 +90,7 @@ with aw.writer(sys.argv[1], pa.schema([pa.field('n', pa.int64(), nullable=False)
 (defn- of-clojure [table from reached]
   (future
     ;; Nobody begins behind the end of a table.
-    (programs/until (str from " rows are there") #(<= (long from) (aw/rows (aw/open table))))
+    (programs/until (str from " rows are there") #(<= (long from) (aw/row-count (aw/open table))))
     (with-open [follower (aw/follow table {:from from :timeout-ms programs/patience-ms})]
       (reduce (fn [seen more]
                 (let [seen (into seen (:n more))]

@@ -38,7 +38,7 @@
             :let [ours (aw/open (io/file folder name))]
             :when (and (pos? (count (aw/schema ours))) (apply distinct? nil (map :name (aw/schema ours))))
             :let [theirs (tmd/->dataset ours)]]
-      (is (= (aw/rows ours) (ds/row-count theirs)) name)
+      (is (= (aw/row-count ours) (ds/row-count theirs)) name)
       (doseq [{column :name type :type} (aw/schema ours)
               ;; Counts of units that java.time can't hold are no values of a packed datatype.
               :when (not (and (re-find #"^(date|time|timestamp)" type) (some int? (aw/column ours column))))]
@@ -80,7 +80,7 @@
         (when (zero? (mod n 90)) (aw/commit! writer)))
       (aw/commit! writer))
     (let [ours (aw/open table) theirs (tmd/->dataset ours {:key-fn keyword})]
-      (is (< 1 (aw/batches ours)))
+      (is (< 1 (aw/batch-count ours)))
       (is (= (vec (:symbol ours)) (vec (theirs :symbol))))
       (is (= (range 1000) (vec (theirs :n))))
       (is (= 200 (dtype/ecount (ds/missing (theirs :symbol))))))))

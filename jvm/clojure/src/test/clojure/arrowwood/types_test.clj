@@ -9,7 +9,7 @@
    [clojure.test :refer [deftest is]])
   (:import
    (clojure.lang BigInt)
-   (dev.arrowwood Chunk Failure$InvalidArgument Failure$Unsupported Field Type Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union Type$Unit)
+   (dev.arrowwood Chunk ArrowwoodException$InvalidArgument ArrowwoodException$Unsupported Field Type Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union Type$Unit)
    (java.lang.foreign MemorySegment)
    (java.time Duration Instant LocalDate LocalDateTime LocalTime ZoneOffset)
    (java.util HexFormat)))
@@ -101,12 +101,12 @@
 
 (defn- by-columns [ds]
   (let [columns (mapv (fn [column ^Field field] (mapv #(spell % (.type field)) column)) (aw/columns ds) (fields ds))]
-    (mapv (fn [i] (mapv #(nth % i) columns)) (range (aw/rows ds)))))
+    (mapv (fn [i] (mapv #(nth % i) columns)) (range (aw/row-count ds)))))
 
 (defn- by-cells [ds]
   (let [columns (aw/columns ds)]
     (mapv (fn [i] (mapv (fn [column ^Field field] (spell (nth column i) (.type field))) columns (fields ds)))
-          (range (aw/rows ds)))))
+          (range (aw/row-count ds)))))
 
 (defn- read-in-all-ways [ds rows what]
   (if (names-differ? (fields ds))
@@ -178,8 +178,8 @@
       (with-open [writer (aw/writer table (.schema (aw/java-dataset ds)))] (append writer) (aw/commit! writer))
       (is (= rows (by-rows (aw/open table))) "appended to a table")
       true
-      (catch Failure$Unsupported _ false)
-      (catch Failure$InvalidArgument e
+      (catch ArrowwoodException$Unsupported _ false)
+      (catch ArrowwoodException$InvalidArgument e
         (is (some #(str/includes? (ex-message e) %) ["dataset" "in batches"]) (ex-message e))
         false))))
 

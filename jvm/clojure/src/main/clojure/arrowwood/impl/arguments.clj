@@ -5,7 +5,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang PersistentHashMap PersistentHashSet)
-   (dev.arrowwood Failure$InvalidArgument)
+   (dev.arrowwood ArrowwoodException$InvalidArgument)
    (java.util HashMap HashSet LinkedHashMap LinkedHashSet)))
 
 (set! *warn-on-reflection* true)
@@ -24,8 +24,8 @@
 
 (defn wrong
   "The exception of an argument that can't be."
-  ^Failure$InvalidArgument [& words]
-  (Failure$InvalidArgument. (str/join words)))
+  ^ArrowwoodException$InvalidArgument [& words]
+  (ArrowwoodException$InvalidArgument. (str/join words)))
 
 (defn- distance
   "How many letters differ: added, left out or exchanged."

@@ -23,15 +23,15 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <pre>{@code
  * Dataset ds = Arrowwood.open(Path.of("prices.arrow"));
- * ds.rows();
+ * ds.rowCount();
  * ds.row(0).getDouble("price");
  * ds.column("price").mean();
  * }</pre>
  *
  * <p>Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Methods
- * throw {@link Failure.FileChanged} when they notice a change.
+ * throw {@link ArrowwoodException.FileChanged} when they notice a change.
  *
- * <p>All exceptions are a {@link Failure}, except {@code NullPointerException}, and those of the JDK for a closed
+ * <p>All exceptions are an {@link ArrowwoodException}, except {@code NullPointerException}, and those of the JDK for a closed
  * arena or one of another thread.
  */
 public final class Arrowwood {
@@ -55,10 +55,10 @@ public final class Arrowwood {
     /**
      * Keeps the library from installing its SIGBUS handler, for processes whose own handler must not change. Reading a
      * page of a truncated file then ends in the JVM's {@code InternalError}, or ends the process, instead of
-     * {@link Failure.FileChanged}. Call it before opening the first file. Setting {@code ARROWWOOD_SIGBUS=off} in the
+     * {@link ArrowwoodException.FileChanged}. Call it before opening the first file. Setting {@code ARROWWOOD_SIGBUS=off} in the
      * environment has the same effect.
      *
-     * @throws Failure.Busy if a file was opened before
+     * @throws ArrowwoodException.Busy if a file was opened before
      */
     public static void leaveSigbusAlone() {
         Native.run(call -> call.check((int) Native.LEAVE_SIGBUS_ALONE.invokeExact(call.error)));
@@ -73,7 +73,7 @@ public final class Arrowwood {
      * @return the dataset
      * @throws java.nio.file.NoSuchFileException if there is no such file
      * @throws IOException if it can't be opened
-     * @throws Failure.InvalidData saying what the file looks like instead
+     * @throws ArrowwoodException.InvalidData saying what the file looks like instead
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, ReadOption... options) throws IOException {
@@ -89,7 +89,7 @@ public final class Arrowwood {
      * @return the dataset
      * @throws java.nio.file.NoSuchFileException if there is no such file
      * @throws IOException if it can't be opened
-     * @throws Failure.InvalidData saying what the file looks like instead
+     * @throws ArrowwoodException.InvalidData saying what the file looks like instead
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, Arena arena, ReadOption... options) throws IOException {
@@ -128,7 +128,7 @@ public final class Arrowwood {
      * @param bytes its bytes, which are copied
      * @param options how to open it
      * @return the dataset
-     * @throws Failure.InvalidData if the bytes are no Arrow data
+     * @throws ArrowwoodException.InvalidData if the bytes are no Arrow data
      */
     public static Dataset openBytes(byte[] bytes, ReadOption... options) {
         return Native.call(call -> {
@@ -246,7 +246,7 @@ public final class Arrowwood {
      * @param options how
      * @return the dataset
      * @throws IOException if it can't be read
-     * @throws Failure.InvalidData naming the line
+     * @throws ArrowwoodException.InvalidData naming the line
      * @throws IllegalArgumentException if a column isn't there
      */
     public static Dataset readCsv(Path path, CsvOptions options) throws IOException {
@@ -272,7 +272,7 @@ public final class Arrowwood {
      * @param path the file
      * @return the dataset
      * @throws IOException if it can't be read
-     * @throws Failure.InvalidData naming the line
+     * @throws ArrowwoodException.InvalidData naming the line
      */
     public static Dataset readCsv(Path path) throws IOException {
         return readCsv(path, CsvOptions.DEFAULT);
@@ -323,7 +323,7 @@ public final class Arrowwood {
      * @param progress hears how far it is
      * @return the findings, and the result of the repair
      * @throws IOException if it can't be read or written
-     * @throws Failure.Busy if the table is being written
+     * @throws ArrowwoodException.Busy if the table is being written
      * @throws IllegalArgumentException if the path is a single segment of a table
      */
     public static Report repair(Path path, Progress progress) throws IOException {
@@ -352,7 +352,7 @@ public final class Arrowwood {
      * @param path the path
      * @return the findings, and the result of the repair
      * @throws IOException if it can't be read or written
-     * @throws Failure.Busy if the table is being written
+     * @throws ArrowwoodException.Busy if the table is being written
      */
     public static Report repair(Path path) throws IOException {
         return repair(path, Progress.NONE);
@@ -369,7 +369,7 @@ public final class Arrowwood {
      * @param progress hears how far it is
      * @return how many segments were rewritten
      * @throws IOException if there is no table, or it can't be written
-     * @throws Failure.Busy if the table is being written: use {@link TableWriter#compact}
+     * @throws ArrowwoodException.Busy if the table is being written: use {@link TableWriter#compact}
      */
     public static long compact(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {
@@ -385,7 +385,7 @@ public final class Arrowwood {
      * @param path its directory
      * @return the facts
      * @throws IOException if there is no table
-     * @throws Failure.InvalidData if it is damaged
+     * @throws ArrowwoodException.InvalidData if it is damaged
      */
     public static TableStat stat(Path path) throws IOException {
         return Native.callOnPath(call -> {

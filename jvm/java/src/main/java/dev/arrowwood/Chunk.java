@@ -28,7 +28,7 @@ import java.util.stream.LongStream;
  *
  * <p>Read with {@code get} and {@code getAtIndex} in loops over {@code long} indexes. If another process truncates the
  * file, such reads throw {@code InternalError}; {@link #isValid}, {@link DoubleColumn} and {@link LongColumn} throw
- * {@link Failure.FileChanged}. Don't use the Vector API over a segment of a mapped file: the JVM
+ * {@link ArrowwoodException.FileChanged}. Don't use the Vector API over a segment of a mapped file: the JVM
  * doesn't survive a truncation in compiled vector code. {@link #copyOfValues} is safe, and so are the reductions of
  * {@link Column}.
  */
@@ -100,7 +100,7 @@ public final class Chunk {
      *
      * @return the number
      */
-    public long rows() {
+    public long rowCount() {
         return struct.get(JAVA_LONG, ROWS);
     }
 
@@ -119,7 +119,7 @@ public final class Chunk {
      * @param row its index in the chunk
      * @return false if the value is null
      * @throws IndexOutOfBoundsException if there is no such row
-     * @throws Failure.FileChanged if the file was truncated
+     * @throws ArrowwoodException.FileChanged if the file was truncated
      */
     public boolean isValid(long row) {
         Objects.checkIndex(row, rows());
@@ -147,7 +147,7 @@ public final class Chunk {
             MemorySegment copy = arena.allocate(bytes.byteSize());
             Native.run(call -> call.check((int) Native.COPY.invokeExact(copy, bytes, bytes.byteSize(), call.error)));
             failure = changed();
-        } catch (Failure.FileChanged e) {
+        } catch (ArrowwoodException.FileChanged e) {
             failure = e;
         }
         failure.addSuppressed(cause);
@@ -156,7 +156,7 @@ public final class Chunk {
 
     /** The failure of a read that works by now. */
     static RuntimeException changed() {
-        return new Failure.FileChanged(
+        return new ArrowwoodException.FileChanged(
                 "a file could not be read for a moment: it was truncated, or its disk fails; open it " + "again");
     }
 
@@ -271,7 +271,7 @@ public final class Chunk {
      *
      * @param arena the arena of the copy
      * @return the copy, aligned to 8 bytes
-     * @throws Failure.FileChanged if the file was truncated
+     * @throws ArrowwoodException.FileChanged if the file was truncated
      */
     public MemorySegment copyOfValues(Arena arena) {
         MemorySegment values = values();

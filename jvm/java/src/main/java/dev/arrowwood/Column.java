@@ -85,7 +85,7 @@ public final class Column {
         if (sum instanceof Number number) {
             return number;
         }
-        throw new Failure.Unsupported("the sum of a column of " + field.type() + " is no number");
+        throw new ArrowwoodException.Unsupported("the sum of a column of " + field.type() + " is no number");
     }
 
     /**
@@ -246,7 +246,7 @@ public final class Column {
      * access. Buffers may be unaligned: read them with the {@code _UNALIGNED} layouts.
      *
      * @return an unmodifiable list, a chunk for each batch
-     * @throws Failure.InvalidData if a batch is damaged
+     * @throws ArrowwoodException.InvalidData if a batch is damaged
      */
     public List<Chunk> chunks() {
         return chunks(new ChunkOption[0]);
@@ -257,7 +257,7 @@ public final class Column {
      *
      * @param options the guarantees
      * @return an unmodifiable list, a chunk for each batch
-     * @throws Failure.InvalidData if a batch is damaged
+     * @throws ArrowwoodException.InvalidData if a batch is damaged
      */
     public List<Chunk> chunks(ChunkOption... options) {
         List<ChunkOption> given = Arrays.asList(options);

@@ -266,7 +266,7 @@ public sealed interface Condition {
 
     private static void checkDepth(Condition left, Condition right) {
         if (depth(left) >= 500 || depth(right) >= 500) {
-            throw new Failure.InvalidArgument("conditions are nested more than 500 deep");
+            throw new ArrowwoodException.InvalidArgument("conditions are nested more than 500 deep");
         }
     }
 

@@ -74,7 +74,7 @@ final class Conditions {
                                 call.error);
                     case Condition.IsNull(String column) ->
                         (int) Native.IS_NULL.invokeExact(call.text(column), call.out, call.error);
-                    default -> throw new Failure.Internal("no leaf: " + condition);
+                    default -> throw new ArrowwoodException.Internal("no leaf: " + condition);
                 });
     }
 

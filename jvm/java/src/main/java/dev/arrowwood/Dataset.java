@@ -91,9 +91,9 @@ public final class Dataset implements Iterable<Row> {
      * Returns the number of rows.
      *
      * @return the number
-     * @throws Failure.InvalidData if a message of a stream is damaged
+     * @throws ArrowwoodException.InvalidData if a message of a stream is damaged
      */
-    public long rows() {
+    public long rowCount() {
         return number(Native.ROWS);
     }
 
@@ -102,7 +102,7 @@ public final class Dataset implements Iterable<Row> {
      *
      * @return the number
      */
-    public long batches() {
+    public long batchCount() {
         return number(Native.BATCHES);
     }
 
@@ -120,7 +120,7 @@ public final class Dataset implements Iterable<Row> {
      * their sources. See {@link TableWriter#commit(Map)}.
      *
      * @return a new map, empty if there are none or the data is no table
-     * @throws Failure.InvalidData if the last segment is damaged
+     * @throws ArrowwoodException.InvalidData if the last segment is damaged
      */
     public Map<String, Long> positions() {
         return TableWriter.positions(
@@ -197,7 +197,7 @@ public final class Dataset implements Iterable<Row> {
      * @param row its index, from 0
      * @return the row
      * @throws IndexOutOfBoundsException if there is no such row
-     * @throws Failure.InvalidData if a value is damaged
+     * @throws ArrowwoodException.InvalidData if a value is damaged
      */
     public Row row(long row) {
         Unsigned.row(row);
@@ -238,7 +238,7 @@ public final class Dataset implements Iterable<Row> {
     private static int size(MemorySegment value) {
         long length = Values.length(value);
         if (length > Integer.MAX_VALUE) {
-            throw new Failure.Unsupported("a value of " + length + " items is too long for a Java list");
+            throw new ArrowwoodException.Unsupported("a value of " + length + " items is too long for a Java list");
         }
         return (int) length;
     }
@@ -247,7 +247,7 @@ public final class Dataset implements Iterable<Row> {
         return switch (type) {
             case Type.ListOf(Field item, var layout) -> item.type();
             case Type.FixedList(Field item, int size) -> item.type();
-            default -> throw new Failure.Internal("items of " + type);
+            default -> throw new ArrowwoodException.Internal("items of " + type);
         };
     }
 
@@ -263,7 +263,7 @@ public final class Dataset implements Iterable<Row> {
         Type inner = type.members().stream()
                 .filter(field -> field.name().equals(name))
                 .findFirst()
-                .orElseThrow(() -> new Failure.Internal("a member of no name: " + name))
+                .orElseThrow(() -> new ArrowwoodException.Internal("a member of no name: " + name))
                 .type();
         return new Member(name, nested(call, row, below(path, 0), inner));
     }
@@ -391,7 +391,7 @@ public final class Dataset implements Iterable<Row> {
     public Column column(int index) {
         List<Field> fields = schema().fields();
         if (index < 0 || index >= fields.size()) {
-            throw new Failure.NoSuchColumn("no column " + index + "; there are " + fields.size());
+            throw new ArrowwoodException.ColumnNotFound("no column " + index + "; there are " + fields.size());
         }
         return new Column(this, index, fields.get(index));
     }
@@ -457,7 +457,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public Dataset slice(long start, long rows) {
         if (start < 0 || rows < 0) {
-            throw new Failure.RowOutOfRange("rows " + start + " to " + start + " + " + rows + ": less than 0");
+            throw new ArrowwoodException.RowOutOfRange("rows " + start + " to " + start + " + " + rows + ": less than 0");
         }
         return derived((call, out) -> (int) Native.SLICE.invokeExact(handle, start, rows, out, call.error));
     }
@@ -491,7 +491,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public static Dataset concat(List<Dataset> datasets) {
         if (datasets.isEmpty()) {
-            throw new Failure.InvalidArgument("there are no datasets to concatenate");
+            throw new ArrowwoodException.InvalidArgument("there are no datasets to concatenate");
         }
         return datasets.get(0).derived((call, out) -> {
             MemorySegment handles = call.arena.allocate(ADDRESS, datasets.size());
@@ -663,7 +663,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Checks all values.
      *
-     * @throws Failure.InvalidData naming path, batch, column and row
+     * @throws ArrowwoodException.InvalidData naming path, batch, column and row
      */
     public void validate() {
         Native.run(call -> call.check(
@@ -676,7 +676,7 @@ public final class Dataset implements Iterable<Row> {
      * @param path where
      * @param options how
      * @throws IOException if it can't be written
-     * @throws Failure.InvalidData if a value is damaged
+     * @throws ArrowwoodException.InvalidData if a value is damaged
      */
     public void write(Path path, WriteOptions options) throws IOException {
         Native.callOnPath(call -> {
@@ -690,7 +690,7 @@ public final class Dataset implements Iterable<Row> {
      *
      * @param path where
      * @throws IOException if it can't be written
-     * @throws Failure.InvalidData if a value is damaged
+     * @throws ArrowwoodException.InvalidData if a value is damaged
      */
     public void write(Path path) throws IOException {
         write(path, WriteOptions.FILE);
@@ -702,7 +702,7 @@ public final class Dataset implements Iterable<Row> {
      * @param start the number of the first row; -1 for the next one committed
      * @return a follower
      * @throws IllegalArgumentException if the dataset is not a whole table
-     * @throws Failure.RowOutOfRange if rows from {@code start} on were dropped, or the table ends before {@code start};
+     * @throws ArrowwoodException.RowOutOfRange if rows from {@code start} on were dropped, or the table ends before {@code start};
      *     {@link Follow#next} throws it for rows that were dropped before they were read
      */
     public Follow follow(long start) {

@@ -23,8 +23,8 @@ public final class DoubleColumn {
      *
      * @return the number
      */
-    public long rows() {
-        return numbers.rows();
+    public long rowCount() {
+        return numbers.rowCount();
     }
 
     /**
@@ -34,7 +34,7 @@ public final class DoubleColumn {
      * @return the value
      * @throws IndexOutOfBoundsException if there is no such row
      * @throws IllegalStateException if it is null
-     * @throws Failure.FileChanged if the file was truncated
+     * @throws ArrowwoodException.FileChanged if the file was truncated
      */
     public double get(long row) {
         int chunk = numbers.chunk(row);
@@ -82,7 +82,7 @@ public final class DoubleColumn {
     public DoubleStream stream() {
         List<Chunk> chunks = numbers.chunks();
         return IntStream.range(0, chunks.size()).boxed().flatMapToDouble(chunk -> {
-            LongStream rows = LongStream.range(0, chunks.get(chunk).rows());
+            LongStream rows = LongStream.range(0, chunks.get(chunk).rowCount());
             LongStream valid =
                     chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(row -> numbers.isValid(chunk, row));
             return valid.mapToDouble(row -> read(chunk, row));

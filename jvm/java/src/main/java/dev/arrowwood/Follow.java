@@ -21,7 +21,7 @@ import java.util.function.Function;
  * <pre>{@code
  * try (Follow follow = dataset.follow(0)) {
  *     for (Dataset rows : follow) {
- *         System.out.println(rows.rows());
+ *         System.out.println(rows.rowCount());
  *     }
  * }
  * }</pre>
@@ -66,7 +66,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * @return the rows, or empty if none were committed in time
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws IllegalStateException if the follower is closed, also while waiting
-     * @throws Failure.FileChanged if the table was removed, or its last segment truncated
+     * @throws ArrowwoodException.FileChanged if the table was removed, or its last segment truncated
      */
     public Optional<Dataset> next(Duration timeout) throws InterruptedException {
         long end = saturatedAdd(System.nanoTime(), timeout);
@@ -126,7 +126,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
 
     private <T> T locked(Function<MemorySegment, T> work) {
         if (closing) {
-            throw new Failure.Closed("the follower is closed");
+            throw new ArrowwoodException.Closed("the follower is closed");
         }
         MemorySegment handle = owned.lock();
         try {
@@ -178,7 +178,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
                     } catch (InterruptedException e) {
                         Thread.currentThread().interrupt();
                         return false;
-                    } catch (Failure.Closed e) {
+                    } catch (ArrowwoodException.Closed e) {
                         return false;
                     }
                 }

@@ -22,8 +22,8 @@ public final class LongColumn {
      *
      * @return the number
      */
-    public long rows() {
-        return numbers.rows();
+    public long rowCount() {
+        return numbers.rowCount();
     }
 
     /**
@@ -33,7 +33,7 @@ public final class LongColumn {
      * @return the value
      * @throws IndexOutOfBoundsException if there is no such row
      * @throws IllegalStateException if it is null
-     * @throws Failure.FileChanged if the file was truncated
+     * @throws ArrowwoodException.FileChanged if the file was truncated
      */
     public long get(long row) {
         int chunk = numbers.chunk(row);
@@ -85,7 +85,7 @@ public final class LongColumn {
     public LongStream stream() {
         List<Chunk> chunks = numbers.chunks();
         return IntStream.range(0, chunks.size()).boxed().flatMapToLong(chunk -> {
-            LongStream rows = LongStream.range(0, chunks.get(chunk).rows());
+            LongStream rows = LongStream.range(0, chunks.get(chunk).rowCount());
             LongStream valid =
                     chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(row -> numbers.isValid(chunk, row));
             return valid.map(row -> read(chunk, row));

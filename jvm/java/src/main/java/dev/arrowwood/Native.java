@@ -35,8 +35,8 @@ final class Native {
 
     static final MethodHandle DATASET_FREE = frees("arrowwood_dataset_free");
     static final MethodHandle CLONE = function("arrowwood_dataset_clone", ADDRESS, ADDRESS);
-    static final MethodHandle ROWS = function("arrowwood_dataset_rows", ADDRESS, ADDRESS);
-    static final MethodHandle BATCHES = function("arrowwood_dataset_batches", ADDRESS, ADDRESS);
+    static final MethodHandle ROWS = function("arrowwood_dataset_num_rows", ADDRESS, ADDRESS);
+    static final MethodHandle BATCHES = function("arrowwood_dataset_num_batches", ADDRESS, ADDRESS);
     static final MethodHandle SCHEMA = function("arrowwood_dataset_schema", ADDRESS, ADDRESS);
     static final MethodHandle FIRST_ROW = function("arrowwood_dataset_first_row", ADDRESS, ADDRESS);
     static final MethodHandle SORTED_BY = function("arrowwood_dataset_sorted_by", ADDRESS, ADDRESS);
@@ -122,7 +122,7 @@ final class Native {
 
     static {
         // Loaded before descriptors run out, because loading a class takes one.
-        failure(Failure.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
+        failure(ArrowwoodException.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
     }
 
     private Native() {}
@@ -173,7 +173,7 @@ final class Native {
         /** Text as NUL-terminated UTF-8. */
         MemorySegment text(String text) {
             if (text.indexOf('\0') >= 0) {
-                throw new Failure.InvalidArgument("a name or path with a NUL character: " + text.replace('\0', '?'));
+                throw new ArrowwoodException.InvalidArgument("a name or path with a NUL character: " + text.replace('\0', '?'));
             }
             byte[] bytes = Values.utf8(text);
             MemorySegment terminated = arena.allocate(bytes.length + 1L);
@@ -193,7 +193,7 @@ final class Native {
         private static String systemPath(Path path) {
             java.nio.file.FileSystem of = path.getFileSystem();
             if (of != FileSystems.getDefault()) {
-                throw new Failure.InvalidArgument(path + ": the path is of a file system '"
+                throw new ArrowwoodException.InvalidArgument(path + ": the path is of a file system '"
                         + of.provider().getScheme()
                         + "', and files are mapped where the operating system has them: copy it to "
                         + "one of its directories");
@@ -236,7 +236,7 @@ final class Native {
                 return new byte[0];
             }
             if (length > Integer.MAX_VALUE - 8) {
-                throw new Failure.Unsupported("a value of " + length + " bytes is too long for a Java array");
+                throw new ArrowwoodException.Unsupported("a value of " + length + " bytes is too long for a Java array");
             }
             MemorySegment copy = arena.allocate(length);
             // Of the owner's scope, which is neither closed nor collected during the copy.
@@ -262,22 +262,22 @@ final class Native {
 
     /** Creates the exception of a failed call; that of a system call is unchecked. */
     private static RuntimeException failure(int number, int osError, String message) {
-        Failure.Code code = Failure.Code.of(number);
+        ArrowwoodException.Code code = ArrowwoodException.Code.of(number);
         return switch (code) {
-            case NOT_FOUND -> new Failure.Io(new Failure.NotFound(message, osError), code, osError);
-            case PERMISSION_DENIED -> new Failure.Io(new Failure.AccessDenied(message, osError), code, osError);
-            case IO -> new Failure.Io(new Failure.FileSystem(message, osError), code, osError);
-            case INVALID_DATA -> new Failure.InvalidData(message);
-            case UNSUPPORTED -> new Failure.Unsupported(message);
-            case SCHEMA_MISMATCH -> new Failure.SchemaMismatch(message);
-            case COLUMN_NOT_FOUND -> new Failure.NoSuchColumn(message);
-            case ROW_OUT_OF_RANGE -> new Failure.RowOutOfRange(message);
-            case INVALID_ARGUMENT -> new Failure.InvalidArgument(message);
-            case CLOSED -> new Failure.Closed(message);
-            case BUSY -> new Failure.Busy(message);
-            case FILE_CHANGED -> new Failure.FileChanged(message);
-            case COPY_NEEDED -> new Failure.CopyNeeded(message);
-            case INTERNAL -> new Failure.Internal(message);
+            case NOT_FOUND -> new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
+            case PERMISSION_DENIED -> new ArrowwoodException.Io(new ArrowwoodException.AccessDenied(message, osError), code, osError);
+            case IO -> new ArrowwoodException.Io(new ArrowwoodException.FileSystem(message, osError), code, osError);
+            case INVALID_DATA -> new ArrowwoodException.InvalidData(message);
+            case UNSUPPORTED -> new ArrowwoodException.Unsupported(message);
+            case SCHEMA_MISMATCH -> new ArrowwoodException.SchemaMismatch(message);
+            case COLUMN_NOT_FOUND -> new ArrowwoodException.ColumnNotFound(message);
+            case ROW_OUT_OF_RANGE -> new ArrowwoodException.RowOutOfRange(message);
+            case INVALID_ARGUMENT -> new ArrowwoodException.InvalidArgument(message);
+            case CLOSED -> new ArrowwoodException.Closed(message);
+            case BUSY -> new ArrowwoodException.Busy(message);
+            case FILE_CHANGED -> new ArrowwoodException.FileChanged(message);
+            case COPY_NEEDED -> new ArrowwoodException.CopyNeeded(message);
+            case INTERNAL -> new ArrowwoodException.Internal(message);
         };
     }
 
@@ -310,7 +310,7 @@ final class Native {
     static <T> T callOnPath(Work<T> work) throws IOException {
         try {
             return retry(work);
-        } catch (Failure.Io e) {
+        } catch (ArrowwoodException.Io e) {
             throw e.getCause();
         }
     }
@@ -323,7 +323,7 @@ final class Native {
         for (int attempt = 0; ; attempt++) {
             try {
                 return call(work);
-            } catch (Failure.Io e) {
+            } catch (ArrowwoodException.Io e) {
                 if (attempt == RETRIES || !isExhausted(e)) {
                     throw e;
                 }
@@ -332,7 +332,7 @@ final class Native {
         }
     }
 
-    private static boolean isExhausted(Failure failure) {
+    private static boolean isExhausted(ArrowwoodException failure) {
         int number = failure.osError().orElse(0);
         return java.util.Arrays.stream(EXHAUSTED).anyMatch(exhausted -> exhausted == number);
     }

@@ -24,7 +24,7 @@ final class Numbers {
 
     Numbers(Column column) {
         this.column = column;
-        this.chunks = column.chunks().stream().filter(chunk -> chunk.rows() > 0).toList();
+        this.chunks = column.chunks().stream().filter(chunk -> chunk.rowCount() > 0).toList();
         this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
         this.isWhole = new boolean[values.length];
         for (int i = 0; i < isWhole.length; i++) {
@@ -33,7 +33,7 @@ final class Numbers {
         this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
         this.rows = chunks.isEmpty()
                 ? 0
-                : chunks.getLast().firstRow() + chunks.getLast().rows();
+                : chunks.getLast().firstRow() + chunks.getLast().rowCount();
     }
 
     /** Reads number {@code index} of a buffer. */
@@ -89,12 +89,12 @@ final class Numbers {
         };
     }
 
-    private static Failure.Unsupported refused(Field field, String what) {
-        return new Failure.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no " + what
+    private static ArrowwoodException.Unsupported refused(Field field, String what) {
+        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no " + what
                 + " in place: use get, or chunks");
     }
 
-    long rows() {
+    long rowCount() {
         return rows;
     }
 
@@ -109,7 +109,7 @@ final class Numbers {
     /** The chunk of a row. */
     int chunk(long row) {
         if (row < 0 || row >= rows) {
-            throw new Failure.RowOutOfRange(
+            throw new ArrowwoodException.RowOutOfRange(
                     "row " + row + " of column '" + column.field().name() + "', which has " + rows);
         }
         int found = Arrays.binarySearch(firstRows, row);

@@ -63,7 +63,7 @@ final class Owned {
         MemorySegment handle = state.get();
         if (handle == null) {
             lock.unlock();
-            throw new Failure.Closed("the " + name + " is closed");
+            throw new ArrowwoodException.Closed("the " + name + " is closed");
         }
         return handle;
     }

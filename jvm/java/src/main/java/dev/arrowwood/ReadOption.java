@@ -6,7 +6,7 @@ public enum ReadOption {
     VALIDATE_ALL,
     /** Read everything into memory first, which is safe even if other processes rewrite the file. */
     COPY,
-    /** Throw {@link Failure.CopyNeeded}, which names the buffer, instead of copying. */
+    /** Throw {@link ArrowwoodException.CopyNeeded}, which names the buffer, instead of copying. */
     STRICT,
     /** Accept a truncated file or stream, up to its last whole batch. */
     PARTIAL;

@@ -57,7 +57,7 @@ final class Records<R extends Record> {
                     .asSpreader(Object[].class, types.length)
                     .asType(MethodType.methodType(Object.class, Object[].class));
         } catch (ReflectiveOperationException | RuntimeException e) {
-            throw new Failure.InvalidArgument(type + " can't be read and made by Arrowwood: " + e.getMessage()
+            throw new ArrowwoodException.InvalidArgument(type + " can't be read and made by Arrowwood: " + e.getMessage()
                     + "; make it public, or open its package to dev.arrowwood");
         }
     }
@@ -106,7 +106,7 @@ final class Records<R extends Record> {
             case "java.time.LocalTime" -> new Type.Time(Type.Unit.MICROSECOND);
             case "java.time.Duration" -> new Type.Duration(Type.Unit.MICROSECOND);
             default ->
-                throw new Failure.InvalidArgument("component '" + name + "' is a " + type.getName()
+                throw new ArrowwoodException.InvalidArgument("component '" + name + "' is a " + type.getName()
                         + ", which no type of Arrow stands for: give the schema with Schema.parse");
         };
     }
@@ -134,7 +134,7 @@ final class Records<R extends Record> {
         } catch (RuntimeException | Error e) {
             throw e;
         } catch (Throwable e) {
-            throw new Failure.InvalidArgument("a " + type.getName() + " can't be made: " + e);
+            throw new ArrowwoodException.InvalidArgument("a " + type.getName() + " can't be made: " + e);
         }
     }
 
@@ -145,10 +145,10 @@ final class Records<R extends Record> {
                 return found;
             }
         } catch (ClassCastException | ArithmeticException e) {
-            throw new Failure.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
+            throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
                     + component.type.getSimpleName() + ", which can't hold " + cell);
         }
-        throw new Failure.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
+        throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
                 + component.type + ", which can't hold null: make it an Optional, or its class");
     }
 
@@ -238,7 +238,7 @@ final class Records<R extends Record> {
                 .filter(one -> one.name.equals(field.name()))
                 .findFirst()
                 .orElseThrow(() ->
-                        new Failure.InvalidArgument(type + " has no component for column '" + field.name() + "'"));
+                        new ArrowwoodException.InvalidArgument(type + " has no component for column '" + field.name() + "'"));
         MethodHandle accessor = component.accessor;
         return switch (component.type.getName()) {
             case "boolean" -> {

@@ -141,10 +141,10 @@ public final class Schema {
                     .map(field -> "'" + field.name() + "'")
                     .limit(20)
                     .collect(Collectors.joining(", "));
-            throw new Failure.NoSuchColumn("no column '" + name + "'; there are " + names);
+            throw new ArrowwoodException.ColumnNotFound("no column '" + name + "'; there are " + names);
         }
         if (found.length > 1) {
-            throw new Failure.InvalidArgument("several columns are called '" + name + "': use their indexes");
+            throw new ArrowwoodException.InvalidArgument("several columns are called '" + name + "': use their indexes");
         }
         return found[0];
     }

@@ -175,7 +175,7 @@ final class SchemaReader {
         };
     }
 
-    private static Failure.Unsupported unknown(String format) {
-        return new Failure.Unsupported("a type that this version doesn't know: '" + format + "'");
+    private static ArrowwoodException.Unsupported unknown(String format) {
+        return new ArrowwoodException.Unsupported("a type that this version doesn't know: '" + format + "'");
     }
 }

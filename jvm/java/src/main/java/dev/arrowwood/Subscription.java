@@ -49,7 +49,7 @@ final class Subscription implements Flow.Subscription, Runnable {
     @Override
     public synchronized void request(long rows) {
         if (rows <= 0) {
-            fail(new Failure.InvalidArgument("a request of " + rows + " datasets"));
+            fail(new ArrowwoodException.InvalidArgument("a request of " + rows + " datasets"));
         }
         demand = demand + rows < 0 ? Long.MAX_VALUE : demand + rows;
         notifyAll();

@@ -106,8 +106,8 @@ public final class TableWriter implements AutoCloseable {
      * @param options how it is written
      * @return the writer
      * @throws IOException if the files can't be opened or made
-     * @throws Failure.Busy if another process writes the table; the message names it
-     * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
+     * @throws ArrowwoodException.Busy if another process writes the table; the message names it
+     * @throws ArrowwoodException.SchemaMismatch if an existing table has other columns, naming the first difference
      * @throws UnsupportedOperationException if a type can't grow, or the file system is a network's
      */
     public static TableWriter open(Path path, Schema schema, WriterOptions options) throws IOException {
@@ -121,8 +121,8 @@ public final class TableWriter implements AutoCloseable {
      * @param schema its columns, which are compared with those of an existing table
      * @return the writer
      * @throws IOException if the files can't be opened or made
-     * @throws Failure.Busy if another process writes the table; the message names it
-     * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
+     * @throws ArrowwoodException.Busy if another process writes the table; the message names it
+     * @throws ArrowwoodException.SchemaMismatch if an existing table has other columns, naming the first difference
      */
     public static TableWriter open(Path path, Schema schema) throws IOException {
         return open(path, Optional.of(schema), WriterOptions.DEFAULT);
@@ -134,7 +134,7 @@ public final class TableWriter implements AutoCloseable {
      * @param path its directory
      * @return the writer
      * @throws IOException if there is no table, or its files can't be opened
-     * @throws Failure.Busy if another process writes the table; the message names it
+     * @throws ArrowwoodException.Busy if another process writes the table; the message names it
      */
     public static TableWriter open(Path path) throws IOException {
         return open(path, Optional.empty(), WriterOptions.DEFAULT);
@@ -178,7 +178,7 @@ public final class TableWriter implements AutoCloseable {
         } catch (RuntimeException | Error e) {
             throw e;
         } catch (Throwable e) {
-            throw new Failure.InvalidArgument("a value of the row can't be read: " + e);
+            throw new ArrowwoodException.InvalidArgument("a value of the row can't be read: " + e);
         } finally {
             owned.unlock(this);
         }
@@ -237,7 +237,7 @@ public final class TableWriter implements AutoCloseable {
     public void appendRow(Object... values) {
         List<Field> fields = schema.fields();
         if (values.length != fields.size()) {
-            throw new Failure.InvalidArgument(
+            throw new ArrowwoodException.InvalidArgument(
                     "a row of " + values.length + " values for a table of " + fields.size() + " columns");
         }
         append(room -> {
@@ -253,7 +253,7 @@ public final class TableWriter implements AutoCloseable {
      * @param rows the rows, whose columns are matched by name
      * @throws IllegalArgumentException if columns differ, a null is in a column without nulls, a value is out of
      *     range, or a row out of order
-     * @throws Failure.InvalidData if a value is damaged
+     * @throws ArrowwoodException.InvalidData if a value is damaged
      */
     public void append(Dataset rows) {
         run((handle, call) -> (int) Native.WRITER_APPEND_DATASET.invokeExact(handle, rows.handle(), call.error));
@@ -301,7 +301,7 @@ public final class TableWriter implements AutoCloseable {
     /**
      * Makes all appended rows visible to readers, atomically. Takes about a microsecond.
      *
-     * @throws Failure.Io if no row became visible
+     * @throws ArrowwoodException.Io if no row became visible
      */
     public void commit() {
         run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, 0, call.error));
@@ -311,7 +311,7 @@ public final class TableWriter implements AutoCloseable {
      * Commits, and syncs to disk: the rows survive a power failure once it returns. Of several threads that commit
      * durably at the same time, one syncs for all of them.
      *
-     * @throws Failure.Io if no row became visible, or the sync failed
+     * @throws ArrowwoodException.Io if no row became visible, or the sync failed
      */
     public void commitDurably() {
         commit();
@@ -326,7 +326,7 @@ public final class TableWriter implements AutoCloseable {
      * @param positions the positions that change with this commit; the others keep their values
      * @throws IllegalArgumentException if a name is empty, longer than 255 bytes or has control characters, or the table
      *     would have more than 256; then nothing is committed, and the rows remain appended
-     * @throws Failure.Io if no row became visible
+     * @throws ArrowwoodException.Io if no row became visible
      */
     public void commit(Map<String, Long> positions) {
         run((handle, call) -> {
@@ -350,7 +350,7 @@ public final class TableWriter implements AutoCloseable {
      *
      * @param positions the positions that change with this commit; the others keep their values
      * @throws IllegalArgumentException as {@link #commit(Map)}
-     * @throws Failure.Io if no row became visible, or the sync failed
+     * @throws ArrowwoodException.Io if no row became visible, or the sync failed
      */
     public void commitDurably(Map<String, Long> positions) {
         commit(positions);
@@ -361,7 +361,7 @@ public final class TableWriter implements AutoCloseable {
      * Waits until all committed rows would survive a power failure. Other threads can append and commit meanwhile, and
      * one sync is for all threads that wait.
      *
-     * @throws Failure.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
      */
     public void waitDurable() {
         MemorySegment handle = owned.share();
@@ -397,7 +397,7 @@ public final class TableWriter implements AutoCloseable {
     /**
      * Syncs all committed rows to disk: they survive a power failure once it returns.
      *
-     * @throws Failure.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
      */
     public void sync() {
         run((handle, call) -> (int) Native.WRITER_SYNC.invokeExact(handle, call.error));
@@ -443,7 +443,7 @@ public final class TableWriter implements AutoCloseable {
      * Rewrites all sealed segments as dense Arrow files; readers are not disturbed.
      *
      * @return how many segments were rewritten
-     * @throws Failure.Io if it failed; segments rewritten before remain so
+     * @throws ArrowwoodException.Io if it failed; segments rewritten before remain so
      */
     public long compact() {
         return counted((handle, call) -> (int) Native.WRITER_COMPACT.invokeExact(
@@ -456,7 +456,7 @@ public final class TableWriter implements AutoCloseable {
      *
      * @param row the number of the first row to keep
      * @return how many rows were removed
-     * @throws Failure.Io if it failed
+     * @throws ArrowwoodException.Io if it failed
      */
     public long dropBefore(long row) {
         Unsigned.row(row);
@@ -483,7 +483,7 @@ public final class TableWriter implements AutoCloseable {
      * {@code try} block that an exception ends never leaves half a batch. How many there were is logged as a warning, by the
      * {@link System.Logger} called {@code dev.arrowwood}.
      *
-     * @throws Failure.Io if the sync failed; the writer is closed nevertheless
+     * @throws ArrowwoodException.Io if the sync failed; the writer is closed nevertheless
      */
     @Override
     public void close() {

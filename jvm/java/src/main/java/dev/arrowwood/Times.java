@@ -71,7 +71,7 @@ final class Times {
         return object instanceof Instant || object instanceof ZonedDateTime || object instanceof OffsetDateTime;
     }
 
-    private static Failure.InvalidArgument zoneless(Object object, Type type) {
+    private static ArrowwoodException.InvalidArgument zoneless(Object object, Type type) {
         return refused(
                 object,
                 type,
@@ -79,8 +79,8 @@ final class Times {
                         + "in, as by LocalDateTime.ofInstant(instant, zone)");
     }
 
-    private static Failure.InvalidArgument refused(Object object, Type type, String advice) {
-        return new Failure.InvalidArgument(
+    private static ArrowwoodException.InvalidArgument refused(Object object, Type type, String advice) {
+        return new ArrowwoodException.InvalidArgument(
                 object.getClass().getSimpleName() + " " + object + " for a column of " + type + "; " + advice);
     }
 

@@ -7,7 +7,7 @@ final class Unsigned {
     /** Returns the number of a row, unless it is negative. */
     static long row(long row) {
         if (row < 0) {
-            throw new Failure.RowOutOfRange("row " + row + ": less than 0");
+            throw new ArrowwoodException.RowOutOfRange("row " + row + ": less than 0");
         }
         return row;
     }
@@ -15,7 +15,7 @@ final class Unsigned {
     /** Returns how many there are of what {@code name} says, unless that is negative. */
     static long count(String name, long count) {
         if (count < 0) {
-            throw new Failure.InvalidArgument(name + ": " + count + " is less than 0");
+            throw new ArrowwoodException.InvalidArgument(name + ": " + count + " is less than 0");
         }
         return count;
     }

@@ -97,7 +97,7 @@ final class Values {
             case DATE, TIME, TIMESTAMP -> time(value, word);
             case DURATION -> duration(word, perSecond(value));
             case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));
-            default -> throw new Failure.Internal("a value of an unknown kind: " + kind(value));
+            default -> throw new ArrowwoodException.Internal("a value of an unknown kind: " + kind(value));
         };
     }
 
@@ -198,7 +198,7 @@ final class Values {
             marks += one == '?' ? 1 : 0;
         }
         if (marks > 0 && marks != text.chars().filter(one -> one == '?').count()) {
-            throw new Failure.InvalidArgument("the text has half a character, a lone surrogate, at index " + lone(text)
+            throw new ArrowwoodException.InvalidArgument("the text has half a character, a lone surrogate, at index " + lone(text)
                     + ", which UTF-8 has no bytes for");
         }
         return bytes;
@@ -223,7 +223,7 @@ final class Values {
         try {
             count = count(seconds, nanos, unit);
         } catch (ArithmeticException e) {
-            throw new Failure.InvalidArgument(
+            throw new ArrowwoodException.InvalidArgument(
                     Instant.ofEpochSecond(seconds, nanos) + " is out of range of a timestamp[" + unit + "]");
         }
         put(value, TIMESTAMP, count);
@@ -302,7 +302,7 @@ final class Values {
             }
             case Duration duration -> putDuration(value, duration, unit(type, duration.getNano()));
             default ->
-                throw new Failure.InvalidArgument("a value of " + object.getClass()
+                throw new ArrowwoodException.InvalidArgument("a value of " + object.getClass()
                         + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
                         + "appended as datasets");
         }
@@ -358,7 +358,7 @@ final class Values {
         try {
             putTimed(value, DURATION, count(duration.getSeconds(), duration.getNano(), unit), unit);
         } catch (ArithmeticException e) {
-            throw new Failure.InvalidArgument(duration + " is out of range of a duration[" + unit + "]");
+            throw new ArrowwoodException.InvalidArgument(duration + " is out of range of a duration[" + unit + "]");
         }
     }
 
@@ -385,12 +385,12 @@ final class Values {
             try {
                 scaled = number.setScale(scale);
             } catch (ArithmeticException e) {
-                throw new Failure.InvalidArgument(number + " has more digits behind the point than " + type);
+                throw new ArrowwoodException.InvalidArgument(number + " has more digits behind the point than " + type);
             }
         }
         byte[] digits = scaled.unscaledValue().toByteArray();
         if (digits.length > 32 || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
-            throw new Failure.InvalidArgument(number + " has more digits than a decimal of 256 bits");
+            throw new ArrowwoodException.InvalidArgument(number + " has more digits than a decimal of 256 bits");
         }
         value.set(JAVA_INT, 0, DECIMAL);
         value.set(JAVA_INT, UNIT, scaled.scale());

@@ -77,7 +77,7 @@ public final class WriterOptions {
      */
     public WriterOptions syncEvery(Duration interval) {
         if (interval.toMillis() < 1) {
-            throw new Failure.InvalidArgument("syncs every " + interval + ", expected at least a millisecond");
+            throw new ArrowwoodException.InvalidArgument("syncs every " + interval + ", expected at least a millisecond");
         }
         return new WriterOptions(new Values(
                 Sync.INTERVAL,

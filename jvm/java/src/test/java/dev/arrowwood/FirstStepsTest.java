@@ -47,7 +47,7 @@ class FirstStepsTest {
     @Test
     void aFileIsOpenedAndReadInPlace() throws Exception {
         Dataset ds = prices();
-        assertEquals(3, ds.rows());
+        assertEquals(3, ds.rowCount());
         assertEquals("symbol: utf8, price: float64", ds.schema().toString());
         assertEquals(Map.of("symbol", "IBM", "price", 100.5), ds.row(1).asMap());
         assertEquals("{symbol=IBM, price=100.5}", ds.row(1).toString());
@@ -57,7 +57,7 @@ class FirstStepsTest {
         assertEquals(new Price("AAPL", 25.75), ds.stream(Price.class).toList().get(2));
         double sum = 0;
         for (Chunk chunk : ds.column("price").chunks()) {
-            for (long row = 0; row < chunk.rows(); row++) {
+            for (long row = 0; row < chunk.rowCount(); row++) {
                 sum += chunk.values().getAtIndex(ValueLayout.JAVA_DOUBLE_UNALIGNED, row);
             }
         }
@@ -73,7 +73,7 @@ class FirstStepsTest {
         assertEquals(
                 List.of("IBM"),
                 dear.stream().map(row -> row.getString("symbol")).toList());
-        assertEquals(2, ds.filter(col("symbol").eq("IBM").not()).rows());
+        assertEquals(2, ds.filter(col("symbol").eq("IBM").not()).rowCount());
         assertEquals("AAPL", ds.take(-1).row(0).get("symbol"));
         Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count())
                 .only();
@@ -95,7 +95,7 @@ class FirstStepsTest {
                 Schema.of(Tick.class),
                 WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol"))) {
             Dataset empty = Arrowwood.open(table);
-            assertEquals(0, empty.rows());
+            assertEquals(0, empty.rowCount());
             try (Follow follow = empty.follow(0)) {
                 assertEquals(Optional.empty(), follow.next(Duration.ofMillis(1)));
                 writer.append(new Tick(start, "IBM", 1.5, Optional.empty()));
@@ -103,10 +103,10 @@ class FirstStepsTest {
                 writer.appendRow(start.plusSeconds(2), "IBM", 3.5, null);
                 writer.commit();
                 Dataset rows = follow.next(Duration.ofSeconds(10)).orElseThrow();
-                assertEquals(3, rows.rows());
+                assertEquals(3, rows.rowCount());
                 assertEquals(3, follow.nextRow());
             }
-            assertEquals(3, empty.refresh().rows());
+            assertEquals(3, empty.refresh().rowCount());
             assertEquals(3, writer.progress().committedRows());
             var refused = assertThrows(
                     IllegalArgumentException.class, () -> writer.append(new Tick(start, "X", 0, Optional.empty())));
@@ -121,7 +121,7 @@ class FirstStepsTest {
                 2,
                 Arrowwood.open(table)
                         .between(start.plusSeconds(1), start.plusSeconds(5))
-                        .rows());
+                        .rowCount());
         assertTrue(Arrowwood.check(table).isIntact());
         assertEquals(3, Arrowwood.stat(table).end());
     }
@@ -162,7 +162,7 @@ class FirstStepsTest {
         }
         assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, header + 108, header + 112));
         assertThrows(
-                Failure.NoSuchColumn.class,
+                ArrowwoodException.ColumnNotFound.class,
                 () -> TableWriter.open(folder.resolve("other"), schema, options.index("nothing")));
         var refused = assertThrows(
                 IllegalArgumentException.class,
@@ -298,10 +298,10 @@ class FirstStepsTest {
                     ds.stream(Maybe.class).toList());
             assertEquals(full, ds.row(0).to(Maybe.class));
             assertEquals(Arrays.asList(new Object[6]), Arrays.asList(ds.row(3).toArray()));
-            assertEquals(3, ds.filter(col("n").eq(full.n)).rows());
-            assertEquals(3, ds.filter(col("i").in(full.i, OptionalInt.of(9))).rows());
-            assertEquals(3, ds.filter(col("x").ge(full.x)).rows());
-            assertEquals(0, ds.filter(col("x").eq(OptionalDouble.empty())).rows());
+            assertEquals(3, ds.filter(col("n").eq(full.n)).rowCount());
+            assertEquals(3, ds.filter(col("i").in(full.i, OptionalInt.of(9))).rowCount());
+            assertEquals(3, ds.filter(col("x").ge(full.x)).rowCount());
+            assertEquals(0, ds.filter(col("x").eq(OptionalDouble.empty())).rowCount());
         }
         record Narrow(OptionalInt n) {}
         Dataset wide = Arrowwood.open(folder.resolve("maybe" + derived.hashCode()));
@@ -317,11 +317,11 @@ class FirstStepsTest {
         List<Dataset> derived = new ArrayList<>();
         try (Arena arena = Arena.ofConfined()) {
             ds = Arrowwood.open(folder.resolve("prices.arrow"), arena);
-            assertEquals(3, ds.rows());
+            assertEquals(3, ds.rowCount());
             derived.add(ds.slice(1, 1));
         }
         assertThrows(IllegalStateException.class, ds::rows);
-        assertThrows(IllegalStateException.class, () -> derived.get(0).rows());
+        assertThrows(IllegalStateException.class, () -> derived.get(0).rowCount());
     }
 
     @Test

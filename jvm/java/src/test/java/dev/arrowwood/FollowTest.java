@@ -75,7 +75,7 @@ class FollowTest {
     /** The table, as soon as it has so many rows: nobody begins behind its end. */
     private static Dataset withRows(Path path, long rows) throws Exception {
         Dataset[] table = {Arrowwood.open(path)};
-        Await.until(() -> (table[0] = table[0].refresh()).rows() >= rows, rows + " rows are there");
+        Await.until(() -> (table[0] = table[0].refresh()).rowCount() >= rows, rows + " rows are there");
         return table[0];
     }
 
@@ -183,7 +183,7 @@ class FollowTest {
         Process writer = Programs.start(Programs.python().get(), script, table);
         assertEquals("open", writer.inputReader().readLine());
         isFollowed(table, writer, (lines, start, end) -> lines.write(end + "\n"));
-        assertEquals(ROWS, Arrowwood.open(table).rows());
+        assertEquals(ROWS, Arrowwood.open(table).rowCount());
     }
 
     @Test
@@ -287,7 +287,7 @@ class FollowTest {
             seen.add(one);
             Thread.ofVirtual().start(() -> {
                 try (Follow follow = open.follow(0)) {
-                    one.complete(follow.next(Await.PATIENCE).orElseThrow().rows());
+                    one.complete(follow.next(Await.PATIENCE).orElseThrow().rowCount());
                 } catch (Throwable e) {
                     one.completeExceptionally(e);
                 }
@@ -430,7 +430,7 @@ class FollowTest {
         try (Follow follow = Arrowwood.open(table).follow(0)) {
             Files.move(table, folder.resolve("elsewhere"));
             var failure = assertThrows(RuntimeException.class, () -> follow.next(Duration.ofMillis(10)));
-            assertInstanceOf(Failure.class, failure);
+            assertInstanceOf(ArrowwoodException.class, failure);
             assertTrue(failure.getMessage().contains("quiet"), failure.getMessage());
         }
     }

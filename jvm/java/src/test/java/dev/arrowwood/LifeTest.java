@@ -73,7 +73,7 @@ class LifeTest {
         try (Arena arena = Arena.ofConfined()) {
             kept = Arrowwood.open(file, arena).in(Arena.global());
         }
-        assertEquals(100, kept.rows());
+        assertEquals(100, kept.rowCount());
         assertEquals(99L, kept.row(99).get("n"));
     }
 
@@ -83,7 +83,7 @@ class LifeTest {
         try (Arena arena = Arena.ofConfined();
                 var threads = Executors.newSingleThreadExecutor()) {
             Dataset ds = Arrowwood.open(file, arena);
-            assertEquals(10, ds.rows());
+            assertEquals(10, ds.rowCount());
             Future<?> other = threads.submit(ds::rows);
             var failure = assertThrows(java.util.concurrent.ExecutionException.class, other::get);
             assertInstanceOf(WrongThreadException.class, failure.getCause());
@@ -108,7 +108,7 @@ class LifeTest {
                                 List.of("word", "n"),
                                 Aggregate.std("x"),
                                 Aggregate.var("x").as("v"))
-                        .rows()));
+                        .rowCount()));
         Await.until(() -> isInCall(caller) || !caller.isAlive(), "the call has begun");
         Exception refused = null;
         try {
@@ -246,14 +246,14 @@ class LifeTest {
                 channel.truncate(8192);
             }
             if (byCall) {
-                assertThrows(Failure.FileChanged.class, () -> ds.column("x").sum());
-                assertThrows(Failure.FileChanged.class, () -> chunk.copyOfValues(Arena.ofAuto()));
+                assertThrows(ArrowwoodException.FileChanged.class, () -> ds.column("x").sum());
+                assertThrows(ArrowwoodException.FileChanged.class, () -> chunk.copyOfValues(Arena.ofAuto()));
             } else {
                 assertThrows(InternalError.class, () -> sum(values));
                 assertThrows(InternalError.class, () -> values.toArray(JAVA_DOUBLE_UNALIGNED));
             }
-            assertThrows(Failure.FileChanged.class, () -> ds.row(199_999));
-            assertThrows(Failure.FileChanged.class, () -> ds.stream().toList());
+            assertThrows(ArrowwoodException.FileChanged.class, () -> ds.row(199_999));
+            assertThrows(ArrowwoodException.FileChanged.class, () -> ds.stream().toList());
         }
         // The JVM's own use of the signals is as before.
         assertThrows(NullPointerException.class, () -> dereference(null));
@@ -289,7 +289,7 @@ class LifeTest {
                     case 1 -> shared.row(number % 1000).getLong("n") == number % 1000;
                     case 2 -> {
                         try (Arena arena = Arena.ofConfined()) {
-                            yield Arrowwood.open(file, arena).rows() == 1000;
+                            yield Arrowwood.open(file, arena).rowCount() == 1000;
                         }
                     }
                     default ->
@@ -309,8 +309,8 @@ class LifeTest {
         public static void main(String[] arguments) throws Exception {
             for (int i = 0; i < 5_000; i++) {
                 Dataset ds = Arrowwood.open(Path.of(arguments[0]));
-                if (ds.rows() != 10) {
-                    throw new AssertionError("rows: " + ds.rows());
+                if (ds.rowCount() != 10) {
+                    throw new AssertionError("rows: " + ds.rowCount());
                 }
             }
             System.out.println("all opened");
@@ -354,7 +354,7 @@ class LifeTest {
                     column -> {
                         List<Chunk> chunks = List.copyOf(column.chunks());
                         return () -> chunks.forEach(
-                                chunk -> LongStream.range(0, chunk.rows()).forEach(chunk::isValid));
+                                chunk -> LongStream.range(0, chunk.rowCount()).forEach(chunk::isValid));
                     },
             "sum", column -> column::sum,
             "copyOfValues",
@@ -364,7 +364,7 @@ class LifeTest {
                     });
 
     private static void forRows(Column column, LongFunction<Object> read) {
-        long rows = column.dataset().rows();
+        long rows = column.dataset().rowCount();
         for (long row = 0; row < rows; row++) {
             read.apply(row);
         }
@@ -401,7 +401,7 @@ class LifeTest {
                         channel.truncate(4096);
                     }
                     String what = name + " of " + column + " after " + warm;
-                    assertThrows(Failure.FileChanged.class, reading::run, what);
+                    assertThrows(ArrowwoodException.FileChanged.class, reading::run, what);
                     Files.delete(file);
                 }
             }
@@ -432,7 +432,7 @@ class LifeTest {
         try {
             TableWriter.open(table).close();
             return true;
-        } catch (Failure.Busy e) {
+        } catch (ArrowwoodException.Busy e) {
             return false;
         }
     }
@@ -442,7 +442,7 @@ class LifeTest {
         writer.appendRow(1);
         writer.commit();
         writer.appendRow(2);
-        assertThrows(Failure.Busy.class, () -> TableWriter.open(table));
+        assertThrows(ArrowwoodException.Busy.class, () -> TableWriter.open(table));
     }
 
     @Test
@@ -460,11 +460,11 @@ class LifeTest {
         follow.close();
         follow.close();
         assertThrows(IllegalStateException.class, () -> follow.next(Duration.ZERO));
-        assertEquals(1, rows.rows());
+        assertEquals(1, rows.rowCount());
         try (TableWriter discarded = TableWriter.open(table)) {
             discarded.appendRow(3);
             discarded.discard();
         }
-        assertEquals(1, Arrowwood.open(table).rows());
+        assertEquals(1, Arrowwood.open(table).rowCount());
     }
 }

@@ -76,9 +76,9 @@ class MessagesTest {
                 "PAR1", "Parquet", "FEA1", "Feather", "ORC", "ORC", "\u0093NUMPY", "NumPy", "a,b\n1,2\n", "readCsv");
         formats.forEach((head, name) -> {
             Path file = folder.resolve("some.data");
-            String message = assertThrows(Failure.InvalidData.class, () -> {
+            String message = assertThrows(ArrowwoodException.InvalidData.class, () -> {
                         Files.write(file, (head + " ".repeat(100)).getBytes(StandardCharsets.ISO_8859_1));
-                        Arrowwood.open(file).rows();
+                        Arrowwood.open(file).rowCount();
                     })
                     .getMessage();
             assertTrue(message.contains(name), message);
@@ -138,7 +138,7 @@ class MessagesTest {
                 for (int i = 0; i < slips.size(); i++) {
                     String what = "slip " + i + " of " + letter;
                     Throwable failure = assertThrows(Exception.class, slips.get(i), what);
-                    assertInstanceOf(Failure.class, failure, what);
+                    assertInstanceOf(ArrowwoodException.class, failure, what);
                     assertTrue(
                             failure.getMessage().length() < 2_500,
                             what + ": " + failure.getMessage().length());
@@ -150,7 +150,7 @@ class MessagesTest {
         Arrowwood.readCsv(Files.writeString(folder.resolve("words.csv"), "n\n" + "x".repeat(1_000_000) + "\n"))
                 .write(words);
         Throwable failure = assertThrows(
-                Failure.InvalidArgument.class,
+                ArrowwoodException.InvalidArgument.class,
                 () -> Arrowwood.open(words).stream(Short.class).toList());
         assertTrue(failure.getMessage().length() < 2_500);
     }
@@ -172,7 +172,7 @@ class MessagesTest {
                     () -> ds.follow(-15),
                     () -> writer.dropBefore(-1));
             for (Executable slip : rows) {
-                String message = assertThrows(Failure.RowOutOfRange.class, slip).getMessage();
+                String message = assertThrows(ArrowwoodException.RowOutOfRange.class, slip).getMessage();
                 assertTrue(message.contains("-1"), message);
             }
             List<Executable> counts = List.of(
@@ -183,7 +183,7 @@ class MessagesTest {
                     () -> WriterOptions.DEFAULT.segmentRows(-1));
             for (Executable slip : counts) {
                 String message =
-                        assertThrows(Failure.InvalidArgument.class, slip).getMessage();
+                        assertThrows(ArrowwoodException.InvalidArgument.class, slip).getMessage();
                 assertTrue(message.contains("-1"), message);
             }
         }

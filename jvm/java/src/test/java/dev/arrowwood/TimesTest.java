@@ -126,18 +126,18 @@ class TimesTest {
             throw new AssertionError(type, e);
         }
         Dataset ds = Arrowwood.open(path);
-        assertEquals(rows, ds.rows());
+        assertEquals(rows, ds.rowCount());
         ds.forEach(row -> assertEquals(cut, row.get("ts"), type));
         List<Object> values = new ArrayList<>(zoned(cut));
         values.add(ds.row(0).get("ts"));
         for (Object value : values) {
             for (Function<Dataset, Dataset> comparison : comparisons(value)) {
-                assertTrue(comparison.apply(ds).rows() > 0, () -> type + " " + value);
+                assertTrue(comparison.apply(ds).rowCount() > 0, () -> type + " " + value);
             }
         }
         for (Object value : zoned(cut.plusSeconds(1))) {
             for (Function<Dataset, Dataset> comparison : comparisons(value)) {
-                assertEquals(0, comparison.apply(ds).rows(), () -> type + " " + value);
+                assertEquals(0, comparison.apply(ds).rowCount(), () -> type + " " + value);
             }
         }
     }
@@ -166,9 +166,9 @@ class TimesTest {
         Dataset ds = Arrowwood.open(path);
         assertEquals(value, ds.row(0).get("ts"));
         for (Function<Dataset, Dataset> comparison : comparisons(value)) {
-            assertTrue(comparison.apply(ds).rows() > 0);
+            assertTrue(comparison.apply(ds).rowCount() > 0);
         }
-        assertEquals(3, ds.filter(col("ts").gt(LocalDate.of(2024, 10, 27))).rows());
+        assertEquals(3, ds.filter(col("ts").gt(LocalDate.of(2024, 10, 27))).rowCount());
     }
 
     /** A column, what it can't take, and what the message says instead. */
@@ -206,7 +206,7 @@ class TimesTest {
                     assertTrue(message.contains(one.advice), message);
                     assertFalse(MessagesTest.FOREIGN.matcher(message).find(), message);
                 }
-                assertEquals(1, writer.progress().rows());
+                assertEquals(1, writer.progress().rowCount());
             }
         }
     }
@@ -280,21 +280,21 @@ class TimesTest {
                 boolean isThere = low % 2 == 0;
                 long below = (low + 1) / 2;
                 long upTo = below + (isThere ? 1 : 0);
-                assertEquals(below, ds.filter(col("ts").lt(value)).rows(), what);
-                assertEquals(upTo, ds.filter(col("ts").le(value)).rows(), what);
-                assertEquals(3 - upTo, ds.filter(col("ts").gt(value)).rows(), what);
-                assertEquals(3 - below, ds.filter(col("ts").ge(value)).rows(), what);
-                assertEquals(upTo - below, ds.filter(col("ts").eq(value)).rows(), what);
-                assertEquals(3 - (upTo - below), ds.filter(col("ts").ne(value)).rows(), what);
-                assertEquals(upTo - below, ds.filter(col("ts").in(value)).rows(), what);
+                assertEquals(below, ds.filter(col("ts").lt(value)).rowCount(), what);
+                assertEquals(upTo, ds.filter(col("ts").le(value)).rowCount(), what);
+                assertEquals(3 - upTo, ds.filter(col("ts").gt(value)).rowCount(), what);
+                assertEquals(3 - below, ds.filter(col("ts").ge(value)).rowCount(), what);
+                assertEquals(upTo - below, ds.filter(col("ts").eq(value)).rowCount(), what);
+                assertEquals(3 - (upTo - below), ds.filter(col("ts").ne(value)).rowCount(), what);
+                assertEquals(upTo - below, ds.filter(col("ts").in(value)).rowCount(), what);
                 for (int high = low; high < rungs.size(); high++) {
                     Object most = rungs.get(high);
                     long expected = (high + 2) / 2 - below;
-                    assertEquals(expected, ds.between(value, most).rows(), what + " to " + most);
+                    assertEquals(expected, ds.between(value, most).rowCount(), what + " to " + most);
                     assertEquals(
                             expected,
                             ds.filter(col("ts").ge(value).and(col("ts").le(most)))
-                                    .rows(),
+                                    .rowCount(),
                             what + " to " + most);
                 }
             }
@@ -309,9 +309,9 @@ class TimesTest {
             writer.commit();
         }
         Dataset ds = Arrowwood.open(path);
-        assertEquals(1, ds.between(Instant.MIN, Instant.MAX).rows());
-        assertEquals(1, ds.filter(col("ts").lt(Instant.MAX)).rows());
-        assertEquals(0, ds.filter(col("ts").lt(Instant.MIN)).rows());
-        assertEquals(0, ds.filter(col("ts").in(Instant.MIN, Instant.MAX)).rows());
+        assertEquals(1, ds.between(Instant.MIN, Instant.MAX).rowCount());
+        assertEquals(1, ds.filter(col("ts").lt(Instant.MAX)).rowCount());
+        assertEquals(0, ds.filter(col("ts").lt(Instant.MIN)).rowCount());
+        assertEquals(0, ds.filter(col("ts").in(Instant.MIN, Instant.MAX)).rowCount());
     }
 }

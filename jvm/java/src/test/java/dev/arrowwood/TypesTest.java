@@ -60,7 +60,7 @@ class TypesTest {
 
     private static JsonArray cells(Dataset dataset) {
         JsonArray rows = new JsonArray();
-        for (long row = 0; row < dataset.rows(); row++) {
+        for (long row = 0; row < dataset.rowCount(); row++) {
             JsonArray cells = new JsonArray();
             for (Column column : dataset.columns()) {
                 cells.add(Spelled.value(column.get(row), column.field().type()));
@@ -76,7 +76,7 @@ class TypesTest {
             int row = 0;
             for (Chunk chunk : column.chunks(options)) {
                 assertEquals(row, chunk.firstRow());
-                for (long i = 0; i < chunk.rows(); i++, row++) {
+                for (long i = 0; i < chunk.rowCount(); i++, row++) {
                     if (row == rows.size()) {
                         rows.add(new JsonArray());
                     }
@@ -280,10 +280,10 @@ class TypesTest {
                 writer.append(dataset);
             }
             writer.commit();
-        } catch (Failure.Unsupported e) {
+        } catch (ArrowwoodException.Unsupported e) {
             assertTrue(e.getMessage().contains("c"), e.getMessage());
             return false;
-        } catch (Failure.InvalidArgument e) {
+        } catch (ArrowwoodException.InvalidArgument e) {
             boolean saysHow =
                     e.getMessage().contains("dataset") || e.getMessage().contains("in batches");
             assertTrue(byRow && saysHow, e.getMessage());

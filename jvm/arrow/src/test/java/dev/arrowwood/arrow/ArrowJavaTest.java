@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.arrowwood.Arrowwood;
 import dev.arrowwood.Chunk;
 import dev.arrowwood.Dataset;
-import dev.arrowwood.Failure;
+import dev.arrowwood.ArrowwoodException;
 import dev.arrowwood.Row;
 import dev.arrowwood.Schema;
 import dev.arrowwood.TableWriter;
@@ -119,7 +119,7 @@ class ArrowJavaTest {
                         ds.column("n").chunks().get(0).values().address());
             }
             // The root is closed; the rows are still there.
-            assertEquals(100, ds.rows());
+            assertEquals(100, ds.rowCount());
             assertEquals(5L * 100 + 4950, ds.column("n").sum());
             assertEquals("{n=6, word=word 1}", ds.row(1).toString());
             assertEquals(15, ds.column("word").nullCount());
@@ -139,7 +139,7 @@ class ArrowJavaTest {
                     other.setRowCount(0);
                     var failure = assertThrows(
                             IllegalArgumentException.class, () -> ArrowJava.append(writer, other, null, allocator));
-                    assertTrue(failure instanceof Failure, failure.toString());
+                    assertTrue(failure instanceof ArrowwoodException, failure.toString());
                 }
                 Path file = folder.resolve("file.arrow");
                 try (Arena arena = Arena.ofConfined()) {
@@ -152,7 +152,7 @@ class ArrowJavaTest {
             }
         }
         Dataset ds = Arrowwood.open(table);
-        assertEquals(200, ds.rows());
+        assertEquals(200, ds.rowCount());
         assertEquals(ds.row(13).asMap(), ds.row(113).asMap());
     }
 

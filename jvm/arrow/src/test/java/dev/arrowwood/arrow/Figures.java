@@ -79,7 +79,7 @@ final class Figures {
     private static void opening(Path file, Path footed) throws Throwable {
         time("open + rows", 20_000, 5_000, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return Arrowwood.open(file, arena).rows();
+                return Arrowwood.open(file, arena).rowCount();
             }
         });
         time("open + first row", 20_000, 5_000, () -> {
@@ -158,7 +158,7 @@ final class Figures {
             try (Arena arena = Arena.ofConfined()) {
                 double sum = 0;
                 for (Chunk chunk : Arrowwood.open(file, arena).column("price").chunks()) {
-                    sum += sum(chunk.values(), chunk.rows());
+                    sum += sum(chunk.values(), chunk.rowCount());
                 }
                 return sum;
             }
@@ -265,7 +265,7 @@ final class Figures {
             for (int seen = 0; seen < commits; ) {
                 Dataset rows = follow.next(Duration.ofSeconds(30)).orElseThrow();
                 long now = System.nanoTime();
-                for (long row = 0; row < rows.rows(); row++) {
+                for (long row = 0; row < rows.rowCount(); row++) {
                     late[seen++] = now - (long) rows.column(0).get(row);
                 }
             }

@@ -24,7 +24,7 @@ import java.util.Set;
  *
  * <pre>{@code
  * } catch (Exception e) {
- *     if (Failure.find(e).orElse(null) instanceof Failure failure) {
+ *     if (ArrowwoodException.find(e).orElse(null) instanceof ArrowwoodException failure) {
  *         log(failure.code());
  *     } else {
  *         throw e;
@@ -32,17 +32,17 @@ import java.util.Set;
  * }
  * }</pre>
  */
-public sealed interface Failure {
+public sealed interface ArrowwoodException {
     /**
      * Finds the failure that an exception is, or has as its cause, as those of futures and streams do.
      *
      * @param thrown the exception
      * @return the failure, or empty if it is none of Arrowwood's
      */
-    static Optional<Failure> find(Throwable thrown) {
+    static Optional<ArrowwoodException> find(Throwable thrown) {
         Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
         for (Throwable one = thrown; one != null && seen.add(one); one = one.getCause()) {
-            if (one instanceof Failure failure) {
+            if (one instanceof ArrowwoodException failure) {
                 return Optional.of(failure);
             }
         }
@@ -115,7 +115,7 @@ public sealed interface Failure {
     }
 
     /** There is no such file, or no file matches. */
-    final class NotFound extends NoSuchFileException implements Failure {
+    final class NotFound extends NoSuchFileException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
         /** The {@code errno}, 0 if there is none. */
         private final int osError;
@@ -142,7 +142,7 @@ public sealed interface Failure {
     }
 
     /** The operating system refused access. */
-    final class AccessDenied extends AccessDeniedException implements Failure {
+    final class AccessDenied extends AccessDeniedException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
         /** The {@code errno}, 0 if there is none. */
         private final int osError;
@@ -169,7 +169,7 @@ public sealed interface Failure {
     }
 
     /** Any other failure of the operating system. */
-    final class FileSystem extends FileSystemException implements Failure {
+    final class FileSystem extends FileSystemException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
         /** The {@code errno}, 0 if there is none. */
         private final int osError;
@@ -196,7 +196,7 @@ public sealed interface Failure {
     }
 
     /** A failure of the operating system, from a method that doesn't take a path. */
-    final class Io extends UncheckedIOException implements Failure {
+    final class Io extends UncheckedIOException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
         /** The kind of failure. */
         private final Code code;
@@ -221,7 +221,7 @@ public sealed interface Failure {
     }
 
     /** The bytes violate the Arrow format, or are not Arrow data. */
-    final class InvalidData extends RuntimeException implements Failure {
+    final class InvalidData extends RuntimeException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         InvalidData(String message) {
@@ -235,7 +235,7 @@ public sealed interface Failure {
     }
 
     /** Valid, but not supported by this version. */
-    final class Unsupported extends UnsupportedOperationException implements Failure {
+    final class Unsupported extends UnsupportedOperationException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         Unsupported(String message) {
@@ -249,7 +249,7 @@ public sealed interface Failure {
     }
 
     /** Two schemas that must agree differ; the message names the first difference. */
-    final class SchemaMismatch extends IllegalArgumentException implements Failure {
+    final class SchemaMismatch extends IllegalArgumentException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         SchemaMismatch(String message) {
@@ -263,10 +263,10 @@ public sealed interface Failure {
     }
 
     /** There is no column of that name or number; the message names those there are. */
-    final class NoSuchColumn extends IllegalArgumentException implements Failure {
+    final class ColumnNotFound extends IllegalArgumentException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
-        NoSuchColumn(String message) {
+        ColumnNotFound(String message) {
             super(Messages.shortened(message));
         }
 
@@ -277,7 +277,7 @@ public sealed interface Failure {
     }
 
     /** There is no row, batch or item of that number. */
-    final class RowOutOfRange extends IndexOutOfBoundsException implements Failure {
+    final class RowOutOfRange extends IndexOutOfBoundsException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         /**
@@ -296,7 +296,7 @@ public sealed interface Failure {
     }
 
     /** An argument has an invalid value. */
-    final class InvalidArgument extends IllegalArgumentException implements Failure {
+    final class InvalidArgument extends IllegalArgumentException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         /**
@@ -315,7 +315,7 @@ public sealed interface Failure {
     }
 
     /** The writer or follower is closed, or unusable after an earlier failure. */
-    final class Closed extends IllegalStateException implements Failure {
+    final class Closed extends IllegalStateException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         Closed(String message) {
@@ -329,7 +329,7 @@ public sealed interface Failure {
     }
 
     /** Another process writes the table, or something is still in use. */
-    final class Busy extends IllegalStateException implements Failure {
+    final class Busy extends IllegalStateException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         Busy(String message) {
@@ -343,7 +343,7 @@ public sealed interface Failure {
     }
 
     /** A mapped file was truncated or overwritten; open it again. */
-    final class FileChanged extends RuntimeException implements Failure {
+    final class FileChanged extends RuntimeException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         FileChanged(String message) {
@@ -357,7 +357,7 @@ public sealed interface Failure {
     }
 
     /** A copy is needed, and {@link ReadOption#STRICT} forbids it. */
-    final class CopyNeeded extends RuntimeException implements Failure {
+    final class CopyNeeded extends RuntimeException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         CopyNeeded(String message) {
@@ -371,7 +371,7 @@ public sealed interface Failure {
     }
 
     /** A bug in Arrowwood; the message says where. */
-    final class Internal extends RuntimeException implements Failure {
+    final class Internal extends RuntimeException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         Internal(String message) {

@@ -12,7 +12,7 @@ import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 
 /** All failures are found, whatever class of the JDK they are of. */
-class FailureTest {
+class ArrowwoodExceptionTest {
     /** An exception of a class. */
     private static Exception made(Class<?> type) throws ReflectiveOperationException {
         Constructor<?> constructor = type.getDeclaredConstructors()[0];
@@ -26,7 +26,7 @@ class FailureTest {
             } else if (parameter == IOException.class) {
                 arguments[i] = new IOException("what is wrong");
             } else {
-                arguments[i] = Failure.Code.IO;
+                arguments[i] = ArrowwoodException.Code.IO;
             }
         }
         return (Exception) constructor.newInstance(arguments);
@@ -34,26 +34,26 @@ class FailureTest {
 
     @Test
     void failuresAreFoundAmongExceptions() throws Exception {
-        Class<?>[] classes = Failure.class.getPermittedSubclasses();
+        Class<?>[] classes = ArrowwoodException.class.getPermittedSubclasses();
         assertTrue(classes.length > 10);
         for (Class<?> type : classes) {
             Exception one = made(type);
-            assertSame(one, Failure.find(one).orElseThrow());
-            assertSame(one, Failure.find(new ExecutionException(one)).orElseThrow());
+            assertSame(one, ArrowwoodException.find(one).orElseThrow());
+            assertSame(one, ArrowwoodException.find(new ExecutionException(one)).orElseThrow());
             assertSame(
                     one,
-                    Failure.find(new CompletionException(new RuntimeException(one)))
+                    ArrowwoodException.find(new CompletionException(new RuntimeException(one)))
                             .orElseThrow());
             try {
                 throw one;
             } catch (Exception e) {
-                assertEquals("what is wrong", Failure.find(e).orElseThrow().getMessage());
+                assertEquals("what is wrong", ArrowwoodException.find(e).orElseThrow().getMessage());
             }
         }
         Exception first = new Exception();
         first.initCause(new Exception(first));
         for (Throwable other : new Throwable[] {null, new IOException(), first}) {
-            assertEquals(Optional.empty(), Failure.find(other));
+            assertEquals(Optional.empty(), ArrowwoodException.find(other));
         }
     }
 }
