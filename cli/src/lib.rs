@@ -15,7 +15,7 @@ mod export;
 mod head;
 mod import;
 mod input;
-mod inspect;
+mod messages;
 mod man;
 mod output;
 mod promote;
@@ -64,7 +64,7 @@ enum CliCommand {
     Head(head::Head),
     Tail(tail::Tail),
     Schema(schema::Schema),
-    Inspect(inspect::Inspect),
+    Messages(messages::Messages),
     Stat(stat::Stat),
     Check(check::Check),
     Cat(cat::Cat),
@@ -110,7 +110,7 @@ impl CliCommand {
             CliCommand::Head(head) => head.run(out),
             CliCommand::Tail(tail) => tail.run(out),
             CliCommand::Schema(schema) => schema.run(out),
-            CliCommand::Inspect(inspect) => inspect.run(out),
+            CliCommand::Messages(messages) => messages.run(out),
             CliCommand::Stat(stat) => stat.run(out),
             CliCommand::Cat(cat) => cat.run(out),
             CliCommand::Sql(sql) => sql.run(out, engine),

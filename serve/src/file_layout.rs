@@ -88,7 +88,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The files of a table; or the messages of one; or the buffers of one of these. Blocks.
-pub(crate) fn anatomy(snapshot: &Snapshot, query: &Query) -> Result<Json> {
+pub(crate) fn messages(snapshot: &Snapshot, query: &Query) -> Result<Json> {
     let table = snapshot.table.as_ref();
     let parts = parts(table, &snapshot.rows)?;
     let Some(file) = query.number::<usize>("file")? else { return files(table, &parts) };

@@ -4,7 +4,7 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, timeline, cells, exact, groups, image, same, save, search, seek, sql, statistics, page: the page of `arrowwood view`
+//! file_layout, bins, timeline, cells, exact, groups, image, same, save, search, seek, sql, statistics, page: the page of `arrowwood view`
 //! tls, readiness: the certificate, and whether the disk takes rows · session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
 //! catalog, table, snapshot, facts: the served tables and their state · producers: numbered batches received before
 //! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table

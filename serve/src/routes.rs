@@ -44,7 +44,7 @@ use crate::worker_calls;
 
 /// Routes below a table for people who look at it.
 const LOOKS: &[&str] =
-    &["cells", "cell", "text", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "anatomy"];
+    &["cells", "cell", "text", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "messages"];
 /// Bytes of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -327,7 +327,7 @@ fn look_parameters(look: &str) -> &'static [&'static str] {
     match look {
         "cells" => cells::PARAMETERS,
         "cell" | "text" => file_layout::CELL_PARAMETERS,
-        "anatomy" => file_layout::PARAMETERS,
+        "messages" => file_layout::PARAMETERS,
         "bins" => downsample::PARAMETERS,
         "image" => image::PARAMETERS,
         "groups" => groups::PARAMETERS,
@@ -345,7 +345,7 @@ async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &st
         "cells" => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
         "cell" => session.run_blocking(move |_| by_path(&snapshot, file_layout::cell(&snapshot, &query))).await?,
         "text" => return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await,
-        "anatomy" => session.run_blocking(move |_| by_path(&snapshot, file_layout::anatomy(&snapshot, &query))).await?,
+        "messages" => session.run_blocking(move |_| by_path(&snapshot, file_layout::messages(&snapshot, &query))).await?,
         "bins" if query.get("over")?.is_some() => downsample_time::bins(&session, snapshot, &query).await?,
         "bins" => downsample::bins(&session, snapshot, &query).await?,
         "image" => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,

@@ -18,7 +18,7 @@ export class CommitList {
   /** Shows the commits in a segment's file; whether there is a newer segment. */
   async show(file: number): Promise<boolean> {
     try {
-      const { table, segment } = await get<Commits>("anatomy", { file, commits: true });
+      const { table, segment } = await get<Commits>("messages", { file, commits: true });
       this.element.hidden = !segment;
       if (!segment || !table) return false;
       const { records } = segment;

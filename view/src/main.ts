@@ -1,6 +1,6 @@
 // The page: rows, a plot, and the file taken apart.
 
-import { Apart } from "./apart.js";
+import { FileTab } from "./file.js";
 import {
   type CellDetail,
   type Cells,
@@ -41,7 +41,7 @@ class Page {
   private grid: Grid;
   private plot: Plot;
   private group: Group;
-  private apart = new Apart();
+  private fileTab = new FileTab();
   private sql: Sql;
   private place: Place;
   private extent: Extent;
@@ -546,7 +546,7 @@ class Page {
     this.save();
     const show = (cell: CellDetail) => {
       this.tab("file");
-      void this.apart.mark(cell);
+      void this.fileTab.mark(cell);
     };
     const only = (condition: string) => this.only(condition);
     try {
@@ -615,12 +615,12 @@ class Page {
       rows: this.grid.element,
       plot: this.plot.element,
       group: this.group.element,
-      file: this.apart.element,
+      file: this.fileTab.element,
       sql: this.sql.element,
     }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
-    if (tab === "file") void this.apart.show();
-    else this.apart.hide();
+    if (tab === "file") void this.fileTab.show();
+    else this.fileTab.hide();
     if (tab === "group") this.group.show(this.place.where);
     if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from)
       this.plot.show(this.plot.column);

@@ -618,7 +618,7 @@ test("the file is taken apart, down to the bytes of a cell", () =>
     );
     await page.locator(".panel button", { hasText: "Show in the file" }).click();
     await page.locator(".buffers tbody tr").first().waitFor();
-    assert.match(await page.locator(".apart .basis").first().textContent(), /MB · \d+ messages/);
+    assert.match(await page.locator(".file-tab .basis").first().textContent(), /MB · \d+ messages/);
     assert.match(await page.locator("canvas.strip").first().getAttribute("aria-label"), /are in memory/);
     // Every message is listed; the schema has no buffers.
     assert.deepEqual(await page.locator(".messages tbody td:first-child").allTextContents(), [
@@ -661,7 +661,7 @@ test("a table that grows is followed, frozen, and counted", async () => {
     assert.equal(number(await status(page)), frozen);
     await page.keyboard.press("4");
     await until("what is durable", async () =>
-      /durable up to/.test(await page.locator(".apart .basis").first().textContent()),
+      /durable up to/.test(await page.locator(".file-tab .basis").first().textContent()),
     );
     // Its records: two that readers look at, two of the disk, of this boot; and the commits go on.
     const records = page.locator(".records tbody tr");
@@ -670,11 +670,11 @@ test("a table that grows is followed, frozen, and counted", async () => {
     assert.match(await records.first().textContent(), /open.*this boot/);
     const end = async () =>
       number(
-        /to ([\d,]+) visible/.exec(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent())[1],
+        /to ([\d,]+) visible/.exec(await page.locator(".file-tab .hint", { hasText: "visible, to" }).textContent())[1],
       );
     const counted = await end();
     await until("further commits", async () => (await end()) > counted);
-    assert.match(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
+    assert.match(await page.locator(".file-tab .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
     await page.screenshot({ path: join(SHOTS, "commits.png") });
     await until("a hundred thousand rows", async () => (await end()) > 100_000);
   }).finally(stop);

@@ -147,11 +147,11 @@ fn stat_counts_and_finds_the_range() {
 }
 
 #[test]
-fn inspect_lists_the_messages() {
+fn messages_lists_the_messages_of_a_file() {
     let data = data();
-    let text = printed(&run(&data, &["inspect", "a.arrow"]));
+    let text = printed(&run(&data, &["messages", "a.arrow"]));
     assert!(text.starts_with("Schema at "), "{text}");
-    let messages = json_lines(&run(&data, &["inspect", "--json", "a.arrow"]));
+    let messages = json_lines(&run(&data, &["messages", "--json", "a.arrow"]));
     let kinds: Vec<_> = messages.iter().map(|message| &message["kind"]).collect();
     assert_eq!(kinds, ["Schema", "RecordBatch", "RecordBatch"]);
 }
@@ -431,7 +431,7 @@ fn run_without_end(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
 #[test]
 fn inputs_without_an_end_are_found_out_by_their_beginning() {
     let data = data();
-    for verb in ["head", "tail", "schema", "inspect", "stat", "cat"] {
+    for verb in ["head", "tail", "schema", "messages", "stat", "cat"] {
         for (more, looks_like) in [("y\n", "text"), ("a,b\n", "CSV"), ("{\"a\": 1}\n", "JSON"), ("\0", "zeros")] {
             let said = failed(&fed(&data, &[verb, "-"], b"", more.as_bytes()));
             assert!(said.contains("standard input: not Arrow data") && said.contains(looks_like), "{verb}: {said}");

@@ -328,7 +328,7 @@ fn all_verbs_read_tables() {
     assert_eq!(csv(&folder, "t").lines().count(), 26);
     let copied = run_with_input(&folder, &["cat", "--csv", "-"], &run(&folder, &["cat", "t"]).stdout);
     assert_eq!(printed(&copied), csv(&folder, "t"));
-    let kinds: Vec<Json> = printed(&run(&folder, &["inspect", "--json", "t"]))
+    let kinds: Vec<Json> = printed(&run(&folder, &["messages", "--json", "t"]))
         .lines()
         .map(|line| serde_json::from_str::<Json>(line).unwrap()["kind"].clone())
         .collect();

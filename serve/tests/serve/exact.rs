@@ -359,7 +359,7 @@ const ASKED: [&str; 12] = [
     "groups?at=0&format=csv",
     "statistics?at=0",
     "bins?at=0",
-    "anatomy",
+    "messages",
     "seek?value=3&at=0",
 ];
 

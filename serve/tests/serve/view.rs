@@ -100,7 +100,7 @@ fn nothing_is_shown_without_the_token() {
     let viewed = Viewed::open(file(folder.path(), 20));
     let wrong = format!("arrowwood-{}={}0", viewed.port, viewed.token);
     let other_port = format!("arrowwood-1={}", viewed.token);
-    for path in ["", "/a.arrow", "/a.arrow/cells", "/a.arrow/rows", "/a.arrow/cell?row=0&at=0", "/a.arrow/anatomy"] {
+    for path in ["", "/a.arrow", "/a.arrow/cells", "/a.arrow/rows", "/a.arrow/cell?row=0&at=0", "/a.arrow/messages"] {
         let path = format!("/v1/tables{path}");
         assert_eq!(viewed.send("GET", &path, &[]).status, 401, "{path}");
         assert_eq!(viewed.send("GET", &path, &[("cookie", &wrong)]).status, 401, "{path}");
@@ -607,17 +607,17 @@ fn a_cell_is_found_in_the_bytes_of_its_file() {
         assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/cell?{query}")).status), "{query}");
     }
     // Messages fill the file, and buffers their bodies.
-    let told = viewed.json("/v1/tables/a.arrow/anatomy?file=0");
+    let told = viewed.json("/v1/tables/a.arrow/messages?file=0");
     assert_eq!((&told["size"], &told["total"]), (&json!(bytes.len()), &json!(2)));
-    let message = viewed.json("/v1/tables/a.arrow/anatomy?file=0&message=1");
+    let message = viewed.json("/v1/tables/a.arrow/messages?file=0&message=1");
     let end = message["body_offset"].as_u64().unwrap() + message["body_length"].as_u64().unwrap();
     for buffer in message["buffers"].as_array().unwrap() {
         assert!(buffer["offset"].as_u64().unwrap() + buffer["length"].as_u64().unwrap() <= end, "{buffer}");
     }
-    let shares = viewed.json("/v1/tables/a.arrow/anatomy?file=0&residency=1000")["shares"].as_array().unwrap().clone();
+    let shares = viewed.json("/v1/tables/a.arrow/messages?file=0&residency=1000")["shares"].as_array().unwrap().clone();
     assert_eq!(shares.len(), bytes.len().div_ceil(4_096));
     for query in ["file=1", "file=0&message=2", "file=x"] {
-        assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/anatomy?{query}")).status), "{query}");
+        assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/messages?{query}")).status), "{query}");
     }
 }
 
@@ -778,13 +778,13 @@ fn a_table_is_seen_to_grow() {
     append(2_500..2_501);
     let told = viewed.json("/v1/tables/t/cells?from=2498");
     assert_eq!((&told["cells"][2], &told["end"]), (&json!(["2500"]), &json!(2_501)));
-    let files = viewed.json("/v1/tables/t/anatomy");
+    let files = viewed.json("/v1/tables/t/messages");
     assert_eq!(
         (&files["total"], &files["live"], &files["files"][1]["first_row"]),
         (&json!(3), &json!(true), &json!(1_000))
     );
     // What the last commit says, where it stands, and who has made it.
-    let told = viewed.json("/v1/tables/t/anatomy?file=2&commits=true");
+    let told = viewed.json("/v1/tables/t/messages?file=2&commits=true");
     let segment = &told["segment"];
     assert_eq!((&segment["first_row"], &told["table"]["writer"]), (&json!(2_000), &json!(std::process::id())));
     let bytes = fs::read(path.join("00000000000000002000.arrow")).unwrap();
@@ -795,7 +795,7 @@ fn a_table_is_seen_to_grow() {
     assert_eq!((&newest["end"], &newest["this_boot"], &newest["sealed"]), (&json!(2_501), &json!(true), &json!(false)));
     visible.iter().for_each(|record| assert_eq!(word(&record["offset"]), record["sequence"].as_u64().unwrap()));
     assert!(word(&segment["live_page"]["offset"]) >= newest["sequence"].as_u64().unwrap());
-    assert_eq!(viewed.json("/v1/tables/t/anatomy?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
+    assert_eq!(viewed.json("/v1/tables/t/messages?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
     // Its footer leads other readers to the row, a moment after the commit.
     wait_until("the row is in the published footer", || {
         let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");

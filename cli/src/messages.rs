@@ -1,4 +1,4 @@
-//! `arrowwood inspect`.
+//! `arrowwood messages`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::shell::{CliResult, Stdout, open_one, print_json};
 
 /// Print the messages of a file or stream: their offsets and content.
 #[derive(Args)]
-#[command(after_help = "Example: arrowwood inspect ticks.arrow")]
-pub(crate) struct Inspect {
+#[command(after_help = "Example: arrowwood messages ticks.arrow")]
+pub(crate) struct Messages {
     /// Print JSON lines, an object per message.
     #[arg(long)]
     json: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Inspect {
     path: PathBuf,
 }
 
-impl Inspect {
+impl Messages {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         for message in open_one(&self.path)?.messages()? {
             if self.json { print_json(out, message.to_json())? } else { writeln!(out, "{message}")? }

@@ -27,7 +27,7 @@ const LEGEND = [
   ["what is looked at", "mark"],
 ];
 
-export class Apart {
+export class FileTab {
   readonly element: HTMLElement;
   private files: Files | undefined;
   private file = 0;
@@ -50,7 +50,7 @@ export class Apart {
   constructor() {
     this.element = el(
       "section",
-      { class: "apart", "aria-label": "The file taken apart" },
+      { class: "file-tab", "aria-label": "The file taken apart" },
       el("p", { class: "tools" }, this.choice, this.facts),
       el("h3", {}, "Messages, to scale"),
       this.map,
@@ -91,7 +91,7 @@ export class Apart {
   }
 
   private async list() {
-    this.files = await get<Files>("anatomy");
+    this.files = await get<Files>("messages");
     this.listed = Date.now();
     const { files, live } = this.files;
     this.choice.replaceChildren(...files.map(({ name }, i) => el("option", { value: i }, name)));
@@ -115,7 +115,7 @@ export class Apart {
     this.marked = [];
     this.detail.replaceChildren();
     try {
-      this.messages = await get<Messages>("anatomy", { file, limit: LIMIT });
+      this.messages = await get<Messages>("messages", { file, limit: LIMIT });
     } catch (e) {
       this.messages = undefined;
       this.facts.textContent = (e as Error).message;
@@ -193,7 +193,7 @@ export class Apart {
     this.enumerate();
     try {
       const { file, message } = this;
-      const detail = await get<MessageDetail>("anatomy", { file, message });
+      const detail = await get<MessageDetail>("messages", { file, message });
       if (this.file === file && this.message === message) this.describe(detail);
     } catch (e) {
       this.detail.replaceChildren(el("p", { class: "error" }, (e as Error).message));
@@ -280,7 +280,7 @@ export class Apart {
   private async residency() {
     try {
       const parts = clamp(Math.floor(this.strip.clientWidth), 50, 2000);
-      const { shares, size } = await get<{ shares: number[]; size: number }>("anatomy", {
+      const { shares, size } = await get<{ shares: number[]; size: number }>("messages", {
         file: this.file,
         residency: parts,
       });
