@@ -289,7 +289,7 @@ impl Dataset {
 
     /// The truncated data skipped by ``open(..., partial=True)``, as text: one entry for each cut-off file.
     #[getter]
-    fn skipped_tails(&self, py: Python<'_>) -> Result<Vec<String>> {
+    fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
         Ok(py.detach(|| self.inner.skipped_tails())?)
     }
 

@@ -120,7 +120,7 @@ mod _arrowwood {
 
     /// `text` with escapes for control characters, changes of direction and invisible characters.
     #[pyfunction]
-    fn _escape_hidden(text: &str) -> String {
+    fn _visible(text: &str) -> String {
         arrowwood::escape_hidden_lines(text).into_owned()
     }
 

@@ -122,7 +122,7 @@ public final class Chunk {
      * @throws ArrowwoodException.FileChanged if the file was truncated
      */
     public boolean isValid(long row) {
-        Objects.checkIndex(row, rows());
+        Objects.checkIndex(row, rowCount());
         if (validity.byteSize() == 0) {
             return true;
         }

@@ -360,7 +360,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     private <T> Stream<T> rows(Function<Object[], T> made) {
-        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), made, 0, rows()), false);
+        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), made, 0, rowCount()), false);
     }
 
     @Override
@@ -479,7 +479,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset tail(long rows) {
-        return slice(Math.max(0, rows() - rows), rows);
+        return slice(Math.max(0, rowCount() - rows), rows);
     }
 
     /**
@@ -749,8 +749,8 @@ public final class Dataset implements Iterable<Row> {
      * @throws NoSuchElementException if there isn't exactly one
      */
     public Row only() {
-        if (rows() != 1) {
-            throw new NoSuchElementException("there are " + rows() + " rows, not one");
+        if (rowCount() != 1) {
+            throw new NoSuchElementException("there are " + rowCount() + " rows, not one");
         }
         return row(0);
     }

@@ -371,7 +371,7 @@ class BadInputTest {
             }
             // None of them left anything behind, and the writer goes on.
             writer.append(Map.of("ts", now.plusMillis(1)));
-            assertEquals(2, writer.progress().rowCount());
+            assertEquals(2, writer.progress().rows());
             fails(IllegalStateException.class, ArrowwoodException.Code.BUSY, () -> TableWriter.open(path), "table");
             fails(IllegalStateException.class, ArrowwoodException.Code.BUSY, () -> Arrowwood.repair(path));
             writer.commit();
@@ -438,7 +438,7 @@ class BadInputTest {
                     heard.incrementAndGet();
                     FailAtProgress.<RuntimeException>fail(one);
                 });
-                System.out.println((heard.get() > 0) + " " + report.rowCount());
+                System.out.println((heard.get() > 0) + " " + report.rows());
             }
         }
 

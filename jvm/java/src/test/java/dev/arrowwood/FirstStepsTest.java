@@ -320,7 +320,7 @@ class FirstStepsTest {
             assertEquals(3, ds.rowCount());
             derived.add(ds.slice(1, 1));
         }
-        assertThrows(IllegalStateException.class, ds::rows);
+        assertThrows(IllegalStateException.class, ds::rowCount);
         assertThrows(IllegalStateException.class, () -> derived.get(0).rowCount());
     }
 

@@ -53,13 +53,13 @@ class LifeTest {
             assertEquals(0.5, values.get(JAVA_DOUBLE_UNALIGNED, 0));
             assertEquals(2.5, doubles.get(2));
         }
-        assertThrows(IllegalStateException.class, ds::rows);
+        assertThrows(IllegalStateException.class, ds::rowCount);
         assertThrows(IllegalStateException.class, () -> ds.row(0));
         assertThrows(IllegalStateException.class, column::sum);
         assertThrows(IllegalStateException.class, column::chunks);
         assertThrows(IllegalStateException.class, () -> values.get(JAVA_DOUBLE_UNALIGNED, 0));
         assertThrows(IllegalStateException.class, () -> doubles.get(2));
-        made.forEach(one -> assertThrows(IllegalStateException.class, one::rows));
+        made.forEach(one -> assertThrows(IllegalStateException.class, one::rowCount));
         assertThrows(IllegalStateException.class, () -> ds.follow(0));
         // Nothing is mapped any longer.
         assertTrue(Files.readAllLines(Path.of("/proc/self/maps")).stream()
@@ -84,7 +84,7 @@ class LifeTest {
                 var threads = Executors.newSingleThreadExecutor()) {
             Dataset ds = Arrowwood.open(file, arena);
             assertEquals(10, ds.rowCount());
-            Future<?> other = threads.submit(ds::rows);
+            Future<?> other = threads.submit(ds::rowCount);
             var failure = assertThrows(java.util.concurrent.ExecutionException.class, other::get);
             assertInstanceOf(WrongThreadException.class, failure.getCause());
         }
@@ -123,7 +123,7 @@ class LifeTest {
         }
         assertTrue(refused.getMessage().contains("acquired"), refused.getMessage());
         arena.close();
-        assertThrows(IllegalStateException.class, ds::rows);
+        assertThrows(IllegalStateException.class, ds::rowCount);
         return true;
     }
 

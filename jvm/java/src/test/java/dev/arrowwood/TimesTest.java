@@ -206,7 +206,7 @@ class TimesTest {
                     assertTrue(message.contains(one.advice), message);
                     assertFalse(MessagesTest.FOREIGN.matcher(message).find(), message);
                 }
-                assertEquals(1, writer.progress().rowCount());
+                assertEquals(1, writer.progress().rows());
             }
         }
     }
