@@ -32,6 +32,7 @@ SOME = {"n_unique": ["x", "k"]}
 # What the names mean: expressions of `df` (Polars) and `pd_df` (pandas), of which each must agree with each way of
 # the hint. One that begins with ~ is compared without regard to order.
 DATASET = {
+    "column_names": "df.columns",
     "join": "~df.join(pl_other, on='x')",
     "merge": "~pd_df.merge(pd_other, on='x')",
     **dict.fromkeys(["join_asof"], "df.join_asof(pl_other, on='ts')"),
