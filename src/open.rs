@@ -102,7 +102,7 @@ impl OpenOptions {
     /// Sets the maximum total size of decompressed buffers: a small hostile file may ask for any amount of memory.
     /// Decompressing more returns `Unsupported`.
     pub fn max_decompressed_bytes(mut self, bytes: u64) -> OpenOptions {
-        self.options.most_unpacked = Some(bytes);
+        self.options.max_unpacked = Some(bytes);
         self
     }
 

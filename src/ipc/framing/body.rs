@@ -1,4 +1,4 @@
-//! Conversions that a body may need before it can be read: decompression and byte order.
+//! Decompresses buffers of a body and converts their byte order; compresses them for writing.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::types::BufferRole;
 
-/// A buffer of a compressed body, opened.
+/// A buffer of a compressed body after decompression.
 pub(in crate::ipc) enum DecompressedBuffer {
     /// The bytes after the length are the buffer itself.
     Stored,
@@ -18,14 +18,14 @@ pub(in crate::ipc) enum DecompressedBuffer {
     Copied(Buffer),
 }
 
-/// Bytes that a buffer may hold beyond those of its rows.
+/// The limit of bytes in a buffer after the bytes of its rows.
 const PADDING: u64 = 1 << 16;
 
-/// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*). Decompresses at most slightly more than `enough` bytes, if given; fails if that is
-/// more than `room`.
+/// Decompresses a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then
+/// bytes (Message.fbs, *BodyCompression*). Decompresses at most slightly more than `enough` bytes, if given; fails if
+/// this is more than `room`.
 ///
-/// Takes memory for the bytes that come out of the frame, whatever length it declares.
+/// Allocates memory only for the bytes that come out of the frame, whatever length it declares.
 pub(in crate::ipc) fn decompress(
     stored: &[u8],
     codec: Compression,
@@ -47,19 +47,26 @@ pub(in crate::ipc) fn decompress(
         return Ok(DecompressedBuffer::Stored);
     }
     codec::expect(codec)?;
-    let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
-    if most > room {
+    let wanted = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
+    if wanted > room {
         let message =
-            format!("a compressed buffer of {most} bytes: that is more than the caller allows ({room} are left)");
+            format!("a compressed buffer of {wanted} bytes: that is more than the caller allows ({room} are left)");
         return Err(Error::unsupported(message));
     }
-    let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
-    let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
-    let opened = Bytes::build_buffer(len, |into| codec::decompress(frame, codec, into, most == declared), |e| e);
-    opened.map(DecompressedBuffer::Copied).map_err(failed)
+    let Ok(len) = usize::try_from(wanted) else {
+        return Err(decompress_error(codec, declared, &io::Error::other("no address space holds them")));
+    };
+    let is_whole = wanted == declared;
+    Bytes::build_buffer(len, |out| codec::decompress(frame, codec, out, is_whole), |e| e)
+        .map(DecompressedBuffer::Copied)
+        .map_err(|e| decompress_error(codec, declared, &e))
 }
 
-/// The buffer with its numbers turned from big-endian to little-endian.
+fn decompress_error(codec: Compression, declared: u64, e: &io::Error) -> Error {
+    Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"))
+}
+
+/// Returns the buffer with its numbers converted from big-endian to little-endian.
 pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: BufferRole) -> Buffer {
     let mut bytes = buffer.to_vec();
     match role {
@@ -93,7 +100,7 @@ fn reverse_view(view: &mut [u8]) {
     }
 }
 
-/// Compresses a buffer; one that does not get smaller is stored as it is.
+/// Compresses a buffer. A buffer that does not become smaller is stored as it is.
 #[cfg(feature = "write")]
 pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buffer> {
     codec::expect(codec)?;
@@ -101,17 +108,21 @@ pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buf
         return Ok(plain.clone());
     }
     let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
-    let compressed = codec::compress(plain, codec, &mut stored);
-    let no_memory = || Error::out_of_memory(format!("no memory to compress {} bytes", plain.len()));
-    compressed.map_err(|e| match e.kind() {
-        io::ErrorKind::OutOfMemory => no_memory(),
+    codec::compress(plain, codec, &mut stored).map_err(|e| match e.kind() {
+        io::ErrorKind::OutOfMemory => no_memory(plain.len()),
         _ => Error::unsupported(format!("compressing with {codec:?}: {e}")),
     })?;
+    assert!(stored.len() > 8, "the frame of {} bytes is empty, which readers take for an empty buffer", plain.len());
     if stored.len() >= plain.len() + 8 {
         stored.clear();
         stored.extend((-1i64).to_le_bytes());
-        stored.try_reserve_exact(plain.len()).map_err(|_| no_memory())?;
+        stored.try_reserve_exact(plain.len()).map_err(|_| no_memory(plain.len()))?;
         stored.extend_from_slice(plain);
     }
     Ok(Buffer::from_vec(stored))
+}
+
+#[cfg(feature = "write")]
+fn no_memory(len: usize) -> Error {
+    Error::out_of_memory(format!("no memory to compress {len} bytes"))
 }

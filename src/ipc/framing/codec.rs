@@ -1,4 +1,4 @@
-//! Frames of lz4 and zstd. `codec_missing` replaces this module in builds without the feature `compression`.
+//! Reads and writes frames of lz4 and zstd. `codec_missing` replaces this module in builds without the feature `compression`.
 
 use std::io::{self, Read, Write};
 
@@ -10,37 +10,37 @@ pub(super) fn expect(_codec: Compression) -> Result<()> {
     Ok(())
 }
 
-/// Fills `into` from a frame. If `whole`, the frame must hold exactly as many bytes; otherwise it may hold more.
-pub(super) fn decompress(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
+/// Fills `out` from a frame. If `is_whole`, the frame must hold exactly as many bytes; otherwise it may hold more.
+pub(super) fn decompress(frame: &[u8], codec: Compression, out: &mut [u8], is_whole: bool) -> io::Result<()> {
     match codec {
-        Compression::Zstd if whole => {
-            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
-            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
+        Compression::Zstd if is_whole => {
+            let len = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, out)?;
+            if len == out.len() { Ok(()) } else { Err(io::Error::other(format!("only {len} came"))) }
         }
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(out),
         Compression::Lz4 => {
             let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
-            decoder.read_exact(into)?;
-            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
+            decoder.read_exact(out)?;
+            if is_whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
         }
     }
 }
 
-/// Appends a frame of `plain`.
-pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> io::Result<()> {
-    let into = FallibleWriter(into);
+/// Appends a frame of `plain` to `out`.
+pub(super) fn compress(plain: &[u8], codec: Compression, out: &mut Vec<u8>) -> io::Result<()> {
+    let out = FallibleWriter(out);
     match codec {
         Compression::Lz4 => {
-            let mut encoder = lz4_flex::frame::FrameEncoder::new(into);
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(out);
             encoder.write_all(plain)?;
             encoder.finish()?;
             Ok(())
         }
-        Compression::Zstd => zstd::stream::copy_encode(plain, into, 1),
+        Compression::Zstd => zstd::stream::copy_encode(plain, out, 1),
     }
 }
 
-/// Bytes that are appended to, or an error where there is no memory for more.
+/// Appends to a vector; fails, rather than aborts, if there is no memory for more.
 struct FallibleWriter<'a>(&'a mut Vec<u8>);
 
 impl Write for FallibleWriter<'_> {

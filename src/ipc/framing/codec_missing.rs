@@ -5,6 +5,8 @@ use std::io;
 use super::message::Compression;
 use crate::error::{Error, Result};
 
+/// Returns the error that names the missing feature.
+///
 /// # Errors
 /// `Unsupported`, always.
 pub(super) fn expect(codec: Compression) -> Result<()> {

@@ -10,55 +10,74 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ipc) struct FlatTable<'a> {
     bytes: &'a [u8],
-    at: usize,
+    /// The byte at which the table starts.
+    start: usize,
+    /// The byte at which its vtable starts.
     vtable: usize,
     vtable_len: usize,
+}
+
+/// The bytes at which a table and its vtable start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TablePosition {
+    table: usize,
+    vtable: usize,
 }
 
 /// A vector of structs, scalars or references.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vector<'a> {
     bytes: &'a [u8],
-    at: usize,
+    /// The byte at which the first element starts.
+    start: usize,
     len: usize,
     stride: usize,
 }
 
-fn raw<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
-    at.checked_add(N)
-        .and_then(|end| bytes.get(at..end))
-        .and_then(|found| found.try_into().ok())
-        .ok_or_else(|| Error::invalid(format!("metadata ends at byte {} before a value at byte {at}", bytes.len())))
+/// Reads the `N` bytes at `offset`.
+fn read<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N]> {
+    bytes
+        .get(offset..)
+        .and_then(|rest| rest.first_chunk())
+        .copied()
+        .ok_or_else(|| Error::invalid(format!("metadata ends at byte {} before a value at byte {offset}", bytes.len())))
 }
 
-fn reference(bytes: &[u8], at: usize) -> Result<usize> {
-    Ok(at.saturating_add(u32::from_le_bytes(raw(bytes, at)?) as usize))
+/// Returns the target of the reference at `offset`.
+fn follow(bytes: &[u8], offset: usize) -> Result<usize> {
+    Ok(offset.saturating_add(u32::from_le_bytes(read(bytes, offset)?) as usize))
 }
 
 impl<'a> FlatTable<'a> {
-    /// The root table of a flatbuffer.
+    /// Returns the root table of a flatbuffer.
     pub(in crate::ipc) fn root(bytes: &'a [u8]) -> Result<FlatTable<'a>> {
-        FlatTable::at(bytes, reference(bytes, 0)?)
+        FlatTable::parse(bytes, follow(bytes, 0)?)
     }
 
-    fn at(bytes: &'a [u8], at: usize) -> Result<FlatTable<'a>> {
-        let back = i32::from_le_bytes(raw(bytes, at)?);
-        let vtable = (at as i64).checked_sub(i64::from(back)).and_then(|v| usize::try_from(v).ok());
-        let vtable = vtable.ok_or_else(|| Error::invalid(format!("metadata: table at byte {at} has no vtable")))?;
-        let vtable_len = u16::from_le_bytes(raw(bytes, vtable)?) as usize;
-        Ok(FlatTable { bytes, at, vtable, vtable_len })
+    fn parse(bytes: &'a [u8], start: usize) -> Result<FlatTable<'a>> {
+        let back = i32::from_le_bytes(read(bytes, start)?);
+        let vtable = (start as i64).checked_sub(i64::from(back)).and_then(|v| usize::try_from(v).ok());
+        let vtable = vtable.ok_or_else(|| Error::invalid(format!("metadata: table at byte {start} has no vtable")))?;
+        let vtable_len = u16::from_le_bytes(read(bytes, vtable)?) as usize;
+        debug_assert!(start < bytes.len() && vtable < bytes.len(), "both have been read from");
+        Ok(FlatTable { bytes, start, vtable, vtable_len })
     }
 
-    /// The table among the bytes from its first on. Builders write what a table refers to behind it, so those are all that it
-    /// consists of.
-    pub(super) fn alone(&self) -> FlatTable<'a> {
-        let first = self.at.min(self.vtable);
-        FlatTable { bytes: &self.bytes[first..], at: self.at - first, vtable: self.vtable - first, ..*self }
+    /// Returns the table without the bytes in front of it. Builders write everything a table refers to after it, so the
+    /// remaining bytes are its whole content.
+    pub(super) fn without_prefix(&self) -> FlatTable<'a> {
+        let first = self.start.min(self.vtable);
+        FlatTable { bytes: &self.bytes[first..], start: self.start - first, vtable: self.vtable - first, ..*self }
     }
 
-    /// Returns the bytes it is in, and the places of table and vtable among them: all that reading it depends on.
-    pub(super) fn content(&self) -> (&'a [u8], (usize, usize)) {
-        (self.bytes, (self.at, self.vtable))
+    /// Returns the bytes that the table is in.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the position of the table in [`FlatTable::bytes`]. Two tables with the same bytes and position are equal.
+    pub(super) fn table_position(&self) -> TablePosition {
+        TablePosition { table: self.start, vtable: self.vtable }
     }
 
     /// Returns the position of field number `field`, or `None` if it has its default.
@@ -67,12 +86,12 @@ impl<'a> FlatTable<'a> {
         if slot + 2 > self.vtable_len {
             return Ok(None);
         }
-        let offset = u16::from_le_bytes(raw(self.bytes, self.vtable + slot)?) as usize;
-        Ok((offset != 0).then_some(self.at + offset))
+        let offset = u16::from_le_bytes(read(self.bytes, self.vtable + slot)?) as usize;
+        Ok((offset != 0).then_some(self.start + offset))
     }
 
     fn scalar<const N: usize>(&self, field: usize) -> Result<Option<[u8; N]>> {
-        self.position(field)?.map(|at| raw(self.bytes, at)).transpose()
+        self.position(field)?.map(|offset| read(self.bytes, offset)).transpose()
     }
 
     pub(super) fn u8(&self, field: usize) -> Result<u8> {
@@ -100,7 +119,8 @@ impl<'a> FlatTable<'a> {
     }
 
     pub(in crate::ipc) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>> {
-        self.position(field)?.map(|at| FlatTable::at(self.bytes, reference(self.bytes, at)?)).transpose()
+        let Some(offset) = self.position(field)? else { return Ok(None) };
+        FlatTable::parse(self.bytes, follow(self.bytes, offset)?).map(Some)
     }
 
     pub(super) fn string(&self, field: usize) -> Result<Option<&'a str>> {
@@ -110,24 +130,24 @@ impl<'a> FlatTable<'a> {
             .map_err(|e| Error::invalid(format!("metadata: a name is not UTF-8: {e}")))
     }
 
-    /// The vector at `field`, whose elements take `stride` bytes: 4 for references.
+    /// Returns the vector at `field`, whose elements take `stride` bytes: 4 for references.
     pub(super) fn vector(&self, field: usize, stride: usize) -> Result<Option<Vector<'a>>> {
-        let Some(at) = self.position(field)? else { return Ok(None) };
-        let at = reference(self.bytes, at)?;
-        let len = u32::from_le_bytes(raw(self.bytes, at)?) as usize;
-        let room = self.bytes.len().saturating_sub(at + 4);
+        let Some(offset) = self.position(field)? else { return Ok(None) };
+        let prefix = follow(self.bytes, offset)?;
+        let len = u32::from_le_bytes(read(self.bytes, prefix)?) as usize;
+        let start = prefix + 4;
+        let room = self.bytes.len() - start;
         if len.checked_mul(stride).is_none_or(|wanted| wanted > room) {
             let message = format!("metadata: a vector of {len} elements of {stride} bytes has only {room} bytes");
             return Err(Error::invalid(message));
         }
-        Ok(Some(Vector { bytes: self.bytes, at: at + 4, len, stride }))
+        Ok(Some(Vector { bytes: self.bytes, start, len, stride }))
     }
 
-    /// The references of the vector at `field` as tables; none where the field is absent.
+    /// Returns the tables that the vector at `field` refers to; none if the field is absent.
     pub(super) fn tables(&self, field: usize) -> Result<impl Iterator<Item = Result<FlatTable<'a>>> + use<'a>> {
         let vector = self.vector(field, 4)?;
-        let len = vector.map_or(0, |v| v.len);
-        Ok((0..len).filter_map(move |i| vector.map(|v| v.table(i))))
+        Ok(vector.into_iter().flat_map(|vector| (0..vector.len).map(move |i| vector.table(i))))
     }
 }
 
@@ -137,24 +157,27 @@ impl<'a> Vector<'a> {
     }
 
     pub(super) fn bytes(&self) -> &'a [u8] {
-        &self.bytes[self.at..self.at + self.len * self.stride]
+        &self.bytes[self.start..self.start + self.len * self.stride]
     }
 
     pub(super) fn i64(&self, element: usize, offset: usize) -> Result<i64> {
-        Ok(i64::from_le_bytes(raw(self.bytes, self.element(element)? + offset)?))
+        debug_assert!(offset + 8 <= self.stride, "a number past the end of its element");
+        Ok(i64::from_le_bytes(read(self.bytes, self.element(element)? + offset)?))
     }
 
     pub(super) fn i32(&self, element: usize, offset: usize) -> Result<i32> {
-        Ok(i32::from_le_bytes(raw(self.bytes, self.element(element)? + offset)?))
+        debug_assert!(offset + 4 <= self.stride, "a number past the end of its element");
+        Ok(i32::from_le_bytes(read(self.bytes, self.element(element)? + offset)?))
     }
 
     fn table(&self, element: usize) -> Result<FlatTable<'a>> {
-        FlatTable::at(self.bytes, reference(self.bytes, self.element(element)?)?)
+        FlatTable::parse(self.bytes, follow(self.bytes, self.element(element)?)?)
     }
 
+    /// Returns the byte at which an element starts.
     fn element(&self, element: usize) -> Result<usize> {
         if element < self.len {
-            Ok(self.at + element * self.stride)
+            Ok(self.start + element * self.stride)
         } else {
             Err(Error::invalid(format!("metadata: element {element} of a vector of {}", self.len)))
         }

@@ -1,4 +1,4 @@
-//! The footer of an IPC file: the schema and the positions of the batches.
+//! Reads the footer of an IPC file: the schema and the positions of the batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) batches: FooterBlocks,
     /// The content of [`ZONES`].
     pub(in crate::ipc) zones: Option<String>,
-    /// The content of [`ROWS`]: the rows of each record batch; empty without that note.
-    pub(in crate::ipc) rows: Vec<u64>,
+    /// The content of [`ROWS`]: the rows of each record batch.
+    pub(in crate::ipc) rows: Option<Vec<u64>>,
     /// The content of [`TABLE`].
     pub(in crate::ipc) table: Option<PushedRows>,
 }
@@ -28,34 +28,29 @@ pub(in crate::ipc) struct Footer {
 /// The key of a dense segment's footer metadata that holds the zones of its blocks.
 pub(crate) const ZONES: &str = "arrowwood.zones";
 
-/// The key of the footer's own metadata by which a file says how many rows its batches have, as in `1000x4096 1x17`: the
+/// The key of the footer's own metadata that says how many rows the file's batches have, as in `1000x4096 1x17`: the
 /// footer of the format doesn't, and a reader of a store would have to fetch each header to find a row.
 pub(in crate::ipc) const ROWS: &str = "arrowwood.rows";
 
-/// The key of the footer's own metadata by which an object of a store says which rows of which table it has.
+/// The key of the footer's own metadata that says which rows of which table an object of a store has.
 pub(in crate::ipc) const TABLE: &str = "arrowwood.table";
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
 pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
 
-/// The schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32, the
-/// magic.
-pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &SchemaCache) -> Result<(Arc<IpcSchema>, Footer)> {
+/// Reads the schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32,
+/// the magic.
+pub(in crate::ipc) fn read_footer(bytes: &Bytes, schema_cache: &SchemaCache) -> Result<(Arc<IpcSchema>, Footer)> {
     let size = bytes.len();
-    let cut = || {
-        Error::invalid(
-            "truncated: an Arrow IPC file ends with its footer and 'ARROW1', this one does not; it may still be being written, or cut off",
-        )
-    };
-    // What is asked of a store for its size is of this length, too.
+    // A store's first answer, which tells the object's size, has this many bytes too.
     let tail_len = size.min(if bytes.fetch().is_some() { 64 << 10 } else { 4096 });
     let mut tail = vec![0; tail_len];
     bytes.read_at(size - tail_len, &mut tail)?;
-    let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(cut()) };
-    let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(cut()) };
+    let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(no_footer()) };
+    let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(no_footer()) };
     if magic != MAGIC || size < 8 + 10 {
-        return Err(cut());
+        return Err(no_footer());
     }
     let len = i32::from_le_bytes(*len);
     let start = usize::try_from(len).ok().and_then(|len| (size - 10).checked_sub(len)).filter(|&start| start >= 8);
@@ -74,61 +69,70 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, known: &SchemaCache) -> Result<
     };
     let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
-    let schema = known.parse(schema, metadata.len())?;
+    let schema = schema_cache.parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
-    check_is_one(bytes, &[&dictionaries, &batches], start)?;
-    let rows = note(table, ROWS).and_then(|text| rows_of_batches(text, batches.len())).unwrap_or_default();
+    check_is_single_file(bytes, &[&dictionaries, &batches], start)?;
+    let rows = note(table, ROWS).and_then(|text| parse_rows_note(text, batches.len()));
     let zones = note(table, ZONES).map(Into::into);
     let table = note(table, TABLE).and_then(PushedRows::parse);
     Ok((schema, Footer { dictionaries, batches, zones, rows, table }))
 }
 
-/// Checks that the file is not several, one behind the other: the footer at `start` is that of the last one then, and lists
-/// bytes of the first.
-fn check_is_one(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -> Result<()> {
+fn no_footer() -> Error {
+    Error::invalid(
+        "truncated: an Arrow IPC file ends with its footer and 'ARROW1', this one does not; it may still be being \
+         written, or cut off",
+    )
+}
+
+/// Checks that the file does not consist of several files in a row. In such a file, the footer at `start` belongs to the
+/// last one, and its offsets lead into the first.
+fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -> Result<()> {
     /// The end of a file, and the beginning of another.
     const SEAM: &[u8; 12] = b"ARROW1ARROW1";
-    /// The most bytes between the last message and the footer: the marker of the end, and padding.
+    /// The limit of bytes between the last message and the footer: the end marker, and padding.
     const PADDING: usize = 8 + 64;
     let ends = blocks.iter().filter_map(|blocks| blocks.end_of_last());
     let gap = start.saturating_sub(ends.max().unwrap_or(start));
-    // Of an object of a store it would be another request; its first batch tells, unless both files have the same layout.
+    // An object of a store would need another request. Reading its first batch fails, unless both files have the same
+    // layout.
     if gap <= PADDING || bytes.fetch().is_some() {
         return Ok(());
     }
-    // As far behind the first byte as the footer is behind the place at which it would be in a file of its own.
+    // The gap is the number of bytes in front of the last file, give or take the padding.
     let from = (gap - PADDING).saturating_sub(SEAM.len() / 2);
-    let mut seen = vec![0; (PADDING + SEAM.len()).min(bytes.len() - from)];
-    bytes.read_at(from, &mut seen)?;
-    match seen.windows(SEAM.len()).position(|window| window == SEAM) {
-        Some(at) => Err(Error::invalid(format!(
+    let mut searched = vec![0; (PADDING + SEAM.len()).min(bytes.len() - from)];
+    bytes.read_at(from, &mut searched)?;
+    match searched.windows(SEAM.len()).position(|window| window == SEAM) {
+        Some(offset) => Err(Error::invalid(format!(
             "another file begins at byte {}, and the footer is of the last one: open each by itself",
-            from + at + SEAM.len() / 2
+            from + offset + SEAM.len() / 2
         ))),
         None => Ok(()),
     }
 }
 
-/// The note under `key` in the footer. Other metadata there, readable or not, is ignored.
+/// Returns the footer's metadata under `key`. Other metadata there, readable or not, is ignored.
 fn note<'a>(footer: FlatTable<'a>, key: &str) -> Option<&'a str> {
     let mut pairs = footer.tables(4).ok()?.filter_map(|pair| pair.ok());
-    let found = pairs.find(|pair| matches!(pair.string(0), Ok(Some(found)) if found == key))?;
-    found.string(1).ok()?
+    pairs.find(|pair| matches!(pair.string(0), Ok(Some(name)) if name == key))?.string(1).ok()?
 }
 
-/// Reads a note of rows for `batches` batches; `None` for another text. Each is compared with the batch's header later.
-fn rows_of_batches(text: &str, batches: usize) -> Option<Vec<u64>> {
-    let mut found = Vec::new();
+/// Parses the rows of each of `batches` batches; `None` for a text that doesn't list as many. The numbers are compared
+/// with the batches' headers later.
+fn parse_rows_note(text: &str, batches: usize) -> Option<Vec<u64>> {
+    let mut batch_rows = Vec::new();
     for run in text.split_ascii_whitespace() {
         let (count, rows) = run.split_once('x')?;
-        let count: usize = count.parse().ok().filter(|&count| count <= batches - found.len())?;
-        found.resize(found.len() + count, rows.parse().ok()?);
+        let count: usize = count.parse().ok().filter(|&count| count <= batches - batch_rows.len())?;
+        batch_rows.resize(batch_rows.len() + count, rows.parse().ok()?);
+        debug_assert!(batch_rows.len() <= batches, "more numbers of rows than batches");
     }
-    (found.len() == batches).then_some(found)
+    (batch_rows.len() == batches).then_some(batch_rows)
 }
 
-/// The note of rows.
+/// Formats the rows of each batch as [`parse_rows_note`] parses them.
 #[cfg(feature = "write")]
 pub(in crate::ipc) fn rows_note(rows: &[u64]) -> String {
     let runs = rows.chunk_by(|a, b| a == b).map(|run| format!("{}x{}", run.len(), run[0]));
@@ -146,7 +150,12 @@ pub(in crate::ipc) fn first_message(bytes: &Bytes, window: &mut Window) -> Resul
 }
 
 impl Footer {
-    /// Returns the schema's message and those of the blocks. Arbitrary bytes may lie between them.
+    /// Returns the rows of record batch `batch`, if the footer says them.
+    pub(in crate::ipc) fn batch_rows(&self, batch: usize) -> Option<u64> {
+        self.rows.as_ref()?.get(batch).copied()
+    }
+
+    /// Returns the frames of the schema's and the blocks' messages. Arbitrary bytes may lie between them.
     pub(in crate::ipc) fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
         frames.extend(first_message(bytes, window)?);
@@ -171,7 +180,7 @@ impl FooterBlocks {
         self.0.len()
     }
 
-    /// The byte behind the last block; `None` if there is none.
+    /// Returns the end of the last block's message; `None` if there is no block.
     fn end_of_last(&self) -> Option<usize> {
         let [offset, metadata, body] = self.block_at(self.len().checked_sub(1)?);
         usize::try_from(offset.checked_add(metadata)?.checked_add(body)?).ok()
@@ -187,44 +196,42 @@ impl FooterBlocks {
         })
     }
 
-    /// Returns the bytes of a block's message: its metadata, and its body if that has at most `most` bytes. `None` if they are
-    /// not in a file of `size` bytes.
-    pub(in crate::ipc) fn message_range(&self, number: usize, most: usize, size: usize) -> Option<Range<usize>> {
+    /// Returns the bytes of a block's message: its metadata, and its body if it has at most `max_body` bytes. `None` if
+    /// they are not in a file of `size` bytes.
+    pub(in crate::ipc) fn message_range(&self, number: usize, max_body: usize, size: usize) -> Option<Range<usize>> {
         let [offset, metadata, body] = self.block_at(number).map(|word| usize::try_from(word).ok());
         let start = offset?;
         let end = start.checked_add(metadata?).filter(|&end| end <= size)?;
-        let whole = end.checked_add(body?).filter(|&whole| whole <= size && whole - end <= most);
+        let whole = end.checked_add(body?).filter(|&whole| whole <= size && whole - end <= max_body);
         Some(start..whole.unwrap_or(end))
     }
 
-    /// The message of a block, unread.
+    /// Returns the frame of a block's message as the footer describes it, without reading the message.
     pub(in crate::ipc) fn unread_frame(&self, number: usize) -> Option<MessageFrame> {
         let [offset, len, _] = self.block_at(number).map(|word| usize::try_from(word).ok());
         let offset = offset?;
         Some(MessageFrame { offset, metadata: offset.checked_add(8)?, metadata_len: len?.checked_sub(8)? })
     }
 
-    /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
+    /// Reads the frame of a block's message. A block is the message's offset, the length of prefix and metadata, and the
+    /// length of the body (File.fbs).
     pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<MessageFrame> {
+        /// The limit of padding before the body that the message's own prefix may leave out. A block that claims more is
+        /// a small message that claims a large part of the file.
+        const MAX_PADDING: usize = 128;
         let [offset, metadata_len, _] = self.block_at(number);
-        let outside = || {
-            let size = bytes.len();
-            Error::invalid(format!(
-                "block {number} of the footer: offset {offset} and metadata length {metadata_len} fit no message in a \
-                 file of {size} bytes"
-            ))
-        };
-        let (Ok(offset), Ok(metadata_len)) = (usize::try_from(offset), usize::try_from(metadata_len)) else {
-            return Err(outside());
-        };
-        let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
-        match find_message(bytes, window, offset)? {
-            // The block has the start of the body; the message's own prefix may leave out some padding before it. More
-            // than that is a small message that claims a large part of the file.
-            NextMessage::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
-                Ok(MessageFrame { metadata_len: body - frame.metadata, ..frame })
-            }
-            _ => Err(outside()),
+        if let (Ok(start), Ok(len)) = (usize::try_from(offset), usize::try_from(metadata_len))
+            && let Some(body) = start.checked_add(len).filter(|&body| body <= bytes.len())
+            && let NextMessage::Message(frame) = find_message(bytes, window, start)?
+            && frame.body() <= body
+            && body - frame.body() <= MAX_PADDING
+        {
+            return Ok(MessageFrame { metadata_len: body - frame.metadata, ..frame });
         }
+        let size = bytes.len();
+        Err(Error::invalid(format!(
+            "block {number} of the footer: offset {offset} and metadata length {metadata_len} fit no message in a file \
+             of {size} bytes"
+        )))
     }
 }

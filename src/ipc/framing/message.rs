@@ -1,4 +1,4 @@
-//! Encapsulated messages: framing, headers, and their fields as plain numbers.
+//! Finds encapsulated messages and parses their headers into plain numbers.
 //!
 //! ```text
 //! 0xFFFFFFFF  i32 metadata length  metadata (flatbuffer, padded)  body
@@ -14,7 +14,7 @@ use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// MetadataVersion V5, as the number in Schema.fbs.
+/// MetadataVersion V5, as numbered in Schema.fbs.
 pub(in crate::ipc) const V5: i16 = 4;
 /// The oldest version whose record batches have today's shape.
 const V4: i16 = 3;
@@ -24,7 +24,7 @@ pub(in crate::ipc) const CONTINUATION: u32 = u32::MAX;
 /// The two framings of Arrow IPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// With a footer that says where the batches are: random access.
+    /// Has a footer with the positions of the batches: random access.
     #[default]
     File,
     /// Message after message, written and read from front to back.
@@ -38,28 +38,28 @@ pub(crate) struct MessageFrame {
     pub offset: usize,
     /// The first byte of the flatbuffer.
     pub metadata: usize,
-    /// Bytes of the flatbuffer with padding.
+    /// The length of the flatbuffer in bytes, with padding.
     pub metadata_len: usize,
 }
 
 impl MessageFrame {
-    /// Whether the framing is that of formats before 0.15: no continuation marker.
+    /// Returns true for the framing before format 0.15, which has no continuation marker.
     pub(crate) fn is_legacy(&self) -> bool {
         self.metadata == self.offset + 4
     }
 
-    /// The first byte of the body.
+    /// Returns the first byte of the body.
     pub(crate) fn body(&self) -> usize {
         self.metadata + self.metadata_len
     }
 }
 
-/// What is at an offset of a stream.
+/// The content of a stream at an offset.
 pub(crate) enum NextMessage {
     Message(MessageFrame),
     /// The end-of-stream marker, or the end of the bytes between two messages.
     End,
-    /// A single zero word: the end-of-stream marker before format 0.15, and bytes that were never written since.
+    /// A single zero word: the end-of-stream marker before format 0.15, bytes that were never written in later formats.
     Zeros,
 }
 
@@ -67,21 +67,23 @@ pub(crate) enum NextMessage {
 ///
 /// A walk over all messages spends its time waiting for these calls. Messages are often equally spaced, so after two
 /// equal distances several threads read further pieces at that distance. A wrong guess costs only time: pieces are
-/// looked up by offset.
+/// found by offset.
 #[derive(Debug)]
 pub(crate) struct Window {
-    at: usize,
-    held: Vec<u8>,
-    ahead: usize,
+    /// The offset of `bytes` in the file.
+    start: usize,
+    bytes: Vec<u8>,
+    /// The number of bytes to read at once.
+    read_len: usize,
     /// The end of the last request.
-    asked: usize,
+    last_end: usize,
     /// The largest piece requested so far.
     largest: usize,
     /// The offsets of the last two pieces read.
-    last: [usize; 2],
-    /// Whether to read ahead, because all messages are wanted.
-    pub(crate) reads_on: bool,
-    guessed: PrefetchedPieces,
+    last_starts: [usize; 2],
+    /// Set if all messages are wanted: reads ahead.
+    pub(crate) is_scanning: bool,
+    prefetched: PrefetchedPieces,
 }
 
 /// Pieces of equal length at equal distances, read ahead.
@@ -89,125 +91,125 @@ pub(crate) struct Window {
 struct PrefetchedPieces {
     start: usize,
     stride: usize,
-    piece: usize,
+    piece_len: usize,
     /// The bytes read by each job.
     data: Vec<Vec<u8>>,
 }
 
-/// The sizes in bytes of the smallest and the largest piece.
-const PIECE: (usize, usize) = (512, 16 << 10);
+/// The size in bytes of the smallest piece, of which all sizes are multiples.
+const MIN_PIECE: usize = 512;
+/// The size in bytes of the largest piece.
+const MAX_PIECE: usize = 16 << 10;
 /// Gaps of fewer bytes than this are read rather than skipped.
-const NEAR: usize = 2 << 10;
-/// The number of pieces read ahead at once, and the number that each thread takes.
-const GUESSES: usize = 2048;
-const GUESSES_PER_JOB: usize = 64;
+const NEAR_GAP: usize = 2 << 10;
+/// The number of pieces read ahead at once.
+const PREFETCHED_PIECES: usize = 2048;
+/// The number of pieces that a thread reads ahead.
+const PIECES_PER_JOB: usize = 64;
 
 impl Window {
     pub(crate) fn new() -> Window {
         // The first read covers schema, dictionaries and the first batch of most files; later ones are isolated.
         Window {
-            at: 0,
-            held: Vec::new(),
-            ahead: 2048,
-            asked: 0,
+            start: 0,
+            bytes: Vec::new(),
+            read_len: 2048,
+            last_end: 0,
             largest: 0,
-            last: [0; 2],
-            reads_on: false,
-            guessed: PrefetchedPieces::default(),
+            last_starts: [0; 2],
+            is_scanning: false,
+            prefetched: PrefetchedPieces::default(),
         }
     }
 
-    /// Returns the `len` bytes at `at`, or an error if the bytes end before.
-    pub(crate) fn get(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
-        let before = std::mem::replace(&mut self.asked, at.saturating_add(len));
-        let inside = at >= self.at && at.saturating_add(len) <= self.at + self.held.len();
-        if inside {
-            return Ok(&self.held[at - self.at..at - self.at + len]);
+    /// Returns the `len` bytes at `at`, or an error if the file ends before.
+    pub(crate) fn get(&mut self, file: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
+        let last_end = std::mem::replace(&mut self.last_end, at.saturating_add(len));
+        if at >= self.start && at.saturating_add(len) <= self.start + self.bytes.len() {
+            return Ok(&self.bytes[at - self.start..at - self.start + len]);
         }
         // Small messages close together are read at once. The parts of a message follow each other without a gap.
-        let is_near = !self.held.is_empty() && at > before && at - before < NEAR;
-        if self.reads_on && !is_near && self.guessed.find_message(at, len).is_none() {
-            self.guess(bytes, at);
+        let is_near = !self.bytes.is_empty() && at > last_end && at - last_end < NEAR_GAP;
+        if self.is_scanning && !is_near && self.prefetched.find(at, len).is_none() {
+            self.prefetch(file, at);
         }
-        if let Some((job, range)) = self.guessed.find_message(at, len) {
-            return Ok(&self.guessed.data[job][range]);
+        if let Some((job, range)) = self.prefetched.find(at, len) {
+            return Ok(&self.prefetched.data[job][range]);
         }
-        self.read(bytes, at, len.max(if is_near { PIECE.1 } else { self.ahead }), len)?;
-        Ok(&self.held[..len])
+        self.read(file, at, len.max(if is_near { MAX_PIECE } else { self.read_len }), len)?;
+        Ok(&self.bytes[..len])
     }
 
-    /// Reads `ahead` bytes, or as many as there are, of which `len` are required.
-    fn read(&mut self, bytes: &Bytes, at: usize, ahead: usize, len: usize) -> Result<()> {
-        let room = bytes.len().saturating_sub(at);
+    /// Reads `wanted` bytes at `at`, or as many as there are, of which `len` are required.
+    fn read(&mut self, file: &Bytes, at: usize, wanted: usize, len: usize) -> Result<()> {
+        assert!(len <= wanted, "{len} bytes of {wanted} are required");
+        let room = file.len().saturating_sub(at);
         if len > room {
-            let size = bytes.len();
+            let size = file.len();
             return Err(Error::invalid(format!(
                 "truncated: {len} bytes of metadata at byte {at} end past the last of {size} bytes"
             )));
         }
-        // Not kept on failure: half-filled bytes must not be found again.
-        let mut fresh = std::mem::take(&mut self.held);
-        fresh.resize(ahead.min(room), 0);
-        bytes.read_at(at, &mut fresh)?;
+        // The window stays empty on failure, so that half-filled bytes are not returned later.
+        let mut fresh = std::mem::take(&mut self.bytes);
+        fresh.resize(wanted.min(room), 0);
+        file.read_at(at, &mut fresh)?;
         self.largest = self.largest.max(len);
-        self.ahead = self.largest.next_multiple_of(PIECE.0).clamp(PIECE.0, PIECE.1);
-        self.last = [self.last[1], at];
-        (self.at, self.held) = (at, fresh);
+        self.read_len = self.largest.next_multiple_of(MIN_PIECE).clamp(MIN_PIECE, MAX_PIECE);
+        self.last_starts = [self.last_starts[1], at];
+        self.start = at;
+        self.bytes = fresh;
         Ok(())
     }
 
-    /// Reads ahead from `at` if it is as far from the last piece as that was from the one before.
-    fn guess(&mut self, bytes: &Bytes, at: usize) {
-        let [before, last] = self.last;
+    /// Reads ahead from `at` if it is as far from the last piece as the last piece is from the one before.
+    fn prefetch(&mut self, file: &Bytes, at: usize) {
+        let [before, last] = self.last_starts;
         let stride = at.saturating_sub(last);
-        let piece = self.ahead;
-        if stride <= piece || last.saturating_sub(before) != stride {
+        let piece_len = self.read_len;
+        if stride <= piece_len || last.saturating_sub(before) != stride {
             return;
         }
-        let count = (bytes.len().saturating_sub(at + piece) / stride).min(GUESSES);
-        let read = |job: usize| {
-            let mut data = vec![0; (count - job).min(GUESSES_PER_JOB) * piece];
-            let pieces = data.chunks_exact_mut(piece).enumerate();
-            let read = pieces.map(|(number, into)| bytes.read_at(at + (job + number) * stride, into));
-            read.collect::<Result<()>>().map(|()| data)
-        };
-        let jobs = count / GUESSES_PER_JOB;
-        let read = parallel::map(jobs, jobs << 20, |job| read(job * GUESSES_PER_JOB));
+        let count = (file.len().saturating_sub(at + piece_len) / stride).min(PREFETCHED_PIECES);
+        let jobs = count / PIECES_PER_JOB;
+        let read = parallel::map(jobs, jobs << 20, |job| {
+            let mut data = vec![0; PIECES_PER_JOB * piece_len];
+            for (number, piece) in data.chunks_exact_mut(piece_len).enumerate() {
+                file.read_at(at + (job * PIECES_PER_JOB + number) * stride, piece)?;
+            }
+            Ok(data)
+        });
         if let Ok(data) = read.into_iter().collect::<Result<Vec<_>>>() {
-            self.guessed = PrefetchedPieces { start: at, stride, piece, data };
-            // The next guess begins where this one ends.
-            let end = at + jobs * GUESSES_PER_JOB * stride;
-            self.last = [end.saturating_sub(2 * stride), end.saturating_sub(stride)];
+            self.prefetched = PrefetchedPieces { start: at, stride, piece_len, data };
+            // The next prefetch begins where this one ends.
+            let end = at + jobs * PIECES_PER_JOB * stride;
+            self.last_starts = [end.saturating_sub(2 * stride), end.saturating_sub(stride)];
         }
     }
 }
 
 impl PrefetchedPieces {
     /// Returns the job that read the `len` bytes at `at`, and their range in its bytes.
-    fn find_message(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
-        let behind = at.checked_sub(self.start)?;
-        let number = behind.checked_div(self.stride)?;
-        let offset = behind % self.stride;
-        let start = number % GUESSES_PER_JOB * self.piece + offset;
-        let job = number / GUESSES_PER_JOB;
-        let fits = offset.checked_add(len)? <= self.piece && start + len <= self.data.get(job)?.len();
+    fn find(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
+        let distance = at.checked_sub(self.start)?;
+        let number = distance.checked_div(self.stride)?;
+        let offset = distance % self.stride;
+        let start = number % PIECES_PER_JOB * self.piece_len + offset;
+        let job = number / PIECES_PER_JOB;
+        let fits = offset.checked_add(len)? <= self.piece_len && start + len <= self.data.get(job)?.len();
         fits.then(|| (job, start..start + len))
     }
 }
 
-/// Looks at the length prefix at `offset`.
+/// Reads the length prefix at `offset` and returns the frame of the message there.
 pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<NextMessage> {
     let room = bytes.len().saturating_sub(offset);
     if room == 0 {
         return Ok(NextMessage::End);
     }
-    let word = |window: &mut Window, at: usize| -> Result<u32> {
-        let raw: [u8; 4] = window.get(bytes, at, 4)?.try_into().unwrap_or_default();
-        Ok(u32::from_le_bytes(raw))
-    };
-    let first = word(window, offset)?;
+    let first = read_word(bytes, window, offset)?;
     let (metadata, len) = match first {
-        CONTINUATION => (offset + 8, word(window, offset + 4)?),
+        CONTINUATION => (offset + 8, read_word(bytes, window, offset + 4)?),
         legacy => (offset + 4, legacy),
     };
     if len == 0 {
@@ -226,6 +228,12 @@ pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) ->
     }
 }
 
+fn read_word(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<u32> {
+    let mut word = [0; 4];
+    word.copy_from_slice(window.get(bytes, offset, 4)?);
+    Ok(u32::from_le_bytes(word))
+}
+
 /// The kind of a message, numbered as in the union `MessageHeader` of Message.fbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
@@ -242,7 +250,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// The name in Message.fbs.
+    /// Returns the name in Message.fbs.
     pub fn name(self) -> &'static str {
         match self {
             MessageKind::Schema => "Schema",
@@ -254,7 +262,7 @@ impl MessageKind {
     }
 }
 
-/// A message's own table.
+/// The header of a message: its own table, and the table of its kind.
 #[derive(Debug)]
 pub(crate) struct MessageHeader<'a> {
     pub version: i16,
@@ -288,18 +296,18 @@ impl<'a> MessageHeader<'a> {
         Ok(MessageHeader { version, kind, table, body_len, message })
     }
 
-    /// The message's own key-value metadata.
+    /// Returns the message's own key-value metadata.
     pub(crate) fn custom_metadata(&self) -> Result<HashMap<String, String>> {
-        let mut found = HashMap::new();
+        let mut metadata = HashMap::new();
         for pair in self.message.tables(4)? {
             let pair = pair?;
-            found.insert(pair.string(0)?.unwrap_or_default().into(), pair.string(1)?.unwrap_or_default().into());
+            metadata.insert(pair.string(0)?.unwrap_or("").into(), pair.string(1)?.unwrap_or("").into());
         }
-        Ok(found)
+        Ok(metadata)
     }
 }
 
-/// A DictionaryBatch before its record batch.
+/// The fields of a DictionaryBatch, whose values are the record batch `data`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictionaryHeader<'a> {
     pub id: i64,
@@ -314,12 +322,12 @@ impl<'a> DictionaryHeader<'a> {
     }
 }
 
-/// The number of rows of a RecordBatch table.
+/// Returns the number of rows of a RecordBatch table.
 pub(crate) fn row_count(table: FlatTable<'_>) -> Result<usize> {
     length("number of rows", table.i64(0)?)
 }
 
-/// How bodies are compressed.
+/// The codec of compressed bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// LZ4 frames.
@@ -329,7 +337,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The name of the codec.
+    /// Returns the name of the codec.
     pub fn name(self) -> &'static str {
         match self {
             Compression::Lz4 => "lz4",
@@ -353,30 +361,31 @@ pub(crate) struct BatchHeader {
 
 impl BatchHeader {
     pub(in crate::ipc) fn parse(table: FlatTable<'_>) -> Result<BatchHeader> {
-        let pairs = |vector: Option<Vector<'_>>| -> Result<Vec<(i64, i64)>> {
-            let Some(vector) = vector else { return Ok(Vec::new()) };
-            // Headers of many small batches are read for little else: the vector must not grow step by step.
-            let mut pairs = Vec::with_capacity(vector.len());
-            for i in 0..vector.len() {
-                pairs.push((vector.i64(i, 0)?, vector.i64(i, 8)?));
-            }
-            Ok(pairs)
-        };
         let variadics = match table.vector(4, 8)? {
             Some(counts) => (0..counts.len()).map(|i| counts.i64(i, 0)).collect::<Result<_>>()?,
             None => Vec::new(),
         };
         Ok(BatchHeader {
             rows: row_count(table)?,
-            nodes: pairs(table.vector(1, 16)?)?,
-            buffers: pairs(table.vector(2, 16)?)?,
+            nodes: read_pairs(table.vector(1, 16)?)?,
+            buffers: read_pairs(table.vector(2, 16)?)?,
             variadics,
-            compression: table.table(3)?.map(compression).transpose()?,
+            compression: table.table(3)?.map(parse_compression).transpose()?,
         })
     }
 }
 
-fn compression(table: FlatTable<'_>) -> Result<Compression> {
+fn read_pairs(vector: Option<Vector<'_>>) -> Result<Vec<(i64, i64)>> {
+    let Some(vector) = vector else { return Ok(Vec::new()) };
+    // This takes most of the time of reading the headers of many small batches: the pairs must not grow step by step.
+    let mut pairs = Vec::with_capacity(vector.len());
+    for i in 0..vector.len() {
+        pairs.push((vector.i64(i, 0)?, vector.i64(i, 8)?));
+    }
+    Ok(pairs)
+}
+
+fn parse_compression(table: FlatTable<'_>) -> Result<Compression> {
     match (table.u8(0)?, table.u8(1)?) {
         (0, 0) => Ok(Compression::Lz4),
         (1, 0) => Ok(Compression::Zstd),
@@ -395,16 +404,16 @@ mod tests {
 
     /// Regression: bytes read ahead counted as near, so messages up to 18 KiB apart were read whole.
     #[test]
-    fn only_small_messages_are_read_with_what_lies_between() {
+    fn only_small_messages_are_read_with_the_bytes_between_them() {
         let bytes = Bytes::from(vec![0; 1 << 20]);
         for (distance, reads_whole) in [(700, true), (1500, true), (4000, false), (17_000, false)] {
             let mut window = Window::new();
             let mut read = 0;
             for at in (0..bytes.len() - 300).step_by(distance) {
-                let before = window.at;
+                let start = window.start;
                 window.get(&bytes, at, 8).unwrap();
                 window.get(&bytes, at + 8, 200).unwrap();
-                read += if window.at == before && at > 0 { 0 } else { window.held.len() };
+                read += if window.start == start && at > 0 { 0 } else { window.bytes.len() };
             }
             assert_eq!(read > bytes.len() / 2, reads_whole, "{distance}: {read}");
         }

@@ -1,4 +1,4 @@
-//! The metadata of messages and footers as flatbuffers (Message.fbs, File.fbs), for writing.
+//! Builds the metadata of messages and footers as flatbuffers (Message.fbs, File.fbs).
 
 use arrow_ipc as fb;
 use arrow_ipc::convert::IpcSchemaEncoder;
@@ -11,7 +11,7 @@ use super::message::Compression;
 
 pub(crate) use arrow_ipc::Block;
 
-/// The description of a body in a record batch or dictionary batch.
+/// Describes the body of a record batch or dictionary batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BatchMetadata {
     /// The number of rows.
@@ -27,32 +27,37 @@ pub(crate) struct BatchMetadata {
 }
 
 impl BatchMetadata {
-    /// For `rows` rows, with room for `most` nodes and buffers, which are added later.
+    /// Creates the metadata of `rows` rows, with room for `capacity` nodes and buffers, which are added later.
     #[cfg(feature = "table")]
-    pub fn with_capacity(rows: u64, most: usize) -> BatchMetadata {
-        let (nodes, buffers) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        BatchMetadata { rows: rows as i64, nodes, buffers, ..BatchMetadata::default() }
+    pub fn with_capacity(rows: u64, capacity: usize) -> BatchMetadata {
+        BatchMetadata {
+            rows: rows as i64,
+            nodes: Vec::with_capacity(capacity),
+            buffers: Vec::with_capacity(capacity),
+            ..BatchMetadata::default()
+        }
     }
 }
 
-/// A builder with room for the metadata of most batches: one without room grows by doubling from a single byte.
+/// Creates a builder with room for the metadata of most batches; an empty one would grow by doubling from a single byte.
 fn new_builder<'a>() -> FlatBufferBuilder<'a> {
     FlatBufferBuilder::with_capacity(1024)
 }
 
-/// The metadata of a Schema message.
+/// Returns the metadata of a Schema message.
 pub(crate) fn schema_metadata(schema: &Schema) -> Vec<u8> {
     let mut builder = new_builder();
     let encoded = encode_schema(&mut builder, schema);
     finish(builder, fb::MessageHeader::Schema, Some(encoded.as_union_value()), 0)
 }
 
-/// The metadata of an empty message. A reader of streams stops there with an error.
+/// Returns the metadata of an empty message. A reader of streams stops there with an error.
 pub(crate) fn empty_metadata() -> Vec<u8> {
     finish(new_builder(), fb::MessageHeader::NONE, None, 0)
 }
 
-/// The metadata of a RecordBatch message or, with an id and whether it is a delta, of a DictionaryBatch message.
+/// Returns the metadata of a RecordBatch message. With `dictionary`, its id and whether it is a delta, returns the
+/// metadata of a DictionaryBatch message.
 pub(crate) fn batch_metadata(
     batch: &BatchMetadata,
     compression: Option<Compression>,
@@ -68,18 +73,19 @@ pub(crate) fn batch_metadata(
     finish(builder, fb::MessageHeader::DictionaryBatch, Some(dictionary.as_union_value()), batch.body_length)
 }
 
-/// The footer of a file, with its own metadata: pairs of key and value.
+/// Returns the footer of a file; `notes` are its own metadata, pairs of key and value.
 pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block], notes: &[(&str, String)]) -> Vec<u8> {
     let mut builder = new_builder();
-    // What differs between files comes before the schema, which is built first: see `SchemaCache`.
+    // Builders work from back to front: the parts that differ between files come before the schema, which `SchemaCache`
+    // compares.
     let schema = encode_schema(&mut builder, schema);
-    let note = |(key, value): &(&str, String)| {
+    let mut pairs = Vec::with_capacity(notes.len());
+    for (key, value) in notes {
         let key = Some(builder.create_string(key));
         let value = Some(builder.create_string(value));
-        fb::KeyValue::create(&mut builder, &fb::KeyValueArgs { key, value })
-    };
-    let notes: Vec<_> = notes.iter().map(note).collect();
-    let custom_metadata = (!notes.is_empty()).then(|| builder.create_vector(&notes));
+        pairs.push(fb::KeyValue::create(&mut builder, &fb::KeyValueArgs { key, value }));
+    }
+    let custom_metadata = (!pairs.is_empty()).then(|| builder.create_vector(&pairs));
     let args = fb::FooterArgs {
         version: fb::MetadataVersion::V5,
         schema: Some(schema),
@@ -89,11 +95,12 @@ pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block],
     };
     let footer = fb::Footer::create(&mut builder, &args);
     builder.finish(footer, None);
-    debug_assert!(FlatTable::root(builder.finished_data()).is_ok());
+    debug_assert!(FlatTable::root(builder.finished_data()).is_ok(), "a footer that its reader rejects");
     builder.finished_data().to_vec()
 }
 
-/// A schema alone, for footers that stand in front of it: see [`footer_of_shared`]. Its table is the buffer's root.
+/// Returns a schema for several footers, which come before it: see [`footer_with_shared_schema`]. Its table is the
+/// buffer's root.
 #[cfg(feature = "table")]
 pub(crate) fn shared_schema(schema: &Schema) -> Vec<u8> {
     let mut builder = new_builder();
@@ -102,26 +109,28 @@ pub(crate) fn shared_schema(schema: &Schema) -> Vec<u8> {
     builder.finished_data().to_vec()
 }
 
-/// The length of a footer whose schema stands elsewhere, with so many blocks of dictionaries and one of a record batch.
+/// Returns the length of a footer with a shared schema, one record batch, and `dictionaries` dictionary batches.
 #[cfg(feature = "table")]
 pub(crate) fn footer_with_shared_schema_len(dictionaries: usize) -> usize {
     DICTIONARIES + BLOCK * dictionaries
 }
 
-/// In a footer whose schema stands elsewhere: where its table, the block of the record batch and those of the dictionaries
-/// begin. The vtable is in front of the table, the number of its elements in front of each vector.
+/// The offset of the table in a footer with a shared schema. The vtable comes before it.
 #[cfg(feature = "table")]
 const TABLE: usize = 16;
+/// The offset of the record batch's block, which the number of record batches precedes.
 #[cfg(feature = "table")]
 const BATCH: usize = 40;
+/// The offset of the dictionaries' blocks, which their number precedes.
 #[cfg(feature = "table")]
 const DICTIONARIES: usize = 72;
-/// The bytes of a block.
+/// The length of a block in bytes.
 #[cfg(feature = "table")]
 const BLOCK: usize = 24;
 
-/// A footer whose schema is the root of `schema`, a buffer that begins `distance` bytes behind the footer's start. All
-/// parts of the footer have the same places whatever its blocks are, the record batch before the dictionaries.
+/// Returns a footer whose schema is the root of `schema`, a buffer that begins `distance` bytes after the footer's start.
+/// Each part of the footer has a fixed offset, with the record batch before the dictionaries. Returns `None` if a number
+/// is too large for the format.
 #[cfg(feature = "table")]
 pub(crate) fn footer_with_shared_schema(
     schema: &[u8],
@@ -129,31 +138,42 @@ pub(crate) fn footer_with_shared_schema(
     dictionaries: &[Block],
     batch: &Block,
 ) -> Option<Vec<u8>> {
+    // Fields refer to their content by its distance from the field.
+    const SCHEMA_FIELD: usize = TABLE + 4;
+    const DICTIONARIES_FIELD: usize = TABLE + 8;
+    const BATCHES_FIELD: usize = TABLE + 12;
     let root = u32::from_le_bytes(*schema.first_chunk()?);
-    let mut bytes = vec![0; footer_with_shared_schema_len(dictionaries.len())];
-    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
-    put(0, &(TABLE as u32).to_le_bytes());
-    // Of the vtable: its length, that of the table, and where in it version, schema, dictionaries and record batches are.
-    for (number, half) in [12u16, 20, 16, 4, 8, 12].into_iter().enumerate() {
-        put(4 + 2 * number, &half.to_le_bytes());
+    let schema_distance = distance.checked_add(root)?.checked_sub(SCHEMA_FIELD as u32)?;
+    let dictionary_count = u32::try_from(dictionaries.len()).ok()?;
+    let len = footer_with_shared_schema_len(dictionaries.len());
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend((TABLE as u32).to_le_bytes());
+    // The vtable: its length, the length of the table, and the offsets of version, schema, dictionaries and record
+    // batches in the table.
+    for half in [12u16, 20, 16, 4, 8, 12] {
+        bytes.extend(half.to_le_bytes());
     }
-    // Of the table: the way back to the vtable, and offsets that count from where they stand.
-    let schema = distance.checked_add(root)?.checked_sub(TABLE as u32 + 4)?;
-    let vector = |elements: usize, field: usize| (elements - 4 - (TABLE + field)) as u32;
-    for (number, word) in [12, schema, vector(DICTIONARIES, 8), vector(BATCH, 12)].into_iter().enumerate() {
-        put(TABLE + 4 * number, &word.to_le_bytes());
+    assert_eq!(bytes.len(), TABLE, "the table of the footer is misplaced");
+    // The table begins with the distance back to the vtable.
+    bytes.extend(12u32.to_le_bytes());
+    bytes.extend(schema_distance.to_le_bytes());
+    bytes.extend(((DICTIONARIES - 4 - DICTIONARIES_FIELD) as u32).to_le_bytes());
+    bytes.extend(((BATCH - 4 - BATCHES_FIELD) as u32).to_le_bytes());
+    bytes.extend(fb::MetadataVersion::V5.0.to_le_bytes());
+    bytes.resize(BATCH - 4, 0);
+    bytes.extend(1u32.to_le_bytes());
+    assert_eq!(bytes.len(), BATCH, "the record batch of the footer is misplaced");
+    bytes.extend(batch.0);
+    bytes.resize(DICTIONARIES - 4, 0);
+    bytes.extend(dictionary_count.to_le_bytes());
+    for block in dictionaries {
+        bytes.extend(block.0);
     }
-    put(TABLE + 16, &fb::MetadataVersion::V5.0.to_le_bytes());
-    put(BATCH - 4, &1u32.to_le_bytes());
-    put(BATCH, &batch.0);
-    put(DICTIONARIES - 4, &u32::try_from(dictionaries.len()).ok()?.to_le_bytes());
-    for (number, block) in dictionaries.iter().enumerate() {
-        put(DICTIONARIES + BLOCK * number, &block.0);
-    }
+    assert_eq!(bytes.len(), len, "the footer doesn't have the length that was reserved for it");
     Some(bytes)
 }
 
-/// Where in a footer of [`footer_of_shared`] the record batch begins in the file.
+/// The offset in a footer of [`footer_with_shared_schema`] at which the record batch's offset in the file is.
 #[cfg(feature = "table")]
 pub(crate) const FOOTER_BATCH: usize = BATCH;
 
@@ -168,7 +188,7 @@ fn encode_batch<'a>(
     compression: Option<Compression>,
 ) -> WIPOffset<fb::RecordBatch<'a>> {
     let nodes: Vec<_> = batch.nodes.iter().map(|&(length, nulls)| fb::FieldNode::new(length, nulls)).collect();
-    let places: Vec<_> = batch.buffers.iter().map(|&(at, length)| fb::Buffer::new(at, length)).collect();
+    let buffers: Vec<_> = batch.buffers.iter().map(|&(offset, length)| fb::Buffer::new(offset, length)).collect();
     let codec = compression.map(|codec| match codec {
         Compression::Lz4 => fb::CompressionType::LZ4_FRAME,
         Compression::Zstd => fb::CompressionType::ZSTD,
@@ -176,7 +196,7 @@ fn encode_batch<'a>(
     let args = fb::RecordBatchArgs {
         length: batch.rows,
         nodes: Some(builder.create_vector(&nodes)),
-        buffers: Some(builder.create_vector(&places)),
+        buffers: Some(builder.create_vector(&buffers)),
         compression: codec.map(|codec| {
             let method = fb::BodyCompressionMethod::BUFFER;
             fb::BodyCompression::create(builder, &fb::BodyCompressionArgs { codec, method })

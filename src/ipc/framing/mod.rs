@@ -1,9 +1,9 @@
-//! Framing: messages, footers and metadata of Arrow IPC, and the bytes of bodies.
+//! Frames Arrow IPC: parses and builds messages, footers and their metadata, and converts the bytes of bodies.
 //!
-//! In reading order: `flatbuffer` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
-//! (written), `codec` (lz4 and zstd), `body` (compression, byte order), `probe` (whether a file is a segment of a
-//! table), `sniff` (what another file may be). Uses [`Bytes`](crate::Bytes), but neither mappings nor datasets; `read`
-//! and `write` are built on it.
+//! The files in reading order: `flatbuffer` (flatbuffers, every access checked), `message`, `schema`, `footer` (reads
+//! the footer of a file), `metadata` (builds metadata), `codec` (lz4 and zstd), `body` (compression, byte order),
+//! `probe` (recognizes segments of a table), `sniff` (recognizes files of other formats). Uses [`Bytes`](crate::Bytes),
+//! but neither mappings nor datasets; `read` and `write` are built on it.
 
 pub(super) mod body;
 #[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]

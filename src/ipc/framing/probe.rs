@@ -1,4 +1,4 @@
-//! Probes the front of a file: a segment of a growing table has a header after its schema, another file has not.
+//! Recognizes segments of a growing table by the front of the file: a segment has a header after its schema.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
 const PAGE: usize = 4096;
 
-/// The metadata of an empty message, which is a segment's second, as `empty_metadata` writes it.
+/// The metadata of an empty message as `empty_metadata` writes it. A segment's second message is empty.
 const EMPTY: [u8; 20] = [12, 0, 0, 0, 0, 0, 6, 0, 8, 0, 6, 0, 6, 0, 0, 0, 0, 0, 4, 0];
 
 /// The positions of a segment's schema metadata and header.
@@ -20,6 +20,9 @@ pub(crate) struct SegmentProbe {
 }
 
 /// Probes a file of `len` bytes; `None` if it is not a segment. `read` fills a slice with the bytes at an offset.
+///
+/// # Errors
+/// `InvalidData` for a segment without its header, and the errors of `read`.
 pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<SegmentProbe>> {
     let mut start = [0; 16];
     let mut second = [0; 8];
@@ -28,46 +31,55 @@ pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Resul
         return Ok(None);
     }
     read(0, &mut start)?;
-    let Some(schema) = frame(&start[8..]).filter(|_| start[..6] == *MAGIC) else { return Ok(None) };
-    let behind = 16 + schema;
-    if len < behind + second.len() {
+    if start[..6] != *MAGIC {
         return Ok(None);
     }
-    read(behind, &mut second)?;
+    let Some(schema_len) = metadata_len(&start[8..]) else { return Ok(None) };
+    let schema_end = 16 + schema_len;
+    if len < schema_end + second.len() {
+        return Ok(None);
+    }
+    read(schema_end, &mut second)?;
     // Other files have their first batch or their end here.
-    let Some(empty) = frame(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
-    let header = (behind + 8 + empty).next_multiple_of(PAGE);
+    let Some(empty_len) = metadata_len(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
+    let header = (schema_end + 8 + empty_len).next_multiple_of(PAGE);
     if len < header + magic.len() {
         return Ok(None);
     }
     read(header, &mut magic)?;
     if magic == SEGMENT {
-        return Ok(Some(SegmentProbe { schema: 16..behind, header }));
+        return Ok(Some(SegmentProbe { schema: 16..schema_end, header }));
     }
-    let mut between = vec![0; empty];
-    read(behind + 8, &mut between)?;
+    let mut metadata = vec![0; empty_len];
+    read(schema_end + 8, &mut metadata)?;
     // No other writer begins a file with an empty message.
-    if between.starts_with(&EMPTY) {
+    if metadata.starts_with(&EMPTY) {
         let got = magic.escape_ascii();
         return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
     }
     Ok(None)
 }
 
-fn frame(prefix: &[u8]) -> Option<usize> {
-    let marker = prefix.first_chunk::<4>()?;
-    let len = prefix.get(4..8)?.first_chunk()?;
-    usize::try_from(i32::from_le_bytes(*len)).ok().filter(|_| *marker == [0xff; 4])
+/// Returns the length of a message's metadata by its prefix; `None` if it is not the prefix of a message.
+fn metadata_len(prefix: &[u8]) -> Option<usize> {
+    let (marker, len) = prefix.split_first_chunk::<4>()?;
+    if *marker != [0xff; 4] {
+        return None;
+    }
+    usize::try_from(i32::from_le_bytes(*len.first_chunk()?)).ok()
 }
 
-/// Whether `file` is a segment, complete at both ends: other processes may write to it while it is open.
+/// Returns true if `file` is a segment, complete at both ends. Other processes may write to a segment while it is open.
 pub(crate) fn is_segment(file: &File, len: u64) -> bool {
-    let read = |at: usize, into: &mut [u8]| {
-        file.read_exact_at(into, at as u64).map_err(|e| Error::io("reading the front of the file", &e))
-    };
     let mut tail = [0; MAGIC.len()];
-    let ends = len.checked_sub(MAGIC.len() as u64).is_some_and(|at| read(at as usize, &mut tail).is_ok());
-    ends && tail == *MAGIC && probe_segment(len as usize, read).is_ok_and(|front| front.is_some())
+    let Some(tail_start) = len.checked_sub(MAGIC.len() as u64) else { return false };
+    if file.read_exact_at(&mut tail, tail_start).is_err() || tail != *MAGIC {
+        return false;
+    }
+    let probe = probe_segment(len as usize, |offset, out| {
+        file.read_exact_at(out, offset as u64).map_err(|e| Error::io("reading the front of the file", &e))
+    });
+    matches!(probe, Ok(Some(_)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The Schema message: fields, types, metadata and dictionary ids, within a budget.
+//! Parses the Schema message: fields, types, metadata and dictionary ids, within a budget.
 //!
 //! A flatbuffer may refer to one table many times, so a small file can describe an exponentially large schema. The size
 //! of the metadata limits how much of it is visited.
@@ -10,7 +10,7 @@ use arrow_schema::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
 };
 
-use super::flatbuffer::FlatTable;
+use super::flatbuffer::{FlatTable, TablePosition};
 use super::message::{MessageHeader, MessageKind};
 use crate::error::{Error, Result};
 use crate::types::{BufferRole, Layout, layout};
@@ -18,7 +18,7 @@ use crate::types::{BufferRole, Layout, layout};
 /// The limit of nesting, as in Arrow C++.
 const MAX_DEPTH: usize = 64;
 
-/// A field as in the format: its part of a record batch, and the source of its dictionary.
+/// A field of the schema: its part of a record batch, and its dictionary.
 #[derive(Debug)]
 pub(crate) struct Node {
     /// Name, type, nullability and metadata.
@@ -29,11 +29,11 @@ pub(crate) struct Node {
     pub children: Vec<Node>,
     /// The dictionary id, and the node of the dictionary's values.
     pub dictionary: Option<(i64, Arc<Node>)>,
-    /// How much of a record batch's lists the node and its children take.
+    /// The numbers of entries of a record batch's lists for the node and its children.
     pub share: BatchShare,
 }
 
-/// Numbers of field nodes, buffers, and variadic counts.
+/// The numbers of field nodes, buffers and variadic counts that a node takes in a record batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchShare {
     pub nodes: usize,
@@ -51,18 +51,18 @@ impl Node {
 
     fn new(field: FieldRef, children: Vec<Node>, dictionary: Option<(i64, Arc<Node>)>) -> Node {
         let layout = layout::layout(field.data_type());
-        let own = BatchShare {
+        let mut share = BatchShare {
             nodes: 1,
             buffers: layout.roles().count(),
             variadics: usize::from(layout.variadic),
             legacy_validities: usize::from(has_legacy_validity(field.data_type())),
         };
-        let share = children.iter().fold(own, |sum, child| BatchShare {
-            nodes: sum.nodes + child.share.nodes,
-            buffers: sum.buffers + child.share.buffers,
-            variadics: sum.variadics + child.share.variadics,
-            legacy_validities: sum.legacy_validities + child.share.legacy_validities,
-        });
+        for child in &children {
+            share.nodes += child.share.nodes;
+            share.buffers += child.share.buffers;
+            share.variadics += child.share.variadics;
+            share.legacy_validities += child.share.legacy_validities;
+        }
         Node { field, layout, children, dictionary, share }
     }
 
@@ -88,7 +88,7 @@ pub(crate) struct IpcSchema {
     pub schema: SchemaRef,
     pub columns: Vec<Node>,
     pub big_endian: bool,
-    /// The keys of metadata that is not UTF-8, and is not in the schema.
+    /// The keys of metadata that the schema lacks because it is not UTF-8.
     pub left_out: Vec<String>,
 }
 
@@ -102,10 +102,10 @@ impl IpcSchema {
         }
     }
 
-    /// Parses the Schema table; `size` is the size of the metadata it stands in.
+    /// Parses the Schema table; `size` is the size in bytes of the metadata that contains it.
     pub(in crate::ipc) fn parse(table: FlatTable<'_>, size: usize) -> Result<IpcSchema> {
-        let text = size.saturating_mul(4).saturating_add(1 << 20);
-        let mut budget = SchemaBudget { fields: size / 8, text, left_out: Vec::new() };
+        let text_bytes = size.saturating_mul(4).saturating_add(1 << 20);
+        let mut budget = SchemaBudget { fields: size / 8, text_bytes, left_out: Vec::new() };
         let big_endian = match table.i16(0)? {
             0 => false,
             1 => true,
@@ -121,13 +121,13 @@ impl IpcSchema {
         Ok(parsed)
     }
 
-    /// Fields may share a dictionary by its id, but then its values must have one type.
+    /// Checks that the fields that share a dictionary id agree about the type of its values.
     fn check_shared_dictionaries(&self) -> Result<()> {
-        let mut seen: HashMap<i64, &Arc<Node>> = HashMap::new();
+        let mut values_by_id: HashMap<i64, &Arc<Node>> = HashMap::new();
         let mut clash = None;
         for column in &self.columns {
             column.dictionaries(&mut |id, values| {
-                let first = seen.entry(id).or_insert(values);
+                let first = values_by_id.entry(id).or_insert(values);
                 if first.data_type() != values.data_type() {
                     clash = Some((id, first.data_type().clone(), values.data_type().clone()));
                 }
@@ -142,43 +142,49 @@ impl IpcSchema {
     }
 }
 
-/// The schema of one of many files, and what it was parsed from: most of the others have the same.
+/// Caches the schema of the first of many files, as most of the others have the same.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaCache(OnceLock<CachedSchema>);
 
 #[derive(Debug)]
 struct CachedSchema {
+    /// The bytes that the schema was parsed from.
     bytes: Box<[u8]>,
-    /// The places of the schema's table and vtable.
-    places: (usize, usize),
+    /// The position of its table in `bytes`.
+    position: TablePosition,
     schema: Arc<IpcSchema>,
 }
 
 impl SchemaCache {
-    /// As [`IpcSchema::parse`], and parses only what is not known.
+    /// Returns the cached schema if it has the same bytes; parses the table like [`IpcSchema::parse`] otherwise.
     pub(in crate::ipc) fn parse(&self, table: FlatTable<'_>, size: usize) -> Result<Arc<IpcSchema>> {
-        // In a footer, the positions of the file's batches stand before the schema.
-        let alone = table.alone();
-        let (bytes, places) = alone.content();
-        if let Some(known) = self.0.get().filter(|known| known.places == places && *known.bytes == *bytes) {
-            return Ok(known.schema.clone());
+        // In a footer, the positions of the file's batches come before the schema.
+        let schema_only = table.without_prefix();
+        let bytes = schema_only.bytes();
+        let position = schema_only.table_position();
+        if let Some(cached) = self.0.get()
+            && cached.position == position
+            && *cached.bytes == *bytes
+        {
+            return Ok(cached.schema.clone());
         }
-        let Ok(schema) = IpcSchema::parse(alone, bytes.len()).map(Arc::new) else {
+        let Ok(schema) = IpcSchema::parse(schema_only, bytes.len()).map(Arc::new) else {
             return IpcSchema::parse(table, size).map(Arc::new);
         };
-        self.0.get_or_init(|| CachedSchema { bytes: bytes.into(), places, schema: schema.clone() });
+        self.0.get_or_init(|| CachedSchema { bytes: bytes.into(), position, schema: schema.clone() });
         Ok(schema)
     }
 }
 
+/// The fields and bytes of text that may still be visited.
 struct SchemaBudget {
     fields: usize,
-    text: usize,
+    text_bytes: usize,
     left_out: Vec<String>,
 }
 
 impl SchemaBudget {
-    fn field(&mut self) -> Result<()> {
+    fn spend_field(&mut self) -> Result<()> {
         self.fields = self
             .fields
             .checked_sub(1)
@@ -186,9 +192,9 @@ impl SchemaBudget {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) -> Result<()> {
-        self.text = self
-            .text
+    fn spend_text(&mut self, text: &str) -> Result<()> {
+        self.text_bytes = self
+            .text_bytes
             .checked_sub(text.len())
             .ok_or_else(|| Error::invalid("schema: more text in names and metadata than its metadata has room for"))?;
         Ok(())
@@ -196,12 +202,12 @@ impl SchemaBudget {
 }
 
 fn parse_field(table: FlatTable<'_>, depth: usize, budget: &mut SchemaBudget) -> Result<Node> {
-    budget.field()?;
+    budget.spend_field()?;
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!("schema: fields are nested deeper than {MAX_DEPTH} levels")));
     }
-    let name = table.string(0)?.unwrap_or_default();
-    budget.text(name)?;
+    let name = table.string(0)?.unwrap_or("");
+    budget.spend_text(name)?;
     parse_named_field(table, name, depth, budget).map_err(|e| {
         if e.message().starts_with("field") { e } else { e.context(format_args!("field '{}'", name.escape_debug())) }
     })
@@ -231,13 +237,11 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     let mut metadata = HashMap::new();
     for pair in table.tables(field)? {
         let pair = pair?;
-        budget.field()?;
-        // Some libraries keep pickles there.
-        let text = |field| Ok::<_, Error>(pair.vector(field, 1)?.map_or(Ok(""), |text| str::from_utf8(text.bytes())));
-        match (text(0)?, text(1)?) {
-            (Ok(key), Ok(value)) => {
-                budget.text(key)?;
-                budget.text(value)?;
+        budget.spend_field()?;
+        match (pair_text(pair, 0)?, pair_text(pair, 1)?) {
+            (Some(key), Some(value)) => {
+                budget.spend_text(key)?;
+                budget.spend_text(value)?;
                 metadata.insert(key.to_owned(), value.to_owned());
             }
             (key, _) => budget.left_out.push(key.unwrap_or("?").to_owned()),
@@ -246,31 +250,38 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     Ok(metadata)
 }
 
-/// The type of a field, by the number of its member in the union `Type` of Schema.fbs.
+/// Returns the key (field 0) or value (field 1) of a pair; `None` if it is not UTF-8: some libraries store pickles.
+fn pair_text(pair: FlatTable<'_>, field: usize) -> Result<Option<&str>> {
+    match pair.vector(field, 1)? {
+        Some(text) => Ok(str::from_utf8(text.bytes()).ok()),
+        None => Ok(Some("")),
+    }
+}
+
+/// Returns the type of a field, which is numbered as in the union `Type` of Schema.fbs.
 fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
     let number = field.u8(2)?;
-    let table = || {
-        field.table(3)?.ok_or_else(|| Error::invalid(format!("schema: type number {number} comes without its table")))
-    };
     Ok(match number {
         1 => DataType::Null,
-        2 => int_type(table()?)?,
-        3 => float_type(table()?)?,
+        2 => int_type(type_table(field)?)?,
+        3 => float_type(type_table(field)?)?,
         4 => DataType::Binary,
         5 => DataType::Utf8,
         6 => DataType::Boolean,
-        7 => decimal_type(table()?)?,
-        8 => date_type(table()?)?,
-        9 => time_type(table()?)?,
-        10 => DataType::Timestamp(time_unit(table()?.i16(0)?)?, table()?.string(1)?.map(Arc::from)),
-        11 => interval_type(table()?)?,
+        7 => decimal_type(type_table(field)?)?,
+        8 => date_type(type_table(field)?)?,
+        9 => time_type(type_table(field)?)?,
+        10 => DataType::Timestamp(time_unit(type_table(field)?.i16(0)?)?, type_table(field)?.string(1)?.map(Arc::from)),
+        11 => interval_type(type_table(field)?)?,
         12 => DataType::List(only_child(children)?),
         13 => DataType::Struct(fields_of(children)),
-        14 => union_type(table()?, children)?,
-        15 => DataType::FixedSizeBinary(not_negative("byte width", table()?.i32_or(0, 0)?)?),
-        16 => DataType::FixedSizeList(only_child(children)?, not_negative("list size", table()?.i32_or(0, 0)?)?),
-        17 => DataType::Map(entries_of_map(children)?, table()?.bool(0)?),
-        18 => DataType::Duration(time_unit(table()?.i16_or(0, 1)?)?),
+        14 => union_type(type_table(field)?, children)?,
+        15 => DataType::FixedSizeBinary(not_negative("byte width", type_table(field)?.i32_or(0, 0)?)?),
+        16 => {
+            DataType::FixedSizeList(only_child(children)?, not_negative("list size", type_table(field)?.i32_or(0, 0)?)?)
+        }
+        17 => DataType::Map(entries_of_map(children)?, type_table(field)?.bool(0)?),
+        18 => DataType::Duration(time_unit(type_table(field)?.i16_or(0, 1)?)?),
         19 => DataType::LargeBinary,
         20 => DataType::LargeUtf8,
         21 => DataType::LargeList(only_child(children)?),
@@ -283,6 +294,15 @@ fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
             return Err(Error::unsupported(format!("type number {other} is newer than this version of arrowwood")));
         }
     })
+}
+
+/// Returns the table with the parameters of a field's type.
+fn type_table(field: FlatTable<'_>) -> Result<FlatTable<'_>> {
+    if let Some(table) = field.table(3)? {
+        return Ok(table);
+    }
+    let number = field.u8(2)?;
+    Err(Error::invalid(format!("schema: type number {number} comes without its table")))
 }
 
 fn int_type(table: FlatTable<'_>) -> Result<DataType> {
@@ -312,7 +332,7 @@ fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
     let precision = table.i32_or(0, 0)?;
     let scale = table.i32_or(1, 0)?;
     let bits = table.i32_or(2, 128)?;
-    let (build, most): (fn(u8, i8) -> DataType, u8) = match bits {
+    let (build, max_precision): (fn(u8, i8) -> DataType, u8) = match bits {
         32 => (DataType::Decimal32, 9),
         64 => (DataType::Decimal64, 18),
         128 => (DataType::Decimal128, 38),
@@ -320,9 +340,10 @@ fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
         _ => return Err(Error::invalid(format!("decimals have 32, 64, 128 or 256 bits, got {bits}"))),
     };
     match (u8::try_from(precision), i8::try_from(scale)) {
-        (Ok(p), Ok(s)) if (1..=most).contains(&p) => Ok(build(p, s)),
+        (Ok(p), Ok(s)) if (1..=max_precision).contains(&p) => Ok(build(p, s)),
         _ => Err(Error::invalid(format!(
-            "a decimal of {bits} bits has a precision of 1 to {most} and a scale of -128 to 127, got {precision}, {scale}"
+            "a decimal of {bits} bits has a precision of 1 to {max_precision} and a scale of -128 to 127, got {precision}, \
+             {scale}"
         ))),
     }
 }
@@ -421,13 +442,13 @@ fn not_negative(what: &str, value: i32) -> Result<i32> {
     if value >= 0 { Ok(value) } else { Err(Error::invalid(format!("a {what} can't be negative, got {value}"))) }
 }
 
-/// Types with a validity buffer before metadata version 5 and not since. Run-end encoding is younger than that, but
-/// Arrow C++ and arrow-rs both write it so.
+/// Returns true for types that have a validity buffer before metadata version 5 only. Run-end encoding is younger than
+/// version 5, but Arrow C++ and arrow-rs both write it that way.
 pub(in crate::ipc) fn has_legacy_validity(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..))
 }
 
-/// The buffers of a node as its metadata version has them.
+/// Returns the roles of a node's buffers in metadata of `version`.
 pub(in crate::ipc) fn buffer_roles(node: &Node, version: i16) -> Vec<BufferRole> {
     let validity =
         (version < super::message::V5 && has_legacy_validity(node.data_type())).then_some(BufferRole::Validity);
@@ -439,15 +460,15 @@ mod tests {
     use super::super::flatbuffer::FlatTable;
     use super::*;
 
-    /// The schema of the footer of a file with `batches` batches, as one that `known` may know.
+    /// Parses the schema of the footer of a file with `batches` batches.
     #[cfg(feature = "write")]
-    fn schema_of(known: &SchemaCache, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
+    fn parse_footer_schema(cache: &SchemaCache, schema: &Schema, batches: i64) -> Arc<IpcSchema> {
         use super::super::metadata::{Block, footer};
         let blocks: Vec<_> = (0..batches).map(|number| Block::new(8 + number * 4096, 256, 3840)).collect();
         let notes = [("arrowwood.rows", format!("{batches}x512"))];
         let bytes = footer(schema, &[], &blocks, &notes);
         let table = FlatTable::root(&bytes).unwrap().table(1).unwrap().unwrap();
-        known.parse(table, bytes.len()).unwrap()
+        cache.parse(table, bytes.len()).unwrap()
     }
 
     #[cfg(feature = "write")]
@@ -455,17 +476,17 @@ mod tests {
     fn files_share_a_schema_whatever_else_their_footers_say() {
         let fields = |name| vec![Field::new("a", DataType::Int64, true), Field::new(name, DataType::Utf8, false)];
         let (ours, other) = (Schema::new(fields("b")), Schema::new(fields("c")));
-        let known = SchemaCache::default();
-        let first = schema_of(&known, &ours, 1);
+        let cache = SchemaCache::default();
+        let first = parse_footer_schema(&cache, &ours, 1);
         assert_eq!(*first.schema, ours);
-        assert!(Arc::ptr_eq(&first, &schema_of(&known, &ours, 700)));
-        assert_eq!(*schema_of(&known, &other, 1).schema, other);
-        assert!(Arc::ptr_eq(&first, &schema_of(&known, &ours, 2)));
+        assert!(Arc::ptr_eq(&first, &parse_footer_schema(&cache, &ours, 700)));
+        assert_eq!(*parse_footer_schema(&cache, &other, 1).schema, other);
+        assert!(Arc::ptr_eq(&first, &parse_footer_schema(&cache, &ours, 2)));
     }
 
     #[test]
-    fn a_schema_that_refers_to_what_stands_before_it_is_parsed_too() {
-        // A vtable may stand anywhere: here the field's at byte 4, the schema's at 16, and the schema's table at 24.
+    fn a_schema_may_refer_to_bytes_in_front_of_it() {
+        // A vtable may be anywhere: here the field's at byte 4, the schema's at 16, and the schema's table at 24.
         let mut bytes = vec![0; 48];
         bytes[0] = 24;
         bytes[4..14].copy_from_slice(&[10, 0, 6, 0, 0, 0, 0, 0, 4, 0]);
@@ -474,10 +495,10 @@ mod tests {
         for (at, value) in [(24, 8), (28, 4), (32, 1), (36, 4), (40, 36), (44, 1)] {
             bytes[at] = value;
         }
-        let known = SchemaCache::default();
+        let cache = SchemaCache::default();
         for _ in 0..2 {
             let table = FlatTable::root(&bytes).unwrap();
-            assert_eq!(*known.parse(table, bytes.len()).unwrap().columns[0].data_type(), DataType::Null);
+            assert_eq!(*cache.parse(table, bytes.len()).unwrap().columns[0].data_type(), DataType::Null);
         }
     }
 }

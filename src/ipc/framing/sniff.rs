@@ -27,26 +27,28 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"SQLite format 3", "an SQLite database", "query it with sqlite3"),
 ];
 
-/// Whether bytes begin as an Arrow file, or as a stream does: with a message, which is a schema.
+/// Returns true if bytes begin like an Arrow file, or like a stream: with the message of a schema.
 ///
 /// # Errors
-/// Those of reading the bytes.
+/// The errors of reading the bytes.
 #[cfg(feature = "check")]
 pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
+    let mut head = vec![0; MAGIC.len().min(bytes.len())];
+    bytes.read_at(0, &mut head)?;
+    if head == MAGIC {
+        return Ok(true);
+    }
+    if !head.starts_with(&CONTINUATION.to_le_bytes()) {
+        return Ok(false);
+    }
     let mut window = Window::new();
-    let begins_with = |magic: &[u8]| -> Result<bool> {
-        let mut head = vec![0; magic.len().min(bytes.len())];
-        bytes.read_at(0, &mut head)?;
-        Ok(head == magic)
+    let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(bytes, &mut window, 0))? else {
+        return Ok(false);
     };
-    let has_schema = |window: &mut Window| -> Result<bool> {
-        let Some(NextMessage::Message(frame)) = none_if_corrupt(find_message(bytes, window, 0))? else {
-            return Ok(false);
-        };
-        let metadata = none_if_corrupt(window.get(bytes, frame.metadata, frame.metadata_len))?;
-        Ok(metadata.is_some_and(|raw| MessageHeader::parse(raw).is_ok_and(|header| header.kind == MessageKind::Schema)))
+    let Some(metadata) = none_if_corrupt(window.get(bytes, frame.metadata, frame.metadata_len))? else {
+        return Ok(false);
     };
-    Ok(begins_with(MAGIC)? || begins_with(&CONTINUATION.to_le_bytes())? && has_schema(&mut window)?)
+    Ok(MessageHeader::parse(metadata).is_ok_and(|header| header.kind == MessageKind::Schema))
 }
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
@@ -69,23 +71,22 @@ pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Er
     if head.starts_with(&[0xff; 4]) || cause.as_ref().is_some_and(|e| e.kind() == ErrorKind::Unsupported) {
         return cause.unwrap_or_else(|| Error::invalid("an Arrow stream without a schema"));
     }
-    if let Some(what) = text(&head) {
+    if let Some(what) = describe_text(&head) {
         return Error::invalid(format!("not Arrow data: this looks like {what}"));
     }
     let cause = cause.map_or_else(String::new, |e| format!(" ({})", e.message()));
     Error::invalid(format!("not Arrow data: expected an Arrow IPC file or stream{cause}"))
 }
 
-fn text(head: &[u8]) -> Option<&'static str> {
-    let printable = |&byte: &u8| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t');
-    if !head.iter().all(printable) {
+/// Returns a guess at the format of text, with advice; `None` if the bytes are not text.
+fn describe_text(head: &[u8]) -> Option<&'static str> {
+    if !head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t')) {
         return None;
     }
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    match first {
+    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{' | b'[') => Some("JSON; if it is one object a line, turn it into Arrow with `arrowwood import`"),
-        _ if line.iter().any(|byte| matches!(byte, b',' | b';' | b'\t')) => {
+        _ if first_line.iter().any(|byte| matches!(byte, b',' | b';' | b'\t')) => {
             Some("CSV; turn it into Arrow with `arrowwood import` or read_csv")
         }
         _ => Some("text"),

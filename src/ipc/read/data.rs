@@ -23,44 +23,44 @@ pub enum Validation {
     Full,
 }
 
-/// How an IPC file or stream is opened.
+/// Options for opening an IPC file or stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReadOptions {
     pub validate: Validation,
     pub strict: bool,
     pub partial: bool,
     /// The limit of bytes that all compressed buffers together may be decompressed to.
-    pub most_unpacked: Option<u64>,
-    /// Whether to check also what readers ignore: bitmaps of columns that declare no nulls.
+    pub max_unpacked: Option<u64>,
+    /// Set to check also the parts that readers ignore: bitmaps of columns that declare no nulls.
     pub thorough: bool,
 }
 
-/// Bytes, schema, footer and options of an IPC file or stream. Only the count of copied bytes changes.
+/// The bytes, schema, footer and options of an IPC file or stream. Only the count of copied bytes changes.
 #[derive(Debug)]
 pub(super) struct IpcData {
     pub bytes: Bytes,
     pub path: Option<PathBuf>,
     /// The absolute path, if `path` is relative.
     pub absolute: Option<PathBuf>,
-    /// What opens an object in a store again.
+    /// The address that opens the object again, if the bytes are from a store.
     pub address: Option<Arc<Path>>,
     pub schema: Arc<IpcSchema>,
     pub options: ReadOptions,
     /// The footer of a file; a stream has none.
     pub footer: Option<Footer>,
-    /// Whether a stream's framing is that of formats before 0.15.
-    legacy: bool,
+    /// True for a stream in the framing before format 0.15.
+    is_legacy: bool,
     copied: AtomicU64,
 }
 
-/// What the walk reads of a message.
+/// The parts of a message that the walk needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageSummary {
     pub frame: MessageFrame,
     pub kind: MessageKind,
-    /// The end of its body.
+    /// The end of the body.
     pub end: usize,
-    /// Rows of a record batch.
+    /// The rows of a record batch; 0 for other messages.
     pub rows: u64,
 }
 
@@ -68,21 +68,22 @@ pub(super) struct MessageSummary {
 struct OpenedIpc {
     schema: Arc<IpcSchema>,
     footer: Option<Footer>,
-    /// Offset of the message after the schema's.
+    /// The offset of the message after the schema's.
     next: usize,
-    legacy: bool,
+    is_legacy: bool,
 }
 
 impl IpcData {
-    /// Opens an IPC file or IPC stream, whose schema may be `known`. Also returns the offset of the message after the schema's.
+    /// Opens an IPC file or IPC stream, whose schema may be cached. Also returns the offset of the message after the
+    /// schema's.
     pub(super) fn open(
         bytes: Bytes,
         path: Option<&Path>,
         options: ReadOptions,
-        known: &SchemaCache,
+        schema_cache: &SchemaCache,
         window: &mut Window,
     ) -> Result<(IpcData, usize)> {
-        let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, known, window)?;
+        let OpenedIpc { schema, footer, next, is_legacy } = open_file_or_stream(&bytes, options, schema_cache, window)?;
         if let Some(mapping) = bytes.mapping() {
             match footer {
                 Some(_) => mapping.set_allowed_changes(AllowedChanges::Still(is_segment)),
@@ -99,13 +100,13 @@ impl IpcData {
             schema,
             options,
             footer,
-            legacy,
+            is_legacy,
             copied: AtomicU64::new(0),
         };
         Ok((data, next))
     }
 
-    /// Reads what the walk needs of the message at `frame`.
+    /// Reads the parts of the message at `frame` that the walk needs.
     pub(super) fn read_summary(&self, frame: MessageFrame, window: &mut Window) -> Result<MessageSummary> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
@@ -117,19 +118,20 @@ impl IpcData {
         Ok(MessageSummary { frame, kind: header.kind, end, rows })
     }
 
-    /// Whether a zero word at byte `at` ends the stream: in the framing before format 0.15, or with at most padding
-    /// after it.
+    /// Returns true if a zero word at byte `at` ends the stream: in the framing before format 0.15, or with at most
+    /// padding after it.
     pub(super) fn ends_with_zeros(&self, at: usize) -> bool {
-        self.legacy || self.bytes.len() - at <= 8
+        assert!(at <= self.bytes.len(), "a zero word at byte {at} of {}", self.bytes.len());
+        self.is_legacy || self.bytes.len() - at <= 8
     }
 
-    /// Checks that nothing follows the marker at byte `at`, the end of a stream, but zeros: memory is given in pages.
+    /// Checks that only zeros follow the end-of-stream marker at byte `at`: memory is allocated in pages.
     pub(super) fn check_end(&self, at: usize) -> Result<()> {
-        let end = (at + if self.legacy { 4 } else { 8 }).min(self.bytes.len());
+        let end = (at + if self.is_legacy { 4 } else { 8 }).min(self.bytes.len());
         let rest = self.bytes.len() - end;
-        let mut next = vec![0; rest.min(MOST_LOOKED_AT)];
-        self.bytes.read_at(end, &mut next)?;
-        if next.iter().all(|&byte| byte == 0) {
+        let mut trailing = vec![0; rest.min(MAX_CHECKED_TRAILING)];
+        self.bytes.read_at(end, &mut trailing)?;
+        if trailing.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -137,16 +139,16 @@ impl IpcData {
         )))
     }
 
-    /// The frames of all messages that belong to the data, in file order.
+    /// Returns the frames of all messages that belong to the data, in file order.
     pub(super) fn frames(&self) -> Result<Vec<MessageFrame>> {
         let mut window = Window::new();
         match &self.footer {
             Some(footer) => footer.frames(&self.bytes, &mut window),
-            None => self.chain(&mut window),
+            None => self.stream_frames(&mut window),
         }
     }
 
-    fn chain(&self, window: &mut Window) -> Result<Vec<MessageFrame>> {
+    fn stream_frames(&self, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::new();
         let mut next = 0;
         while let NextMessage::Message(frame) = find_message(&self.bytes, window, next)? {
@@ -158,8 +160,8 @@ impl IpcData {
         Ok(frames)
     }
 
-    /// The header of the batch whose message is at `frame`, checked against the schema.
-    pub(super) fn header(&self, frame: MessageFrame) -> Result<Batch> {
+    /// Reads the header of the batch whose message is at `frame`, and checks it against the schema.
+    pub(super) fn read_batch_header(&self, frame: MessageFrame) -> Result<Batch> {
         let mut metadata = vec![0; frame.metadata_len];
         self.bytes.read_at(frame.metadata, &mut metadata)?;
         let header = MessageHeader::parse(&metadata)?;
@@ -175,13 +177,13 @@ impl IpcData {
             dictionaries,
             copied: &self.copied,
             strict: self.options.strict,
-            most_unpacked: self.options.most_unpacked,
+            max_unpacked: self.options.max_unpacked,
             thorough: self.options.thorough,
         }
     }
 
-    /// Counts copied bytes.
-    pub(super) fn note_copy(&self, bytes: usize) {
+    /// Adds to the number of copied bytes.
+    pub(super) fn count_copied(&self, bytes: usize) {
         self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -202,6 +204,7 @@ impl IpcData {
         self.bytes.mapping().filter(|mapping| mapping.path().is_some())
     }
 
+    /// Adds the path to an error.
     pub(super) fn locate_error(&self, e: Error) -> Error {
         match &self.path {
             Some(path) => e.at(path),
@@ -215,24 +218,27 @@ impl IpcData {
     }
 }
 
-fn opened(bytes: &Bytes, options: ReadOptions, known: &SchemaCache, window: &mut Window) -> Result<OpenedIpc> {
+fn open_file_or_stream(
+    bytes: &Bytes,
+    options: ReadOptions,
+    schema_cache: &SchemaCache,
+    window: &mut Window,
+) -> Result<OpenedIpc> {
     if !is_file(bytes, window)? {
-        return open_stream(bytes, known, window, 0);
+        return open_stream(bytes, schema_cache, window, 0);
     }
-    match read_footer(bytes, known) {
+    match read_footer(bytes, schema_cache) {
         // A file that was cut off before its footer is a stream after its magic.
         Err(e) if options.partial && e.is_corruption() => {
             let start = first_message(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
-            open_stream(bytes, known, window, start)
+            open_stream(bytes, schema_cache, window, start)
         }
-        read => {
-            let (schema, footer) = read?;
-            Ok(OpenedIpc { schema, footer: Some(footer), next: 0, legacy: false })
-        }
+        Err(e) => Err(e),
+        Ok((schema, footer)) => Ok(OpenedIpc { schema, footer: Some(footer), next: 0, is_legacy: false }),
     }
 }
 
-/// Whether the bytes are those of a file: by their first, and in a store by their last, which are there.
+/// Returns true if the bytes begin, or in a store end, like a file. A store's last bytes were fetched when it was opened.
 fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
     let size = bytes.len();
     if bytes.fetch().is_some() && size >= MAGIC.len() {
@@ -245,7 +251,7 @@ fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
     Ok(window.get(bytes, 0, size.min(MAGIC.len()))? == MAGIC)
 }
 
-fn open_stream(bytes: &Bytes, known: &SchemaCache, window: &mut Window, start: usize) -> Result<OpenedIpc> {
+fn open_stream(bytes: &Bytes, schema_cache: &SchemaCache, window: &mut Window, start: usize) -> Result<OpenedIpc> {
     let frame = match find_message(bytes, window, start) {
         Ok(NextMessage::Message(frame)) => frame,
         Ok(NextMessage::End | NextMessage::Zeros) => return Err(sniff::not_arrow_error(bytes, None)),
@@ -253,29 +259,31 @@ fn open_stream(bytes: &Bytes, known: &SchemaCache, window: &mut Window, start: u
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
     let schema = MessageHeader::parse(metadata).and_then(|header| match header.kind {
-        MessageKind::Schema => known.parse(header.table, metadata.len()),
+        MessageKind::Schema => schema_cache.parse(header.table, metadata.len()),
         other => Err(unexpected(frame, MessageKind::Schema, other)),
     });
     match schema {
-        Ok(schema) => Ok(OpenedIpc { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
+        Ok(schema) => Ok(OpenedIpc { schema, footer: None, next: frame.body(), is_legacy: frame.is_legacy() }),
         Err(e) => Err(sniff::not_arrow_error(bytes, Some(e))),
     }
 }
 
 /// Returns the end of a message's body, which must be inside the file.
 pub(super) fn body_end(bytes: &Bytes, frame: MessageFrame, body_len: usize) -> Result<usize> {
-    let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
-    end.ok_or_else(|| {
-        let offset = frame.offset;
-        let left = bytes.len().saturating_sub(frame.body());
-        Error::invalid(format!(
-            "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
-        ))
-    })
+    match frame.body().checked_add(body_len) {
+        Some(end) if end <= bytes.len() => Ok(end),
+        _ => {
+            let offset = frame.offset;
+            let left = bytes.len().saturating_sub(frame.body());
+            Err(Error::invalid(format!(
+                "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
+            )))
+        }
+    }
 }
 
-/// The bytes behind the end of a stream that are looked at.
-const MOST_LOOKED_AT: usize = 64 << 10;
+/// The limit of bytes after the end of a stream that are checked to be zeros.
+const MAX_CHECKED_TRAILING: usize = 64 << 10;
 
 pub(super) fn never_written(at: usize) -> Error {
     Error::invalid(format!(

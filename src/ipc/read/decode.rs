@@ -32,12 +32,12 @@ pub(super) struct Batch {
     pub version: i16,
     /// Offset in the file and length of the body.
     pub body: (usize, usize),
-    /// The start of each column, in half the bytes: there may be millions of batches.
+    /// The [`Cursor`] of each column, in half the bytes: there may be millions of batches.
     starts: Box<[[u32; 3]]>,
 }
 
 impl Cursor {
-    fn packed(self) -> Result<[u32; 3]> {
+    fn pack(self) -> Result<[u32; 3]> {
         let numbers = [self.node, self.buffer, self.variadic].map(u32::try_from);
         match numbers {
             [Ok(node), Ok(buffer), Ok(variadic)] => Ok([node, buffer, variadic]),
@@ -54,21 +54,21 @@ impl Batch {
         body: (usize, usize),
         columns: &[Node],
     ) -> Result<Batch> {
-        let mut at = Cursor::default();
+        let mut cursor = Cursor::default();
         let mut starts = Vec::with_capacity(columns.len());
         for column in columns {
-            starts.push(at.packed()?);
-            at = skip(at, column.share, version, &header)?;
+            starts.push(cursor.pack()?);
+            cursor = skip(cursor, column.share, version, &header)?;
         }
-        expect_count("field nodes", at.node, header.nodes.len())?;
-        expect_count("buffers", at.buffer, header.buffers.len())?;
-        expect_count("variadic buffer counts", at.variadic, header.variadics.len())?;
-        expect_no_overlap(&header, body.1)?;
+        check_count("field nodes", cursor.node, header.nodes.len())?;
+        check_count("buffers", cursor.buffer, header.buffers.len())?;
+        check_count("variadic buffer counts", cursor.variadic, header.variadics.len())?;
+        check_no_overlap(&header, body.1)?;
         Ok(Batch { header, version, body, starts: starts.into() })
     }
 
     /// Returns the numbers of a column's first field node and buffer.
-    pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
+    pub(super) fn column_start(&self, column: usize) -> Option<(usize, usize)> {
         self.cursor(column).map(|start| (start.node, start.buffer))
     }
 
@@ -77,35 +77,37 @@ impl Batch {
         Some(Cursor { node, buffer, variadic })
     }
 
-    /// Returns the bytes of each buffer of a column, without those that don't lie in the body.
-    pub(super) fn buffers_of(&self, column: usize) -> impl Iterator<Item = Range<usize>> + '_ {
-        let buffers = self.header.buffers.as_slice();
-        let start_of = |column| self.cursor(column).map_or(buffers.len(), |start| start.buffer);
-        let (first, behind) = (start_of(column), start_of(column + 1));
+    /// Returns the bytes of each buffer of a column. Skips buffers that don't lie in the body.
+    pub(super) fn column_buffers(&self, column: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let count = self.header.buffers.len();
+        let first = self.cursor(column).map_or(count, |start| start.buffer);
+        let end = self.cursor(column + 1).map_or(count, |start| start.buffer);
+        assert!(first <= end && end <= count, "buffers {first}..{end} of {count} belong to column {column}");
         let (body, body_len) = self.body;
-        let inside = move |&(offset, len): &(i64, i64)| {
+        self.header.buffers[first..end].iter().filter_map(move |&(offset, len)| {
             let start = usize::try_from(offset).ok()?;
             let end = start.checked_add(usize::try_from(len).ok()?).filter(|&end| end <= body_len)?;
             Some(body + start..body + end)
-        };
-        buffers.get(first..behind).unwrap_or_default().iter().filter_map(inside)
+        })
     }
 }
 
-fn skip(at: Cursor, share: BatchShare, version: i16, header: &BatchHeader) -> Result<Cursor> {
-    let end = at.variadic + share.variadics;
-    let counts = header.variadics.get(at.variadic..end);
-    let counts = counts.ok_or_else(|| count_error("variadic buffer counts", end, header.variadics.len()))?;
+/// Returns the cursor after the share of a column that starts at `start`.
+fn skip(start: Cursor, share: BatchShare, version: i16, header: &BatchHeader) -> Result<Cursor> {
+    let variadic = start.variadic + share.variadics;
+    let Some(counts) = header.variadics.get(start.variadic..variadic) else {
+        return Err(count_error("variadic buffer counts", variadic, header.variadics.len()));
+    };
     let legacy = if version < V5 { share.legacy_validities } else { 0 };
-    let mut buffers = at.buffer.saturating_add(share.buffers + legacy);
+    let mut buffer = start.buffer.saturating_add(share.buffers + legacy);
     for &count in counts {
-        buffers = buffers.saturating_add(length("variadic buffer count", count)?);
+        buffer = buffer.saturating_add(length("variadic buffer count", count)?);
     }
-    Ok(Cursor { node: at.node + share.nodes, buffer: buffers, variadic: end })
+    Ok(Cursor { node: start.node + share.nodes, buffer, variadic })
 }
 
-/// Compressed buffers must not overlap, or a small file could decompress one large frame many times.
-fn expect_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
+/// Checks that compressed buffers don't overlap: a small file could make readers decompress one large frame many times.
+fn check_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
     let stored = header.buffers.iter().fold(0i64, |sum, &(_, len)| sum.saturating_add(len.max(0)));
     if header.compression.is_some() && usize::try_from(stored).map_or(true, |stored| stored > body_len) {
         return Err(Error::invalid(format!("compressed buffers of {stored} bytes overlap in a body of {body_len}")));
@@ -113,7 +115,7 @@ fn expect_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
     Ok(())
 }
 
-fn expect_count(what: &str, expected: usize, got: usize) -> Result<()> {
+fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
     if expected == got { Ok(()) } else { Err(count_error(what, expected, got)) }
 }
 
@@ -127,27 +129,28 @@ pub(super) trait DictionarySource {
     fn values(&self, id: i64) -> Result<Option<UncheckedArray>>;
 }
 
-/// The context of decoding.
+/// Decodes columns of record batches.
 pub(super) struct Decoder<'a> {
     pub bytes: &'a Bytes,
     pub schema: &'a IpcSchema,
     pub dictionaries: &'a dyn DictionarySource,
-    /// Number of bytes that were copied: decompressed, or converted from big-endian.
+    /// The number of bytes that were copied: decompressed, or converted from big-endian.
     pub copied: &'a AtomicU64,
-    /// Whether to refuse copies.
+    /// Set to refuse copies.
     pub strict: bool,
     /// The limit of bytes that all compressed buffers together may be decompressed to.
-    pub most_unpacked: Option<u64>,
-    /// Whether to check bitmaps of columns that declare no nulls.
+    pub max_unpacked: Option<u64>,
+    /// Set to check bitmaps of columns that declare no nulls.
     pub thorough: bool,
 }
 
 impl Decoder<'_> {
     /// Decodes column `number` of `batch`, whose node is `column`.
     pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<UncheckedArray> {
-        let start = batch.cursor(number).unwrap_or_default();
-        let mut walk = ColumnDecoder { decoder: self, batch, at: start };
-        let array = walk.node(column)?;
+        let Some(cursor) = batch.cursor(number) else {
+            return Err(Error::internal(format_args!("column {number} of a batch of {}", batch.starts.len())));
+        };
+        let array = ColumnDecoder { decoder: self, batch, cursor }.node(column)?;
         if array.len() != batch.header.rows {
             let rows = batch.header.rows;
             let got = array.len();
@@ -157,10 +160,12 @@ impl Decoder<'_> {
     }
 }
 
+/// Decodes the nodes of a column in the order of the format.
 struct ColumnDecoder<'a> {
     decoder: &'a Decoder<'a>,
     batch: &'a Batch,
-    at: Cursor,
+    /// The next entries of the batch's lists.
+    cursor: Cursor,
 }
 
 impl ColumnDecoder<'_> {
@@ -188,9 +193,10 @@ impl ColumnDecoder<'_> {
 
     fn field_node(&mut self) -> Result<(usize, usize)> {
         let nodes = &self.batch.header.nodes;
-        let &(len, nulls) =
-            nodes.get(self.at.node).ok_or_else(|| count_error("field nodes", self.at.node + 1, nodes.len()))?;
-        self.at.node += 1;
+        let Some(&(len, nulls)) = nodes.get(self.cursor.node) else {
+            return Err(count_error("field nodes", self.cursor.node + 1, nodes.len()));
+        };
+        self.cursor.node += 1;
         let len = length("field node's length", len)?;
         let nulls = length("null count", nulls)?;
         if nulls > len {
@@ -201,10 +207,10 @@ impl ColumnDecoder<'_> {
 
     fn validity(&self, bits: Buffer, len: usize, nulls: usize, node: &Node) -> Result<Option<(Buffer, usize)>> {
         if nulls == 0 {
-            let found = if self.decoder.thorough { count_zero_bits(&bits, len) } else { 0 };
-            return match found {
+            let undeclared = if self.decoder.thorough { count_zero_bits(&bits, len) } else { 0 };
+            return match undeclared {
                 0 => Ok(None),
-                _ => Err(Error::invalid(format!("0 nulls are declared, the validity bitmap has {found}"))),
+                _ => Err(Error::invalid(format!("0 nulls are declared, the validity bitmap has {undeclared}"))),
             };
         }
         if has_legacy_validity(node.data_type()) {
@@ -212,41 +218,44 @@ impl ColumnDecoder<'_> {
         }
         let needed = len.div_ceil(8);
         if bits.len() < needed {
-            return Err(short(BufferRole::Validity, needed, bits.len()));
+            return Err(too_short(BufferRole::Validity, needed, bits.len()));
         }
         Ok(Some((bits, nulls)))
     }
 
-    /// Returns the next buffer, in place if possible; at most about `enough` bytes of a compressed one, if given.
+    /// Returns the next buffer, in place if possible. Decompresses at most about `enough` bytes of it, if given.
     fn buffer(&mut self, role: BufferRole, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let buffers = &self.batch.header.buffers;
-        let &place =
-            buffers.get(self.at.buffer).ok_or_else(|| count_error("buffers", self.at.buffer + 1, buffers.len()))?;
-        let number = self.at.buffer;
-        self.at.buffer += 1;
-        let stored = self.stored(place).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
+        let number = self.cursor.buffer;
+        let Some(&(offset, len)) = buffers.get(number) else {
+            return Err(count_error("buffers", number + 1, buffers.len()));
+        };
+        self.cursor.buffer += 1;
+        let stored =
+            self.stored(offset, len).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
         let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
         // A bitmap may be missing if nothing is null; otherwise `validity` checks its length.
         let needed = if role == BufferRole::Validity { Some(0) } else { role.bytes_for(rows) };
         match needed {
-            // An empty array needs no offset, but other readers look at the first one.
+            // An empty array needs no offset, but other readers read the first one.
             Some(0) if matches!(role, BufferRole::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
             Some(needed) if needed <= ready.len() => Ok(ready),
-            Some(needed) => Err(short(role, needed, ready.len())),
+            Some(needed) => Err(too_short(role, needed, ready.len())),
             None => Err(Error::invalid(format!("{rows} rows of {} can't be addressed", role.name()))),
         }
     }
 
     /// Returns the bytes of a buffer as stored in the body.
-    fn stored(&self, (offset, len): (i64, i64)) -> Result<Buffer> {
+    fn stored(&self, offset: i64, len: i64) -> Result<Buffer> {
         let offset = length("buffer offset", offset)?;
         let len = length("buffer length", len)?;
         let (body, body_len) = self.batch.body;
-        let inside = offset.checked_add(len).is_some_and(|end| end <= body_len);
-        let slice = if inside { self.decoder.bytes.fetch_slice(body.saturating_add(offset), len)? } else { None };
-        slice.ok_or_else(|| {
-            Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes"))
-        })
+        if offset.checked_add(len).is_some_and(|end| end <= body_len)
+            && let Some(stored) = self.decoder.bytes.fetch_slice(body.saturating_add(offset), len)?
+        {
+            return Ok(stored);
+        }
+        Err(Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes")))
     }
 
     /// Decompresses a buffer and converts it to the byte order of this machine.
@@ -256,7 +265,7 @@ impl ColumnDecoder<'_> {
             _ => stored,
         };
         if self.decoder.schema.big_endian && !plain.is_empty() && role.has_byte_order() {
-            self.note_copy(plain.len(), role, node, || "it is big-endian".into())?;
+            self.count_copy(plain.len(), role, node, || "it is big-endian".into())?;
             return Ok(body::little_endian(&plain, role));
         }
         Ok(plain)
@@ -271,17 +280,18 @@ impl ColumnDecoder<'_> {
         node: &Node,
     ) -> Result<Buffer> {
         let unpacked = self.decoder.copied.load(Ordering::Relaxed);
-        let room = self.decoder.most_unpacked.map_or(u64::MAX, |most| most.saturating_sub(unpacked));
+        let room = self.decoder.max_unpacked.map_or(u64::MAX, |max| max.saturating_sub(unpacked));
         match body::decompress(&stored, codec, enough, room)? {
             DecompressedBuffer::Stored => Ok(stored.slice(8)),
-            DecompressedBuffer::Copied(opened) => {
-                self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
-                Ok(opened)
+            DecompressedBuffer::Copied(plain) => {
+                self.count_copy(plain.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+                Ok(plain)
             }
         }
     }
 
-    fn note_copy(&self, bytes: usize, role: BufferRole, node: &Node, why: impl Fn() -> String) -> Result<()> {
+    /// Adds to the number of copied bytes, or refuses the copy.
+    fn count_copy(&self, bytes: usize, role: BufferRole, node: &Node, why: impl Fn() -> String) -> Result<()> {
         if self.decoder.strict {
             let name = node.field.name();
             let role = role.name();
@@ -293,12 +303,13 @@ impl ColumnDecoder<'_> {
         Ok(())
     }
 
+    /// Appends the data buffers of a column of views.
     fn variadic(&mut self, buffers: &mut Vec<Buffer>, node: &Node) -> Result<()> {
         let counts = &self.batch.header.variadics;
-        let &count = counts
-            .get(self.at.variadic)
-            .ok_or_else(|| count_error("variadic buffer counts", self.at.variadic + 1, counts.len()))?;
-        self.at.variadic += 1;
+        let Some(&count) = counts.get(self.cursor.variadic) else {
+            return Err(count_error("variadic buffer counts", self.cursor.variadic + 1, counts.len()));
+        };
+        self.cursor.variadic += 1;
         for _ in 0..length("variadic buffer count", count)? {
             buffers.push(self.buffer(BufferRole::Data, 0, node, None)?);
         }
@@ -307,9 +318,9 @@ impl ColumnDecoder<'_> {
 
     fn children(&mut self, node: &Node, len: usize) -> Result<Vec<UncheckedArray>> {
         if let Some((id, values)) = &node.dictionary {
-            let found = self.decoder.dictionaries.values(*id)?;
+            let dictionary = self.decoder.dictionaries.values(*id)?;
             // A column of nulls needs no dictionary, and some writers write none.
-            return Ok(vec![found.unwrap_or_else(|| UncheckedArray::empty(values.data_type()))]);
+            return Ok(vec![dictionary.unwrap_or_else(|| UncheckedArray::empty(values.data_type()))]);
         }
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
         check_child_lengths(node.data_type(), len, &children)?;
@@ -342,7 +353,8 @@ fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
     }
 }
 
-/// Returns the length of children that follows from the parent's; that of lists depends on offsets, which are values.
+/// Checks the lengths of children that follow from the parent's. The children of lists depend on offsets, which are
+/// values.
 fn check_child_lengths(data_type: &DataType, len: usize, children: &[UncheckedArray]) -> Result<()> {
     let expected = match data_type {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(len),
@@ -361,6 +373,6 @@ fn check_child_lengths(data_type: &DataType, len: usize, children: &[UncheckedAr
     }
 }
 
-fn short(role: BufferRole, needed: usize, got: usize) -> Error {
+fn too_short(role: BufferRole, needed: usize, got: usize) -> Error {
     Error::invalid(format!("the {} buffer needs {needed} bytes, got {got}", role.name()))
 }

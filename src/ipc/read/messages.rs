@@ -13,7 +13,7 @@ use crate::dataset::{Dataset, Files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::escape::escape_hidden;
 use crate::ipc::framing::{
-    BatchHeader, Compression, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, MessageKind, Node, Window,
+    BatchHeader, Compression, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, MessageKind, Node, V5, Window,
     buffer_roles,
 };
 use crate::map::{Mapping, Mode};
@@ -94,8 +94,8 @@ pub struct BufferInfo {
 }
 
 impl Dataset {
-    /// Returns the messages of the file or stream, in their order there. A dataset of several files has those of all
-    /// files; a table has those that any Arrow reader finds in its files at this moment.
+    /// Returns the messages of the file or stream, in their order there. A dataset of several files has the messages of
+    /// all files; a table has the messages that any Arrow reader finds in its files at this moment.
     ///
     /// # Errors
     /// `Unsupported` for data in memory, which has no messages; `InvalidData` for a damaged file.
@@ -108,22 +108,24 @@ impl Dataset {
         Ok(messages)
     }
 
-    /// Calls `visit` with each of [`Dataset::messages`] until it breaks, and keeps none of them.
+    /// Calls `visit` with each of [`Dataset::messages`] until it breaks. Stores none of them.
     ///
     /// # Errors
-    /// As [`Dataset::messages`].
+    /// The errors of [`Dataset::messages`].
     pub fn each_message(&self, mut visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
-        // Those of tables, history and live segment, before the messages of the first are visited: merged later, one would
-        // have rows of which messages were visited already.
-        let mut ahead = OpenedFiles::default();
+        // All files of a table, history and live segment, are opened before the first message is visited: a file that was
+        // merged in between would repeat rows of messages that were visited already.
+        let mut table_files = OpenedFiles::default();
         for source in self.sources() {
             let files = source.facts().files;
             if let Some(files) = files.filter(|files| files.are_merged()) {
-                ahead.open(files)?;
+                table_files.open(files)?;
                 continue;
             }
+            if table_files.visit(&mut visit)?.is_break() {
+                return Ok(());
+            }
             let visited = match (source.find::<IpcSource>(), files) {
-                _ if ahead.visit(&mut visit)?.is_break() => return Ok(()),
                 (Some(ipc), _) => each_message_of(ipc, &mut visit)?,
                 (None, Some(files)) => each_message_in(&files.list(), &mut visit)?,
                 (None, None) => {
@@ -134,7 +136,7 @@ impl Dataset {
                 return Ok(());
             }
         }
-        ahead.visit(&mut visit).map(drop)
+        table_files.visit(&mut visit).map(drop)
     }
 }
 
@@ -152,37 +154,37 @@ fn open_file(path: &Path) -> Result<IpcSource> {
     IpcSource::open(bytes, Some(path), ReadOptions::default())
 }
 
-/// The number of attempts to open a file that is merged each time.
-const MERGES: usize = 64;
+/// The limit of attempts to open a file, each of which finds that it was merged into another one.
+const MAX_MERGES: usize = 64;
 
-/// Opened files of tables, in order, and their names.
+/// Opened files of tables, in order, with their names.
 #[derive(Default)]
 struct OpenedFiles(Vec<(PathBuf, IpcSource)>);
 
 impl OpenedFiles {
-    /// Opens the files of a source: in place of those that were merged, the file that has their rows now.
+    /// Opens the files of a source. If files were merged, opens the file that has their rows now.
     fn open(&mut self, files: &dyn Files) -> Result<()> {
         files.list().iter().try_for_each(|file| self.open_one(files, file))
     }
 
     fn open_one(&mut self, files: &dyn Files, file: &Path) -> Result<()> {
         let mut path = file.to_path_buf();
-        let mut tries = 0;
+        let mut merges = 0;
         let ipc = loop {
             match open_file(&path) {
-                Err(e) if e.kind() == ErrorKind::NotFound && tries < MERGES => {
+                Err(e) if e.kind() == ErrorKind::NotFound && merges < MAX_MERGES => {
                     path = files.successor(file)?.ok_or(e)?;
-                    tries += 1;
+                    merges += 1;
                 }
                 opened => break opened?,
             }
-            if self.has(&path)? {
+            if self.ends_with(&path)? {
                 return Ok(());
             }
         };
-        // Opened before by this name, it had not yet all rows that it has now.
-        if let Some(known) = self.0.iter().rposition(|(known, _)| *known == path) {
-            self.0.truncate(known);
+        // A file that was opened by this name before lacks some of the rows that the file has now.
+        if let Some(earlier) = self.0.iter().rposition(|(name, _)| *name == path) {
+            self.0.truncate(earlier);
         }
         // A table may have more segments than a process may have open files.
         ipc.close_file();
@@ -190,10 +192,12 @@ impl OpenedFiles {
         Ok(())
     }
 
-    /// Whether the last file is the one that has the name `path`.
-    fn has(&self, path: &Path) -> Result<bool> {
-        let last = self.0.last().filter(|(known, _)| known == path);
-        last.map_or(Ok(false), |(_, ipc)| ipc.is_at(path))
+    /// Returns true if the last file is still the one at `path`.
+    fn ends_with(&self, path: &Path) -> Result<bool> {
+        match self.0.last() {
+            Some((name, ipc)) if name == path => ipc.is_at(path),
+            _ => Ok(false),
+        }
     }
 
     /// Visits the messages of the files, and closes them.
@@ -211,20 +215,21 @@ fn each_message_of(ipc: &IpcSource, visit: &mut impl FnMut(Message) -> ControlFl
     let mut window = Window::new();
     let mut names = NodeNames::new();
     for frame in ipc.frames()? {
-        if visit(message(ipc, frame, &mut window, &mut names)?).is_break() {
+        if visit(read_message(ipc, frame, &mut window, &mut names)?).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(()))
 }
 
-/// The full names of fields, each made once: files of many batches or long names would repeat them endlessly.
+/// The full names of fields, each built once: files with many batches or long names would repeat them endlessly.
 type NodeNames = HashMap<*const Node, Arc<str>>;
 
-/// Longer names of parents are left out: thousands of children would each repeat them.
-const LONGEST_PARENT: usize = 1 << 10;
+/// The limit of bytes of a parent's name. Longer names are left out: thousands of children would each repeat them.
+const MAX_PARENT_NAME: usize = 1 << 10;
 
-fn message(ipc: &IpcSource, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
+/// Reads the message at `frame`.
+fn read_message(ipc: &IpcSource, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
     let metadata = window.get(&ipc.data.bytes, frame.metadata, frame.metadata_len)?;
     let header = MessageHeader::parse(metadata)?;
     let mut message = Message {
@@ -234,7 +239,10 @@ fn message(ipc: &IpcSource, frame: MessageFrame, window: &mut Window, names: &mu
         metadata_length: frame.metadata_len as u64,
         body_offset: frame.body() as u64,
         body_length: header.body_len as u64,
-        version: u8::try_from(header.version + 1).unwrap_or_default(),
+        version: match header.version {
+            V5 => 5,
+            _ => 4,
+        },
         fields: Vec::new(),
         rows: None,
         dictionary: None,
@@ -301,7 +309,7 @@ impl Message {
     }
 }
 
-/// Iterates over the lists of a record batch.
+/// Names the entries of a record batch's lists by the fields of the schema.
 struct BufferNamer<'a> {
     nodes: std::slice::Iter<'a, (i64, i64)>,
     buffers: std::slice::Iter<'a, (i64, i64)>,
@@ -313,13 +321,8 @@ struct BufferNamer<'a> {
 
 impl BufferNamer<'_> {
     fn name(&mut self, node: &Node, parent: &str) {
-        let own = node.field.name();
-        let name = || match parent {
-            "" => own.as_str().into(),
-            parent if parent.len() > LONGEST_PARENT => format!("….{own}").into(),
-            parent => format!("{parent}.{own}").into(),
-        };
-        let field = self.names.entry(std::ptr::from_ref(node)).or_insert_with(name).clone();
+        let field =
+            self.names.entry(std::ptr::from_ref(node)).or_insert_with(|| full_name(node.field.name(), parent)).clone();
         if let Some(&(length, null_count)) = self.nodes.next() {
             self.message.nodes.push(NodeInfo { field: field.clone(), length, null_count });
         }
@@ -327,15 +330,16 @@ impl BufferNamer<'_> {
             let name = if node.dictionary.is_some() && role.name() == "values" { "keys" } else { role.name() };
             self.buffer(&field, name);
         }
-        // Of too few numbers the message shows those that are there.
-        let variadics = if node.layout.variadic { self.variadics.next().copied().unwrap_or(0) } else { 0 };
-        // Limited to those present: a damaged count may be anything.
-        for _ in 0..variadics.clamp(0, self.buffers.len() as i64) {
-            self.buffer(&field, "data");
+        // A damaged file may lack the count, or have any number there: only buffers that are present are named.
+        if let Some(&count) = node.layout.variadic.then(|| self.variadics.next()).flatten() {
+            for _ in 0..count.clamp(0, self.buffers.len() as i64) {
+                self.buffer(&field, "data");
+            }
         }
         node.children.iter().for_each(|child| self.name(child, &field));
     }
 
+    /// Adds the next buffer, if there is one.
     fn buffer(&mut self, field: &Arc<str>, name: &'static str) {
         if let Some(&(offset, length)) = self.buffers.next() {
             self.message.buffers.push(BufferInfo { field: field.clone(), name, offset, length });
@@ -348,6 +352,16 @@ impl BufferNamer<'_> {
         while self.buffers.len() > 0 {
             self.buffer(&nameless, "?");
         }
+    }
+}
+
+fn full_name(name: &str, parent: &str) -> Arc<str> {
+    if parent.is_empty() {
+        name.into()
+    } else if parent.len() > MAX_PARENT_NAME {
+        format!("….{name}").into()
+    } else {
+        format!("{parent}.{name}").into()
     }
 }
 

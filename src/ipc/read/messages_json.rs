@@ -1,4 +1,4 @@
-//! Messages as JSON.
+//! Converts messages to JSON.
 
 use serde_json::{Value as Json, json};
 
@@ -6,9 +6,9 @@ use super::messages::{BufferInfo, FieldInfo, Message, NodeInfo};
 use crate::ipc::framing::MessageKind;
 
 impl Message {
-    /// The message as JSON, every number and name of it.
+    /// Returns the message as JSON, with every number and name.
     pub fn to_json(&self) -> Json {
-        let mut all = json!({
+        let mut message = json!({
             "kind": self.kind.name(),
             "offset": self.offset,
             "metadata_offset": self.metadata_offset,
@@ -19,18 +19,18 @@ impl Message {
             "metadata": self.metadata,
         });
         if self.kind == MessageKind::Schema {
-            all["fields"] = self.fields.iter().map(FieldInfo::to_json).collect();
+            message["fields"] = self.fields.iter().map(FieldInfo::to_json).collect();
         }
         if let Some((id, is_delta)) = self.dictionary {
-            all["dictionary"] = json!({ "id": id, "is_delta": is_delta });
+            message["dictionary"] = json!({ "id": id, "is_delta": is_delta });
         }
         if let Some(rows) = self.rows {
-            all["rows"] = rows.into();
-            all["compression"] = self.compression.map(|codec| codec.name()).into();
-            all["nodes"] = self.nodes.iter().map(NodeInfo::to_json).collect();
-            all["buffers"] = self.buffers.iter().map(BufferInfo::to_json).collect();
+            message["rows"] = rows.into();
+            message["compression"] = self.compression.map(|codec| codec.name()).into();
+            message["nodes"] = self.nodes.iter().map(NodeInfo::to_json).collect();
+            message["buffers"] = self.buffers.iter().map(BufferInfo::to_json).collect();
         }
-        all
+        message
     }
 }
 

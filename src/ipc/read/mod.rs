@@ -1,9 +1,9 @@
 //! Reads Arrow IPC: files and streams in place as sources of a dataset, and streams from a pipe.
 //!
-//! In reading order: `decode` (a column in place), `data` (bytes, schema and
-//! footer, which never change), `prefetch` (what is fetched from a store, and when), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
-//! sources of batches), `shard` (one of many files), `stream` (from a pipe), `messages` (messages as data; `messages_json` as JSON), `check` (of a
-//! whole file). Uses `framing`, not `write`.
+//! The files in reading order: `decode` (decodes a column in place), `data` (bytes, schema and footer, which never
+//! change), `prefetch` (fetches bytes from a store), `dictionary`, `plain` (numbers for copying), `source` (the walk;
+//! files and streams as sources of batches), `shard` (one of many files), `stream` (reads from a pipe), `messages`
+//! (lists messages; `messages_json` as JSON), `check` (checks a whole file). Uses `framing`, not `write`.
 
 #[cfg(feature = "check")]
 mod check;

@@ -15,14 +15,14 @@ use crate::error::Result;
 use crate::ipc::framing::{Node, length};
 
 /// The limit of cached offsets: 32 MiB.
-const MOST_OFFSETS: usize = 1 << 22;
+const MAX_OFFSETS: usize = 1 << 22;
 
-/// A cache of the offsets of columns' values: 8 bytes for each column of each batch, those of a batch side by side, so
-/// that rows of many batches touch few cache lines.
+/// A cache of the offsets of columns' values: 8 bytes for each column of each batch. The offsets of a batch are adjacent,
+/// so that rows of many batches touch few cache lines.
 #[derive(Debug, Default)]
 pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 
-/// The offset of values in the file, and whether there are nulls among them.
+/// The offset of a column's values in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ValueOffset {
     offset: usize,
@@ -30,18 +30,19 @@ struct ValueOffset {
 }
 
 impl ValueOffsets {
-    /// Returns one for each column of batch `batch`; none if they would be too many.
+    /// Returns the cached words of the columns of batch `batch`; `None` if all of them would take too much memory.
     pub(super) fn for_batch(
         &self,
         batch: usize,
         columns: usize,
         batches: impl FnOnce() -> usize,
     ) -> Option<&[AtomicU64]> {
-        let made = || {
+        let words = self.0.get_or_init(|| {
             let all = batches().saturating_mul(columns);
-            (0..if all > MOST_OFFSETS { 0 } else { all }).map(|_| AtomicU64::new(0)).collect()
-        };
-        self.0.get_or_init(made).get(batch * columns..(batch + 1) * columns)
+            let count = if all <= MAX_OFFSETS { all } else { 0 };
+            (0..count).map(|_| AtomicU64::new(0)).collect()
+        });
+        words.get(batch * columns..(batch + 1) * columns)
     }
 }
 
@@ -49,12 +50,13 @@ impl ValueOffset {
     /// Marks a column that only the decoder can read.
     const NONE: u64 = 1;
 
-    /// Set in every cached word, so that it is neither 0, which means not cached, nor `NONE`.
-    fn packed(self) -> u64 {
+    /// Packs the offset, plus one, and the flag into a word that is neither 0, which means not cached, nor `NONE`.
+    fn to_word(self) -> u64 {
+        debug_assert!((self.offset as u64) < u64::MAX >> 1, "an offset of {} doesn't fit into a word", self.offset);
         (self.offset as u64 + 1) << 1 | u64::from(self.has_nulls)
     }
 
-    fn unpacked(word: u64) -> Option<ValueOffset> {
+    fn from_word(word: u64) -> Option<ValueOffset> {
         let offset = usize::try_from((word >> 1).checked_sub(1)?).ok()?;
         Some(ValueOffset { offset, has_nulls: word & 1 == 1 })
     }
@@ -63,13 +65,14 @@ impl ValueOffset {
 /// A batch whose values are read as bytes.
 pub(super) struct PlainBatch<'a> {
     pub data: &'a IpcData,
-    /// The cached offsets of its columns; empty if none are cached.
-    pub kept: Option<&'a [AtomicU64]>,
+    /// The cached words of its columns; `None` if none are cached.
+    pub cached: Option<&'a [AtomicU64]>,
 }
 
 impl<'a> PlainBatch<'a> {
-    /// The first `rows` rows: see [`Source::plain`](crate::dataset::Source::plain). Reads the batch's header if a column's
-    /// offset is not cached.
+    /// Appends the values of the first `rows` rows of each column to `into`: see
+    /// [`Batches::fixed_width_values`](crate::dataset::Batches::fixed_width_values). Reads the batch's header if the offset
+    /// of a column is not cached.
     pub(super) fn columns(
         &self,
         rows: usize,
@@ -77,71 +80,81 @@ impl<'a> PlainBatch<'a> {
         header: impl Fn() -> Result<Cow<'a, Batch>>,
         into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
-        let mut known = None;
+        let mut batch_header = None;
         for (column, width) in columns {
-            let kept = self.kept.and_then(|kept| kept.get(column));
+            let cached = self.cached.and_then(|words| words.get(column));
             // Relaxed: the word depends on nothing else.
-            let mut word = kept.map_or(0, |kept| kept.load(Ordering::Relaxed));
+            let mut word = cached.map_or(0, |cached| cached.load(Ordering::Relaxed));
             if word == 0 {
-                if known.is_none() {
-                    known = Some(header()?);
+                let header = match &batch_header {
+                    Some(header) => header,
+                    None => batch_header.insert(header()?),
+                };
+                word = self.find_word(header, column, width);
+                if let Some(cached) = cached {
+                    cached.store(word, Ordering::Relaxed);
                 }
-                word = known.as_deref().map_or(ValueOffset::NONE, |header| self.word(header, column, width));
-                kept.inspect(|kept| kept.store(word, Ordering::Relaxed));
             }
-            into.push(match ValueOffset::unpacked(word) {
-                Some(found) => self.values(found, rows, width)?,
+            into.push(match ValueOffset::from_word(word) {
+                Some(place) => self.values(place, rows, width)?,
                 None => None,
             });
         }
         Ok(())
     }
 
-    /// See [`Source::stored_value`](crate::dataset::Source::stored_value). The first call finds the offsets of all columns, so that
-    /// the header is read once.
+    /// Returns the bytes of a value: see [`Batches::value_bytes`](crate::dataset::Batches::value_bytes). The first call
+    /// finds the offsets of all columns, so that the header is read once.
     #[inline]
     pub(super) fn value(
         &self,
-        (row, column, width): (usize, usize, usize),
+        row: usize,
+        column: usize,
+        width: usize,
         header: impl FnOnce() -> Result<Cow<'a, Batch>>,
     ) -> Option<&'a [u8]> {
-        let word = self.kept?.get(column)?;
+        let words = self.cached?;
+        let word = words.get(column)?;
         if word.load(Ordering::Relaxed) == 0 {
-            self.find_all(&*header().ok()?);
+            self.find_all_words(words, &*header().ok()?);
         }
-        let found = ValueOffset::unpacked(word.load(Ordering::Relaxed)).filter(|found| !found.has_nulls)?;
-        let start = found.offset.checked_add(row.checked_mul(width)?)?;
+        let values = ValueOffset::from_word(word.load(Ordering::Relaxed)).filter(|values| !values.has_nulls)?;
+        let start = values.offset.checked_add(row.checked_mul(width)?)?;
         self.data.bytes.get(start, width).ok()?
     }
 
     /// Caches the offsets of all columns of primitive types.
     #[cold]
-    fn find_all(&self, header: &Batch) {
-        let columns = self.data.schema.columns.iter().enumerate().zip(self.kept.unwrap_or_default());
-        for ((column, node), kept) in columns.filter(|(_, kept)| kept.load(Ordering::Relaxed) == 0) {
+    fn find_all_words(&self, words: &[AtomicU64], header: &Batch) {
+        debug_assert_eq!(words.len(), self.data.schema.columns.len(), "a word for each column");
+        for ((column, node), word) in self.data.schema.columns.iter().enumerate().zip(words) {
+            if word.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
             let Some(width) = node.data_type().primitive_width() else { continue };
-            kept.store(self.word(header, column, width), Ordering::Relaxed);
+            word.store(self.find_word(header, column, width), Ordering::Relaxed);
         }
     }
 
-    /// What is cached of a column.
-    fn word(&self, header: &Batch, column: usize, width: usize) -> u64 {
-        value_offset(self.data, header, column, width).map_or(ValueOffset::NONE, ValueOffset::packed)
+    /// Returns the word to cache for a column.
+    fn find_word(&self, header: &Batch, column: usize, width: usize) -> u64 {
+        value_offset(self.data, header, column, width).map_or(ValueOffset::NONE, ValueOffset::to_word)
     }
 
     #[inline]
-    fn values(&self, found: ValueOffset, rows: usize, width: usize) -> Result<Option<FixedWidthValues<'a>>> {
+    fn values(&self, place: ValueOffset, rows: usize, width: usize) -> Result<Option<FixedWidthValues<'a>>> {
         let Some(len) = rows.checked_mul(width) else { return Ok(None) };
-        let values = self.data.bytes.get(found.offset, len)?;
-        Ok(values.map(|values| FixedWidthValues { values, has_nulls: found.has_nulls }))
+        let values = self.data.bytes.get(place.offset, len)?;
+        Ok(values.map(|values| FixedWidthValues { values, has_nulls: place.has_nulls }))
     }
 }
 
-/// `None` for anything unusual: the decoder reads it or reports it.
+/// Finds the values of a column by its batch's header. Returns `None` for anything unusual, which the decoder reads or
+/// reports.
 fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<ValueOffset> {
     let mut node = data.schema.columns.get(column)?;
     let as_stored = batch.header.compression.is_none() && !data.schema.big_endian && !data.options.thorough;
-    let (mut number, mut buffer) = batch.start_of(column)?;
+    let (mut number, mut buffer) = batch.column_start(column)?;
     let mut rows = batch.header.rows;
     let mut has_nulls = has_nulls(batch, number, rows)?;
     // Lists of one length have no buffer but validity; their items are the next node.
@@ -165,13 +178,13 @@ fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> O
     fits.then_some(ValueOffset { offset: body.checked_add(offset)?, has_nulls })
 }
 
-/// Whether field node `number` of a batch declares nulls; `None` if it has not `rows` rows.
+/// Returns true if field node `number` of a batch declares nulls; `None` if it does not have `rows` rows.
 fn has_nulls(batch: &Batch, number: usize, rows: usize) -> Option<bool> {
     let &(len, nulls) = batch.header.nodes.get(number)?;
     (usize::try_from(len).ok()? == rows && (0..=len).contains(&nulls)).then_some(nulls > 0)
 }
 
-/// Whether a column has a bitmap and values that can be anything, or keys.
+/// Returns true if a column has a bitmap and values without constraints, or keys.
 fn is_plain(node: &Node) -> bool {
     (node.dictionary.is_some() || is_trivial(node.data_type())) && node.layout.has_validity()
 }
@@ -181,12 +194,12 @@ mod tests {
     use super::super::plain::ValueOffset;
 
     #[test]
-    fn spots_fit_into_words() {
+    fn offsets_fit_into_words() {
         for (offset, has_nulls) in [(0, false), (0, true), (1, false), (usize::MAX >> 2, true)] {
-            let found = ValueOffset { offset, has_nulls };
-            assert!(found.packed() > ValueOffset::NONE);
-            assert_eq!(ValueOffset::unpacked(found.packed()), Some(found));
+            let place = ValueOffset { offset, has_nulls };
+            assert!(place.to_word() > ValueOffset::NONE);
+            assert_eq!(ValueOffset::from_word(place.to_word()), Some(place));
         }
-        assert_eq!(ValueOffset::unpacked(ValueOffset::NONE), None);
+        assert_eq!(ValueOffset::from_word(ValueOffset::NONE), None);
     }
 }

@@ -1,5 +1,5 @@
-//! What is fetched of an object in a store, and when: a message whole while it is small, else the buffers of a column at
-//! once, and more and more of those that follow where batches are read in their order. Does nothing for other bytes.
+//! Fetches parts of an object in a store before they are read: small messages whole, otherwise all buffers of a column,
+//! and a growing number of the following ones while batches are read in order. Does nothing for other bytes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,17 +11,18 @@ use super::decode::Batch;
 use crate::array::{Fetch, ensure};
 use crate::error::Result;
 use crate::ipc::framing::{Footer, FooterBlocks};
-use crate::parallel::lock;
+use crate::map::MutexExt;
 
-/// Bodies of up to this many bytes are fetched with their header: a request costs as much as this many bytes.
-const SMALL: usize = 1 << 20;
+/// The limit of bytes of a body that is fetched with its header: a request costs as much as this many bytes.
+const MAX_SMALL_BODY: usize = 1 << 20;
 /// The limit of bytes that are fetched ahead.
-const MOST: usize = 32 << 20;
-/// The limit of batches that are fetched ahead, and that of headers that are only counted.
-const BATCHES: usize = 64;
-const HEADERS: usize = 1024;
+const MAX_BYTES: usize = 32 << 20;
+/// The limit of batches that are fetched ahead.
+const MAX_BATCHES: usize = 64;
+/// The limit of headers that are fetched ahead without their bodies.
+const MAX_HEADERS: usize = 1024;
 
-/// What was read last, to guess what is next.
+/// Records the last reads to predict the next ones.
 #[derive(Debug, Default)]
 pub(super) struct Prefetcher {
     messages: Mutex<BatchRun>,
@@ -29,77 +30,79 @@ pub(super) struct Prefetcher {
     columns: Mutex<HashMap<usize, BatchRun>>,
 }
 
-/// Batches that are read one after the other.
+/// A run of batches that are read in order.
 #[derive(Clone, Copy, Debug, Default)]
 struct BatchRun {
-    /// The batch behind those fetched last.
+    /// The batch after the last fetched one.
     next: usize,
+    /// The number of batches fetched last.
     count: usize,
 }
 
 impl BatchRun {
-    /// Returns the batches to fetch where `batch` is read: that one, and twice as many as last time where it is the next.
-    fn extended(&mut self, batch: usize, most: usize) -> Range<usize> {
+    /// Returns the batches to fetch for a read of `batch`: twice as many as last time if it continues the run, only this
+    /// one otherwise.
+    fn extend(&mut self, batch: usize, max_count: usize) -> Range<usize> {
         if batch < self.next && batch + self.count >= self.next {
             return batch..batch + 1;
         }
-        self.count = if batch == self.next { (2 * self.count).clamp(1, most) } else { 1 };
+        self.count = if batch == self.next { (2 * self.count).clamp(1, max_count) } else { 1 };
         self.next = batch + self.count;
+        debug_assert!(self.count > 0, "the batch that is read is among those fetched");
         batch..self.next
     }
 }
 
 impl Prefetcher {
-    /// Brings the messages of all dictionaries, those with large bodies without them.
-    pub(super) fn dictionaries(&self, data: &IpcData, footer: &Footer) -> Result<()> {
-        let all = footer.dictionaries.len();
-        bring(data, &footer.dictionaries, 0..all, SMALL)
+    /// Fetches the messages of all dictionaries, without their bodies if they are large.
+    pub(super) fn fetch_dictionaries(&self, data: &IpcData, footer: &Footer) -> Result<()> {
+        fetch_messages(data, &footer.dictionaries, 0..footer.dictionaries.len(), MAX_SMALL_BODY)
     }
 
-    /// Brings the headers of batch `batch` and of those behind it: the walk looks at each.
-    pub(super) fn headers(&self, data: &IpcData, footer: &Footer, batch: usize) -> Result<()> {
+    /// Fetches the headers of batch `batch` and the following ones, as the walk reads each.
+    pub(super) fn fetch_headers(&self, data: &IpcData, footer: &Footer, batch: usize) -> Result<()> {
         if data.bytes.fetch().is_none() {
             return Ok(());
         }
         let batches = {
-            let mut run = lock(&self.headers);
+            let mut run = self.headers.lock_ignoring_poison();
             run.count = run.count.max(8);
-            run.extended(batch, HEADERS)
+            run.extend(batch, MAX_HEADERS)
         };
-        bring(data, &footer.batches, batches, 0)
+        fetch_messages(data, &footer.batches, batches, 0)
     }
 
-    /// Brings the message of batch `batch`, without its body if that is large.
-    pub(super) fn message(&self, data: &IpcData, footer: &Footer, batch: usize) -> Result<()> {
+    /// Fetches the message of batch `batch`, without its body if it is large.
+    pub(super) fn fetch_message(&self, data: &IpcData, footer: &Footer, batch: usize) -> Result<()> {
         if data.bytes.fetch().is_none() {
             return Ok(());
         }
-        let batches = lock(&self.messages).extended(batch, BATCHES);
-        bring(data, &footer.batches, batches, SMALL)
+        let batches = self.messages.lock_ignoring_poison().extend(batch, MAX_BATCHES);
+        fetch_messages(data, &footer.batches, batches, MAX_SMALL_BODY)
     }
 
-    /// Brings the buffers of a column, `at` of a batch and its number, where the message was not fetched whole. `header`
-    /// reads that of a batch.
-    pub(super) fn column<'a>(
+    /// Fetches the buffers of a column of batch `batch`, one of `batches`, unless the message was fetched whole.
+    /// `read_header` returns the header of a batch.
+    pub(super) fn fetch_column<'a>(
         &self,
         fetch: &Arc<dyn Fetch>,
-        at: (usize, usize),
-        all: usize,
-        header: impl Fn(usize) -> Result<Cow<'a, Batch>>,
+        batch: usize,
+        column: usize,
+        batches: usize,
+        read_header: impl Fn(usize) -> Result<Cow<'a, Batch>>,
     ) -> Result<()> {
-        let (batch, column) = at;
-        let own = header(batch)?;
-        let mut ranges: Vec<_> = own.buffers_of(column).collect();
-        if own.body.1 > SMALL {
-            let more = lock(&self.columns).entry(column).or_default().extended(batch, BATCHES);
+        let header = read_header(batch)?;
+        let mut ranges: Vec<_> = header.column_buffers(column).collect();
+        if header.body.1 > MAX_SMALL_BODY {
+            let run = self.columns.lock_ignoring_poison().entry(column).or_default().extend(batch, MAX_BATCHES);
             let mut bytes: usize = ranges.iter().map(Range::len).sum();
-            for next in more.start + 1..more.end.min(all) {
-                // What is wrong with it is found when it is read.
-                let Ok(header) = header(next) else { break };
+            for next in run.start + 1..run.end.min(batches) {
+                // The reader of that batch reports the error.
+                let Ok(header) = read_header(next) else { break };
                 let before = ranges.len();
-                ranges.extend(header.buffers_of(column));
+                ranges.extend(header.column_buffers(column));
                 bytes = bytes.saturating_add(ranges[before..].iter().map(Range::len).sum());
-                if bytes > MOST {
+                if bytes > MAX_BYTES {
                     ranges.truncate(before);
                     break;
                 }
@@ -110,16 +113,19 @@ impl Prefetcher {
     }
 }
 
-/// Brings messages that a footer lists, with bodies of up to `most` bytes. Those that can't be are left to their reader.
-fn bring(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, most: usize) -> Result<()> {
+/// Fetches messages that a footer lists, with bodies of up to `max_body` bytes. Skips blocks outside of the file, which
+/// their reader reports.
+fn fetch_messages(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, max_body: usize) -> Result<()> {
     let Some(fetch) = data.bytes.fetch() else { return Ok(()) };
     let size = data.bytes.len();
     let mut bytes = 0usize;
     let mut ranges = Vec::new();
     for number in numbers.start..numbers.end.min(blocks.len()) {
-        let Some(range) = blocks.message_range(number, most, size).filter(|range| !range.is_empty()) else { continue };
+        let Some(range) = blocks.message_range(number, max_body, size).filter(|range| !range.is_empty()) else {
+            continue;
+        };
         bytes = bytes.saturating_add(range.len());
-        if bytes > MOST && !ranges.is_empty() {
+        if bytes > MAX_BYTES && !ranges.is_empty() {
             break;
         }
         ranges.push(range);
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn batches_in_order_are_fetched_ahead_and_others_alone() {
         let mut run = BatchRun::default();
-        let fetched: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 100, 5, 6].map(|batch| run.extended(batch, 4)).into();
+        let fetched: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 100, 5, 6].map(|batch| run.extend(batch, 4)).into();
         assert_eq!(fetched, [0..1, 1..3, 2..3, 3..7, 4..5, 6..7, 7..11, 100..101, 5..6, 6..8]);
     }
 }

@@ -1,7 +1,7 @@
-//! [`Shard`]: one of many files of a dataset, mapped when its values are asked for.
+//! [`Shard`]: one of many files of a dataset, mapped when its values are first used.
 //!
 //! A process may have some thousands of open files and 65,530 mappings. Opening a shard reads its schema and the headers
-//! of its batches, and closes it again; the first use of its values opens and maps it, and closes only the file.
+//! of its batches, and closes the file again; the first use of its values opens and maps it, and closes only the file.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{SchemaCache, probe_segment};
 use crate::map::{ChangeCheck, FileState, Mapping, Mode, UnmappedFile};
 
-/// The number of batches whose headers are read when a shard is opened.
-const FEW: usize = 64;
+/// The limit of batches whose headers are read when a shard is opened.
+const MAX_BATCHES_READ: usize = 64;
 
 /// A file of a dataset of many.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Shard {
     state: FileState,
     options: ReadOptions,
     schema: SchemaRef,
-    /// Whether it has a footer, so that nothing is added to it.
+    /// True if the file has a footer, so that it can't grow.
     is_file: bool,
     /// The row after each batch's last; `None` if there are more than a few batches.
     ends: Option<Box<[u64]>>,
@@ -43,16 +43,16 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Opens the file at `path`, which is `absolute` if it is relative, and whose schema may be `known`. `None` for a segment
-    /// of a table: its writer may change it while it is open.
+    /// Opens the file at `path`, whose schema may be cached; `absolute` is its absolute path if `path` is relative.
+    /// Returns `None` for a segment of a table, which its writer may change while it is open.
     ///
     /// # Errors
-    /// Those of opening an Arrow file or stream, which don't name it.
+    /// The errors of opening an Arrow file or stream. They don't contain the path.
     pub(crate) fn open(
         path: &Path,
         absolute: Option<PathBuf>,
         options: ReadOptions,
-        known: &SchemaCache,
+        schema_cache: &SchemaCache,
     ) -> Result<Option<Shard>> {
         let file = UnmappedFile::open(absolute.as_deref().unwrap_or(path))?;
         let state = file.state();
@@ -60,8 +60,8 @@ impl Shard {
         if probe_segment(bytes.len(), |at, into| bytes.read_at(at, into))?.is_some() {
             return Ok(None);
         }
-        let ipc = IpcSource::open_with_cache(bytes, None, options, known)?;
-        let ends = few_ends(&ipc)?.map(Into::into);
+        let ipc = IpcSource::open_with_cache(bytes, None, options, schema_cache)?;
+        let ends = batch_ends(&ipc)?.map(Into::into);
         let schema = ipc.schema().clone();
         let is_file = ipc.is_file();
         Ok(Some(Shard { path: path.into(), absolute, state, options, schema, is_file, ends, ipc: OnceLock::new() }))
@@ -69,34 +69,35 @@ impl Shard {
 
     /// Returns the mapped file.
     fn ipc(&self) -> Result<&IpcSource> {
-        match self.ipc.get() {
-            Some(ipc) => Ok(ipc),
-            None => {
-                let ipc = self.mapped().map_err(|e| e.at(&self.path))?;
-                Ok(self.ipc.get_or_init(|| Box::new(ipc)))
-            }
+        if let Some(ipc) = self.ipc.get() {
+            return Ok(ipc);
         }
+        let ipc = self.map().map_err(|e| e.at(&self.path))?;
+        Ok(self.ipc.get_or_init(|| Box::new(ipc)))
     }
 
     /// Maps the file, which must be the one that was opened.
-    fn mapped(&self) -> Result<IpcSource> {
+    fn map(&self) -> Result<IpcSource> {
         let mapping = Mapping::open(self.absolute.as_deref().unwrap_or(&self.path), Mode::Read);
         let mapping = match mapping.map_err(Error::from) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(changed("removed")),
             opened => opened?,
         };
-        let now = mapping.state().ok_or_else(|| Error::internal("a mapped file has no state"))?;
-        let is_same = now == self.state;
-        if !is_same && !now.has_grown_from(&self.state) {
+        let state = mapping.state().ok_or_else(|| Error::internal("a mapped file has no state"))?;
+        let is_unchanged = state == self.state;
+        if !is_unchanged && !state.has_grown_from(&self.state) {
             return Err(changed("replaced or overwritten"));
         }
         let len = usize::try_from(self.state.size()).map_err(|_| changed("replaced or overwritten"))?;
         let bytes = Bytes::from_mapping_or_copy(mapping)?.prefix(len);
         let ipc = IpcSource::open(bytes, Some(&self.path), self.options)?;
-        // A stream may grow; a file may not. Times of files are those of the system's last tick: a file that was
-        // overwritten just after it was opened may have the same.
-        let may_be = is_same || !ipc.is_file();
-        if !may_be || self.ends != few_ends(&ipc)?.map(Into::into) || ipc.schema().fields() != self.schema.fields() {
+        // A stream may grow; a file may not.
+        if ipc.is_file() && !is_unchanged {
+            return Err(changed("overwritten"));
+        }
+        // The system sets the times of files with the precision of its tick: a file that was overwritten just after it was
+        // opened may have the same times.
+        if self.ends != batch_ends(&ipc)?.map(Into::into) || ipc.schema().fields() != self.schema.fields() {
             return Err(changed("overwritten"));
         }
         ipc.close_file();
@@ -104,24 +105,26 @@ impl Shard {
     }
 }
 
-/// The error for a file whose values can't be read any more.
+/// Returns the error for a file whose values can't be read any more.
 fn changed(how: &str) -> Error {
     let message = format!(
-        "the file was {how} after it was opened as one of many, which are mapped when their values are read; open them again"
+        "the file was {how} after it was opened as one of many, which are mapped when their values are read; open them \
+         again"
     );
     Error::new(ErrorKind::FileChanged, message)
 }
 
 /// Returns the row after each batch's last; `None` if there are more than a few batches.
-fn few_ends(ipc: &IpcSource) -> Result<Option<Vec<u64>>> {
-    if ipc.is_file() && ipc.num_batches()? > FEW {
+fn batch_ends(ipc: &IpcSource) -> Result<Option<Vec<u64>>> {
+    if ipc.is_file() && ipc.num_batches()? > MAX_BATCHES_READ {
         return Ok(None);
     }
     let mut ends = Vec::new();
     while let Some(rows) = ipc.span(ends.len())? {
-        if ends.len() == FEW {
+        if ends.len() == MAX_BATCHES_READ {
             return Ok(None);
         }
+        assert_eq!(rows.start, ends.last().map_or(0, |&end| end), "batch {} doesn't follow the last one", ends.len());
         ends.push(rows.end);
     }
     Ok(Some(ends))
@@ -134,7 +137,7 @@ impl Batches for Shard {
 
     fn count_until(&self, until: u64) -> Result<u64> {
         match &self.ends {
-            Some(ends) => Ok(ends.last().copied().unwrap_or(0)),
+            Some(ends) => Ok(ends.last().map_or(0, |&end| end)),
             None => self.ipc()?.count_until(until),
         }
     }

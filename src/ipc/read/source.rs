@@ -1,11 +1,11 @@
-//! An IPC file or stream as a source of batches.
+//! Walks an IPC file or stream, and makes it a source of batches.
 //!
 //! ```text
 //! file:   "ARROW1\0\0" Schema … messages … EOS  Footer { schema, dictionary blocks, record batch blocks } i32 "ARROW1"
 //! stream: Schema  (DictionaryBatch | RecordBatch)*  EOS?
 //! ```
 //! Opening reads the footer, or the first message. The walk, message by message of a stream or block by block of a
-//! file, goes only as far as a call needs, and its results are kept.
+//! file, goes only as far as a call needs, and its results are cached.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -34,8 +34,7 @@ use crate::ipc::framing::{
     DictionaryHeader, Footer, MessageFrame, MessageHeader, MessageKind, NextMessage, Node, SchemaCache, Window,
     find_message, row_count,
 };
-use crate::map::{ChangeCheck, Mapping};
-use crate::parallel::lock;
+use crate::map::{ChangeCheck, Mapping, MutexExt};
 
 /// An IPC file or stream.
 #[derive(Debug)]
@@ -48,18 +47,19 @@ pub(crate) struct IpcSource {
     blocks: Box<[OnceLock<Box<DecodedBatch>>]>,
     /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
+    /// Set when the walk has reached the end.
     done: AtomicBool,
-    /// What was fetched of an object in a store.
-    ahead: Prefetcher,
+    prefetcher: Prefetcher,
     /// Describes the skipped tail of a file opened with `partial`.
-    left: OnceLock<String>,
+    skipped_tail: OnceLock<String>,
 }
 
 /// The position of the walk.
 #[derive(Debug)]
 struct Walk {
-    /// The next message of a stream, or the next block of a file.
+    /// The offset of the next message of a stream, or the number of the next block of a file.
     next: usize,
+    /// The number of rows before the next batch.
     rows: u64,
     window: Window,
     epoch: Epoch,
@@ -75,7 +75,7 @@ pub(super) struct BatchEntry {
     pub(super) batch: OnceLock<Box<DecodedBatch>>,
 }
 
-/// A record batch with its header, and those of its columns that were used.
+/// A record batch with its header and cached columns.
 #[derive(Debug)]
 pub(super) struct DecodedBatch {
     pub(super) batch: Batch,
@@ -89,15 +89,15 @@ impl IpcSource {
         IpcSource::open_with_cache(bytes, path, options, &SchemaCache::default())
     }
 
-    /// As `open`, of many files, most of whose schemas are the `known` one.
+    /// Opens one of many files, most of which have the cached schema.
     pub(super) fn open_with_cache(
         bytes: Bytes,
         path: Option<&Path>,
         options: ReadOptions,
-        known: &SchemaCache,
+        schema_cache: &SchemaCache,
     ) -> Result<IpcSource> {
         let mut window = Window::new();
-        let (data, next) = IpcData::open(bytes, path, options, known, &mut window)?;
+        let (data, next) = IpcData::open(bytes, path, options, schema_cache, &mut window)?;
         let blocks = data.footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = IpcSource {
             dictionaries: DictionarySet::for_schema(&data.schema),
@@ -106,25 +106,25 @@ impl IpcSource {
             blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             offsets: ValueOffsets::default(),
             done: AtomicBool::new(false),
-            ahead: Prefetcher::default(),
-            left: OnceLock::new(),
+            prefetcher: Prefetcher::default(),
+            skipped_tail: OnceLock::new(),
             data,
         };
         if let Some(footer) = &ipc.data.footer {
-            ipc.find_dictionaries(footer)?;
+            ipc.add_dictionaries(footer)?;
         }
         Ok(ipc)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Walk> {
+    fn lock_walk(&self) -> MutexGuard<'_, Walk> {
         // A panic during the walk leaves entries and rows consistent: both are written last.
-        lock(&self.walk)
+        self.walk.lock_ignoring_poison()
     }
 
     /// Adds the dictionaries of a file, which the footer lists in any order, before any batch is read.
-    fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
-        let mut walk = self.lock();
-        self.ahead.dictionaries(&self.data, footer)?;
+    fn add_dictionaries(&self, footer: &Footer) -> Result<()> {
+        let mut walk = self.lock_walk();
+        self.prefetcher.fetch_dictionaries(&self.data, footer)?;
         for number in 0..footer.dictionaries.len() {
             let frame = footer.dictionaries.frame(number, &self.data.bytes, &mut walk.window)?;
             self.add_dictionary(&mut walk, frame)?;
@@ -134,7 +134,7 @@ impl IpcSource {
 
     /// Adds the dictionary batch at `frame`.
     fn add_dictionary(&self, walk: &mut Walk, frame: MessageFrame) -> Result<()> {
-        let epoch = self.epoch_of(walk);
+        let epoch = self.next_epoch(walk);
         let metadata = walk.window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(metadata)?;
         if header.kind != MessageKind::DictionaryBatch {
@@ -152,21 +152,22 @@ impl IpcSource {
     }
 
     /// Returns the epoch of the next message of the walk.
-    fn epoch_of(&self, walk: &Walk) -> Epoch {
+    fn next_epoch(&self, walk: &Walk) -> Epoch {
         if self.data.footer.is_some() { Epoch::MAX } else { walk.epoch }
     }
 
-    /// Walks to the next record batch; false if there is none.
+    /// Walks to the next record batch. Returns false if there is none.
     fn step(&self, walk: &mut Walk) -> Result<bool> {
         let stepped = match &self.data.footer {
             Some(footer) => self.step_file(footer, walk),
             None => self.step_stream(walk),
         };
         match stepped {
-            // What can't be read may be right.
+            // The corruption ends the batches. Other errors say nothing about the data, which may be good.
             Err(e) if self.data.options.partial && e.is_corruption() => {
                 let batches = self.entries.len();
-                let _ = self.left.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
+                let _ =
+                    self.skipped_tail.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
                 Ok(false)
             }
             other => other,
@@ -177,14 +178,14 @@ impl IpcSource {
         if walk.next >= footer.batches.len() {
             return Ok(false);
         }
-        if let (Some(&rows), Some(frame)) = (footer.rows.get(walk.next), footer.batches.unread_frame(walk.next))
+        if let (Some(rows), Some(frame)) = (footer.batch_rows(walk.next), footer.batches.unread_frame(walk.next))
             && !self.data.options.partial
         {
             self.add_batch(walk, frame, rows)?;
             walk.next += 1;
             return Ok(true);
         }
-        self.ahead.headers(&self.data, footer, walk.next)?;
+        self.prefetcher.fetch_headers(&self.data, footer, walk.next)?;
         let frame = footer.batches.frame(walk.next, &self.data.bytes, &mut walk.window)?;
         let message = self.data.read_summary(frame, &mut walk.window)?;
         if message.kind != MessageKind::RecordBatch {
@@ -219,30 +220,35 @@ impl IpcSource {
     }
 
     fn add_batch(&self, walk: &mut Walk, frame: MessageFrame, rows: u64) -> Result<()> {
-        let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
-        let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
-        let epoch = self.epoch_of(walk);
-        let entry = BatchEntry { frame, rows: walk.rows..last, epoch, batch: OnceLock::new() };
+        let end = match walk.rows.checked_add(rows) {
+            Some(end) if i64::try_from(end).is_ok() => end,
+            _ => return Err(at_message(Error::invalid("more than 2^63 rows"), frame)),
+        };
+        let epoch = self.next_epoch(walk);
+        let entry = BatchEntry { frame, rows: walk.rows..end, epoch, batch: OnceLock::new() };
         if !self.entries.push(entry) {
             return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
         }
-        walk.rows = last;
+        walk.rows = end;
         Ok(())
     }
 
-    /// Walks while `more` returns true and messages remain.
+    /// Walks while `more` returns true and messages remain. Returns the number of rows found so far.
     fn walk_while(&self, more: impl Fn(&Walk) -> bool) -> Result<u64> {
-        let mut walk = self.lock();
-        let known = self.entries.len();
+        let mut walk = self.lock_walk();
+        let batches_before = self.entries.len();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
             if !self.step(&mut walk).map_err(|e| self.data.locate_error(e))? {
                 self.data.check_unchanged(ChangeCheck::Now)?;
                 self.done.store(true, Ordering::Release);
             }
         }
-        if self.entries.len() > known {
-            // A file that was truncated and grew again has zeros in the place of messages, which end a stream.
+        if self.entries.len() > batches_before {
+            // A file that was truncated and grew again has zeros in place of messages, which would end a stream.
             self.data.check_unchanged(ChangeCheck::Now)?;
+        }
+        if let Some(last) = self.entries.len().checked_sub(1).and_then(|last| self.entries.get(last)) {
+            assert_eq!(last.rows.end, walk.rows, "the walk doesn't stand after its last batch");
         }
         Ok(walk.rows)
     }
@@ -250,37 +256,41 @@ impl IpcSource {
     pub(super) fn entry(&self, batch: usize) -> Result<Option<&BatchEntry>> {
         // Loaded before the check: the last batches found by another thread are visible once it reports the end.
         let is_done = self.done.load(Ordering::Acquire);
-        let known = self.entries.get(batch);
-        if known.is_some() || is_done {
-            return Ok(known);
+        let entry = self.entries.get(batch);
+        if entry.is_some() || is_done {
+            return Ok(entry);
         }
         self.walk_while(|_| batch >= self.entries.len())?;
         Ok(self.entries.get(batch))
     }
 
-    /// Returns the batch's header and columns. A batch of a file is found by its block, even if the walk has not
-    /// reached it.
-    pub(super) fn decoded(&self, batch: usize) -> Result<&DecodedBatch> {
-        let (place, frame) = match (&self.data.footer, self.blocks.get(batch)) {
-            (Some(footer), Some(place)) => match place.get() {
-                Some(decoded) => return Ok(decoded),
-                None => (place, self.block(footer, batch)),
-            },
-            _ => {
-                let entry =
-                    self.entry(batch)?.ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))?;
-                (&entry.batch, Ok(entry.frame))
-            }
-        };
-        if let Some(decoded) = place.get() {
-            return Ok(decoded);
+    /// Returns the cache for a decoded batch; `None` if there is no such batch. A batch of a file is found by its block,
+    /// even if the walk has not reached it.
+    #[inline]
+    fn batch_cell(&self, batch: usize) -> Result<Option<&OnceLock<Box<DecodedBatch>>>> {
+        match &self.data.footer {
+            Some(_) => Ok(self.blocks.get(batch)),
+            None => Ok(self.entry(batch)?.map(|entry| &entry.batch)),
         }
-        let decoded = frame.and_then(|frame| self.decode(batch, frame));
-        let decoded = decoded.map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))?;
-        Ok(place.get_or_init(|| Box::new(decoded)))
     }
 
-    /// Returns the dictionaries as of a batch.
+    /// Returns the batch's header and columns.
+    pub(super) fn decoded(&self, batch: usize) -> Result<&DecodedBatch> {
+        let Some(cell) = self.batch_cell(batch)? else { return Err(no_batch(batch)) };
+        if let Some(decoded) = cell.get() {
+            return Ok(decoded);
+        }
+        let decoded = self.batch_frame(batch).and_then(|frame| self.decode(batch, frame));
+        let decoded = decoded.map_err(|e| self.batch_error(e, batch))?;
+        Ok(cell.get_or_init(|| Box::new(decoded)))
+    }
+
+    /// Adds the path and the batch to an error.
+    fn batch_error(&self, e: Error, batch: usize) -> Error {
+        self.data.locate_error(e.context(format_args!("batch {batch}")))
+    }
+
+    /// Returns the epoch that selects the dictionaries of a batch.
     pub(super) fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
         match self.data.footer {
             Some(_) => Ok(Epoch::MAX),
@@ -288,15 +298,23 @@ impl IpcSource {
         }
     }
 
-    /// Returns the message of a batch of a file; brings it, from a store.
-    fn block(&self, footer: &Footer, batch: usize) -> Result<MessageFrame> {
-        self.ahead.message(&self.data, footer, batch)?;
-        footer.batches.frame(batch, &self.data.bytes, &mut Window::new())
+    /// Returns the frame of the message of a batch. Fetches the message if the file is in a store.
+    pub(super) fn batch_frame(&self, batch: usize) -> Result<MessageFrame> {
+        match &self.data.footer {
+            Some(footer) => {
+                self.prefetcher.fetch_message(&self.data, footer, batch)?;
+                footer.batches.frame(batch, &self.data.bytes, &mut Window::new())
+            }
+            None => match self.entry(batch)? {
+                Some(entry) => Ok(entry.frame),
+                None => Err(no_batch(batch)),
+            },
+        }
     }
 
-    /// Reads the header of a batch, of which the footer must not say anything else.
+    /// Reads the header of a batch, and checks that the footer agrees with it.
     fn read_header(&self, batch: usize, frame: MessageFrame) -> Result<Batch> {
-        let header = self.data.header(frame)?;
+        let header = self.data.read_batch_header(frame)?;
         let Some(footer) = &self.data.footer else { return Ok(header) };
         let [_, _, listed] = footer.batches.block_at(batch);
         let (_, body) = header.body;
@@ -306,9 +324,9 @@ impl IpcSource {
                  one behind the other"
             )));
         }
-        match footer.rows.get(batch) {
-            Some(&rows) if rows != header.header.rows as u64 => {
-                let got = header.header.rows;
+        let got = header.header.rows;
+        match footer.batch_rows(batch) {
+            Some(rows) if rows != got as u64 => {
                 Err(Error::invalid(format!("the file's footer says that it has {rows} rows, and its header {got}")))
             }
             _ => Ok(header),
@@ -321,36 +339,21 @@ impl IpcSource {
         Ok(DecodedBatch { batch, columns })
     }
 
-    /// Returns the frame of a batch's message.
-    pub(super) fn frame_of(&self, batch: usize) -> Result<MessageFrame> {
-        match &self.data.footer {
-            Some(footer) => self.block(footer, batch),
-            None => {
-                let missing = || Error::invalid_argument(format!("there is no batch {batch}"));
-                Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
-            }
-        }
-    }
-
     /// Returns the cached header of a batch, or reads it.
     fn header(&self, batch: usize) -> Result<Cow<'_, Batch>> {
-        let known = match &self.data.footer {
-            Some(_) => self.blocks.get(batch),
-            None => self.entry(batch)?.map(|entry| &entry.batch),
-        };
-        if let Some(decoded) = known.and_then(OnceLock::get) {
+        if let Some(decoded) = self.batch_cell(batch)?.and_then(OnceLock::get) {
             return Ok(Cow::Borrowed(&decoded.batch));
         }
-        let header = self.frame_of(batch).and_then(|frame| self.read_header(batch, frame));
-        header.map(Cow::Owned).map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))
+        let header = self.batch_frame(batch).and_then(|frame| self.read_header(batch, frame));
+        header.map(Cow::Owned).map_err(|e| self.batch_error(e, batch))
     }
 
-    /// Returns the dictionaries for a batch's column `node`. Walks to the end if it uses one with deltas, which are
-    /// concatenated once, when all are known.
+    /// Returns the dictionaries for a batch's column `node`. Walks to the end if the column uses a dictionary with
+    /// deltas, which are concatenated once, when all are known.
     pub(super) fn resolver(&self, batch: usize, node: &Node) -> Result<Resolver<'_>> {
         let epoch = self.epoch_of_batch(batch)?;
         let resolver = Resolver { data: &self.data, dictionaries: &self.dictionaries, epoch };
-        if !self.knows_all() && !self.data.options.strict && resolver.has_deltas(node) {
+        if !self.is_complete() && !self.data.options.strict && resolver.has_deltas(node) {
             // The next call that walks reports an error found here.
             let _ = self.walk_to_end();
         }
@@ -359,31 +362,29 @@ impl IpcSource {
 
     /// Returns a column of a batch, and its node in the schema.
     #[inline]
-    fn found(&self, batch: usize, column: usize) -> Result<(&LazyCheckedArray, &Node)> {
+    fn array_and_node(&self, batch: usize, column: usize) -> Result<(&LazyCheckedArray, &Node)> {
         let decoded = self.decoded(batch)?;
-        let Some((place, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
+        let Some((cell, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
             return Err(Error::invalid_argument(format!("there is no column {column}")));
         };
-        if let Some(array) = place.get() {
+        if let Some(array) = cell.get() {
             return Ok((array, node));
         }
-        self.bring_column(batch, column)?;
+        self.fetch_column(batch, column)?;
         let resolver = self.resolver(batch, node)?;
         let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
-        Ok((place.get_or_init(|| Box::new(LazyCheckedArray::new(array))), node))
+        Ok((cell.get_or_init(|| Box::new(LazyCheckedArray::new(array))), node))
     }
 
-    /// Brings a column of a batch, from a store; nothing to do for other files.
+    /// Fetches a column of a batch if the file is in a store.
     #[inline]
-    fn bring_column(&self, batch: usize, column: usize) -> Result<()> {
-        match self.data.bytes.fetch() {
-            Some(fetch) => self.ahead.column(fetch, (batch, column), self.known_batches(), |batch| self.header(batch)),
-            None => Ok(()),
-        }
+    fn fetch_column(&self, batch: usize, column: usize) -> Result<()> {
+        let Some(fetch) = self.data.bytes.fetch() else { return Ok(()) };
+        self.prefetcher.fetch_column(fetch, batch, column, self.known_batches(), |batch| self.header(batch))
     }
 
-    /// Whether the data has a footer.
+    /// Returns true if the data has a footer.
     pub(super) fn is_file(&self) -> bool {
         self.data.footer.is_some()
     }
@@ -393,25 +394,25 @@ impl IpcSource {
         self.data.bytes.mapping().into_iter().for_each(Mapping::close_file);
     }
 
-    /// Whether the mapped file is the one that is called `path`.
+    /// Returns true if `path` is a name of the mapped file.
     ///
     /// # Errors
     /// `Io`.
     pub(crate) fn is_at(&self, path: &Path) -> Result<bool> {
-        let mapping = self.data.bytes.mapping();
-        mapping
-            .map_or(Ok(false), |mapping| mapping.is_at(path))
-            .map_err(|e| Error::io("looking for the file", &e).at(path))
+        match self.data.bytes.mapping() {
+            Some(mapping) => mapping.is_at(path).map_err(|e| Error::io("looking for the file", &e).at(path)),
+            None => Ok(false),
+        }
     }
 
-    /// Whether all batches and dictionaries have been found.
-    fn knows_all(&self) -> bool {
+    /// Returns true if all batches and dictionaries are known.
+    fn is_complete(&self) -> bool {
         self.data.footer.is_some() || self.done.load(Ordering::Acquire)
     }
 
     fn walk_to_end(&self) -> Result<u64> {
         if !self.done.load(Ordering::Acquire) {
-            self.lock().window.reads_on = true;
+            self.lock_walk().window.is_scanning = true;
         }
         self.walk_while(|_| true)
     }
@@ -425,18 +426,20 @@ impl IpcSource {
     pub(crate) fn frames(&self) -> Result<Vec<MessageFrame>> {
         self.data.frames()
     }
-}
 
-impl IpcSource {
-    /// The zones in the file's footer: see [`crate::ipc::ZONES`].
+    /// Returns the zones in the file's footer: see [`crate::ipc::ZONES`].
     pub(crate) fn zones(&self) -> Option<&str> {
         self.data.footer.as_ref()?.zones.as_deref()
     }
 
-    /// Whether the file's footer says how many rows its batches have, as that of a file which was pushed to a store.
+    /// Returns true if the file's footer says how many rows each batch has, as in files that were pushed to a store.
     pub(crate) fn is_indexed(&self) -> bool {
-        self.data.footer.as_ref().is_some_and(|footer| !footer.rows.is_empty())
+        self.data.footer.as_ref().is_some_and(|footer| footer.batch_rows(0).is_some())
     }
+}
+
+fn no_batch(batch: usize) -> Error {
+    Error::invalid_argument(format!("there is no batch {batch}"))
 }
 
 impl Batches for IpcSource {
@@ -468,32 +471,35 @@ impl Batches for IpcSource {
             self.walk_while(|walk| walk.rows <= row)?;
         }
         let batch = self.entries.partition_point(|entry| entry.rows.end <= row);
-        Ok((batch < self.entries.len()).then_some(batch))
+        let Some(entry) = self.entries.get(batch) else { return Ok(None) };
+        debug_assert!(entry.rows.contains(&row), "row {row} in batch {batch} of rows {:?}", entry.rows);
+        Ok(Some(batch))
     }
 
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
         if self.data.footer.is_none() || self.data.options.partial {
             return self.locate_by_len(back);
         }
-        let mut after = 0;
+        let mut remaining = back;
         for batch in (0..self.blocks.len()).rev() {
             let rows = self.decoded(batch)?.batch.header.rows as u64;
-            if back - after <= rows {
-                return Ok(Some((batch, (rows - (back - after)) as usize)));
+            if remaining <= rows {
+                return Ok(Some((batch, (rows - remaining) as usize)));
             }
-            after += rows;
+            remaining -= rows;
         }
         Ok(None)
     }
 
     fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
-        self.found(batch, column).map(|(array, _)| array.unchecked())
+        self.array_and_node(batch, column).map(|(array, _)| array.unchecked())
     }
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let (array, node) = self.found(batch, column)?;
-        let dictionaries = || self.resolver(batch, node)?.checked(node);
-        array.checked(dictionaries).map_err(|e| self.data.column_error(e, batch, column))
+        let (array, node) = self.array_and_node(batch, column)?;
+        array
+            .checked(|| self.resolver(batch, node)?.checked_dictionaries(node))
+            .map_err(|e| self.data.column_error(e, batch, column))
     }
 
     fn prepare(&self, _columns: &[usize]) -> Result<()> {
@@ -512,28 +518,28 @@ impl Batches for IpcSource {
         keep: bool,
         into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
-        let kept = if keep && self.knows_all() {
+        let cached = if keep && self.is_complete() {
             self.offsets.for_batch(batch, self.data.schema.columns.len(), || self.known_batches())
         } else {
             None
         };
-        let batch_of = PlainBatch { data: &self.data, kept };
+        let plain = PlainBatch { data: &self.data, cached };
         if self.data.bytes.fetch().is_none() {
-            return batch_of.columns(rows, columns, || self.header(batch), into);
+            return plain.columns(rows, columns, || self.header(batch), into);
         }
         let columns: Vec<_> = columns.collect();
-        columns.iter().try_for_each(|&(column, _)| self.bring_column(batch, column))?;
-        batch_of.columns(rows, &mut columns.into_iter(), || self.header(batch), into)
+        columns.iter().try_for_each(|&(column, _)| self.fetch_column(batch, column))?;
+        plain.columns(rows, &mut columns.into_iter(), || self.header(batch), into)
     }
 
     #[inline]
     fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]> {
-        if !self.knows_all() || self.data.bytes.fetch().is_some() {
+        if !self.is_complete() || self.data.bytes.fetch().is_some() {
             return None;
         }
-        let kept = self.offsets.for_batch(batch, self.data.schema.columns.len(), || self.known_batches());
-        let batch_of = PlainBatch { data: &self.data, kept };
-        batch_of.value((row, column, width), || self.header(batch))
+        let cached = self.offsets.for_batch(batch, self.data.schema.columns.len(), || self.known_batches());
+        let plain = PlainBatch { data: &self.data, cached };
+        plain.value(row, column, width, || self.header(batch))
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
@@ -541,12 +547,12 @@ impl Batches for IpcSource {
         let Some((id, values)) = &node.dictionary else { return Ok(None) };
         let mut is_flat = true;
         values.dictionaries(&mut |_, _| is_flat = false);
-        if !self.knows_all() || !is_flat || self.data.options.thorough {
+        if !self.is_complete() || !is_flat || self.data.options.thorough {
             return Ok(None);
         }
         let resolver = self.resolver(0, node)?;
-        let Some(only) = resolver.only(*id) else { return Ok(None) };
-        only.checked(resolver, *id).map(Some).map_err(|e| self.data.column_error(e, 0, column))
+        let Some(shared) = resolver.shared_version(*id) else { return Ok(None) };
+        shared.checked(resolver, *id).map(Some).map_err(|e| self.data.column_error(e, 0, column))
     }
 
     fn footprint(&self) -> Footprint {
@@ -606,7 +612,7 @@ impl Source for IpcSource {
 }
 
 impl Files for IpcSource {
-    /// None: the path is the file's.
+    /// Returns an empty list, as the path is the file's.
     fn list(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -630,10 +636,10 @@ impl Dataset {
     /// truncated file. Walks to the end.
     ///
     /// # Errors
-    /// Those of [`Dataset::len`].
+    /// The errors of [`Dataset::len`].
     pub fn skipped_tails(&self) -> Result<Vec<String>> {
         self.len()?;
         let sources = self.sources().filter_map(|source| source.find::<IpcSource>());
-        Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
+        Ok(sources.filter_map(|ipc| ipc.skipped_tail.get().cloned()).collect())
     }
 }

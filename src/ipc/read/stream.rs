@@ -1,7 +1,7 @@
 //! Reads an IPC stream from a pipe: message by message, each batch as soon as it arrives.
 //!
-//! Each message is held in memory of its own and decoded by the code that reads in place. Lengths are not trusted:
-//! memory is taken for bytes that have arrived, and at most as much again.
+//! Each message is read into its own memory and decoded by the code that reads in place. Lengths are not trusted: memory
+//! is allocated for bytes that have arrived, and at most as much again.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Chain, Cursor, IoSliceMut, Read};
@@ -33,49 +33,49 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     let mut head = vec![0; 512];
     let mut len = 0;
     while len < 8 {
-        match input.read(head.get_mut(len..).unwrap_or_default()) {
+        match input.read(&mut head[len..]) {
             Ok(0) => break,
             Ok(more) => len += more,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(failed(&e)),
+            Err(e) => return Err(read_error(&e)),
         }
     }
     head.truncate(len);
-    let begun = Cursor::new(head.clone());
-    let refused = why_no_stream(&head);
-    let head = Bytes::from(head);
-    if let Some(cause) = refused {
-        return Err(not_arrow_error(&head, cause));
-    }
-    let input = BufReader::with_capacity(64 << 10, input);
-    let mut source = MessageReader { input: begun.chain(input), at: 0, legacy: false };
-    let schema =
-        source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow_error(&head, Some(e)) })?;
+    check_is_stream(&head)?;
+    let input = Cursor::new(head.clone()).chain(BufReader::with_capacity(64 << 10, input));
+    let mut source = MessageReader { input, position: 0, is_legacy: false };
+    let schema = match source.read_schema() {
+        Ok(schema) => schema,
+        Err(e) if e.kind() == ErrorKind::Io => return Err(e),
+        Err(e) => return Err(not_arrow_error(&Bytes::from(head), Some(e))),
+    };
     let dictionaries = StreamDictionaries::for_schema(&schema);
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
 }
 
-/// Returns the cause why `head` is not the start of a stream; `None` if it is one. The cause may be unknown.
-///
-/// Text read as a length would have the reader wait for megabytes of schema.
-fn why_no_stream(head: &[u8]) -> Option<Option<Error>> {
-    const LARGEST: u32 = 16 << 20;
-    let file = "an Arrow IPC file, not a stream: its batches are listed at its end; open it by its path";
+/// Checks that `head` is the start of a stream. If other text were read as a length, the reader would wait for megabytes
+/// of schema.
+fn check_is_stream(head: &[u8]) -> Result<()> {
+    /// The limit of bytes of the schema in a stream without continuation markers.
+    const MAX_LEGACY_SCHEMA: u32 = 16 << 20;
+    if head.starts_with(MAGIC) {
+        let message = "an Arrow IPC file, not a stream: its batches are listed at its end; open it by its path";
+        return Err(not_arrow_error(&Bytes::from(head.to_vec()), Some(Error::unsupported(message))));
+    }
     match head.first_chunk().map(|word| u32::from_le_bytes(*word)) {
-        _ if head.starts_with(MAGIC) => Some(Some(Error::unsupported(file))),
-        Some(CONTINUATION | 1..=LARGEST) => None,
-        _ => Some(None),
+        Some(CONTINUATION | 1..=MAX_LEGACY_SCHEMA) => Ok(()),
+        _ => Err(not_arrow_error(&Bytes::from(head.to_vec()), None)),
     }
 }
 
-fn failed(e: &io::Error) -> Error {
+fn read_error(e: &io::Error) -> Error {
     Error::io("reading an Arrow stream", e)
 }
 
-/// The record batches of an IPC stream, each as soon as it has arrived and is checked.
+/// Iterates over the record batches of an IPC stream, each as soon as it has arrived and is checked.
 ///
-/// A batch has the dictionaries of its position in the stream. Deltas are concatenated by a copy, which is made again
-/// for the next batch after a delta. An error is the last item.
+/// A batch has the dictionaries of its position in the stream. Deltas are concatenated by a copy, which is repeated for
+/// the next batch after a delta. An error is the last item.
 ///
 /// ```
 /// # use arrowwood::{Dataset, Format, WriteOptions, read_stream, write_to};
@@ -106,18 +106,19 @@ impl<R: Read> StreamReader<R> {
 
     /// Reads up to the body of the next record batch, including the dictionaries before it.
     fn advance(&mut self) -> Result<Option<(MessageFrame, Batch)>> {
-        while let Some(message) = self.source.message()? {
+        while let Some(message) = self.source.read_message()? {
             let header = message.header()?;
             match header.kind {
                 MessageKind::RecordBatch => {
                     let batch = BatchHeader::parse(header.table).and_then(|parsed| {
                         Batch::new(parsed, header.version, (0, header.body_len), &self.schema.columns)
                     });
-                    return batch.map(|batch| Some((message.frame, batch))).map_err(|e| self.at_batch(e));
+                    let batch = batch.map_err(|e| self.batch_error(e))?;
+                    return Ok(Some((message.frame, batch)));
                 }
                 MessageKind::DictionaryBatch => {
-                    let body = self.source.body(message.frame, header.body_len)?;
-                    self.dictionary(&header, body).map_err(|e| at_message(e, message.frame))?;
+                    let body = self.source.read_body(message.frame, header.body_len)?;
+                    self.add_dictionary(&header, body).map_err(|e| at_message(e, message.frame))?;
                 }
                 other => return Err(unexpected(message.frame, MessageKind::RecordBatch, other)),
             }
@@ -125,67 +126,78 @@ impl<R: Read> StreamReader<R> {
         Ok(None)
     }
 
-    fn at_batch(&self, e: Error) -> Error {
+    /// Adds the number of the batch being read to an error.
+    fn batch_error(&self, e: Error) -> Error {
         e.context(format_args!("batch {}", self.batches))
     }
 
     /// Reads up to the end of the next record batch.
     fn step(&mut self) -> Result<Option<RecordBatch>> {
         let Some((frame, batch)) = self.advance()? else { return Ok(None) };
-        let body = self.source.body(frame, batch.body.1)?;
-        let made = self.batch(&batch, &body).map_err(|e| self.at_batch(e))?;
+        let body = self.source.read_body(frame, batch.body.1)?;
+        let record_batch = self.record_batch(&batch, &body).map_err(|e| self.batch_error(e))?;
         self.batches += 1;
-        Ok(Some(made))
+        Ok(Some(record_batch))
     }
 
-    fn batch(&self, batch: &Batch, body: &Bytes) -> Result<RecordBatch> {
-        let columns = (0..self.schema.columns.len()).map(|number| self.numbered(body, batch, number).map(to_array));
-        let columns = columns.collect::<Result<_>>()?;
+    fn record_batch(&self, batch: &Batch, body: &Bytes) -> Result<RecordBatch> {
+        let columns = (0..self.schema.columns.len())
+            .map(|number| self.column(body, batch, number).map(to_array))
+            .collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.header.rows));
-        let made = RecordBatch::try_new_with_options(self.schema().clone(), columns, &options);
-        made.map_err(|e| Error::invalid(e.to_string()))
+        RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)
+            .map_err(|e| Error::invalid(e.to_string()))
     }
 
-    fn numbered(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<ArrayData> {
+    fn column(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<ArrayData> {
         let node = &self.schema.columns[number];
-        let array = self.column(body, batch, node, number);
-        array.map_err(|e| e.context(format_args!("column '{}'", node.field.name())))
+        self.decode(body, batch, node, number).map_err(|e| e.context(format_args!("column '{}'", node.field.name())))
     }
 
     /// Decodes and checks a column.
-    fn column(&self, body: &Bytes, batch: &Batch, node: &Node, number: usize) -> Result<ArrayData> {
+    fn decode(&self, body: &Bytes, batch: &Batch, node: &Node, number: usize) -> Result<ArrayData> {
         let decoder = Decoder {
             bytes: body,
             schema: &self.schema,
             dictionaries: &self.dictionaries,
             copied: &AtomicU64::new(0),
             strict: false,
-            most_unpacked: None,
+            max_unpacked: None,
             thorough: false,
         };
         let array = decoder.column(batch, node, number)?;
         match &node.dictionary {
             Some((id, _)) => array.checked(self.dictionaries.whole(*id)?.as_slice()),
-            None => array.checked(&self.dictionaries.known_to(node)?),
+            None => array.checked(&self.dictionaries.used_by(node)?),
         }
     }
 
-    fn dictionary(&mut self, header: &MessageHeader<'_>, body: Bytes) -> Result<()> {
+    fn add_dictionary(&mut self, header: &MessageHeader<'_>, body: Bytes) -> Result<()> {
         let DictionaryHeader { id, is_delta, data } = DictionaryHeader::parse(header.table)?;
-        let wrong = |what: &str| Error::invalid(format!("the batch of dictionary {id} {what}"));
-        let node = self.dictionaries.0.get(&id).ok_or_else(|| wrong("is of no field of the schema"))?.node.clone();
+        let Some(dictionary) = self.dictionaries.0.get(&id) else {
+            return Err(dictionary_error(id, "is of no field of the schema"));
+        };
+        let node = dictionary.node.clone();
         let nodes = std::slice::from_ref(node.as_ref());
         let values = Batch::new(BatchHeader::parse(data)?, header.version, (0, body.len()), nodes)
-            .and_then(|batch| self.column(&body, &batch, &node, 0))
+            .and_then(|batch| self.decode(&body, &batch, &node, 0))
             .map_err(|e| e.context(format_args!("dictionary {id}")))?;
-        let known = self.dictionaries.0.get_mut(&id).ok_or_else(|| wrong("is of no field of the schema"))?;
-        match (is_delta, known.parts.is_empty()) {
-            (true, true) => return Err(wrong("is a delta to nothing")),
-            (true, false) => known.extend(values),
-            (false, _) => *known = StreamDictionary { node, parts: vec![values], whole: OnceLock::new() },
+        let Some(dictionary) = self.dictionaries.0.get_mut(&id) else {
+            return Err(dictionary_error(id, "is of no field of the schema"));
+        };
+        if !is_delta {
+            *dictionary = StreamDictionary { node, parts: vec![values], whole: OnceLock::new() };
+        } else if dictionary.parts.is_empty() {
+            return Err(dictionary_error(id, "is a delta to nothing"));
+        } else {
+            dictionary.extend(values);
         }
         Ok(())
     }
+}
+
+fn dictionary_error(id: i64, what: &str) -> Error {
+    Error::invalid(format!("the batch of dictionary {id} {what}"))
 }
 
 /// The destination of fixed-width values.
@@ -194,10 +206,10 @@ pub(crate) trait ValueDestination {
     fn reserve(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
 }
 
-/// A record batch, some of whose values are in their destination already; with the rest of each column.
+/// A record batch that was read into a [`ValueDestination`].
 pub(crate) struct ReceivedBatch {
     pub rows: usize,
-    /// An array with its values, or the validity bitmap with its null count for values that are in their destination.
+    /// For each column an array, or, if its values are in their destination, the validity bitmap with its null count.
     pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
 }
 
@@ -208,81 +220,98 @@ impl<R: Read> StreamReader<R> {
             return Ok(None);
         }
         let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
-        let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
-        let places = if as_they_are { into.reserve(batch.header.rows)? } else { Vec::new() };
-        let placed: Vec<bool> = places.iter().map(Option::is_some).collect();
-        let body = self.scatter(frame, &mut batch, places).map_err(|e| self.at_batch(e))?;
-        let column = |number: usize| match placed.get(number) {
-            Some(true) => self.validity(&body, &batch, number).map(Err),
-            _ => self.numbered(&body, &batch, number).map(Ok),
-        };
-        let columns = (0..self.schema.columns.len()).map(column).collect::<Result<_>>();
-        let columns = columns.map_err(|e| self.at_batch(e))?;
+        let is_stored_plain = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
+        let destinations = if is_stored_plain { into.reserve(batch.header.rows)? } else { Vec::new() };
+        let is_placed: Vec<bool> = destinations.iter().map(Option::is_some).collect();
+        let body = self.read_scattered(frame, &mut batch, destinations).map_err(|e| self.batch_error(e))?;
+        let mut columns = Vec::with_capacity(self.schema.columns.len());
+        for number in 0..self.schema.columns.len() {
+            let column = match is_placed.get(number) {
+                Some(true) => self.validity(&body, &batch, number).map(Err),
+                _ => self.column(&body, &batch, number).map(Ok),
+            };
+            columns.push(column.map_err(|e| self.batch_error(e))?);
+        }
         self.batches += 1;
         Ok(Some(ReceivedBatch { rows: batch.header.rows, columns }))
     }
 
-    /// Reads a body: values into their destination, everything else into the returned bytes. Updates the buffers'
-    /// offsets in the batch's header to match.
-    fn scatter(&mut self, frame: MessageFrame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
-        let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
-        for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
-            let first = batch.start_of(number).map_or(usize::MAX, |(_, buffer)| buffer);
-            let values = first.saturating_add(usize::from(had_own_validity(node, batch.version)));
-            if let (Some(place), Some(direct)) = (place, direct.get_mut(values)) {
-                *direct = Some(place);
-            }
+    /// Reads a body: values into their destinations, one for each column or none at all, and everything else into the
+    /// returned bytes. Updates the buffers' offsets in the batch's header to match.
+    fn read_scattered(
+        &mut self,
+        frame: MessageFrame,
+        batch: &mut Batch,
+        destinations: Vec<Option<&mut [u8]>>,
+    ) -> Result<Bytes> {
+        let mut by_buffer: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
+        for ((number, destination), node) in destinations.into_iter().enumerate().zip(&self.schema.columns) {
+            let (Some(destination), Some((_, first))) = (destination, batch.column_start(number)) else { continue };
+            let values = first + usize::from(begins_with_validity(node, batch.version));
+            assert!(values < by_buffer.len(), "column {number} has a destination, but no buffer of values");
+            by_buffer[values] = Some(destination);
         }
-        if direct.iter().all(Option::is_none) {
-            return self.source.body(frame, batch.body.1);
+        if by_buffer.iter().all(Option::is_none) {
+            return self.source.read_body(frame, batch.body.1);
         }
-        let pieces = cut_body(batch, &direct)?;
-        let rest = pieces.iter().filter(|(_, to)| to.is_none()).map(|(len, _)| len).sum();
-        let source = &mut self.source;
         let body_len = batch.body.1;
+        let pieces = cut_body(batch, &by_buffer)?;
+        assert_eq!(pieces.iter().map(|piece| piece.len).sum::<usize>(), body_len, "the pieces are not the whole body");
+        let rest = pieces.iter().filter(|piece| piece.buffer.is_none()).map(|piece| piece.len).sum();
         batch.body = (0, rest);
-        source.filled(frame, rest, |source, mut free| {
+        self.source.read_filled(frame, rest, |source, mut free| {
             let mut slices = Vec::with_capacity(pieces.len());
-            for (len, to) in pieces {
-                if let Some(place) = to.and_then(|buffer| direct[buffer].take()) {
-                    slices.push(IoSliceMut::new(place));
+            for piece in pieces {
+                if let Some(destination) = piece.buffer.and_then(|buffer| by_buffer[buffer].take()) {
+                    slices.push(IoSliceMut::new(destination));
                     continue;
                 }
-                let (front, back) = std::mem::take(&mut free).split_at_mut(len);
+                let (front, back) = std::mem::take(&mut free).split_at_mut(piece.len);
                 slices.push(IoSliceMut::new(front));
                 free = back;
             }
-            source.scatter(frame, body_len, &mut slices)
+            source.read_slices(frame, body_len, &mut slices)
         })
     }
 
     /// Returns the bitmap of a column whose values are in their destination.
     fn validity(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<Option<(Buffer, usize)>> {
         let node = &self.schema.columns[number];
-        let (first_node, first_buffer) = batch.start_of(number).unwrap_or((usize::MAX, usize::MAX));
-        let (rows, nulls) = batch.header.nodes.get(first_node).copied().unwrap_or_default();
-        let failed = |what: String| Err(Error::invalid(format!("column '{}': {what}", node.field.name())));
+        let Some((first_node, first_buffer)) = batch.column_start(number) else {
+            return Err(Error::internal(format_args!("column {number} is not in the batch")));
+        };
+        let (rows, nulls) = batch.header.nodes[first_node];
         let rows = length("field node's length", rows)?;
         let nulls = length("null count", nulls)?;
         if rows != batch.header.rows {
-            return failed(format!("the batch has {} rows, the column's field node {rows}", batch.header.rows));
+            let batch_rows = batch.header.rows;
+            return Err(column_error(
+                node,
+                format_args!("the batch has {batch_rows} rows, the column's field node {rows}"),
+            ));
         }
         if nulls == 0 {
             return Ok(None);
         }
-        let (offset, len) = batch.header.buffers.get(first_buffer).copied().unwrap_or_default();
+        let (offset, len) = batch.header.buffers[first_buffer];
         let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
-        match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
-            Some(bits) if count_zero_bits(&bits, rows) == nulls => Ok(Some((bits, nulls))),
-            Some(bits) => {
-                failed(format!("{nulls} nulls are declared, the validity bitmap has {}", count_zero_bits(&bits, rows)))
-            }
-            None => failed(format!("a validity bitmap of {len} bytes for {rows} rows")),
+        let Some(bits) = bits.filter(|bits| bits.len() >= rows.div_ceil(8)) else {
+            return Err(column_error(node, format_args!("a validity bitmap of {len} bytes for {rows} rows")));
+        };
+        let zeros = count_zero_bits(&bits, rows);
+        if zeros != nulls {
+            let message = format_args!("{nulls} nulls are declared, the validity bitmap has {zeros}");
+            return Err(column_error(node, message));
         }
+        Ok(Some((bits, nulls)))
     }
 }
 
-/// Whether each buffer of the body begins at or after the end of those before it.
+fn column_error(node: &Node, what: std::fmt::Arguments<'_>) -> Error {
+    Error::invalid(format!("column '{}': {what}", node.field.name()))
+}
+
+/// Returns true if each buffer of the body begins at or after the end of the buffers before it.
 fn is_in_order(batch: &Batch) -> bool {
     let mut end = 0;
     batch.header.buffers.iter().all(|&(offset, len)| {
@@ -292,42 +321,55 @@ fn is_in_order(batch: &Batch) -> bool {
     })
 }
 
-/// Cuts the body into pieces, each with its length and, if it has a destination, the number of its buffer. Buffers of
-/// the header are moved to their offsets among the remaining ones.
-fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usize, Option<usize>)>> {
+/// A piece of a body.
+struct BodyPiece {
+    len: usize,
+    /// The number of the buffer whose destination the piece is read into; `None` for the rest of the body.
+    buffer: Option<usize>,
+}
+
+/// Cuts the body of a batch, whose buffers are in order, into pieces. Moves the offsets of the remaining buffers in the
+/// header to their offsets in the rest of the body.
+fn cut_body(batch: &mut Batch, destinations: &[Option<&mut [u8]>]) -> Result<Vec<BodyPiece>> {
     let mut pieces = Vec::new();
-    let mut at = 0;
-    let mut rest = 0;
+    // The end of the last buffer in the body, and in the rest of the body.
+    let mut end = 0;
+    let mut rest_end = 0;
     for (number, buffer) in batch.header.buffers.iter_mut().enumerate() {
         let offset = length("buffer offset", buffer.0)?;
         let len = length("buffer length", buffer.1)?;
-        let Some(place) = &direct[number] else {
-            // Includes the bytes between it and the one before, to keep its alignment.
-            let start = if len == 0 { at } else { offset };
-            pieces.push((start - at + len, None));
-            buffer.0 = (rest + start - at) as i64;
-            rest += start - at + len;
-            at = start + len;
-            continue;
-        };
-        if len < place.len() {
-            let needed = place.len();
-            let got = len;
-            return Err(Error::invalid(format!("buffer {number}: the values need {needed} bytes, got {got}")));
+        let start = if len == 0 { end } else { offset };
+        assert!(end <= start, "buffer {number} begins at byte {start} of the body, before byte {end}");
+        let gap = start - end;
+        match &destinations[number] {
+            None => {
+                // Includes the bytes between the buffer and the one before, to keep its alignment.
+                pieces.push(BodyPiece { len: gap + len, buffer: None });
+                buffer.0 = (rest_end + gap) as i64;
+                rest_end += gap + len;
+            }
+            Some(destination) => {
+                let needed = destination.len();
+                if len < needed {
+                    return Err(Error::invalid(format!("buffer {number}: the values need {needed} bytes, got {len}")));
+                }
+                let padding = len - needed;
+                pieces.push(BodyPiece { len: gap, buffer: None });
+                pieces.push(BodyPiece { len: needed, buffer: Some(number) });
+                pieces.push(BodyPiece { len: padding, buffer: None });
+                rest_end += gap + padding;
+                *buffer = (0, 0);
+            }
         }
-        let start = if len == 0 { at } else { offset };
-        let behind = len - place.len();
-        pieces.extend([(start - at, None), (place.len(), Some(number)), (behind, None)]);
-        rest += start - at + behind;
-        *buffer = (0, 0);
-        at = start + len;
+        end = start + len;
     }
-    pieces.push((batch.body.1 - at, None));
+    assert!(end <= batch.body.1, "the last buffer ends at byte {end} of a body of {} bytes", batch.body.1);
+    pieces.push(BodyPiece { len: batch.body.1 - end, buffer: None });
     Ok(pieces)
 }
 
-/// Whether the first of the node's buffers is a validity bitmap.
-fn had_own_validity(node: &Node, version: i16) -> bool {
+/// Returns true if the first of the node's buffers is a validity bitmap.
+fn begins_with_validity(node: &Node, version: i16) -> bool {
     buffer_roles(node, version).first() == Some(&BufferRole::Validity)
 }
 
@@ -366,13 +408,31 @@ struct StreamDictionary {
 
 impl StreamDictionaries {
     fn for_schema(schema: &IpcSchema) -> StreamDictionaries {
-        let mut known = HashMap::new();
+        let mut dictionaries = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
-                known.insert(id, StreamDictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() });
+                let dictionary = StreamDictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() };
+                dictionaries.insert(id, dictionary);
             });
         }
-        StreamDictionaries(known)
+        StreamDictionaries(dictionaries)
+    }
+
+    /// Returns the values of dictionary `id`; `None` before its first batch.
+    fn whole(&self, id: i64) -> Result<Option<&ArrayData>> {
+        let Some(dictionary) = self.0.get(&id) else { return Ok(None) };
+        dictionary.whole().map_err(|e| e.context(format_args!("dictionary {id}")))
+    }
+
+    /// Returns the dictionaries that `node` and its children use, which were checked on arrival.
+    fn used_by(&self, node: &Node) -> Result<Vec<&ArrayData>> {
+        let mut ids = Vec::new();
+        node.dictionaries(&mut |id, _| ids.push(id));
+        let mut used = Vec::with_capacity(ids.len());
+        for id in ids {
+            used.extend(self.whole(id)?);
+        }
+        Ok(used)
     }
 }
 
@@ -397,24 +457,6 @@ impl StreamDictionary {
     }
 }
 
-impl StreamDictionaries {
-    fn whole(&self, id: i64) -> Result<Option<&ArrayData>> {
-        let whole = self.0.get(&id).map_or(Ok(None), StreamDictionary::whole);
-        whole.map_err(|e| e.context(format_args!("dictionary {id}")))
-    }
-
-    /// Returns the dictionaries that `node` and its children use, which were checked on arrival.
-    fn known_to(&self, node: &Node) -> Result<Vec<&ArrayData>> {
-        let mut known = Ok(Vec::new());
-        node.dictionaries(&mut |id, _| match (&mut known, self.whole(id)) {
-            (Ok(found), Ok(whole)) => found.extend(whole),
-            (Ok(_), Err(e)) => known = Err(e),
-            (Err(_), _) => (),
-        });
-        known
-    }
-}
-
 impl DictionarySource for StreamDictionaries {
     fn values(&self, id: i64) -> Result<Option<UncheckedArray>> {
         self.whole(id).map(|whole| whole.cloned().map(UncheckedArray::from))
@@ -423,13 +465,13 @@ impl DictionarySource for StreamDictionaries {
 
 // ---- bytes ----
 
-/// The source of messages.
+/// Reads the messages of a stream.
 struct MessageReader<R> {
     input: R,
-    /// Number of bytes read.
-    at: usize,
-    /// Whether the framing is that of formats before 0.15.
-    legacy: bool,
+    /// The number of bytes read.
+    position: usize,
+    /// True for the framing before format 0.15.
+    is_legacy: bool,
 }
 
 /// A message without its body.
@@ -445,9 +487,9 @@ impl StreamMessage {
 }
 
 impl<R: Read> MessageReader<R> {
-    fn schema(&mut self) -> Result<IpcSchema> {
-        let message = self.message()?.ok_or_else(|| Error::invalid("an Arrow stream without a schema"))?;
-        self.legacy = message.frame.is_legacy();
+    fn read_schema(&mut self) -> Result<IpcSchema> {
+        let message = self.read_message()?.ok_or_else(|| Error::invalid("an Arrow stream without a schema"))?;
+        self.is_legacy = message.frame.is_legacy();
         let header = message.header()?;
         match header.kind {
             MessageKind::Schema => IpcSchema::parse(header.table, message.metadata.len()),
@@ -455,89 +497,94 @@ impl<R: Read> MessageReader<R> {
         }
     }
 
-    /// Returns the next message; `None` at the end of the stream.
-    fn message(&mut self) -> Result<Option<StreamMessage>> {
-        let offset = self.at;
-        let Some(first) = self.word(offset)? else { return Ok(None) };
+    /// Reads the next message; `None` at the end of the stream.
+    fn read_message(&mut self) -> Result<Option<StreamMessage>> {
+        let offset = self.position;
+        let Some(first) = self.read_word(offset)? else { return Ok(None) };
         let len = match first {
-            CONTINUATION => self.word(offset)?.ok_or_else(|| cut(offset, "4 bytes of length", 0))?,
+            CONTINUATION => self.read_word(offset)?.ok_or_else(|| truncated(offset, "4 bytes of length", 0))?,
             legacy => legacy,
         };
         if len == 0 {
             // As in a file, a single zero word is the end in the framing before format 0.15, or with at most padding
             // after it.
-            let zeros = first == 0 && !self.legacy && self.fill(5)?.len() > 4;
-            return if zeros { Err(never_written(offset)) } else { Ok(None) };
+            let has_more = first == 0 && !self.is_legacy && self.read_up_to(5)?.len() > 4;
+            return if has_more { Err(never_written(offset)) } else { Ok(None) };
         }
-        let metadata_len = i32::try_from(len)
-            .ok()
-            .and_then(|len| usize::try_from(len).ok())
-            .ok_or_else(|| Error::invalid(format!("the message at byte {offset} has a negative length of metadata")))?;
-        let frame = MessageFrame { offset, metadata: self.at, metadata_len };
-        let metadata = self.fill(metadata_len)?;
+        let Some(metadata_len) = i32::try_from(len).ok().and_then(|len| usize::try_from(len).ok()) else {
+            return Err(Error::invalid(format!("the message at byte {offset} has a negative length of metadata")));
+        };
+        let frame = MessageFrame { offset, metadata: self.position, metadata_len };
+        let metadata = self.read_up_to(metadata_len)?;
         if metadata.len() < metadata_len {
-            return Err(cut(offset, &format!("{metadata_len} bytes of metadata"), metadata.len()));
+            return Err(truncated(offset, &format!("{metadata_len} bytes of metadata"), metadata.len()));
         }
         Ok(Some(StreamMessage { frame, metadata }))
     }
 
-    fn body(&mut self, frame: MessageFrame, len: usize) -> Result<Bytes> {
-        self.filled(frame, len, |source, into| source.scatter(frame, len, &mut [IoSliceMut::new(into)]))
+    fn read_body(&mut self, frame: MessageFrame, len: usize) -> Result<Bytes> {
+        self.read_filled(frame, len, |source, out| source.read_slices(frame, len, &mut [IoSliceMut::new(out)]))
     }
 
-    /// Returns memory of `len` bytes, the length of a body, that `fill` reads into. It is not touched before bytes
+    /// Allocates `len` bytes, and returns them after `fill` has read into them. The memory is not touched before bytes
     /// arrive.
-    fn filled(
+    fn read_filled(
         &mut self,
         frame: MessageFrame,
         len: usize,
         fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
-        let no_memory = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
-        Bytes::build_buffer(len, |into| fill(self, into), no_memory).map(Bytes::from)
+        let buffer = Bytes::build_buffer(
+            len,
+            |out| fill(self, out),
+            |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame),
+        )?;
+        Ok(Bytes::from(buffer))
     }
 
     /// Fills the slices, which have the `len` bytes of a body.
-    fn scatter(&mut self, frame: MessageFrame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
-        /// Linux and macOS take no more at once (readv(2), `IOV_MAX`).
-        const MOST: usize = 1024;
-        let start = self.at;
+    fn read_slices(&mut self, frame: MessageFrame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
+        /// The limit of slices of one call on Linux and macOS (readv(2), `IOV_MAX`).
+        const MAX_SLICES: usize = 1024;
+        let start = self.position;
         IoSliceMut::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
-            let most = slices.len().min(MOST);
-            match self.input.read_vectored(&mut slices[..most]) {
-                Ok(0) => return Err(cut(frame.offset, &format!("a body of {len} bytes"), self.at - start)),
-                Ok(came) => {
-                    self.at += came;
-                    IoSliceMut::advance_slices(&mut slices, came);
+            let count = slices.len().min(MAX_SLICES);
+            match self.input.read_vectored(&mut slices[..count]) {
+                Ok(0) => return Err(truncated(frame.offset, &format!("a body of {len} bytes"), self.position - start)),
+                Ok(more) => {
+                    self.position += more;
+                    IoSliceMut::advance_slices(&mut slices, more);
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
-                Err(e) => return Err(failed(&e)),
+                Err(e) => return Err(read_error(&e)),
             }
         }
+        assert_eq!(self.position - start, len, "the slices are not as long as the body");
         Ok(())
     }
 
     /// Reads four bytes as a number; `None` at the end of the input.
-    fn word(&mut self, offset: usize) -> Result<Option<u32>> {
-        match self.fill(4)?[..] {
+    fn read_word(&mut self, offset: usize) -> Result<Option<u32>> {
+        match self.read_up_to(4)?[..] {
             [] => Ok(None),
             [a, b, c, d] => Ok(Some(u32::from_le_bytes([a, b, c, d]))),
-            ref some => Err(cut(offset, "4 bytes of length", some.len())),
+            ref some => Err(truncated(offset, "4 bytes of length", some.len())),
         }
     }
 
-    /// Reads `len` bytes, or as many as there are. Takes memory as they arrive.
-    fn fill(&mut self, len: usize) -> Result<Vec<u8>> {
-        const FIRST: usize = 64 << 10;
+    /// Reads `len` bytes, or as many as there are. Allocates memory as they arrive.
+    fn read_up_to(&mut self, len: usize) -> Result<Vec<u8>> {
+        const FIRST_STEP: usize = 64 << 10;
         let mut bytes = Vec::new();
         while bytes.len() < len {
-            let step = (len - bytes.len()).min(bytes.len().max(FIRST));
-            let none = |_| Error::out_of_memory(format!("no memory for a message of {len} bytes"));
-            bytes.try_reserve_exact(step).map_err(none)?;
-            let came = (&mut self.input).take(step as u64).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
-            self.at += came;
-            if came < step {
+            let step = (len - bytes.len()).min(bytes.len().max(FIRST_STEP));
+            bytes
+                .try_reserve_exact(step)
+                .map_err(|_| Error::out_of_memory(format!("no memory for a message of {len} bytes")))?;
+            let more = (&mut self.input).take(step as u64).read_to_end(&mut bytes).map_err(|e| read_error(&e))?;
+            self.position += more;
+            if more < step {
                 break;
             }
         }
@@ -545,7 +592,7 @@ impl<R: Read> MessageReader<R> {
     }
 }
 
-fn cut(offset: usize, what: &str, got: usize) -> Error {
+fn truncated(offset: usize, what: &str, got: usize) -> Error {
     Error::invalid(format!("truncated: the message at byte {offset} has {what}, but the input ends after {got}"))
 }
 
@@ -574,7 +621,7 @@ mod tests {
         words.iter().enumerate().map(|(i, words)| batch(10 * i as i64, words)).collect()
     }
 
-    /// As arrow-rs writes it, with dictionaries that replace each other; also in the framing before format 0.15.
+    /// Returns a stream of arrow-rs whose dictionaries replace each other, optionally in the framing before format 0.15.
     fn replacing(legacy: bool) -> Vec<u8> {
         let version = if legacy { MetadataVersion::V4 } else { MetadataVersion::V5 };
         let options = IpcWriteOptions::try_new(8, legacy, version).unwrap();
@@ -584,7 +631,7 @@ mod tests {
         writer.into_inner().unwrap()
     }
 
-    /// As the crate writes it, with dictionaries that grow before they are replaced.
+    /// Returns a stream of this crate whose dictionaries grow before they are replaced.
     fn growing() -> Vec<u8> {
         let dataset = crate::Dataset::try_from(batches()).unwrap();
         let mut bytes = Vec::new();
@@ -613,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn each_batch_comes_as_soon_as_its_last_byte() {
+    fn each_batch_is_returned_as_soon_as_its_last_byte_arrives() {
         let bytes = growing();
         let (input, mut output) = std::io::pipe().unwrap();
         let messages = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
@@ -634,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_anywhere_it_ends_where_it_does_in_place() {
+    fn a_cut_stream_has_the_batches_that_it_has_in_place() {
         for bytes in [growing(), replacing(true)] {
             for len in 0..bytes.len() {
                 let cut = &bytes[..len];
@@ -661,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_end() {
+    fn many_zeros_do_not_end_a_stream() {
         let bytes = growing();
         let whole = &bytes[..bytes.len() - 8];
         for (zeros, good) in [(0, true), (4, true), (8, true), (9, false), (4096, false)] {
@@ -671,19 +718,19 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_as_bytes_come() {
-        let mut source = MessageReader { input: std::io::repeat(7).take(10), at: 0, legacy: false };
-        let bytes = source.fill(i32::MAX as usize).unwrap();
+    fn memory_is_allocated_as_bytes_arrive() {
+        let mut source = MessageReader { input: std::io::repeat(7).take(10), position: 0, is_legacy: false };
+        let bytes = source.read_up_to(i32::MAX as usize).unwrap();
         assert!(bytes.len() == 10 && bytes.capacity() <= 64 << 10);
-        let mut source = MessageReader { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
-        let bytes = source.fill(usize::MAX / 2).unwrap();
-        assert!(bytes.len() == 1_000_000 && bytes.capacity() <= 2_000_000 && source.at == 1_000_000);
+        let mut source = MessageReader { input: std::io::repeat(7).take(1_000_000), position: 0, is_legacy: false };
+        let bytes = source.read_up_to(usize::MAX / 2).unwrap();
+        assert!(bytes.len() == 1_000_000 && bytes.capacity() <= 2_000_000 && source.position == 1_000_000);
         let claims = [&[0xff; 4][..], &i32::MAX.to_le_bytes(), &[0; 22]].concat();
         assert!(read_stream(&claims[..]).unwrap_err().message().contains("22"));
     }
 
     #[test]
-    fn what_is_no_stream_is_named() {
+    fn other_formats_are_named() {
         let mut file = Vec::new();
         write_to(&crate::Dataset::try_from(batches()).unwrap(), &mut file, &WriteOptions::default()).unwrap();
         let cases: [(&[u8], &str); 6] = [

@@ -1,8 +1,8 @@
 //! Encodes arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout.
 //!
-//! Buffers are written in place if possible. Copies are made of bitmaps that begin inside a byte, of offsets that do
-//! not begin at 0, and of views that mostly belong to other rows. The values are checked, but every position is
-//! bounds-checked again: the file behind them may have changed.
+//! Buffers are used in place if possible. Only bitmaps that begin inside a byte, offsets that do not begin at 0, and
+//! views that mostly belong to other rows are copied. The values are checked, but every position is bounds-checked again,
+//! as the file that they are in may have changed.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -42,16 +42,16 @@ impl Body {
     pub(super) fn add_plain(&mut self, node: &Node, array: &ArrayData, rows: &Range<usize>) -> bool {
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         let (Some(width), false) = (node.plain_width(), has_nulls) else { return false };
+        debug_assert!(rows.end <= array.len(), "rows {rows:?} of an array of {}", array.len());
         let from = (array.offset() + rows.start) * width;
         let len = rows.len() * width;
-        let values = array.buffers().first().filter(|values| from + len <= values.len());
-        let Some(values) = values else { return false };
+        let Some(values) = array.buffers().first().filter(|values| from + len <= values.len()) else { return false };
         self.nodes.push((rows.len() as i64, 0));
         self.buffers.extend([no_bytes(), values.slice_with_length(from, len)]);
         true
     }
 
-    /// Adds `array`, whose node of the schema is `node`.
+    /// Adds all rows of `array`, the values of `node`.
     pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl KeyMapper) -> Result<()> {
         let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
         self.nodes.push((array.len() as i64, nulls as i64));
@@ -70,11 +70,11 @@ impl Body {
             DataType::Union(_, UnionMode::Dense) => self.add_dense(array)?,
             _ => self.add_values(node, array)?,
         };
-        debug_assert_eq!(node.children.len(), children.len(), "a node for each child");
+        assert_eq!(node.children.len(), children.len(), "a child of {} would be lost", array.data_type());
         node.children.iter().zip(&children).try_for_each(|(child, array)| self.add(child, array, keys))
     }
 
-    /// Adds the buffers. Like the functions below, returns the children that go with them.
+    /// Adds the buffers. Like the functions below, returns the children to add after them.
     fn add_values(&mut self, node: &Node, array: &ArrayData) -> Result<Vec<ArrayData>> {
         for (number, role) in node.layout.value_roles().enumerate() {
             let buffer = buffer_of(array, number)?;
@@ -96,21 +96,23 @@ impl Body {
         let from = array.offset();
         let to = array.offset() + array.len();
         let first = run_at(run_ends, from)?;
-        let last = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
+        let end = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
         let width = number_width(run_ends.data_type())?;
         let mut ends = Vec::new();
-        for run in first..last.min(run_ends.len()) {
-            let end = number(run_ends, 0, width, run_ends.offset() + run)?.min(to).checked_sub(from);
-            let end = end.filter(|&end| end > 0).ok_or_else(|| Error::invalid("run ends are not in order"))?;
-            ends.extend_from_slice(&end.to_le_bytes()[..width]);
+        for run in first..end.min(run_ends.len()) {
+            let run_end = number(run_ends, 0, width, run_ends.offset() + run)?.min(to);
+            let Some(run_end) = run_end.checked_sub(from).filter(|&run_end| run_end > 0) else {
+                return Err(Error::invalid("run ends are not in order"));
+            };
+            ends.extend_from_slice(&run_end.to_le_bytes()[..width]);
         }
         self.nodes.push(((ends.len() / width) as i64, 0));
         self.buffers.push(no_bytes());
         self.buffers.push(Buffer::from_vec(ends));
-        self.add(values_node, &cut(values, first..last)?, keys)
+        self.add(values_node, &cut(values, first..end)?, keys)
     }
 
-    /// Adds string or binary views. Those of a slice may use little of their data.
+    /// Adds string or binary views. The views of a slice may use little of their data.
     fn add_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
         let views = rows_of(&buffer_of(array, 0)?, BufferRole::Views, array)?;
         let data = array.buffers().get(1..);
@@ -141,7 +143,7 @@ impl Body {
         let child = child_of(array, 0)?;
         let mut used = UsedRanges::new([child.len()]);
         for row in 0..array.len() {
-            used.add(0, items(array, row)?)?;
+            used.add(0, list_items(array, row)?)?;
         }
         if used.is_most() {
             self.buffers.extend([starts, sizes]);
@@ -150,7 +152,7 @@ impl Body {
         let mut starts = Vec::new();
         let mut sizes = Vec::new();
         for row in 0..array.len() {
-            let items = items(array, row)?;
+            let items = list_items(array, row)?;
             let start = if items.is_empty() { 0 } else { items.start - used.ranges[0].start };
             starts.extend_from_slice(&start.to_le_bytes()[..width]);
             sizes.extend_from_slice(&items.len().to_le_bytes()[..width]);
@@ -163,16 +165,19 @@ impl Body {
         self.buffers.push(rows_of(&buffer_of(array, 0)?, BufferRole::TypeIds, array)?);
         let starts = rows_of(&buffer_of(array, 1)?, BufferRole::Starts { width: 4 }, array)?;
         let mut used = UsedRanges::new(array.child_data().iter().map(ArrayData::len));
-        let members = (0..array.len()).map(|row| member(array, row)).collect::<Result<Vec<_>>>()?;
-        for member in &members {
-            used.add(member.number, member.row..member.row.saturating_add(1))?;
+        let slots = (0..array.len()).map(|row| union_slot(array, row)).collect::<Result<Vec<_>>>()?;
+        for slot in &slots {
+            used.add(slot.number, slot.row..slot.row.saturating_add(1))?;
         }
         if used.is_most() {
             self.buffers.push(starts);
             return Ok(array.child_data().to_vec());
         }
-        let moved = members.iter().map(|member| ((member.row - used.ranges[member.number].start) as u32).to_le_bytes());
-        self.buffers.push(Buffer::from_vec(moved.collect::<Vec<_>>().into_flattened()));
+        let mut moved = Vec::with_capacity(slots.len());
+        for slot in &slots {
+            moved.push(((slot.row - used.ranges[slot.number].start) as u32).to_le_bytes());
+        }
+        self.buffers.push(Buffer::from_vec(moved.into_flattened()));
         array.child_data().iter().zip(used.ranges).map(|(child, range)| cut(child, range)).collect()
     }
 }
@@ -193,48 +198,50 @@ impl UsedRanges {
         if range.is_empty() {
             return Ok(());
         }
-        let (known, length) = self.ranges.get_mut(number).zip(self.lengths.get(number)).ok_or_else(outside)?;
+        let (used, length) = self.ranges.get_mut(number).zip(self.lengths.get(number)).ok_or_else(outside)?;
         if range.end > *length {
             return Err(outside());
         }
-        *known = if known.start == known.end { range } else { known.start.min(range.start)..known.end.max(range.end) };
+        *used = if used.start == used.end { range } else { used.start.min(range.start)..used.end.max(range.end) };
+        debug_assert!(used.end <= *length, "{used:?} of {length} are in use");
         Ok(())
     }
 
-    /// Whether at least half is in use, which is not worth a copy.
+    /// Returns true if at least half is in use, which makes a copy not worthwhile.
     fn is_most(&self) -> bool {
-        let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0usize, usize::saturating_add);
-        let used = sum(&mut self.ranges.iter().map(Range::len));
-        used.saturating_mul(2) >= sum(&mut self.lengths.iter().copied())
+        let used = self.ranges.iter().map(Range::len).fold(0, usize::saturating_add);
+        let total = self.lengths.iter().copied().fold(0, usize::saturating_add);
+        used.saturating_mul(2) >= total
     }
 }
 
+#[cold]
 fn outside() -> Error {
     Error::invalid("a value is outside of what its array holds")
 }
 
 /// Returns the buffer and range that the view of row `row` points to; `None` if the view holds the value itself.
 fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range<usize>)> {
-    let view = views.as_chunks::<4>().0.get(4 * row..4 * row + 4)?;
-    let word = |i: usize| u32::from_le_bytes(view[i]) as usize;
-    let is_far = word(0) > 12 && array.nulls().is_none_or(|nulls| nulls.is_valid(row));
-    is_far.then(|| (word(2), word(3)..word(3).saturating_add(word(0))))
+    let view = views.as_chunks::<16>().0.get(row)?.as_chunks::<4>().0;
+    let [len, _, number, start] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(view[word]) as usize);
+    let is_far = len > 12 && array.nulls().is_none_or(|nulls| nulls.is_valid(row));
+    is_far.then(|| (number, start..start.saturating_add(len)))
 }
 
 /// Renumbers the buffers of views and moves their offsets according to `used`; views of nulls become empty.
 fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
-    let places = used.ranges.iter().scan(0u32, |next, range| {
-        let place = *next;
-        *next += u32::from(!range.is_empty());
-        Some(place)
-    });
-    let places: Vec<u32> = places.collect();
+    let mut new_numbers = Vec::with_capacity(used.ranges.len());
+    let mut next = 0u32;
+    for range in &used.ranges {
+        new_numbers.push(next);
+        next += u32::from(!range.is_empty());
+    }
     let mut moved = views.to_vec();
     for (row, view) in moved.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
             *view = [0; 16];
         } else if let Some((number, range)) = far_view(array, views, row) {
-            view[8..12].copy_from_slice(&places[number].to_le_bytes());
+            view[8..12].copy_from_slice(&new_numbers[number].to_le_bytes());
             view[12..].copy_from_slice(&((range.start - used.ranges[number].start) as u32).to_le_bytes());
         }
     }
@@ -243,18 +250,18 @@ fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
 
 /// Returns the children, cut to the rows of the array.
 fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
-    let all = |range: Range<usize>| array.child_data().iter().map(|child| cut(child, range.clone())).collect();
-    match array.data_type() {
-        DataType::List(_) | DataType::Map(..) => all(span(array, 4)?),
-        DataType::LargeList(_) => all(span(array, 8)?),
+    let range = match array.data_type() {
+        DataType::List(_) | DataType::Map(..) => span(array, 4)?,
+        DataType::LargeList(_) => span(array, 8)?,
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             let end = (array.offset() + array.len()).checked_mul(size).ok_or_else(outside)?;
-            all(array.offset() * size..end)
+            array.offset() * size..end
         }
-        DataType::Union(..) => all(array.offset()..array.offset() + array.len()),
-        _ => all(0..array.len()),
-    }
+        DataType::Union(..) => array.offset()..array.offset() + array.len(),
+        _ => 0..array.len(),
+    };
+    array.child_data().iter().map(|child| cut(child, range.clone())).collect()
 }
 
 fn cut(array: &ArrayData, rows: Range<usize>) -> Result<ArrayData> {
@@ -275,10 +282,11 @@ pub(super) fn child_of(array: &ArrayData, number: usize) -> Result<&ArrayData> {
     child.ok_or_else(|| Error::invalid(format!("{} without child {number}", array.data_type())))
 }
 
-/// Returns number `at` of a buffer of offsets, sizes or run ends.
-pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, at: usize) -> Result<usize> {
+/// Returns element `index` of a buffer of offsets, sizes or run ends of `width` bytes.
+pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, index: usize) -> Result<usize> {
+    debug_assert!(matches!(width, 1 | 2 | 4 | 8), "numbers of {width} bytes");
     let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
-    let raw = at.checked_mul(width).and_then(|start| bytes.get(start..start.checked_add(width)?));
+    let raw = index.checked_mul(width).and_then(|start| bytes.get(start..start.checked_add(width)?));
     let raw = raw.ok_or_else(outside)?;
     let mut wide = [0; 8];
     wide[..width].copy_from_slice(raw);
@@ -302,23 +310,29 @@ pub(super) fn run_at(run_ends: &ArrayData, row: usize) -> Result<usize> {
 }
 
 /// Returns the rows of the child that belong to row `row` of a list of any kind; none for a null.
-pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
-    let at = array.offset() + row;
+pub(super) fn list_items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
+    let index = array.offset() + row;
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(0..0);
     }
-    let starting = |start: usize, len: usize| start..start.saturating_add(len);
-    let range = match array.data_type() {
-        DataType::ListView(_) => starting(number(array, 0, 4, at)?, number(array, 1, 4, at)?),
-        DataType::LargeListView(_) => starting(number(array, 0, 8, at)?, number(array, 1, 8, at)?),
-        DataType::LargeList(_) => number(array, 0, 8, at)?..number(array, 0, 8, at + 1)?,
+    let (start, end) = match array.data_type() {
+        DataType::ListView(_) => {
+            let start = number(array, 0, 4, index)?;
+            (start, start.saturating_add(number(array, 1, 4, index)?))
+        }
+        DataType::LargeListView(_) => {
+            let start = number(array, 0, 8, index)?;
+            (start, start.saturating_add(number(array, 1, 8, index)?))
+        }
+        DataType::LargeList(_) => (number(array, 0, 8, index)?, number(array, 0, 8, index + 1)?),
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
-            starting(at.saturating_mul(size), size)
+            let start = index.saturating_mul(size);
+            (start, start.saturating_add(size))
         }
-        _ => number(array, 0, 4, at)?..number(array, 0, 4, at + 1)?,
+        _ => (number(array, 0, 4, index)?, number(array, 0, 4, index + 1)?),
     };
-    if range.start <= range.end && range.end <= child_of(array, 0)?.len() { Ok(range) } else { Err(outside()) }
+    if start <= end && end <= child_of(array, 0)?.len() { Ok(start..end) } else { Err(outside()) }
 }
 
 /// The position of a union's value.
@@ -330,17 +344,18 @@ pub(super) struct UnionSlot {
 }
 
 /// Returns the position of the value of row `row` of a union.
-pub(super) fn member(array: &ArrayData, row: usize) -> Result<UnionSlot> {
-    let at = array.offset() + row;
+pub(super) fn union_slot(array: &ArrayData, row: usize) -> Result<UnionSlot> {
+    let index = array.offset() + row;
     let DataType::Union(fields, mode) = array.data_type() else { return Err(Error::invalid("not a union")) };
-    let id = array.buffers().first().and_then(|ids| ids.get(at)).ok_or_else(outside)?.cast_signed();
-    let known = fields.iter().position(|(known, _)| known == id);
-    let number_of_child = known.ok_or_else(|| Error::invalid(format!("type id {id} is none of the union's")))?;
-    let row = match mode {
-        UnionMode::Sparse => at,
-        UnionMode::Dense => number(array, 1, 4, at)?,
+    let id = array.buffers().first().and_then(|ids| ids.get(index)).ok_or_else(outside)?.cast_signed();
+    let Some(child) = fields.iter().position(|(child_id, _)| child_id == id) else {
+        return Err(Error::invalid(format!("type id {id} is none of the union's")));
     };
-    Ok(UnionSlot { id, number: number_of_child, row })
+    let row = match mode {
+        UnionMode::Sparse => index,
+        UnionMode::Dense => number(array, 1, 4, index)?,
+    };
+    Ok(UnionSlot { id, number: child, row })
 }
 
 fn validity(array: &ArrayData) -> Result<Buffer> {
@@ -366,10 +381,12 @@ fn bits(buffer: &Buffer, offset: usize, len: usize) -> Result<Buffer> {
 
 /// Returns the bytes of the array's rows, for roles with a fixed number of bytes for each.
 fn rows_of(buffer: &Buffer, role: BufferRole, array: &ArrayData) -> Result<Buffer> {
-    let place = role.bytes_for(array.offset()).zip(role.bytes_for(array.len()));
-    let fits = place.filter(|(start, len)| start.checked_add(*len).is_some_and(|end| end <= buffer.len()));
-    let (start, len) = fits.ok_or_else(|| Error::invalid(format!("a {} buffer is too short", role.name())))?;
-    Ok(buffer.slice_with_length(start, len))
+    if let (Some(start), Some(len)) = (role.bytes_for(array.offset()), role.bytes_for(array.len()))
+        && start.checked_add(len).is_some_and(|end| end <= buffer.len())
+    {
+        return Ok(buffer.slice_with_length(start, len));
+    }
+    Err(Error::invalid(format!("a {} buffer is too short", role.name())))
 }
 
 /// Returns the range that the offsets of the array's rows enclose.
@@ -377,9 +394,8 @@ fn span(array: &ArrayData, width: usize) -> Result<Range<usize>> {
     if array.is_empty() {
         return Ok(0..0);
     }
-    let at = array.offset();
-    let start = number(array, 0, width, at)?;
-    let end = number(array, 0, width, at + array.len())?;
+    let start = number(array, 0, width, array.offset())?;
+    let end = number(array, 0, width, array.offset() + array.len())?;
     if start <= end { Ok(start..end) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
@@ -392,16 +408,17 @@ fn offsets(array: &ArrayData, buffer: &Buffer, width: usize) -> Result<Buffer> {
     let rows = buffer.slice_with_length(array.offset() * width, (array.len() + 1) * width);
     Ok(match (first, width) {
         (0, _) => rows,
-        (_, 8) => moved(&rows, |raw| u64::from_le_bytes(raw).wrapping_sub(first as u64).to_le_bytes()),
-        _ => moved(&rows, |raw| u32::from_le_bytes(raw).wrapping_sub(first as u32).to_le_bytes()),
+        (_, 8) => map_numbers(&rows, |raw| u64::from_le_bytes(raw).wrapping_sub(first as u64).to_le_bytes()),
+        _ => map_numbers(&rows, |raw| u32::from_le_bytes(raw).wrapping_sub(first as u32).to_le_bytes()),
     })
 }
 
-fn moved<const N: usize>(numbers: &[u8], by: impl Fn([u8; N]) -> [u8; N]) -> Buffer {
-    let moved: Vec<[u8; N]> = numbers.as_chunks::<N>().0.iter().map(|&raw| by(raw)).collect();
-    Buffer::from_vec(moved.into_flattened())
+fn map_numbers<const N: usize>(numbers: &[u8], convert: impl Fn([u8; N]) -> [u8; N]) -> Buffer {
+    let converted: Vec<[u8; N]> = numbers.as_chunks::<N>().0.iter().map(|&raw| convert(raw)).collect();
+    Buffer::from_vec(converted.into_flattened())
 }
 
+/// Returns the bytes of the array's text or binary values.
 fn data_of(array: &ArrayData, data: &Buffer) -> Result<Buffer> {
     let range = match array.data_type() {
         DataType::LargeUtf8 | DataType::LargeBinary => span(array, 8)?,

@@ -1,6 +1,6 @@
-//! [`StreamEncoder`]: the messages of an Arrow stream, piece by piece, for the caller to send.
+//! [`StreamEncoder`]: encodes the messages of an Arrow stream, piece by piece, for the caller to send.
 //!
-//! A body is a list of the buffers of the rows, so it can go from a mapped file to a socket as it is, and a slow
+//! A body is a list of the buffers of the rows, so it can go from a mapped file to a socket without a copy, and a slow
 //! receiver costs no memory.
 
 use std::ops::Range;
@@ -33,14 +33,15 @@ pub struct EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// Returns what precedes the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
+    /// Returns the bytes before the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
     ///
     /// # Errors
     /// `Unsupported` for metadata of 2 GiB.
     pub fn head(&self) -> Result<Vec<u8>> {
         let end = (8 + self.metadata.len()).next_multiple_of(ALIGNMENT);
-        let too_large = |_| Error::unsupported(format!("metadata of {} bytes", self.metadata.len()));
-        let length = i32::try_from(end - 8).map_err(too_large)?;
+        let Ok(length) = i32::try_from(end - 8) else {
+            return Err(Error::unsupported(format!("metadata of {} bytes", self.metadata.len())));
+        };
         let mut head = Vec::with_capacity(end);
         head.extend(u32::MAX.to_le_bytes());
         head.extend(length.to_le_bytes());
@@ -82,7 +83,7 @@ pub struct StreamEncoder {
     schema: SchemaRef,
     nodes: IpcSchema,
     dictionaries: Dictionaries,
-    /// Number of rows of the next piece, estimated from the last ones.
+    /// The number of rows of the next piece, estimated from the last ones.
     rows: Option<usize>,
 }
 
@@ -138,11 +139,11 @@ impl StreamEncoder {
     }
 
     fn encode_part(&mut self, part: &BatchSlice<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
-        let columns = part.piece.columns.iter().map(|&column| part.checked(column));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let mut rows = self.rows.unwrap_or_else(|| rows_of(&columns, part.rows.clone(), max_bytes));
+        let columns = part.piece.columns.iter().map(|&column| part.checked(column)).collect::<Result<Vec<_>>>()?;
+        let mut rows = self.rows.unwrap_or_else(|| estimate_rows(&columns, part.rows.clone(), max_bytes));
         let (piece, body, len) = loop {
-            let piece = cut(&part.rows, rows);
+            let piece = first_rows(&part.rows, rows);
+            assert!(!piece.is_empty() && piece.end <= part.rows.end, "rows {piece:?} of {:?}", part.rows);
             let body = self.body(&columns, &piece)?;
             let len = body.buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT)).sum::<usize>();
             if len <= max_bytes || piece.len() == 1 {
@@ -151,13 +152,13 @@ impl StreamEncoder {
             rows = scaled(piece.len(), max_bytes, len).min(piece.len() - 1);
         };
         if piece.end < part.rows.end {
-            // Twice at most: a few small rows say little of those behind them.
+            // At most twice as many: a few small rows say little about the following ones.
             self.rows = Some(scaled(piece.len(), max_bytes, len).min(2 * piece.len()));
         }
         let mut messages = Vec::with_capacity(1);
         for pending in self.dictionaries.pending()? {
-            let described = describe(pending.rows, &pending.body, &pending.body.buffers);
-            let metadata = metadata::batch_metadata(&described, None, Some((pending.id, pending.is_delta)));
+            let batch = describe(pending.rows, &pending.body, &pending.body.buffers);
+            let metadata = metadata::batch_metadata(&batch, None, Some((pending.id, pending.is_delta)));
             messages.push(EncodedMessage { kind: MessageKind::DictionaryBatch, metadata, body: pending.body.buffers });
         }
         let metadata = metadata::batch_metadata(&describe(piece.len(), &body, &body.buffers), None, None);
@@ -166,6 +167,7 @@ impl StreamEncoder {
     }
 
     fn body(&mut self, columns: &[&ArrayData], rows: &Range<usize>) -> Result<Body> {
+        assert_eq!(self.nodes.columns.len(), columns.len(), "a column would be encoded without its node");
         let mut body = Body::default();
         for (node, array) in self.nodes.columns.iter().zip(columns) {
             if !body.add_plain(node, array, rows) {
@@ -183,7 +185,7 @@ impl std::fmt::Debug for StreamEncoder {
 }
 
 /// Returns the first `count` of `rows`, or fewer, to end at a multiple of [`ROWS`].
-fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
+fn first_rows(rows: &Range<usize>, count: usize) -> Range<usize> {
     let end = rows.start.saturating_add(count.max(1));
     if end >= rows.end {
         return rows.clone();
@@ -193,9 +195,11 @@ fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
 }
 
 /// Returns how many of `rows` take about `max_bytes`: exact for numbers, an estimate for nested types.
-fn rows_of(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -> usize {
-    let bytes = columns.iter().map(|array| byte_size(UncheckedArray::from_ref(array), rows.clone()));
-    let bytes = bytes.fold(0u64, u64::saturating_add);
+fn estimate_rows(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -> usize {
+    let mut bytes = 0u64;
+    for array in columns {
+        bytes = bytes.saturating_add(byte_size(UncheckedArray::from_ref(array), rows.clone()));
+    }
     scaled(rows.len(), max_bytes, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 

@@ -1,5 +1,7 @@
-//! Writes Arrow IPC: `encode` (a column as buffers), `unify` (dictionaries), `writer` (files and streams), `encoder`
-//! (messages for the caller to send). Uses `framing`, not `read`.
+//! Writes Arrow IPC.
+//!
+//! The files in reading order: `encode` (encodes a column as buffers), `unify` (dictionaries), `writer` (files and
+//! streams), `encoder` (messages for the caller to send). Uses `framing`, not `read`.
 
 mod encode;
 mod encoder;

@@ -1,8 +1,8 @@
-//! Dictionaries of a written file or stream.
+//! Unifies the dictionaries of a written file or stream.
 //!
-//! A stream can replace a dictionary before any batch, or extend one by a delta. A file has only one for each id: if
-//! batches have different ones (files opened together, a stream with replacements), their distinct values are merged
-//! first, and the keys are rewritten.
+//! A stream can replace a dictionary before any batch, or extend it by a delta. A file has only one dictionary for each
+//! id: if batches have different ones (files opened together, a stream with replacements), their distinct values are
+//! merged first, and the keys are rewritten.
 
 mod canonical;
 mod merged;
@@ -24,13 +24,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
 use crate::types::{is_ordered, number_width};
 
-/// The dictionaries of a file or stream being written.
+/// The dictionaries of a file or stream that is being written.
 pub(super) struct Dictionaries {
     format: Format,
     nodes: HashMap<i64, Arc<Node>>,
     /// The merged dictionaries of a file.
-    wholes: HashMap<i64, MergedDictionary>,
-    /// The dictionaries that a reader of the stream has by now.
+    merged: HashMap<i64, MergedDictionary>,
+    /// The dictionaries that a reader of the stream has after the last batch.
     sent: HashMap<i64, ArrayData>,
     /// The values to send next, inner dictionaries first.
     pending: Vec<QueuedDictionary>,
@@ -55,9 +55,9 @@ pub(super) struct EncodedDictionary {
 enum Relation {
     /// All of its values are in the one sent.
     Covered,
-    /// It extends the one sent, of `known` values.
+    /// It extends the one sent, of `sent` values.
     Extends {
-        known: usize,
+        sent: usize,
     },
     Other,
 }
@@ -68,39 +68,53 @@ impl Dictionaries {
         for column in &schema.columns {
             column.dictionaries(&mut |id, values| drop(nodes.insert(id, values.clone())));
         }
-        Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
+        Dictionaries { format, nodes, merged: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Whether there are any.
-    pub(super) fn are_any(&self) -> bool {
-        !self.nodes.is_empty()
+    /// Returns true if there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
     }
 
-    /// Adds the dictionaries of rows to those that a file has to hold: of all rows, cut as they will be written. Part of a view's
-    /// rows may have another dictionary than all of them. Reads no columns without dictionaries.
+    /// Gathers the dictionaries of rows that will be written as a batch of a file. Must be called with all rows, cut as
+    /// they will be written, as part of a view's rows may have another dictionary than all of them. Reads no columns
+    /// without dictionaries.
     pub(super) fn gather(&mut self, rows: &Dataset, columns: &[Node]) -> Result<()> {
-        let with_any = || columns.iter().enumerate().filter(|(_, node)| has_dictionary(node));
-        let mut parts = rows.parts().peekable();
-        if parts.peek().is_none() {
-            // A batch without rows has a dictionary without entries.
-            return with_any()
-                .try_for_each(|(_, node)| self.gather_array(node, &ArrayData::new_empty(node.data_type())));
-        }
-        parts.try_for_each(|part| {
+        let mut has_rows = false;
+        for part in rows.parts() {
             let part = part?;
-            with_any().try_for_each(|(number, node)| self.gather_array(node, &part.column(part.piece.columns[number])?))
-        })
+            has_rows = true;
+            for (number, node) in columns.iter().enumerate() {
+                if has_dictionary(node) {
+                    self.gather_array(node, &part.column(part.piece.columns[number])?)?;
+                }
+            }
+        }
+        if has_rows {
+            return Ok(());
+        }
+        // A batch without rows has a dictionary without entries.
+        for node in columns.iter().filter(|node| has_dictionary(node)) {
+            self.gather_array(node, &ArrayData::new_empty(node.data_type()))?;
+        }
+        Ok(())
     }
 
-    /// Merges what was gathered.
+    /// Merges the gathered dictionaries.
     pub(super) fn merge(&mut self, columns: &[Node]) -> Result<()> {
-        // An id comes before those inside its values.
         let mut ids = Vec::new();
-        columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
-        ids.into_iter().rev().try_for_each(|id| self.finish(id))
+        for column in columns {
+            column.dictionaries(&mut |id, _| ids.push(id));
+        }
+        // Inner dictionaries come first. An id precedes the ids inside its values.
+        for id in ids.into_iter().rev() {
+            self.finish(id)?;
+        }
+        Ok(())
     }
 
-    /// Adds the longest dictionary of each column of ordered categories, so that all others are in the order of its values.
+    /// Gathers the longest dictionary of each column of ordered categories, so that all others follow the order of its
+    /// values.
     pub(super) fn gather_longest(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
         for (number, node) in columns.iter().enumerate().filter(|(_, node)| is_ordered(&node.field)) {
             let mut longest: Option<(usize, ArrayData)> = None;
@@ -108,7 +122,7 @@ impl Dictionaries {
                 let part = part?;
                 let array = part.column(part.piece.columns[number])?;
                 let len = child_of(&array, 0)?.len();
-                if longest.as_ref().is_none_or(|(known, _)| *known < len) {
+                if longest.as_ref().is_none_or(|(longest_len, _)| *longest_len < len) {
                     longest = Some((len, array));
                 }
             }
@@ -123,32 +137,30 @@ impl Dictionaries {
         if let Some((id, values)) = &node.dictionary {
             let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
-            let whole = self.wholes.entry(*id).or_insert_with(MergedDictionary::new);
-            let places = whole.places(dictionary)?;
-            let mut order = CategoryOrder::default();
-            if is_ordered(&node.field) && !places.is_none_or(|places| places.iter().all(|&place| order.accepts(place)))
+            let merged = self.merged.entry(*id).or_insert_with(MergedDictionary::new);
+            let positions = merged.positions(dictionary)?;
+            if is_ordered(&node.field)
+                && let Some(positions) = positions
             {
-                return Err(Error::invalid_argument(format!(
-                    "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
-                    node.field.name()
-                )));
+                check_order(node, positions)?;
             }
-            return check_keys_suffice(array.data_type(), whole.merged_len());
+            return check_keys_suffice(array.data_type(), merged.merged_len());
         }
         if has_dictionary(node) {
-            let children = node.children.iter().zip(array.child_data());
-            children.into_iter().try_for_each(|(node, child)| self.gather_array(node, child))?;
+            for (node, child) in node.children.iter().zip(array.child_data()) {
+                self.gather_array(node, child)?;
+            }
         }
         Ok(())
     }
 
     fn finish(&mut self, id: i64) -> Result<()> {
-        let (Some(node), Some(mut whole)) = (self.nodes.get(&id).cloned(), self.wholes.remove(&id)) else {
+        let (Some(node), Some(mut merged)) = (self.nodes.get(&id).cloned(), self.merged.remove(&id)) else {
             return Ok(());
         };
-        whole.finish(&node, |values| renumbered(&node, values, &mut self.wholes))?;
-        self.pending.push(QueuedDictionary { id, values: whole.values()?.clone(), is_delta: false });
-        self.wholes.insert(id, whole);
+        merged.finish(&node, |values| renumbered(&node, values, &mut self.merged))?;
+        self.pending.push(QueuedDictionary { id, values: merged.values()?.clone(), is_delta: false });
+        self.merged.insert(id, merged);
         Ok(())
     }
 
@@ -172,8 +184,9 @@ impl Dictionaries {
         let (values, is_delta) = match self.relation(id, dictionary)? {
             Relation::Covered => return Ok(()),
             // Arrow C++ takes no delta whose values have dictionaries of their own.
-            Relation::Extends { known } if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
-                (slice(dictionary, known, dictionary.len() - known), true)
+            Relation::Extends { sent } if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
+                assert!(sent < dictionary.len(), "a delta of dictionary {id} without values");
+                (slice(dictionary, sent, dictionary.len() - sent), true)
             }
             Relation::Extends { .. } | Relation::Other => (dictionary.clone(), false),
         };
@@ -195,9 +208,9 @@ impl Dictionaries {
         };
         match agrees {
             Ok(true) if dictionary.len() == common => Ok(Relation::Covered),
-            Ok(true) => Ok(Relation::Extends { known: common }),
+            Ok(true) => Ok(Relation::Extends { sent: common }),
             Ok(false) => Ok(Relation::Other),
-            // Too much to compare: sent again.
+            // There is too much to compare, so it is sent again.
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Relation::Other),
             Err(e) => Err(e),
         }
@@ -211,58 +224,82 @@ impl KeyMapper for Dictionaries {
             self.send(id, dictionary)?;
             return rewrite(array, None);
         }
-        let whole = self.wholes.get_mut(&id).ok_or_else(|| Error::invalid("a dictionary that was not gathered"))?;
-        rewrite(array, whole.places(dictionary)?)
+        let merged = self.merged.get_mut(&id).ok_or_else(|| Error::invalid("a dictionary that was not gathered"))?;
+        rewrite(array, merged.positions(dictionary)?)
     }
 }
 
+/// Checks that the values of an ordered dictionary ascend in the merged one, in which they have `positions`.
+fn check_order(node: &Node, positions: &[u64]) -> Result<()> {
+    let mut order = CategoryOrder::default();
+    if positions.iter().all(|&position| order.accepts(position)) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "the ordered categories of column '{}' are in different orders in its batches; give all of them the same",
+        node.field.name()
+    )))
+}
+
 /// Returns `array`, whose node is `node`, with merged dictionaries inside and keys into them.
-fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, MergedDictionary>) -> Result<UncheckedArray> {
+fn renumbered(
+    node: &Node,
+    array: &ArrayData,
+    dictionaries: &mut HashMap<i64, MergedDictionary>,
+) -> Result<UncheckedArray> {
     if !has_dictionary(node) {
         return Ok(UncheckedArray::from(array.clone()));
     }
     let data_type = node.data_type().clone();
     if let Some((id, _)) = &node.dictionary {
-        let whole = wholes.get_mut(id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
-        let values = UncheckedArray::from(whole.values()?.clone());
-        let keys = rewrite(array, whole.places(child_of(array, 0)?)?)?;
-        let validity = validity_from(array, 0);
+        let Some(merged) = dictionaries.get_mut(id) else {
+            return Err(Error::invalid("an inner dictionary that was not gathered"));
+        };
+        let values = UncheckedArray::from(merged.values()?.clone());
+        let keys = rewrite(array, merged.positions(child_of(array, 0)?)?)?;
+        let validity = validity_after(array, 0);
         let parts = ArrayParts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
         return Ok(parts.assemble());
     }
-    let children = node.children.iter().zip(array.child_data());
-    let children = children.map(|(node, child)| renumbered(node, child, wholes)).collect::<Result<_>>()?;
+    let mut children = Vec::with_capacity(node.children.len());
+    for (node, child) in node.children.iter().zip(array.child_data()) {
+        children.push(renumbered(node, child, dictionaries)?);
+    }
     let len = array.offset() + array.len();
-    let validity = validity_from(array, array.offset());
+    let validity = validity_after(array, array.offset());
     let whole = ArrayParts { data_type, len, validity, buffers: array.buffers().to_vec(), children }.assemble();
     Ok(whole.slice(array.offset(), array.len()))
 }
 
 /// Returns the validity bitmap of `array` after `before` valid rows, and its number of nulls.
-fn validity_from(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
+fn validity_after(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0)?;
-    let is_valid = |row: usize| row < before || nulls.is_valid(row - before);
-    let bits = BooleanBuffer::collect_bool(before + nulls.len(), is_valid);
+    let bits = BooleanBuffer::collect_bool(before + nulls.len(), |row| row < before || nulls.is_valid(row - before));
     Some((bits.into_inner(), nulls.null_count()))
 }
 
-/// Returns the keys of `array`, mapped through `places` if given.
-fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
+/// Returns the keys of `array`, replaced by their `positions` if given.
+fn rewrite(array: &ArrayData, positions: Option<&[u64]>) -> Result<Buffer> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Err(Error::invalid("not a dictionary")) };
     let width = number_width(index)?;
     let start = array.offset() * width;
     let len = array.len() * width;
     let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
-    let Some(places) = places else { return Ok(keys) };
+    let Some(positions) = positions else { return Ok(keys) };
+    let max_position = max_key(index, width);
     let mut rewritten = vec![0; keys.len()];
-    for (row, into) in rewritten.chunks_exact_mut(width).enumerate() {
+    for (row, out) in rewritten.chunks_exact_mut(width).enumerate() {
         if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {
             let key = key(array, array.offset() + row)?;
-            let place = places.get(key).ok_or_else(|| {
-                Error::internal(format_args!("key {key} of a dictionary of which {} values are known", places.len()))
-            })?;
-            into.copy_from_slice(&place.to_le_bytes()[..width]);
+            let Some(&position) = positions.get(key) else {
+                let count = positions.len();
+                return Err(Error::internal(format_args!(
+                    "key {key} of a dictionary of which {count} values are known"
+                )));
+            };
+            assert!(position <= max_position, "position {position} of a value doesn't fit into keys of {index}");
+            out.copy_from_slice(&position.to_le_bytes()[..width]);
         }
     }
     Ok(Buffer::from_vec(rewritten))
@@ -272,13 +309,17 @@ fn has_dictionary(node: &Node) -> bool {
     node.dictionary.is_some() || node.children.iter().any(has_dictionary)
 }
 
-/// Checks that the keys' type can address all values: merged dictionaries may have more.
+/// Returns the largest key of type `index`, which has `width` bytes.
+fn max_key(index: &DataType, width: usize) -> u64 {
+    u64::MAX >> (64 - 8 * width) >> u32::from(index.is_signed_integer())
+}
+
+/// Checks that the keys' type can address all values of a merged dictionary, which may have too many.
 fn check_keys_suffice(data_type: &DataType, merged: Option<usize>) -> Result<()> {
     let DataType::Dictionary(index, _) = data_type else { return Ok(()) };
-    let bits = 8 * number_width(index)? as u32;
-    let most = u64::MAX >> (64 - bits) >> u32::from(index.is_signed_integer());
+    let max_key = max_key(index, number_width(index)?);
     match merged {
-        Some(values) if values as u64 > most.saturating_add(1) => Err(Error::new(
+        Some(values) if values as u64 > max_key.saturating_add(1) => Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
                 "the batches' dictionaries have {values} different values together, more than keys of {index} can \

@@ -1,8 +1,8 @@
 //! Writes a dataset as an IPC file or stream. Every body and buffer begins at a multiple of 64 bytes.
 //!
-//! Buffers go from their memory to the sink; no body is assembled first. A file is written under another name beside
-//! its path and renamed when complete, so nobody opens half a file, and a dataset can replace the file it is mapped
-//! from.
+//! Buffers go from their memory to the sink; no body is assembled first. A file is written under another name in the
+//! same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the file it
+//! is mapped from.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, Write};
@@ -17,7 +17,7 @@ use super::unify::Dictionaries;
 use crate::dataset::{BatchSlice, Dataset, PushedRows, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, ROWS, TABLE, compress, metadata, rows_note,
+    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, ROWS, TABLE, compress, metadata, rows_note,
 };
 use crate::map::{ChangeCheck, UnfinishedFile};
 use crate::types::layout::children;
@@ -27,7 +27,7 @@ use crate::types::type_name;
 pub(super) const ALIGNMENT: usize = 64;
 const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// How to write.
+/// Options for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// File or stream.
@@ -45,18 +45,17 @@ pub struct WriteOptions {
 /// of another format, such as `.parquet` or `.zst`, `Io`.
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
-    refuse_other_format(path).map_err(|e| e.at(path))?;
-    let done = match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => write_through(dataset, path, options),
-        _ => write_beside(dataset, path, options),
-    };
-    done.map_err(|e| e.at(path))
+    check_extension(path).map_err(|e| e.at(path))?;
+    let is_special = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let written =
+        if is_special { write_in_place(dataset, path, options) } else { write_and_rename(dataset, path, options) };
+    written.map_err(|e| e.at(path))
 }
 
-/// Readers go by the extension of a file, and would be misled.
-fn refuse_other_format(path: &Path) -> Result<()> {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let format = match extension.as_str() {
+/// Refuses names with the extension of another format, which would mislead readers.
+fn check_extension(path: &Path) -> Result<()> {
+    let Some(extension) = path.extension().and_then(|extension| extension.to_str()) else { return Ok(()) };
+    let format = match extension.to_ascii_lowercase().as_str() {
         "parquet" | "pq" => "Parquet",
         "csv" | "tsv" => "CSV",
         "json" | "jsonl" | "ndjson" => "JSON",
@@ -68,88 +67,105 @@ fn refuse_other_format(path: &Path) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    let name = path.file_name().unwrap_or_default().display();
+    let name = path.file_name().unwrap_or(path.as_os_str()).display();
     Err(Error::invalid_argument(format!(
         "this makes an Arrow file, and the name is that of a {format} file; call it *.arrow. {format} is written by `arrowwood \
          export`, and in Python by SQL: ds.sql(\"copy self to '{name}'\")"
     )))
 }
 
-/// Pipes and devices can't be replaced.
-fn write_through(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
+/// Writes to a pipe or device, which can't be replaced.
+fn write_in_place(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
     let mut sink = File::options().write(true).open(path).map_err(|e| Error::io("opening it for writing", &e))?;
     write_to(dataset, &mut sink, options)
 }
 
-fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
-    let mut file = unfinished(path)?;
+fn write_and_rename(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
+    let mut file = create_unfinished(path)?;
     write_to(dataset, &mut file, options)?;
-    named(file, path)
+    persist(file, path)
 }
 
-/// A new file, which will be named `path`.
-fn unfinished(path: &Path) -> Result<UnfinishedFile> {
-    path.file_name().ok_or_else(|| Error::invalid_argument("not the name of a file"))?;
+/// Creates a file that will be named `path`.
+fn create_unfinished(path: &Path) -> Result<UnfinishedFile> {
+    if path.file_name().is_none() {
+        return Err(Error::invalid_argument("not the name of a file"));
+    }
     UnfinishedFile::create_beside(path).map_err(|e| Error::io("creating the file", &e))
 }
 
-fn named(file: UnfinishedFile, path: &Path) -> Result<()> {
+fn persist(file: UnfinishedFile, path: &Path) -> Result<()> {
     file.persist(path).map_err(|e| Error::io("giving the written file its name", &e))
 }
 
 /// Writes `dataset` to `sink`.
 ///
 /// # Errors
-/// Those of [`write()`]. The sink keeps what was written before an error.
+/// The errors of [`write()`]. The sink keeps the bytes written before an error.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
     write_with_metadata(dataset, sink, options, &[])
 }
 
-/// As [`write_to`], with metadata of the file's footer: pairs of key and value.
+/// Writes `dataset` to `sink` like [`write_to`], with metadata in the file's footer: pairs of key and value.
 ///
 /// # Errors
-/// Those of [`write()`].
+/// The errors of [`write()`].
 pub(crate) fn write_with_metadata(
     dataset: &Dataset,
     sink: &mut impl Write,
     options: &WriteOptions,
     notes: &[(&str, String)],
 ) -> Result<()> {
-    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, options, |_| notes.to_vec()))
+    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, options, FooterNotes::Pairs(notes)))
 }
 
-/// Writes `dataset` to `sink` as a file in batches of up to `rows` rows. Its footer also says how many rows each has, so that
-/// readers of an object store find a row without fetching the headers before it.
+/// Writes `dataset` to `sink` as a file in batches of up to `rows` rows. The footer also has the number of rows of each
+/// batch, so that readers of an object store find a row without fetching the headers before it.
 ///
 /// # Errors
-/// Those of [`write()`]. The sink keeps what was written before an error.
+/// The errors of [`write()`]. The sink keeps the bytes written before an error.
 pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Result<()> {
     write_with_index(dataset, sink, rows, None)
 }
 
-/// As [`write_indexed`], of rows of a table. The footer also says which they are: see [`Dataset::pushed_rows`].
+/// Writes rows of a table like [`write_indexed`]. The footer also says which rows they are: see
+/// [`Dataset::pushed_rows`].
 ///
 /// # Errors
-/// Those of [`write()`]. The sink keeps what was written before an error.
+/// The errors of [`write()`]. The sink keeps the bytes written before an error.
 pub fn write_pushed(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: &PushedRows) -> Result<()> {
     write_with_index(dataset, sink, rows, Some(from))
 }
 
 fn write_with_index(dataset: &Dataset, sink: &mut impl Write, rows: u64, from: Option<&PushedRows>) -> Result<()> {
     let options = WriteOptions { max_rows: Some(rows), ..WriteOptions::default() };
-    let notes = |blocks: &WrittenBlocks| {
-        let index = (ROWS, rows_note(&blocks.rows));
-        std::iter::once(index).chain(from.map(|from| (TABLE, from.to_string()))).collect()
-    };
-    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, &options, notes))
+    dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, &options, FooterNotes::Index(from)))
 }
 
-fn write_all<'a>(
-    dataset: &Dataset,
-    sink: &mut impl Write,
-    options: &WriteOptions,
-    notes: impl Fn(&WrittenBlocks) -> Vec<(&'a str, String)>,
-) -> Result<()> {
+/// The metadata of a file's footer.
+#[derive(Clone, Copy)]
+enum FooterNotes<'a> {
+    /// Pairs of key and value.
+    Pairs(&'a [(&'a str, String)]),
+    /// The rows of each batch, and the rows of a table that the file has.
+    Index(Option<&'a PushedRows>),
+}
+
+impl<'a> FooterNotes<'a> {
+    /// Returns the metadata for a file with `blocks`.
+    fn to_pairs(self, blocks: &WrittenBlocks) -> Vec<(&'a str, String)> {
+        match self {
+            FooterNotes::Pairs(pairs) => pairs.to_vec(),
+            FooterNotes::Index(table_rows) => {
+                let mut pairs = vec![(ROWS, rows_note(&blocks.rows))];
+                pairs.extend(table_rows.map(|rows| (TABLE, rows.to_string())));
+                pairs
+            }
+        }
+    }
+}
+
+fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, notes: FooterNotes<'_>) -> Result<()> {
     // Large bodies bypass this buffer.
     let sink = BufWriter::with_capacity(1 << 16, sink);
     let mut out = MessageSink::new(sink, options.compression);
@@ -159,10 +175,12 @@ fn write_all<'a>(
     }
     let schema = out.schema(dataset.schema())?;
     let mut dictionaries = Dictionaries::new(options.format, &schema);
-    if options.format == Format::File && dictionaries.are_any() {
+    if options.format == Format::File && !dictionaries.is_empty() {
         dictionaries.gather_longest(dataset, &schema.columns)?;
         for batch in dataset.batches() {
-            pieces(&batch?, options.max_rows)?.try_for_each(|rows| dictionaries.gather(&rows?, &schema.columns))?;
+            for rows in pieces(&batch?, options.max_rows)? {
+                dictionaries.gather(&rows?, &schema.columns)?;
+            }
         }
         dictionaries.merge(&schema.columns)?;
     }
@@ -176,7 +194,7 @@ fn write_all<'a>(
     out.dictionaries(&mut dictionaries, &mut blocks)?;
     out.end()?;
     if options.format == Format::File {
-        out.footer(dataset.schema(), &blocks, &notes(&blocks))?;
+        out.footer(dataset.schema(), &blocks, &notes.to_pairs(&blocks))?;
     }
     out.flush()
 }
@@ -229,7 +247,7 @@ impl<W: Write> StreamWriter<W> {
 
     /// Returns the number of bytes written.
     pub fn nbytes(&self) -> usize {
-        self.out.at
+        self.out.position
     }
 
     /// Returns the number of record batches written.
@@ -294,14 +312,14 @@ impl FileWriter {
     /// `Unsupported` for columns with dictionaries; `InvalidArgument` for a name of another format; `Io`.
     pub fn create(path: impl AsRef<Path>, schema: SchemaRef, compression: Option<Compression>) -> Result<FileWriter> {
         let path = path.as_ref();
-        refuse_other_format(path).map_err(|e| e.at(path))?;
+        check_extension(path).map_err(|e| e.at(path))?;
         if let Some(field) = schema.fields().iter().find(|field| has_dictionary(field.data_type())) {
             let name = field.name();
             return Err(Error::unsupported(format!(
                 "column '{name}' has a dictionary, and a file has one for all batches; collect them before"
             )));
         }
-        let file = unfinished(path).map_err(|e| e.at(path))?;
+        let file = create_unfinished(path).map_err(|e| e.at(path))?;
         let mut out = MessageSink::new(BufWriter::with_capacity(1 << 16, file), compression);
         out.put(MAGIC)?;
         out.put(&[0; 2])?;
@@ -332,11 +350,17 @@ impl FileWriter {
     /// # Errors
     /// `Io`.
     pub fn finish(mut self) -> Result<()> {
-        let done = self.out.end().and_then(|()| self.out.footer(&self.schema, &self.blocks, &[]));
-        let done = done.and_then(|()| self.out.flush());
-        let failed = |e| Error::io("writing the rest", &e);
-        let file = done.and_then(|()| self.out.sink.into_inner().map_err(|e| failed(e.into_error())));
-        file.and_then(|file| named(file, &self.path)).map_err(|e| e.at(&self.path))
+        self.write_end().map_err(|e| e.at(&self.path))?;
+        match self.out.sink.into_inner() {
+            Ok(file) => persist(file, &self.path).map_err(|e| e.at(&self.path)),
+            Err(e) => Err(Error::io("writing the rest", &e.into_error()).at(&self.path)),
+        }
+    }
+
+    fn write_end(&mut self) -> Result<()> {
+        self.out.end()?;
+        self.out.footer(&self.schema, &self.blocks, &[])?;
+        self.out.flush()
     }
 }
 
@@ -359,7 +383,8 @@ fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item =
         .map(move |piece| if rows <= step { Ok(batch.clone()) } else { batch.slice(piece * step, step) }))
 }
 
-/// A field has one dictionary in the format (Schema.fbs, *DictionaryEncoding*): keys can't stand for other keys.
+/// Checks that a type has no dictionaries of dictionaries. A field has one dictionary in the format (Schema.fbs,
+/// *DictionaryEncoding*): keys can't stand for other keys.
 fn check_keys(data_type: &DataType) -> Result<()> {
     let DataType::Dictionary(_, values) = data_type else {
         return children(data_type).into_iter().try_for_each(|child| check_keys(child.data_type()));
@@ -382,21 +407,23 @@ struct WrittenBlocks {
     rows: Vec<u64>,
 }
 
+/// Writes messages to a sink.
 struct MessageSink<W: Write> {
     sink: W,
-    at: usize,
+    /// The number of bytes written.
+    position: usize,
     compression: Option<Compression>,
-    /// The last batch's metadata: most batches of a stream are of one shape.
+    /// The metadata of the last batch, as numbers and encoded: most batches of a stream have the same shape.
     last: Option<(BatchMetadata, Vec<u8>)>,
     /// Reused to save allocations.
     body: Body,
-    /// Whether only a part of a message was written.
+    /// True if only a part of a message was written.
     is_broken: bool,
 }
 
 impl<W: Write> MessageSink<W> {
     fn new(sink: W, compression: Option<Compression>) -> MessageSink<W> {
-        MessageSink { sink, at: 0, compression, last: None, body: Body::default(), is_broken: false }
+        MessageSink { sink, position: 0, compression, last: None, body: Body::default(), is_broken: false }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -405,17 +432,17 @@ impl<W: Write> MessageSink<W> {
 
     /// Writes the slices, with one call if the system supports it.
     fn put_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
-        /// Linux and macOS take no more at once (writev(2), `IOV_MAX`).
-        const MOST: usize = 1024;
+        /// The limit of slices of one call on Linux and macOS (writev(2), `IOV_MAX`).
+        const MAX_SLICES: usize = 1024;
         if self.is_broken {
             return Err(Error::new(ErrorKind::Io, "writing an Arrow stream: it was broken off before"));
         }
-        self.at += slices.iter().map(|slice| slice.len()).sum::<usize>();
+        self.position += slices.iter().map(|slice| slice.len()).sum::<usize>();
         self.is_broken = true;
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
-            let most = slices.len().min(MOST);
-            match self.sink.write_vectored(&slices[..most]) {
+            let count = slices.len().min(MAX_SLICES);
+            match self.sink.write_vectored(&slices[..count]) {
                 Ok(0) => return Err(Error::io("writing", &io::ErrorKind::WriteZero.into())),
                 Ok(written) => IoSlice::advance_slices(&mut slices, written),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
@@ -432,9 +459,9 @@ impl<W: Write> MessageSink<W> {
 
     /// Writes the Schema message and parses it, which assigns dictionary ids to the nodes.
     fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
-        schema.fields().iter().try_for_each(|field| {
-            check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))
-        })?;
+        for field in schema.fields() {
+            check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        }
         let metadata = metadata::schema_metadata(schema);
         self.message(&metadata, &[])?;
         IpcSchema::parse_message(&metadata)
@@ -452,8 +479,9 @@ impl<W: Write> MessageSink<W> {
             return self.part(&part?, schema, dictionaries, blocks);
         }
         let mut body = Body::default();
-        let empty = |node: &Node| ArrayData::new_empty(node.data_type());
-        schema.columns.iter().try_for_each(|node| body.add(node, &empty(node), dictionaries))?;
+        for node in &schema.columns {
+            body.add(node, &ArrayData::new_empty(node.data_type()), dictionaries)?;
+        }
         self.send(0, &body, dictionaries, blocks)
     }
 
@@ -465,7 +493,7 @@ impl<W: Write> MessageSink<W> {
         blocks: &mut WrittenBlocks,
     ) -> Result<()> {
         let mut body = std::mem::take(&mut self.body);
-        debug_assert_eq!(schema.columns.len(), part.piece.columns.len(), "a node for each column");
+        assert_eq!(schema.columns.len(), part.piece.columns.len(), "a column would be written without its node");
         for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
             let array = part.checked(column)?;
             if !body.add_plain(node, array, &part.rows) {
@@ -508,31 +536,31 @@ impl<W: Write> MessageSink<W> {
             Some(codec) => Some(body.buffers.iter().map(|buffer| compress(buffer, codec)).collect::<Result<Vec<_>>>()?),
         };
         let buffers = compressed.as_ref().unwrap_or(&body.buffers);
-        let describe = || describe(rows, body, buffers);
         if dictionary.is_some() {
-            return self.message(&metadata::batch_metadata(&describe(), self.compression, dictionary), buffers);
+            let batch = describe(rows, body, buffers);
+            return self.message(&metadata::batch_metadata(&batch, self.compression, dictionary), buffers);
         }
         let (batch, encoded) = match self.last.take() {
             Some(last) if is_shape_of(&last.0, rows, body, buffers) => last,
             _ => {
-                let batch = describe();
+                let batch = describe(rows, body, buffers);
                 let encoded = metadata::batch_metadata(&batch, self.compression, None);
                 (batch, encoded)
             }
         };
-        let block = self.message(&encoded, buffers);
+        let block = self.message(&encoded, buffers)?;
+        assert_eq!(block.bodyLength(), batch.body_length, "the body doesn't have the length that its metadata says");
         self.last = Some((batch, encoded));
-        block
+        Ok(block)
     }
 
     /// Writes one encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
     fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<Block> {
-        let offset = self.at;
+        let offset = self.position;
         let prefix = 8;
-        let body = (self.at + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
+        let body = (offset + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
         let padded = body - offset - prefix;
-        let too_large = |_| Error::unsupported(format!("metadata of {padded} bytes"));
-        let length = i32::try_from(padded).map_err(too_large)?;
+        let length = i32::try_from(padded).map_err(|_| Error::unsupported(format!("metadata of {padded} bytes")))?;
         let continuation = u32::MAX.to_le_bytes();
         let len = length.to_le_bytes();
         let mut slices = Vec::with_capacity(4 + 2 * buffers.len());
@@ -545,7 +573,8 @@ impl<W: Write> MessageSink<W> {
             }
         }
         self.put_all(&mut slices)?;
-        Ok(Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
+        assert_eq!(self.position % ALIGNMENT, 0, "a message ends at byte {}", self.position);
+        Ok(Block::new(offset as i64, length + prefix as i32, (self.position - body) as i64))
     }
 
     /// Writes the end-of-stream marker.
@@ -555,6 +584,7 @@ impl<W: Write> MessageSink<W> {
 
     /// Writes the footer, which follows the marker in a file.
     fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks, notes: &[(&str, String)]) -> Result<()> {
+        assert_eq!(blocks.batches.len(), blocks.rows.len(), "each batch has a number of rows");
         let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches, notes);
         let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
         self.put(&footer)?;
@@ -565,19 +595,22 @@ impl<W: Write> MessageSink<W> {
 
 /// Describes a body, whose buffers are contiguous, for a batch's metadata.
 pub(super) fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
-    let mut end = 0;
-    let place = |buffer: &Buffer| {
-        let start = end;
-        end += buffer.len().next_multiple_of(ALIGNMENT) as i64;
-        (start, buffer.len() as i64)
+    assert_eq!(buffers.len(), body.buffers.len(), "the buffers are those of the body, compressed or not");
+    let mut batch = BatchMetadata {
+        rows: rows as i64,
+        nodes: body.nodes.clone(),
+        buffers: Vec::with_capacity(buffers.len()),
+        variadics: body.variadics.clone(),
+        body_length: 0,
     };
-    let buffers = buffers.iter().map(place).collect();
-    let nodes = body.nodes.clone();
-    let variadics = body.variadics.clone();
-    BatchMetadata { rows: rows as i64, nodes, buffers, variadics, body_length: end }
+    for buffer in buffers {
+        batch.buffers.push((batch.body_length, buffer.len() as i64));
+        batch.body_length += buffer.len().next_multiple_of(ALIGNMENT) as i64;
+    }
+    batch
 }
 
-/// Whether the metadata describes this body.
+/// Returns true if the metadata describes this body.
 fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Buffer]) -> bool {
     metadata.rows == rows as i64
         && metadata.nodes == body.nodes

@@ -9,13 +9,13 @@ use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
 use crate::error::{Error, Result};
-use crate::ipc::write::encode::{child_of, items, member, run_at};
+use crate::ipc::write::encode::{child_of, list_items, run_at, union_slot};
 use crate::types::{BufferRole, fixed_size, layout};
 
-/// A limit on the work of comparing and copying values.
+/// Limits the work of comparing and copying values.
 ///
-/// Rows without bytes, and lists that share their items, let a small file describe endless values. Real dictionaries
-/// are never far larger than their bytes.
+/// A small file can describe endless values with rows without bytes, and with lists that share their items. Real
+/// dictionaries are never far larger than their bytes.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
 
@@ -26,39 +26,49 @@ impl Budget {
 
     /// Adds the work that the values of `dictionary` may take.
     pub(super) fn grant(&mut self, dictionary: &ArrayData) {
-        self.0 = self.0.saturating_add(bytes(dictionary).saturating_mul(256));
+        self.0 = self.0.saturating_add(buffer_bytes(dictionary).saturating_mul(256));
     }
 
+    /// Takes `work` from the budget.
+    ///
+    /// # Errors
+    /// `Unsupported` if less is left.
     pub(super) fn spend(&mut self, work: usize) -> Result<()> {
-        let left = self.0.checked_sub(work);
-        self.0 = left.ok_or_else(|| {
-            Error::unsupported("putting dictionaries together whose values are far larger than the bytes they are in")
-        })?;
+        let Some(left) = self.0.checked_sub(work) else {
+            return Err(Error::unsupported(
+                "putting dictionaries together whose values are far larger than the bytes they are in",
+            ));
+        };
+        self.0 = left;
         Ok(())
     }
 }
 
-fn bytes(array: &ArrayData) -> usize {
+/// Returns the length of all buffers of an array and its children in bytes.
+fn buffer_bytes(array: &ArrayData) -> usize {
     let nulls = array.nulls().map_or(0, |nulls| nulls.buffer().len());
-    let children = array.child_data().iter().map(bytes);
+    let children = array.child_data().iter().map(buffer_bytes);
     array.buffers().iter().map(|buffer| buffer.len()).chain(children).fold(nulls, usize::saturating_add)
 }
 
 /// Returns the identity of an array in memory. Of two arrays of one type with the same identity, the shorter is a
 /// prefix of the longer.
 pub(super) fn identity(array: &ArrayData) -> Box<[usize]> {
-    fn add(array: &ArrayData, into: &mut Vec<usize>) {
-        let (nulls, offset) = array.nulls().map_or((0, 0), |nulls| (nulls.buffer().as_ptr() as usize, nulls.offset()));
-        into.extend([array.offset(), nulls, offset, array.buffers().len()]);
-        into.extend(array.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
-        array.child_data().iter().for_each(|child| add(child, into));
-    }
     let mut identity = Vec::new();
-    add(array, &mut identity);
+    add_identity(array, &mut identity);
     identity.into()
 }
 
-/// Whether two arrays of one type have the same bytes. Fast, and never true for different values.
+fn add_identity(array: &ArrayData, identity: &mut Vec<usize>) {
+    let (nulls, offset) = array.nulls().map_or((0, 0), |nulls| (nulls.buffer().as_ptr() as usize, nulls.offset()));
+    identity.extend([array.offset(), nulls, offset, array.buffers().len()]);
+    identity.extend(array.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
+    for child in array.child_data() {
+        add_identity(child, identity);
+    }
+}
+
+/// Returns true if two arrays of one type have the same bytes. Fast, and never true for different values.
 pub(super) fn are_copies(a: &ArrayData, b: &ArrayData) -> bool {
     (a.len(), a.offset()) == (b.len(), b.offset())
         && a.nulls() == b.nulls()
@@ -67,8 +77,9 @@ pub(super) fn are_copies(a: &ArrayData, b: &ArrayData) -> bool {
         && a.child_data().iter().zip(b.child_data()).all(|(a, b)| are_copies(a, b))
 }
 
-/// Whether the first `rows` values of two arrays of one type are the same.
+/// Returns true if the first `rows` values of two arrays of one type are the same.
 pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
+    assert!(rows <= a.len() && rows <= b.len(), "{rows} values of arrays of {} and {}", a.len(), b.len());
     if a.len() == b.len() && are_copies(a, b) {
         return Ok(true);
     }
@@ -97,28 +108,31 @@ pub(super) fn encode_value(array: &ArrayData, row: usize, into: &mut Vec<u8>, bu
         into.push(0);
         return charge_null(array, row, budget);
     }
-    let at = array.offset() + row;
+    let index = array.offset() + row;
     match array.data_type() {
-        Dictionary(..) => return encode_value(child_of(array, 0)?, key(array, at)?, into, budget),
-        RunEndEncoded(..) => return encode_value(child_of(array, 1)?, run_at(child_of(array, 0)?, at)?, into, budget),
+        Dictionary(..) => return encode_value(child_of(array, 0)?, key(array, index)?, into, budget),
+        RunEndEncoded(..) => {
+            let run = run_at(child_of(array, 0)?, index)?;
+            return encode_value(child_of(array, 1)?, run, into, budget);
+        }
         _ => into.push(1),
     }
     match array.data_type() {
         Null => Ok(()),
         Struct(_) => array.child_data().iter().try_for_each(|child| encode_value(child, row, into, budget)),
         Union(..) => {
-            let member = member(array, row)?;
-            into.push(member.id.cast_unsigned());
-            encode_value(child_of(array, member.number)?, member.row, into, budget)
+            let slot = union_slot(array, row)?;
+            into.push(slot.id.cast_unsigned());
+            encode_value(child_of(array, slot.number)?, slot.row, into, budget)
         }
         List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) | Map(..) => {
-            let items = items(array, row)?;
+            let items = list_items(array, row)?;
             let child = child_of(array, 0)?;
             into.extend_from_slice(&items.len().to_le_bytes());
             items.into_iter().try_for_each(|item| encode_value(child, item, into, budget))
         }
         _ => {
-            let bytes = cell(array, row)?;
+            let bytes = value_bytes(array, row)?;
             budget.spend(bytes.len())?;
             into.extend_from_slice(&bytes.len().to_le_bytes());
             into.extend_from_slice(bytes);
@@ -148,8 +162,8 @@ fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()>
     Ok(())
 }
 
-/// Whether row `row` is null by the validity bitmap; an error if there is no such row.
-pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
+/// Returns true if row `row` is null by the validity bitmap; an error if there is no such row.
+fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
     }
@@ -157,7 +171,7 @@ pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
 }
 
 /// Returns the bytes of a value that is neither nested nor null.
-pub(super) fn cell(array: &ArrayData, row: usize) -> Result<&[u8]> {
+fn value_bytes(array: &ArrayData, row: usize) -> Result<&[u8]> {
     if let Some(BufferRole::Values { width, .. }) = layout(array.data_type()).value_roles().next() {
         let start = (array.offset() + row).checked_mul(width);
         let buffer = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
