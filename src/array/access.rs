@@ -1,4 +1,4 @@
-//! Values of one array by row, whatever their alignment, each loaded once and bounded.
+//! Reads the values of one array by row, whatever their alignment, each loaded once and bounded.
 
 #[cfg(feature = "compute")]
 use std::ops::Range;
@@ -8,16 +8,21 @@ use arrow_schema::DataType;
 #[cfg(feature = "compute")]
 use multiversion::multiversion;
 
+use super::value::view_word;
 use super::{UncheckedArray, is_trivial, key};
 use crate::error::{Error, Result};
 use crate::types::{fixed_size_or_zero, layout};
 
-/// The values of `N` bytes from the array's first row on, including nulls; as many as the bytes contain.
+/// Returns the values of `N` bytes from the array's first row on, including nulls; as many as the bytes contain.
 pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<UncheckedArray> + ?Sized)) -> &[[u8; N]] {
     let array = array.as_ref();
-    let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
-    let all = bytes.as_chunks().0;
-    all.get(array.offset()..all.len().min(array.offset() + array.len())).unwrap_or_default()
+    let all = buffer_bytes(array, 0).as_chunks().0;
+    all.get(array.offset()..all.len().min(array.offset() + array.len())).unwrap_or(&[])
+}
+
+/// Returns the bytes of buffer `number`; none if it is missing.
+fn buffer_bytes(array: &UncheckedArray, number: usize) -> &[u8] {
+    array.buffers().get(number).map_or(&[], |buffer| buffer.as_slice())
 }
 
 /// The bits of booleans.
@@ -30,13 +35,13 @@ pub(crate) struct Bits<'a> {
 impl<'a> Bits<'a> {
     pub(crate) fn new<A: AsRef<UncheckedArray> + ?Sized>(array: &'a A) -> Bits<'a> {
         let array = array.as_ref();
-        Bits { bytes: array.buffers().first().map_or(&[][..], |b| b.as_slice()), offset: array.offset() }
+        Bits { bytes: buffer_bytes(array, 0), offset: array.offset() }
     }
 
     #[inline]
     pub(crate) fn get(&self, row: usize) -> bool {
-        let at = self.offset + row;
-        self.bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+        let bit = self.offset + row;
+        self.bytes.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
     }
 }
 
@@ -56,57 +61,59 @@ enum CellLayout<'a> {
 }
 
 impl<'a> Texts<'a> {
+    /// Returns the values of an array of text, bytes or fixed-width values.
+    ///
     /// # Errors
-    /// `Unsupported` for arrays of neither text nor bytes.
+    /// `Unsupported` for other arrays.
     pub(crate) fn try_new<A: AsRef<UncheckedArray> + ?Sized>(array: &'a A) -> Result<Texts<'a>> {
         use DataType::*;
         let array = array.as_ref();
-        let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
+        let first = buffer_bytes(array, 0);
         let layout = match array.data_type() {
-            Utf8 | Binary => CellLayout::Small(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
-            LargeUtf8 | LargeBinary => CellLayout::Large(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
+            Utf8 | Binary => CellLayout::Small(skip(first.as_chunks().0, array.offset()), buffer_bytes(array, 1)),
+            LargeUtf8 | LargeBinary => {
+                CellLayout::Large(skip(first.as_chunks().0, array.offset()), buffer_bytes(array, 1))
+            }
             Utf8View | BinaryView => CellLayout::Views(fixed_values(array)),
+            FixedSizeBinary(width) => {
+                let width = fixed_size_or_zero(*width);
+                CellLayout::Fixed(skip(first, array.offset().saturating_mul(width)), width)
+            }
             other => match other.primitive_width() {
-                Some(width) => CellLayout::Fixed(from(buffer(0), array.offset() * width), width),
-                None => match other {
-                    FixedSizeBinary(width) => {
-                        let width = fixed_size_or_zero(*width);
-                        CellLayout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
-                    }
-                    _ => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),
-                },
+                Some(width) => CellLayout::Fixed(skip(first, array.offset() * width), width),
+                None => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),
             },
         };
         Ok(Texts { array, layout })
     }
 
-    /// The bytes of row `row`, null or not.
+    /// Returns the bytes of row `row`, null or not.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<&'a [u8]> {
-        let found = match self.layout {
+        let bytes = match self.layout {
             CellLayout::Small(offsets, data) => between(offsets, data, row, |raw| u32::from_le_bytes(raw) as usize),
             CellLayout::Large(offsets, data) => between(offsets, data, row, |raw| u64::from_le_bytes(raw) as usize),
             CellLayout::Views(views) => views.get(row).and_then(|view| self.view(view)),
             CellLayout::Fixed(data, width) => data.get(row * width..(row + 1) * width),
         };
-        found.ok_or_else(outside)
+        bytes.ok_or_else(outside)
     }
 
-    /// The length of row `row`, and its bytes as a number where there are at most 15.
+    /// Returns the length of row `row`, and its bytes as a number if there are at most 15.
     #[cfg(feature = "compute")]
     pub(crate) fn short(&self, row: usize) -> Result<(usize, u128)> {
         self.get(row).map(short)
     }
 
-    /// Calls `work` with that of each of some rows, null or not.
+    /// Calls `work` with the length of each of some rows, null or not, and its bytes as a number if there are at most 15.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_short(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
         self.each_head(rows, |len, head| work(len, if len < 16 { head & byte_mask(len) } else { 0 }))
     }
 
-    /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. Behind a shorter one
-    /// is anything.
+    /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. The bytes after
+    /// a shorter value are arbitrary.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_head(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
@@ -135,34 +142,36 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Which of up to 64 rows, null or not, have texts of `len` bytes; `None` in layouts that don't tell without a look at each, and
-    /// for invalid offsets.
+    /// Returns 1 for each of up to 64 rows, null or not, whose text has `len` bytes, and 0 for the others. Returns `None` for
+    /// layouts without offsets, whose values would have to be read one by one, and for invalid offsets.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn rows_of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
         let len = u32::try_from(len).ok()?;
-        self.by_length(rows, |offsets, found| each_length(offsets, found, |own| u8::from(own == len)))
+        self.by_length(rows, |offsets, marks| mark_each(offsets, marks, |text_len| u8::from(text_len == len)))
     }
 
-    /// The same for one of some lengths: [`length_bit`] tells the bit of each.
+    /// Returns 1 for each of up to 64 rows whose text has one of some lengths, like [`Texts::rows_of_length`]. The bits of
+    /// `lengths` are those that [`length_bit`] returns.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn rows_of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
-        self.by_length(rows, |offsets, found| mark_lengths(offsets, found, lengths))
+        self.by_length(rows, |offsets, marks| mark_lengths(offsets, marks, lengths))
     }
 
-    /// What `fill` writes for the offsets of the rows. It returns the last offset.
+    /// Returns the marks that `mark` writes for the offsets of the rows. `mark` returns the last offset.
     #[cfg(feature = "compute")]
     #[inline(always)]
     fn by_length(
         &self,
         rows: Range<usize>,
-        fill: impl Fn(&[[u8; 4]], &mut [u8; 64]) -> Option<u32>,
+        mark: impl Fn(&[[u8; 4]], &mut [u8; 64]) -> Option<u32>,
     ) -> Option<[u8; 64]> {
         let CellLayout::Small(offsets, data) = self.layout else { return None };
-        let mut found = [0; 64];
-        let end = fill(offsets.get(rows.start..=rows.end)?, &mut found)?;
-        (end as usize <= data.len()).then_some(found)
+        debug_assert!(rows.len() <= 64, "{} rows have no room in 64 marks", rows.len());
+        let mut marks = [0; 64];
+        let end = mark(offsets.get(rows.start..=rows.end)?, &mut marks)?;
+        (end as usize <= data.len()).then_some(marks)
     }
 
     /// Calls `work` with the bytes of each of some rows, null or not.
@@ -185,7 +194,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// The bytes of row `row`; `None` for a null.
+    /// Returns the bytes of row `row`; none for a null.
     #[inline]
     pub(crate) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
         if self.is_null(row) { Ok(&[]) } else { self.get(row) }
@@ -196,27 +205,29 @@ impl<'a> Texts<'a> {
         self.array.is_null(row)
     }
 
-    /// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
+    /// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and an
+    /// offset in that buffer.
     fn view(&self, view: &'a [u8; 16]) -> Option<&'a [u8]> {
-        let word = |at: usize| view[at..].first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize);
-        let len = word(0)?;
+        let len = view_word(view, 0);
         if len <= 12 {
             return view.get(4..4 + len);
         }
-        let buffer = word(8)?;
-        let start = word(12)?;
+        let buffer = view_word(view, 2);
+        let start = view_word(view, 3);
         self.array.buffers().get(buffer + 1)?.as_slice().get(start..start + len)
     }
 }
 
-fn from<T>(all: &[T], start: usize) -> &[T] {
-    all.get(start..).unwrap_or_default()
+/// Returns the items from `start` on; none if there are fewer.
+fn skip<T>(items: &[T], start: usize) -> &[T] {
+    items.get(start..).unwrap_or(&[])
 }
 
-/// Ones for the first `len` bytes of a number, which are fewer than 16.
+/// Returns a number with ones in its first `len` bytes, which are fewer than 16.
 #[cfg(feature = "compute")]
 #[inline(always)]
 pub(crate) fn byte_mask(len: usize) -> u128 {
+    debug_assert!(len < 16, "a mask of {len} bytes");
     (1 << (8 * len)) - 1
 }
 
@@ -242,41 +253,42 @@ fn each_between<const N: usize>(
     Ok(())
 }
 
-/// The bit for texts of `len` bytes; the last bit is for all longer texts.
+/// Returns the bit for texts of `len` bytes. The last bit is for all longer texts.
 #[cfg(feature = "compute")]
 pub(crate) fn length_bit(len: usize) -> u32 {
     1 << len.min(31)
 }
 
-/// Writes 1 for each text of one of some lengths, else 0; returns the last offset if they ascend.
+/// Writes 1 for each text with one of some lengths, and 0 for the others. Returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
-fn mark_lengths(offsets: &[[u8; 4]], found: &mut [u8; 64], lengths: u32) -> Option<u32> {
-    each_length(offsets, found, |len| (lengths >> len.min(31) & 1) as u8)
+fn mark_lengths(offsets: &[[u8; 4]], marks: &mut [u8; 64], lengths: u32) -> Option<u32> {
+    mark_each(offsets, marks, |len| (lengths >> len.min(31) & 1) as u8)
 }
 
-/// Writes what `find` finds by the length of each text; returns the last offset if they ascend.
+/// Writes the mark that `mark` returns for the length of each text. Returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[inline(always)]
-fn each_length(offsets: &[[u8; 4]], found: &mut [u8; 64], find: impl Fn(u32) -> u8) -> Option<u32> {
+fn mark_each(offsets: &[[u8; 4]], marks: &mut [u8; 64], mark: impl Fn(u32) -> u8) -> Option<u32> {
     let (first, ends) = offsets.split_first()?;
-    let (mut start, mut ascend) = (u32::from_le_bytes(*first), true);
-    for (found, end) in found.iter_mut().zip(ends) {
+    let mut start = u32::from_le_bytes(*first);
+    let mut ascend = true;
+    for (out, end) in marks.iter_mut().zip(ends) {
         let end = u32::from_le_bytes(*end);
-        *found = find(end.wrapping_sub(start));
+        *out = mark(end.wrapping_sub(start));
         ascend &= start <= end;
         start = end;
     }
     ascend.then_some(start)
 }
 
-/// The first 16 bytes as a number, with zeros behind fewer.
+/// Returns the first 16 bytes as a number, with zeros after the last byte if there are fewer.
 #[cfg(feature = "compute")]
 pub(crate) fn head(bytes: &[u8]) -> u128 {
     bytes.first_chunk().map_or_else(|| short(bytes).1, |raw| u128::from_le_bytes(*raw))
 }
 
-/// The length of `bytes`, and they as a number if there are at most 15.
+/// Returns the length of `bytes`, and the bytes as a number if there are at most 15.
 #[cfg(feature = "compute")]
 pub(crate) fn short(bytes: &[u8]) -> (usize, u128) {
     let mut raw = [0; 16];
@@ -326,7 +338,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The key of row `row`; a negative one becomes larger than any dictionary.
+    /// Returns the key of row `row`. A negative key becomes larger than any dictionary.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<usize> {
         Some(match self {
@@ -338,18 +350,18 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Returns a function from rows of a dictionary's array to entry numbers; nulls have any number. As [`key`], for many
-/// rows: the type of the keys is determined once.
+/// Returns a function that looks up the dictionary entry of a row. The entry of a null is arbitrary. Faster than [`key`]
+/// for many rows, as the type of the keys is determined once.
 ///
 /// # Errors
-/// As [`key`].
+/// The function returns the errors of [`key`].
 #[inline]
 pub(crate) fn entry_lookup(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
     let keys = Keys::new(array);
     let len = array.child_data().first().map_or(0, ArrayData::len);
     move |row| match keys.get(row).filter(|&key| key < len) {
         Some(key) => Ok(key),
-        // Reports the problem with the type.
+        // Returns the error, which names the type.
         None => key(array, array.offset() + row),
     }
 }

@@ -1,6 +1,6 @@
-//! Bytes with an owner, and arrays over them. **Fence two**: the only casts of memory to arrays.
+//! Holds bytes with an owner, and makes arrays over them. **Fence two**: the only casts of memory to arrays.
 //!
-//! [`Bytes`] is what the format code sees: it cannot tell a mapping from a `Vec`. Bodies are sliced in place as
+//! The format code uses [`Bytes`], which hide whether they are a mapping or a `Vec`. Bodies are sliced in place as
 //! [`arrow_buffer::Buffer`]s; metadata is *copied* out by [`Bytes::read_at`], so that the checked bytes are the ones
 //! used, even if another process rewrites the file.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::{DataType, Fields, UnionMode};
+use arrow_schema::{DataType, UnionMode};
 
 use super::fetch::{Fetch, ensure};
 use crate::blocking;
@@ -23,22 +23,22 @@ use crate::map::{
 };
 use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 
-/// Immutable bytes: a mapping, memory, the mapping of a file into which they are fetched, or a file that is only read.
+/// Immutable bytes: a mapping, memory, the mapping of a file that they are fetched into, or a file that is only read.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     /// Empty for a file that is only read.
     data: Buffer,
     mapping: Option<Mapping>,
-    /// What brings bytes that are not there yet. Where it is, `data` and `mapping` are only looked at where it was asked.
+    /// Fetches bytes of a store. If set, `data` and `mapping` may only be read where bytes were fetched before.
     fetch: Option<Arc<dyn Fetch>>,
-    /// What opens the same bytes of a store again.
+    /// The address that opens the same bytes of a store again.
     address: Option<Arc<Path>>,
-    /// A file of which metadata is read, and no bytes are in place.
+    /// A file whose metadata is read, and none of whose bytes are in place.
     unmapped: Option<Arc<UnmappedFile>>,
 }
 
 impl Bytes {
-    /// The bytes of a mapping, in place.
+    /// Returns the bytes of a mapping, in place.
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping: checked bytes must not change.
@@ -61,29 +61,29 @@ impl Bytes {
         Ok(Bytes { data, mapping: Some(mapping), fetch: None, address: None, unmapped: None })
     }
 
-    /// As [`Bytes::from_mapping`]; a copy where the process is near its limit of mappings.
+    /// Returns the bytes of a mapping, in place, or as a copy if the process is near its limit of mappings.
     ///
     /// # Errors
-    /// Those of [`Bytes::from_mapping`] and [`Bytes::copy_of_mapping`].
+    /// The errors of [`Bytes::from_mapping`] and [`Bytes::copy_of_mapping`].
     pub(crate) fn from_mapping_or_copy(mapping: Mapping) -> Result<Bytes> {
         if mappings_are_scarce() { Bytes::copy_of_mapping(&mapping) } else { Bytes::from_mapping(mapping) }
     }
 
-    /// The bytes of a file that is not mapped: [`Bytes::read_at`] reads them, and nothing else finds any.
+    /// Returns the bytes of a file that is not mapped. Only [`Bytes::read_at`] can read them.
     pub(crate) fn from_unmapped_file(file: UnmappedFile) -> Bytes {
         Bytes { unmapped: Some(Arc::new(file)), ..Bytes::from(Vec::new()) }
     }
 
-    /// The first `len` bytes.
+    /// Returns the first `len` bytes.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are fewer.
     pub(crate) fn prefix(&self, len: usize) -> Bytes {
         Bytes { data: self.data.slice_with_length(0, len), ..self.clone() }
     }
 
-    /// The bytes of an object in a store: `mapping` is of a file of its size, into which `fetch` brings the bytes that are
-    /// asked for, before anyone looks at them. `address` opens the same object again.
+    /// Returns the bytes of an object in a store. `mapping` maps a file of the object's size, into which `fetch` fetches
+    /// bytes before they are read. `address` opens the same object again.
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
@@ -92,33 +92,33 @@ impl Bytes {
         Ok(Bytes { fetch: Some(fetch), address: Some(address.into()), ..Bytes::from_mapping(mapping)? })
     }
 
-    /// A copy of the bytes of `mapping` in memory.
+    /// Returns a copy of the bytes of `mapping` in memory.
     ///
     /// # Errors
     /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
     pub fn copy_of_mapping(mapping: &Mapping) -> Result<Bytes> {
-        let mut copy = zeroed(mapping.len())?;
+        let mut copy = allocate_copy(mapping.len())?;
         mapping.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
     }
 
-    /// A copy of the bytes, in memory of our own.
+    /// Returns a copy of the bytes in memory.
     ///
     /// # Errors
-    /// `Io` if there is no memory for the copy, and those of [`Bytes::read_at`].
+    /// `Io` if there is no memory for the copy, and the errors of [`Bytes::read_at`].
     pub fn to_memory(&self) -> Result<Bytes> {
-        let mut copy = zeroed(self.len())?;
+        let mut copy = allocate_copy(self.len())?;
         self.read_at(0, &mut copy)?;
         Ok(Bytes { address: self.address.clone(), ..Bytes::from(copy) })
     }
 
-    /// What opens the same bytes of a store again, with what is secret in it; `None` for others.
+    /// Returns the address that opens the same bytes of a store again, secrets included; `None` for other bytes.
     pub(crate) fn store_address(&self) -> Option<&Arc<Path>> {
         self.address.as_ref()
     }
 
-    /// `len` bytes, all of which `fill` must write, or fail; large buffers use memory touched before, or cheaper to
-    /// touch. `no_memory` is the error where there is none.
+    /// Returns `len` bytes, all of which `fill` must write, or fail. Large buffers use memory that was touched before, or
+    /// is cheaper to touch. `no_memory` returns the error for a failed allocation.
     pub(crate) fn build_buffer<E>(
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -128,49 +128,49 @@ impl Bytes {
         if len >= LARGE {
             let mut buffer =
                 GrowableBuffer::with_len(len).map_err(|e| no_memory(io::Error::new(io::ErrorKind::OutOfMemory, e)))?;
-            return match fill(buffer.as_mut_slice()) {
-                Ok(()) => Ok(Bytes::from(buffer).data),
-                Err(e) => {
-                    // A length that data only claims takes no memory.
-                    buffer.discard();
-                    Err(e)
-                }
-            };
+            if let Err(e) = fill(buffer.as_mut_slice()) {
+                // A length that data only claims takes no memory.
+                buffer.discard();
+                return Err(e);
+            }
+            let data = Bytes::from(buffer).data;
+            assert_eq!(data.len(), len, "the buffer has another length than was asked for");
+            return Ok(data);
         }
         let mut bytes = vec![0; len];
         fill(&mut bytes)?;
         Ok(Buffer::from_vec(bytes))
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.unmapped.as_ref().map_or(self.data.len(), |file| file.len())
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The address of the first byte. What is there means nothing before it was fetched, if the bytes are from a store.
+    /// Returns the address of the first byte. Bytes of a store are undefined before they are fetched.
     pub fn address(&self) -> usize {
         self.data.as_ptr() as usize
     }
 
-    /// The mapping behind the bytes, if there is one that can be read: bytes that are fetched have none.
+    /// Returns the mapping of the bytes, if it can be read directly. Bytes of a store have none.
     pub fn mapping(&self) -> Option<&Mapping> {
         self.mapping.as_ref().filter(|_| self.fetch.is_none())
     }
 
-    /// What brings the bytes, if they are in a store.
+    /// Returns the means to fetch the bytes, if they are in a store.
     pub(crate) fn fetch(&self) -> Option<&Arc<dyn Fetch>> {
         self.fetch.as_ref()
     }
 
-    /// Returns when bytes `offset .. offset + len` are there: at once, but for those in a store.
+    /// Waits until bytes `offset .. offset + len` can be read: returns at once for bytes that are not in a store.
     ///
     /// # Errors
-    /// Those of the store; an internal error for a file that is not mapped.
+    /// The errors of the store; an internal error for a file that is not mapped.
     fn ensure(&self, offset: usize, len: usize) -> Result<()> {
         if self.unmapped.is_some() {
             return Err(Error::internal("values of a file were asked for before it was mapped"));
@@ -181,19 +181,19 @@ impl Bytes {
         }
     }
 
-    /// Whether there are bytes `offset .. offset + len`, here or in a store.
+    /// Returns true if bytes `offset .. offset + len` exist, here or in a store.
     fn has(&self, offset: usize, len: usize) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
-    /// Bytes `offset .. offset + len` in place; `None` if they are not all there, as those in a store never are: see
-    /// `bring`.
+    /// Returns bytes `offset .. offset + len` in place; `None` if some of them don't exist, and for bytes in a store, which
+    /// `fetch_slice` returns.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
-        let is_there = self.fetch.is_none() && self.unmapped.is_none() && self.has(offset, len);
-        is_there.then(|| self.data.slice_with_length(offset, len))
+        let is_in_place = self.fetch.is_none() && self.unmapped.is_none();
+        (is_in_place && self.has(offset, len)).then(|| self.data.slice_with_length(offset, len))
     }
 
-    /// As [`Bytes::slice`], of bytes in a store once they are here.
+    /// Returns bytes `offset .. offset + len` in place, like [`Bytes::slice`], after they are fetched from a store.
     pub(crate) fn fetch_slice(&self, offset: usize, len: usize) -> Result<Option<Buffer>> {
         if !self.has(offset, len) {
             return Ok(None);
@@ -202,7 +202,7 @@ impl Bytes {
         Ok(Some(self.data.slice_with_length(offset, len)))
     }
 
-    /// Bytes `offset .. offset + len` for reading, once they are here; `None` if there are not as many.
+    /// Returns bytes `offset .. offset + len` for reading, after they are fetched; `None` if some of them don't exist.
     pub(crate) fn get(&self, offset: usize, len: usize) -> Result<Option<&[u8]>> {
         if !self.has(offset, len) {
             return Ok(None);
@@ -231,7 +231,7 @@ impl Bytes {
             let len = self.len();
             Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}"))
         })?;
-        // They may be those of a mapped file.
+        // The bytes may be a slice of a mapped file.
         guard(|| {
             into.copy_from_slice(from);
             Ok(())
@@ -239,8 +239,9 @@ impl Bytes {
     }
 }
 
-/// Ends what works in steps while memory is short. Rust ends a program whose small allocations fail; what the bindings have
-/// instead, [`ReserveAllocator`](crate::map::ReserveAllocator), gives them what a step needs.
+/// Fails while memory is short, to end an operation that works in steps. Rust aborts a program whose small allocations
+/// fail; the allocator of the bindings, [`ReserveAllocator`](crate::map::ReserveAllocator), has enough in reserve for a
+/// step.
 ///
 /// # Errors
 /// `Io` if the system has refused memory, and refuses it still.
@@ -248,72 +249,75 @@ pub(crate) fn check_memory() -> Result<()> {
     if is_memory_short() { Err(Error::out_of_memory("no memory is left")) } else { Ok(()) }
 }
 
-/// Whether memory has room for as many bytes, as far as the system tells.
+/// Returns true if memory has room for `bytes` bytes, as far as the system tells.
 pub(crate) fn has_room(bytes: u64) -> bool {
-    /// Bytes for which no question is worth its time.
-    const FEW: u64 = 1 << 20;
-    /// Bytes for which it is not worth to read files of the system.
-    const LITTLE: u64 = 64 << 20;
-    if bytes <= LITTLE {
-        bytes <= FEW || can_allocate(bytes as usize)
+    /// The limit of bytes for which the system is not asked.
+    const MAX_UNCHECKED: u64 = 1 << 20;
+    /// The limit of bytes for which it is not worthwhile to read files of the system.
+    const MAX_ESTIMATED: u64 = 64 << 20;
+    if bytes <= MAX_ESTIMATED {
+        bytes <= MAX_UNCHECKED || can_allocate(bytes as usize)
     } else {
         free_memory().is_none_or(|free| bytes <= free)
     }
 }
 
-/// Room for `len` values, which data may only claim, or for none of them; `of` says what they are.
+/// Returns a vector with room for `len` values, a number that data may only claim. `what` names the values in errors.
 ///
 /// # Errors
-/// `Io` if there is no memory for them. The system may promise more than there is, so it is asked what is left, too.
-pub(crate) fn room_for<T>(len: u64, of: &str) -> Result<Vec<T>> {
+/// `Io` if there is no memory for them. The system may promise more memory than it has, so the free memory is checked too.
+pub(crate) fn room_for<T>(len: u64, what: &str) -> Result<Vec<T>> {
     check_memory()?;
-    let bytes = len.saturating_mul(size_of::<T>() as u64);
-    let no_room = || Error::out_of_memory(format!("{len} {of} have no room in memory"));
-    if !has_room(bytes) {
-        return Err(no_room());
+    if has_room(len.saturating_mul(size_of::<T>() as u64))
+        && let Ok(capacity) = usize::try_from(len)
+    {
+        let mut room = Vec::new();
+        if room.try_reserve_exact(capacity).is_ok() {
+            return Ok(room);
+        }
     }
-    let mut room = Vec::new();
-    room.try_reserve_exact(usize::try_from(len).map_err(|_| no_room())?).map_err(|_| no_room())?;
-    Ok(room)
+    Err(Error::out_of_memory(format!("{len} {what} have no room in memory")))
 }
 
-/// Room for the bits of `rows` rows.
+/// Returns a builder with room for the bits of `rows` rows.
 ///
 /// # Errors
-/// As [`room_for`].
+/// The errors of [`room_for`].
 pub(crate) fn room_for_bits(rows: usize) -> Result<BooleanBufferBuilder> {
     let bytes = room_for::<u8>(rows.div_ceil(8) as u64, "bytes of bits")?;
     Ok(BooleanBufferBuilder::new_from_buffer(MutableBuffer::from(bytes), 0))
 }
 
-/// The maximum size in bytes of a column of nulls: a schema may describe more than fits into memory.
-const MOST_NULLS: u64 = 64 << 30;
+/// The limit of bytes of a column of nulls: a schema may describe more than fits into memory.
+const MAX_NULL_BYTES: u64 = 64 << 30;
 
-/// As many nulls of the type.
+/// Returns `rows` nulls of the type.
 ///
 /// # Errors
 /// `Unsupported` if they take more than 64 GiB, `Io` if there is no memory for them.
 pub(crate) fn nulls(data_type: &DataType, rows: usize) -> Result<ArrayData> {
     let bytes = null_width(data_type).saturating_mul(rows as u64);
-    let what = || format!("{rows} nulls of {}", type_name(data_type));
-    if bytes > MOST_NULLS {
-        return Err(Error::unsupported(format!("{} take more than {MOST_NULLS} bytes", what())));
+    if bytes > MAX_NULL_BYTES {
+        let name = type_name(data_type);
+        return Err(Error::unsupported(format!("{rows} nulls of {name} take more than {MAX_NULL_BYTES} bytes")));
     }
     if !has_room(bytes) {
-        return Err(Error::out_of_memory(format!("{} have no room in memory", what())));
+        let name = type_name(data_type);
+        return Err(Error::out_of_memory(format!("{rows} nulls of {name} have no room in memory")));
     }
     Ok(ArrayData::new_null(data_type, rows))
 }
 
-/// The minimum size in bytes of a null of the type.
+/// Returns the minimum size in bytes of a null of the type.
 fn null_width(data_type: &DataType) -> u64 {
-    let all = |fields: &Fields| fields.iter().map(|field| null_width(field.data_type())).fold(0, u64::saturating_add);
     match data_type {
         DataType::FixedSizeList(item, size) => {
             null_width(item.data_type()).saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)).saturating_add(1)
         }
         DataType::FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(u64::MAX),
-        DataType::Struct(fields) => all(fields).saturating_add(1),
+        DataType::Struct(fields) => {
+            fields.iter().map(|field| null_width(field.data_type())).fold(1, u64::saturating_add)
+        }
         DataType::Union(fields, _) => {
             fields.iter().map(|(_, field)| null_width(field.data_type())).fold(8, u64::saturating_add)
         }
@@ -321,8 +325,8 @@ fn null_width(data_type: &DataType) -> u64 {
     }
 }
 
-/// Memory for a copy.
-fn zeroed(len: usize) -> Result<Vec<u8>> {
+/// Allocates zeroed memory for a copy of `len` bytes.
+fn allocate_copy(len: usize) -> Result<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(len).map_err(|_| Error::out_of_memory(format!("no memory for a copy of {len} bytes")))?;
     copy.resize(len, 0);
@@ -351,12 +355,14 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Rows `start .. start + len` of `array`, sharing its buffers. Panics if they are out of bounds, which callers rule
-/// out.
+/// Returns rows `start .. start + len` of `array`, sharing its buffers.
 ///
 /// Throughout this crate the children of a struct, a fixed-size list and a sparse union are cut with it and its own
 /// offset is 0; every other type keeps its children whole and moves its offset. (arrow-rs moves the offset *and* cuts
 /// the children of structs inside, and then cuts them again.)
+///
+/// # Panics
+/// If the rows are out of bounds, which callers must rule out.
 pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     if start == 0 && len == array.len() {
         return array.clone();
@@ -380,8 +386,8 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     unsafe { builder.build_unchecked() }
 }
 
-/// `array`, including all nested arrays, with children cut as by [`slice`]: in arrays from other libraries the offset
-/// of a struct, a fixed-size list or a sparse union applies to its children as well, which are whole.
+/// Returns `array`, including all nested arrays, with children cut as by [`slice`]. In arrays from other libraries the
+/// offset of a struct, a fixed-size list or a sparse union applies to its children as well, which are whole.
 ///
 /// # Errors
 /// `InvalidArgument` if a child has fewer rows than its parent.
@@ -403,19 +409,17 @@ pub(crate) fn normalize_offsets(array: &ArrayData) -> Result<ArrayData> {
             return Ok(unsafe { builder.build_unchecked() });
         }
     };
-    let short =
-        || Error::invalid_argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
-    let start = offset.checked_mul(per_row).ok_or_else(short)?;
-    let rows = len.checked_mul(per_row).ok_or_else(short)?;
-    let end = start.checked_add(rows).ok_or_else(short)?;
-    if children.iter().any(|child| child.len() < end) {
-        return Err(short());
-    }
+    let (Some(start), Some(rows)) = (offset.checked_mul(per_row), len.checked_mul(per_row)) else {
+        return Err(child_too_short(array.data_type()));
+    };
+    let Some(end) = start.checked_add(rows).filter(|&end| children.iter().all(|child| child.len() >= end)) else {
+        return Err(child_too_short(array.data_type()));
+    };
     let buffers = match array.data_type() {
-        DataType::Union(..) => {
-            let types = array.buffers().first().filter(|types| types.len() >= end).ok_or_else(short)?;
-            vec![types.slice_with_length(offset, len)]
-        }
+        DataType::Union(..) => match array.buffers().first() {
+            Some(type_ids) if type_ids.len() >= end => vec![type_ids.slice_with_length(offset, len)],
+            _ => return Err(child_too_short(array.data_type())),
+        },
         _ => Vec::new(),
     };
     let children = children.iter().map(|child| slice(child, start, rows)).collect();
@@ -424,42 +428,53 @@ pub(crate) fn normalize_offsets(array: &ArrayData) -> Result<ArrayData> {
     Ok(unsafe { builder.build_unchecked() })
 }
 
-/// Whether arrow-rs can concatenate `parts`, arrays of one type: it concatenates the values of different dictionaries,
-/// and panics if there are more than the keys can address.
+fn child_too_short(data_type: &DataType) -> Error {
+    Error::invalid_argument(format!("an array of type {} has a child too short", type_name(data_type)))
+}
+
+/// Returns true if arrow-rs can concatenate `parts`, arrays of one type. It concatenates the values of different
+/// dictionaries, and panics if there are more than the keys can address.
 pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
     let Some(first) = parts.first() else { return true };
-    let child = |number: usize| parts.iter().filter_map(|part| part.child_data().get(number)).collect::<Vec<_>>();
     if let DataType::Dictionary(index, _) = first.data_type() {
-        let values = child(0);
+        let values = children_of(parts, 0);
         let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
         if values.iter().all(|other| other.ptr_eq(values[0])) {
             // A dictionary may have values that no key can have.
             return values[0].len() as u128 <= 1 << bits;
         }
-        let all: u128 = values.iter().map(|values| values.len() as u128).sum();
-        if all >= 1 << bits {
+        let total: u128 = values.iter().map(|values| values.len() as u128).sum();
+        if total >= 1 << bits {
             return false;
         }
     }
-    (0..first.child_data().len()).all(|number| keys_suffice(&child(number)))
+    (0..first.child_data().len()).all(|number| keys_suffice(&children_of(parts, number)))
 }
 
-/// Whether the offsets and run ends of the type can count all items and rows of the arrays; arrow-rs takes that for granted,
-/// and that there is memory for a bit of each row, and for a run end of each if they are `inside` of others.
-pub(crate) fn fits_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool> {
+/// Returns child number `number` of each array that has it.
+fn children_of<'a>(arrays: &[&'a ArrayData], number: usize) -> Vec<&'a ArrayData> {
+    arrays.iter().filter_map(|array| array.child_data().get(number)).collect()
+}
+
+/// Returns the number of rows of all arrays.
+fn total_rows(arrays: &[&ArrayData]) -> usize {
+    arrays.iter().map(|array| array.len()).fold(0, usize::saturating_add)
+}
+
+/// Returns true if the offsets and run ends of the type can count all items and rows of the arrays. arrow-rs relies on it,
+/// and on memory for a bit of each row, and for a run end of each if the arrays `are_nested` in others.
+pub(crate) fn fits_one_array(arrays: &[&ArrayData], are_nested: bool) -> Result<bool> {
     let Some(first) = arrays.first() else { return Ok(true) };
-    let children = |number: usize| arrays.iter().filter_map(move |array| array.child_data().get(number));
-    let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0, usize::saturating_add);
-    let rows = sum(&mut arrays.iter().map(|array| array.len()));
+    let rows = total_rows(arrays);
     if arrays.iter().any(|array| array.nulls().is_some()) {
         drop(room_for_bits(rows)?);
     }
     let is_counted = match first.data_type() {
         DataType::List(_) | DataType::Map(..) | DataType::ListView(_) => {
-            sum(&mut children(0).map(ArrayData::len)) <= i32::MAX as usize
+            total_rows(&children_of(arrays, 0)) <= i32::MAX as usize
         }
         DataType::RunEndEncoded(ends, _) => {
-            if inside {
+            if are_nested {
                 drop(room_for::<u64>(rows as u64, "run ends")?);
             }
             let width = ends.data_type().primitive_width().unwrap_or(8);
@@ -467,11 +482,15 @@ pub(crate) fn fits_one_array(arrays: &[&ArrayData], inside: bool) -> Result<bool
         }
         _ => true,
     };
-    let mut fit = is_counted;
-    for number in 0..first.child_data().len() {
-        fit = fit && fits_one_array(&children(number).collect::<Vec<_>>(), true)?;
+    if !is_counted {
+        return Ok(false);
     }
-    Ok(fit)
+    for number in 0..first.child_data().len() {
+        if !fits_one_array(&children_of(arrays, number), true)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Reads a byte of each page of the buffers of `array` and its children.
@@ -487,18 +506,18 @@ pub(crate) fn touch_pages(array: &ArrayData) {
     array.child_data().iter().for_each(touch_pages);
 }
 
-/// `array` with its buffers, and those of its children, aligned for arrow-rs; unaligned ones are copied.
+/// Returns `array` with all buffers, its children's included, aligned for arrow-rs. Unaligned buffers are copied.
 pub(crate) fn aligned(mut array: ArrayData) -> ArrayData {
     array.align_buffers();
     array
 }
 
-/// `array` as a typed array of arrow-rs; unaligned buffers are copied.
+/// Returns `array` as a typed array of arrow-rs. Unaligned buffers are copied.
 pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
     make_array(aligned(array))
 }
 
-/// `len` bytes, all of which `fill` writes, or fails: bytes it leaves out may have any earlier content.
+/// Returns `len` bytes, all of which `fill` must write, or fail: bytes that it leaves out may have any earlier content.
 pub(crate) fn build_buffer(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
     Bytes::build_buffer(len, fill, |e| Error::io("making room for rows", &e))
 }

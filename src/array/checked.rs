@@ -14,17 +14,17 @@ use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{fixed_size, layout};
 
-/// The most bytes of a buffer that are asked for before they are checked.
-const ASKED: usize = 8 << 20;
+/// The limit of bytes of a buffer that are requested before they are checked.
+const MAX_PREFETCH: usize = 8 << 20;
 
 impl UncheckedArray {
-    /// Checks everything about the array: the number and lengths of buffers and children, and values. `known`
-    /// dictionaries, which are the same rows of the same memory as a checked one, are not checked again.
+    /// Checks everything about the array: the number and lengths of buffers and children, and values. Does not check
+    /// dictionaries again that are the same rows of the same memory as one of the `checked` ones.
     ///
     /// # Errors
     /// `InvalidData`, naming the row and what was expected.
-    pub(crate) fn checked(self, known: &[&ArrayData]) -> Result<ArrayData> {
-        check_all(&self, known)?;
+    pub(crate) fn checked(self, checked: &[&ArrayData]) -> Result<ArrayData> {
+        check_all(&self, checked)?;
         // SAFETY: checked just above; bitmaps that are left out have no nulls then.
         Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
     }
@@ -44,34 +44,37 @@ impl UncheckedArray {
     }
 
     /// Makes the checks of [`UncheckedArray::checked`].
-    pub(crate) fn check(&self, known: &[&ArrayData]) -> Result<()> {
-        check_all(self, known)
+    pub(crate) fn check(&self, checked: &[&ArrayData]) -> Result<()> {
+        check_all(self, checked)
     }
 }
 
-fn check_all(array: &UncheckedArray, known: &[&ArrayData]) -> Result<()> {
+fn check_all(array: &UncheckedArray, checked: &[&ArrayData]) -> Result<()> {
     check_structure(array)?;
-    ask_for(array);
+    prefetch_values(array);
     validate::check(array)?;
-    check_dictionaries(array, known)
+    check_dictionaries(array, checked)
 }
 
-/// Asks for the pages that a check is about to read: those of a dictionary, or of its keys, are often fewer than what the
-/// device reads ahead.
-fn ask_for(array: &UncheckedArray) {
+/// Requests the pages that a check is about to read: a dictionary or its keys often have fewer than the device reads
+/// ahead.
+fn prefetch_values(array: &UncheckedArray) {
     if !array.data_type().is_nested() && !validate::is_trivial(array.data_type()) {
-        prefetch(array, 0..array.len(), ASKED);
+        prefetch(array, 0..array.len(), MAX_PREFETCH);
     }
 }
 
-/// Checks the dictionaries in an array that are not known.
-fn check_dictionaries(array: &UncheckedArray, known: &[&ArrayData]) -> Result<()> {
-    let DataType::Dictionary(..) = array.data_type() else {
-        return array.child_data().iter().try_for_each(|child| check_dictionaries(child, known));
-    };
-    let is_known = |values: &UncheckedArray| known.iter().any(|known| values.is_same(UncheckedArray::from_ref(known)));
-    let mut unknown = array.child_data().iter().filter(|values| !is_known(values));
-    unknown.try_for_each(|values| check_all(values, known).map_err(|e| e.context("its dictionary")))
+/// Checks the dictionaries in an array that are not among the `checked` ones.
+fn check_dictionaries(array: &UncheckedArray, checked: &[&ArrayData]) -> Result<()> {
+    let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
+    for child in array.child_data() {
+        if !is_coded {
+            check_dictionaries(child, checked)?;
+        } else if !checked.iter().any(|values| child.is_same(UncheckedArray::from_ref(values))) {
+            check_all(child, checked).map_err(|e| e.context("its dictionary"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks the structure of the dictionaries in an array.
@@ -87,7 +90,10 @@ fn check_structure_of_dictionaries(array: &UncheckedArray) -> Result<()> {
 
 /// Checks that an array has the buffers and children of its type, each long enough for its rows, without reading them.
 fn check_structure(array: &UncheckedArray) -> Result<()> {
-    let end = array.offset().checked_add(array.len()).ok_or_else(|| wrong(array, "more rows than can be counted"))?;
+    let end = array
+        .offset()
+        .checked_add(array.len())
+        .ok_or_else(|| structure_error(array, "more rows than can be counted"))?;
     let layout = layout(array.data_type());
     let roles = layout.value_roles();
     let buffers = array.buffers();
@@ -96,15 +102,18 @@ fn check_structure(array: &UncheckedArray) -> Result<()> {
         let needed = role.bytes_for(end);
         let len = buffers.get(number).map(|buffer| buffer.len());
         if needed.is_none() || len.is_none_or(|len| Some(len) < needed) {
-            return Err(wrong(array, format_args!("a buffer of {len:?} bytes, expected {needed:?} at least")));
+            return Err(structure_error(
+                array,
+                format_args!("a buffer of {len:?} bytes, expected {needed:?} at least"),
+            ));
         }
         expected += 1;
     }
     if buffers.len() != expected && !(layout.variadic && buffers.len() > expected) {
-        return Err(wrong(array, format_args!("{} buffers, expected {expected}", buffers.len())));
+        return Err(structure_error(array, format_args!("{} buffers, expected {expected}", buffers.len())));
     }
     if array.nulls().is_some_and(|nulls| nulls.len() != array.len() || !layout.has_validity()) {
-        return Err(wrong(array, "a validity bitmap of the wrong length, or where none is expected"));
+        return Err(structure_error(array, "a validity bitmap of the wrong length, or where none is expected"));
     }
     check_children(array, end)?;
     match array.data_type() {
@@ -116,9 +125,9 @@ fn check_structure(array: &UncheckedArray) -> Result<()> {
 /// Checks the types of the children, and their lengths as far as they follow from `end`, the row after the array's
 /// last.
 fn check_children(array: &UncheckedArray, end: usize) -> Result<()> {
-    let own = array.child_data();
+    let child_data = array.child_data();
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
-    if own.is_empty() && !is_coded && !array.data_type().is_nested() {
+    if child_data.is_empty() && !is_coded && !array.data_type().is_nested() {
         return Ok(());
     }
     let fields = children(array.data_type());
@@ -128,35 +137,39 @@ fn check_children(array: &UncheckedArray, end: usize) -> Result<()> {
         _ => None,
     };
     let count = fields.len() + usize::from(dictionary.is_some());
-    if own.len() != count || !own.iter().all(|child| types.next().or(dictionary) == Some(child.data_type())) {
-        return Err(wrong(array, "children of types that differ from its own"));
+    if child_data.len() != count
+        || !child_data.iter().all(|child| types.next().or(dictionary) == Some(child.data_type()))
+    {
+        return Err(structure_error(array, "children of types that differ from its own"));
     }
-    let least = match array.data_type() {
+    let min_rows = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(end),
         DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| end.checked_mul(size)),
-        DataType::RunEndEncoded(..) => own.iter().map(UncheckedArray::len).max(),
+        DataType::RunEndEncoded(..) => child_data.iter().map(UncheckedArray::len).max(),
         _ => Some(0),
     };
-    if least.is_some_and(|least| own.iter().all(|child| child.len() >= least)) {
+    if min_rows.is_some_and(|min_rows| child_data.iter().all(|child| child.len() >= min_rows)) {
         Ok(())
     } else {
-        Err(wrong(array, format_args!("a child of fewer rows than {least:?}")))
+        Err(structure_error(array, format_args!("a child of fewer rows than {min_rows:?}")))
     }
 }
 
-fn wrong(array: &UncheckedArray, what: impl std::fmt::Display) -> Error {
+fn structure_error(array: &UncheckedArray, what: impl std::fmt::Display) -> Error {
     Error::invalid(format!("{} of {} rows: {what}", array.data_type(), array.len()))
 }
 
-/// Columns as a struct without nulls: each was checked by itself, and nothing else needs a check.
+/// Returns columns as a struct without nulls. Each column was checked by itself, and nothing else needs a check.
 ///
 /// # Errors
-/// `InvalidArgument` if they are not of the fields' types, or not of `len` rows.
+/// `InvalidArgument` if the columns don't have the fields' types, or not `len` rows.
 pub(crate) fn struct_from_columns(fields: &Fields, len: usize, columns: Vec<ArrayData>) -> Result<ArrayData> {
-    let fits = |(field, column): (&arrow_schema::FieldRef, &ArrayData)| {
-        field.data_type() == column.data_type() && column.len() == len
-    };
-    if columns.len() != fields.len() || !fields.iter().zip(&columns).all(fits) {
+    let is_match = columns.len() == fields.len()
+        && fields
+            .iter()
+            .zip(&columns)
+            .all(|(field, column)| field.data_type() == column.data_type() && column.len() == len);
+    if !is_match {
         return Err(Error::invalid_argument(format!("columns that don't match the fields or {len} rows")));
     }
     let builder = ArrayDataBuilder::new(DataType::Struct(fields.clone())).len(len).child_data(columns);
@@ -172,24 +185,24 @@ pub(crate) struct LazyCheckedArray {
 }
 
 impl LazyCheckedArray {
-    /// Drops bitmaps of arrays with a null count of 0.
+    /// Creates it from an array, whose bitmaps with a null count of 0 are dropped.
     pub(crate) fn new(array: UncheckedArray) -> LazyCheckedArray {
         let array = array.without_idle_bitmaps();
         LazyCheckedArray { array, is_checked: OnceLock::new() }
     }
 
-    /// The array, with unchecked values.
+    /// Returns the array, with unchecked values.
     #[inline]
     pub(crate) fn unchecked(&self) -> &UncheckedArray {
         &self.array
     }
 
-    /// The array, with checked values. `dictionaries` holds those of its dictionaries that were checked before.
+    /// Returns the array, with checked values. `dictionaries` returns the dictionaries in it that were checked before.
     #[inline]
     pub(crate) fn checked(&self, dictionaries: impl FnOnce() -> Result<Vec<ArrayData>>) -> Result<&ArrayData> {
         if self.is_checked.get().is_none() {
-            let known = dictionaries()?;
-            self.array.check(&known.iter().collect::<Vec<_>>())?;
+            let checked = dictionaries()?;
+            self.array.check(&checked.iter().collect::<Vec<_>>())?;
             self.is_checked.get_or_init(|| ());
         }
         // SAFETY: checked just above, or before: nothing but that sets the mark, and the array is never another.
@@ -197,8 +210,8 @@ impl LazyCheckedArray {
     }
 }
 
-/// Trusted arrays are checked already.
 impl From<ArrayData> for LazyCheckedArray {
+    /// Marks the array as checked, as trusted arrays are.
     fn from(array: ArrayData) -> LazyCheckedArray {
         LazyCheckedArray { array: array.into(), is_checked: OnceLock::from(()) }
     }
@@ -210,77 +223,88 @@ impl From<UncheckedArray> for LazyCheckedArray {
     }
 }
 
-/// The number of checked rows of a growing column: its arrays share their bytes, and each extends the previous one, so
-/// that only new rows are checked.
+/// Checks a growing column: its arrays share their bytes, and each extends the previous one, so that only new rows are
+/// checked.
 #[derive(Debug, Default)]
 pub(crate) struct IncrementalCheck(Mutex<CheckedPart>);
 
-/// The checked parts.
+/// The rows that were checked last.
 #[derive(Debug, Default)]
 struct CheckedPart {
     rows: usize,
-    /// The addresses and lengths of the parts of the array checked last.
+    /// The addresses and lengths of the parts of the array.
     extents: Vec<CheckedExtent>,
-    /// The nulls among these rows, for each array whose rows match the column's.
+    /// The number of nulls, for each array whose rows match the column's.
     nulls: Vec<usize>,
 }
 
-/// A buffer by its address, or the rows of an array: it may only grow.
+/// A buffer by its address and length, or the rows of an array by its offset and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CheckedExtent {
     start: usize,
     len: usize,
 }
 
+impl CheckedExtent {
+    /// Returns true if this is the `earlier` extent, or has become longer.
+    fn extends(&self, earlier: &CheckedExtent) -> bool {
+        self.start == earlier.start && earlier.len <= self.len
+    }
+}
+
+/// The number of nulls among rows of which none was checked.
+const NO_NULLS: usize = 0;
+
 impl IncrementalCheck {
-    /// The array, with checked values; checks all of it if it does not extend the previous one.
+    /// Returns the array, with checked values. Checks all of it if it does not extend the previous one, and all
+    /// dictionaries except the `checked` ones.
     ///
     /// The contract of [`open`](crate::open()) guarantees that checked rows are unchanged: committed rows never change.
-    pub(crate) fn checked(&self, array: UncheckedArray, known: &[&ArrayData]) -> Result<ArrayData> {
+    pub(crate) fn checked(&self, array: UncheckedArray, checked: &[&ArrayData]) -> Result<ArrayData> {
         check_structure(&array)?;
         let mut extents = Vec::new();
         add_extents(&array, &mut extents);
         let mut done = self.0.lock_ignoring_poison();
-        let goes_on = |(old, new): (&CheckedExtent, &CheckedExtent)| old.start == new.start && old.len <= new.len;
-        let is_longer = done.extents.len() == extents.len() && done.extents.iter().zip(&extents).all(goes_on);
+        let is_longer = done.extents.len() == extents.len()
+            && extents.iter().zip(&done.extents).all(|(extent, earlier)| extent.extends(earlier));
         if !is_longer {
             *done = CheckedPart::default();
         }
         let from = done.rows;
         let to = array.len();
-        debug_assert!(from <= to, "rows are among what becomes longer");
+        assert!(from <= to, "{from} rows of an array of {to} are checked");
         let mut nulls = Vec::with_capacity(done.nulls.len());
         count_nulls(&array, from, &mut done.nulls.iter().copied(), &mut nulls)?;
         if from == 0 {
-            ask_for(&array);
+            prefetch_values(&array);
         }
         if from < to || !is_longer {
             validate::check(&array.slice(from, to - from))?;
         }
         *done = CheckedPart { rows: to, extents, nulls };
         drop(done);
-        check_dictionaries(&array, known)?;
-        // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on; those
-        // before were when they were rows of an array over the same bytes, which no buffer or child was longer than, so
-        // that what they point to is inside of these as well. Bitmaps that are left out have no nulls then.
+        check_dictionaries(&array, checked)?;
+        // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on. The
+        // values before were checked as rows of an array over the same bytes, whose buffers and children were no longer
+        // than these, so that they point inside of these as well. Bitmaps that are left out have no nulls then.
         Ok(unsafe { array.without_idle_bitmaps().assume_checked() })
     }
 }
 
 fn add_extents(array: &UncheckedArray, into: &mut Vec<CheckedExtent>) {
     into.push(CheckedExtent { start: array.offset(), len: array.len() });
-    // A bitmap is as long as its array; another one is another array.
-    into.push(CheckedExtent {
-        start: array.nulls().map_or(0, |nulls| nulls.bits().values().as_ptr() as usize),
-        len: 0,
-    });
-    into.extend(
-        array.buffers().iter().map(|buffer| CheckedExtent { start: buffer.as_ptr() as usize, len: buffer.len() }),
-    );
-    array.child_data().iter().for_each(|child| add_extents(child, into));
+    // A bitmap is as long as its array. An array with another bitmap is another array.
+    let bitmap = array.nulls().map_or(0, |nulls| nulls.bits().values().as_ptr() as usize);
+    into.push(CheckedExtent { start: bitmap, len: 0 });
+    for buffer in array.buffers() {
+        into.push(CheckedExtent { start: buffer.as_ptr() as usize, len: buffer.len() });
+    }
+    for child in array.child_data() {
+        add_extents(child, into);
+    }
 }
 
-/// Counts the nulls from row `from` on, and adds the known ones of earlier rows, for the array and the children whose
+/// Counts the nulls from row `from` on, and adds the known number for earlier rows, of the array and the children whose
 /// rows match its own. The other children are checked as a whole.
 fn count_nulls(
     array: &UncheckedArray,
@@ -288,8 +312,7 @@ fn count_nulls(
     known: &mut impl Iterator<Item = usize>,
     into: &mut Vec<usize>,
 ) -> Result<()> {
-    // Nothing is known before the first check.
-    let before = known.next().unwrap_or(0);
+    let before = known.next().unwrap_or(NO_NULLS);
     let mut count = 0;
     if let Some(nulls) = array.nulls() {
         let rest = nulls.bits().slice(from, array.len() - from);
@@ -302,7 +325,7 @@ fn count_nulls(
         DataType::FixedSizeList(_, size) => fixed_size(*size)?,
         _ => return Ok(()),
     };
-    // Children of the rows before the array's first are not its own: such arrays have an offset of 0 here.
+    // Such arrays have an offset of 0 here: all rows of their children are their own.
     let start = (array.offset() + from) * factor;
     array.child_data().iter().try_for_each(|child| count_nulls(child, start.min(child.len()), known, into))
 }

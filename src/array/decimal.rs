@@ -1,4 +1,4 @@
-//! Decimals as the nearest floats.
+//! Converts decimals to the nearest floats.
 
 use std::fmt::Write;
 
@@ -9,30 +9,30 @@ const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
 ];
-/// Up to here every integer is a float.
+/// The largest integer up to which every integer is a float.
 const EXACT: u64 = 1 << 53;
-/// Digits of a quotient after which a rest can't change the nearest float: a quotient of 10^-76 / 2^64 is at least 10^-132
-/// away from the middle of two floats that it is not.
+/// The number of digits of a quotient after which a remainder can't change the nearest float: a quotient of 10^-76 / 2^64
+/// is at least 10^-132 away from the middle of two floats, unless it is the middle.
 const QUOTIENT_DIGITS: i32 = 7 * CHUNK_DIGITS;
-/// Digits that are divided at once.
+/// The number of digits that are divided at once.
 const CHUNK_DIGITS: i32 = 19;
 const CHUNK: u128 = 10u128.pow(CHUNK_DIGITS as u32);
 
-/// The float nearest to `digits × 10^-scale`.
+/// Returns the float nearest to `digits × 10^-scale`.
 #[doc(hidden)]
 #[inline]
 pub fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
     decimal_quotient(digits, scale, 1)
 }
 
-/// The float of 32 bits nearest to `digits × 10^-scale`, which the nearest to that of 64 bits need not be.
+/// Returns the float of 32 bits nearest to `digits × 10^-scale`. Rounding to 64 bits first may yield another one.
 #[cfg(feature = "compute")]
 pub(crate) fn decimal_to_f32(digits: i256, scale: i8) -> f32 {
     // Digits with an exponent are read to the nearest float, however many there are.
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f32::NAN)
 }
 
-/// The float nearest to `digits × 10^-scale / count`; NaN for a `count` of 0.
+/// Returns the float nearest to `digits × 10^-scale / count`; NaN for a `count` of 0.
 #[inline]
 pub(crate) fn decimal_quotient(digits: i256, scale: i8, count: u64) -> f64 {
     match small_quotient(digits, scale, count) {
@@ -41,7 +41,7 @@ pub(crate) fn decimal_quotient(digits: i256, scale: i8, count: u64) -> f64 {
     }
 }
 
-/// The quotient of numbers that are floats, which a single operation rounds; `None` if they are not.
+/// Returns the quotient if all numbers are floats, so that a single operation rounds it; `None` otherwise.
 #[inline]
 fn small_quotient(digits: i256, scale: i8, count: u64) -> Option<f64> {
     let digits = i64::try_from(digits.to_i128()?).ok()?;
@@ -73,7 +73,8 @@ fn long_quotient(digits: i256, scale: i8, count: u64) -> f64 {
     let mut rest = rest.wrapping_abs().as_i128().unsigned_abs();
     let mut exponent = -i32::from(scale);
     while rest > 0 && exponent > -i32::from(scale) - QUOTIENT_DIGITS {
-        // A rest is less than 2^64, and so is ten to the power of 19. Text takes whatever is written to it.
+        debug_assert!(rest < u128::from(count), "the remainder of a division by {count} is {rest}");
+        // A remainder is less than 2^64, and so is ten to the power of 19. Writing to a string never fails.
         let _ = write!(text, "{:019}", rest * CHUNK / u128::from(count));
         rest = rest * CHUNK % u128::from(count);
         exponent -= CHUNK_DIGITS;
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A product of ten and twos, as digits of 32 bits from the lowest.
+    /// Returns `number × 10^tens × 2^twos` as digits of 32 bits from the lowest.
     fn big(mut number: u128, tens: u32, twos: u32) -> Vec<u32> {
         let mut digits = Vec::new();
         while number > 0 {
@@ -118,7 +119,7 @@ mod tests {
         digits
     }
 
-    /// The product of both.
+    /// Returns `a × b`.
     fn product(a: &[u32], b: &[u32]) -> Vec<u32> {
         let mut digits = vec![0u32; a.len() + b.len() + 1];
         for (i, &x) in a.iter().enumerate() {
@@ -141,8 +142,8 @@ mod tests {
             .unwrap_or(Ordering::Equal)
     }
 
-    /// How `digits / 10^scale / count` compares with the middle of `float`, which is positive, and the next one.
-    fn beside_middle(digits: u128, scale: i8, count: u64, float: f64) -> Ordering {
+    /// Compares `digits / 10^scale / count` with the middle of `float`, which is positive, and the next float.
+    fn compare_with_middle(digits: u128, scale: i8, count: u64, float: f64) -> Ordering {
         let exponent = (float.to_bits() >> 52) as i32 - 1075;
         let middle = u128::from(float.to_bits() & ((1 << 52) - 1) | 1 << 52) * 2 + 1;
         let up = |exponent: i32| exponent.max(0) as u32;
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_few_digits_is_the_float_that_is_written_so() {
+    fn few_digits_give_the_float_of_their_literal() {
         for (digits, scale, expected) in [
             (5 * 10i128.pow(36), 37, 0.5),
             (10i128.pow(24), 25, 0.1),
@@ -192,9 +193,9 @@ mod tests {
             let (digits, count) = ((digits >> shift).max(1), (count >> few).max(1));
             let float = decimal_quotient(i256::from_i128(digits), scale, count);
             let is_even = float.to_bits() & 1 == 0;
-            let above = beside_middle(digits.unsigned_abs(), scale, count, float);
+            let above = compare_with_middle(digits.unsigned_abs(), scale, count, float);
             prop_assert!(above.is_lt() || above.is_eq() && is_even, "{float}");
-            let below = beside_middle(digits.unsigned_abs(), scale, count, float.next_down());
+            let below = compare_with_middle(digits.unsigned_abs(), scale, count, float.next_down());
             prop_assert!(below.is_gt() || below.is_eq() && is_even, "{float}");
             let negative = decimal_quotient(i256::from_i128(-digits), scale, count);
             prop_assert_eq!(negative, -float);

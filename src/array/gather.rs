@@ -1,7 +1,7 @@
 //! Gathers rows of several arrays of one type, in any order.
 //!
-//! Every offset is loaded once and bounded, so that unchecked columns can be gathered from: ten thousand rows of a
-//! large file cost ten thousand rows. The result is to be checked instead.
+//! Every offset is loaded once and bounded, so that rows of unchecked columns can be gathered: ten thousand rows of a
+//! large file cost ten thousand rows. The result must be checked instead.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -15,36 +15,36 @@ use super::{ArrayParts, UncheckedArray, Value, build_buffer, merge_dictionaries,
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{BufferRole, fixed_size, has_bits, is_ordered, layout};
 
-/// A row: the number of its array, and its number there.
+/// A row: the number of its array, and the number of the row there.
 pub(crate) type Pick = (u32, usize);
 
-/// Items next to each other: the number of their array, and their numbers there.
+/// Adjacent items: the number of their array, and their range there.
 type ItemRange = (u32, Range<usize>);
 
-/// Items that are copied whatever the bytes behind them: rows that a caller repeats are taken for few, too.
-const FEW_ITEMS: usize = 1 << 24;
+/// The number of items that may always be copied, however few bytes they have: a caller may repeat rows.
+const FREE_ITEMS: usize = 1 << 24;
 
 /// Buffers and children of an array.
 type BuffersAndChildren = (Vec<Buffer>, Vec<UncheckedArray>);
 
-/// The rows `picks` of the arrays `from`, all of type `data_type`.
+/// Returns the rows `picks` of the arrays `from`, all of type `data_type`.
 ///
 /// # Errors
-/// `Unsupported` if they are too many for the offsets or keys of the type; fewer rows never raise it.
+/// `Unsupported` if there are too many rows for the offsets or keys of the type.
 pub(crate) fn gather(data_type: &DataType, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     gather_as(data_type, false, from, picks)
 }
 
-/// As [`gather`], for a column of `field`: the dictionaries of ordered categories are merged in their order.
+/// Gathers like [`gather`], for a column of `field`: the dictionaries of ordered categories are merged in their order.
 ///
 /// # Errors
-/// As those of `gather`; `InvalidArgument` if ordered dictionaries contradict each other.
+/// The errors of `gather`; `InvalidArgument` if ordered dictionaries contradict each other.
 pub(crate) fn gather_column(field: &Field, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     gather_as(field.data_type(), is_ordered(field), from, picks)
 }
 
-/// As [`gather_column`], of what is inside of other values. Nothing is compared by its order there, so that rows are gathered whose
-/// categories contradict each other.
+/// Gathers like [`gather_column`], for values inside of others, which are not compared by their order: rows whose
+/// categories contradict each other are gathered too.
 fn gather_nested(field: &Field, from: &[&UncheckedArray], picks: &[Pick]) -> Result<UncheckedArray> {
     match gather_column(field, from, picks) {
         Err(e) if e.kind() == ErrorKind::InvalidArgument => gather(field.data_type(), from, picks),
@@ -59,6 +59,7 @@ fn gather_as(
     picks: &[Pick],
 ) -> Result<UncheckedArray> {
     use DataType::*;
+    debug_assert!(picks.iter().all(|&(array, _)| (array as usize) < from.len()), "a row of an unknown array");
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
         Null => (Vec::new(), Vec::new()),
@@ -85,23 +86,25 @@ fn gather_as(
 
 fn validity(from: &[&UncheckedArray], picks: &[Pick]) -> Option<(Buffer, usize)> {
     // Regardless of the declared count, which is not checked either.
-    let nulls: Vec<_> = from.iter().map(|array| array.nulls()).collect();
-    if nulls.iter().all(Option::is_none) {
+    let bitmaps: Vec<_> = from.iter().map(|array| array.nulls()).collect();
+    if bitmaps.iter().all(Option::is_none) {
         return None;
     }
-    let is_valid = |i: usize| {
+    let bits = BooleanBuffer::collect_bool(picks.len(), |i| {
         let (array, row) = picks[i];
-        nulls[array as usize].is_none_or(|nulls| row < nulls.len() && nulls.is_valid(row))
-    };
-    let bits = BooleanBuffer::collect_bool(picks.len(), is_valid);
+        bitmaps[array as usize].is_none_or(|bitmap| row < bitmap.len() && bitmap.is_valid(row))
+    });
     let nulls = picks.len() - bits.count_set_bits();
     (nulls > 0).then(|| (bits.into_inner(), nulls))
 }
 
 fn bits(from: &[&UncheckedArray], picks: &[Pick]) -> Buffer {
     let sources: Vec<_> = from.iter().map(Bits::new).collect();
-    let bit = |i: usize| sources[picks[i].0 as usize].get(picks[i].1);
-    BooleanBuffer::collect_bool(picks.len(), bit).into_inner()
+    let bits = BooleanBuffer::collect_bool(picks.len(), |i| {
+        let (array, row) = picks[i];
+        sources[array as usize].get(row)
+    });
+    bits.into_inner()
 }
 
 fn fixed(data_type: &DataType, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
@@ -109,25 +112,25 @@ fn fixed(data_type: &DataType, from: &[&UncheckedArray], picks: &[Pick]) -> Resu
         BufferRole::Values { width, .. } => Some(width),
         _ => None,
     });
-    // Values of a width of 0 have no bytes, and neither have types without values of their own.
-    match width.unwrap_or(0) {
-        0 => Ok(Buffer::default()),
-        1 => gather_fixed::<1>(from, picks),
-        2 => gather_fixed::<2>(from, picks),
-        4 => gather_fixed::<4>(from, picks),
-        8 => gather_fixed::<8>(from, picks),
-        16 => gather_fixed::<16>(from, picks),
-        32 => gather_fixed::<32>(from, picks),
-        width => fixed_of_any(width, from, picks),
+    match width {
+        // Values of a width of 0 have no bytes, and neither have types without values of their own.
+        None | Some(0) => Ok(Buffer::default()),
+        Some(1) => gather_fixed::<1>(from, picks),
+        Some(2) => gather_fixed::<2>(from, picks),
+        Some(4) => gather_fixed::<4>(from, picks),
+        Some(8) => gather_fixed::<8>(from, picks),
+        Some(16) => gather_fixed::<16>(from, picks),
+        Some(32) => gather_fixed::<32>(from, picks),
+        Some(width) => gather_fixed_width(width, from, picks),
     }
 }
 
-/// Values of `N` bytes.
+/// Gathers values of `N` bytes.
 pub(crate) fn gather_fixed<const N: usize>(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
     picked::<N>(&from.iter().map(fixed_values).collect::<Vec<_>>(), picks)
 }
 
-/// Values of `width` bytes, from bytes that begin at the first row.
+/// Gathers values of `width` bytes from bytes that begin at the first row.
 pub(crate) fn gather_fixed_bytes(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
     build_buffer(picks.len().saturating_mul(width), |out| gather_fixed_into(width, from, picks, out))
 }
@@ -142,7 +145,7 @@ pub(crate) fn gather_fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], ou
         16 => picked_into::<16, _>(from, picks, out, |bytes| bytes.as_chunks().0),
         32 => picked_into::<32, _>(from, picks, out, |bytes| bytes.as_chunks().0),
         width => {
-            debug_assert_eq!(Some(out.len()), picks.len().checked_mul(width), "a place for each row");
+            assert_eq!(Some(out.len()), picks.len().checked_mul(width), "not exactly one value for each row");
             for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
                 let start = row.saturating_mul(width);
                 let value = from.get(array as usize).and_then(|bytes| bytes.get(start..start.saturating_add(width)));
@@ -157,7 +160,7 @@ fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buff
     build_buffer(picks.len() * N, |out| picked_into(sources, picks, out, |values| values))
 }
 
-/// Copies rows of `sources`, in each of which `values` are those from its first row on.
+/// Copies rows of `sources`. `values` returns the values of a source from its first row on.
 #[inline(always)]
 fn picked_into<const N: usize, T>(
     sources: &[&[T]],
@@ -166,7 +169,7 @@ fn picked_into<const N: usize, T>(
     values: impl Fn(&[T]) -> &[[u8; N]],
 ) -> Result<()> {
     let out = out.as_chunks_mut::<N>().0;
-    debug_assert_eq!(out.len(), picks.len(), "a place for each row");
+    assert_eq!(out.len(), picks.len(), "not exactly one value for each row");
     let is_missing = Cell::new(false);
     match sources {
         [only] => {
@@ -185,14 +188,14 @@ fn picked_into<const N: usize, T>(
 fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>, is_missing: &Cell<bool>) {
     match value {
         Some(value) => *out = *value,
-        None => note(is_missing),
+        None => record_missing(is_missing),
     }
 }
 
-/// A separate function, so that the loop stays fast.
+/// Records a missing value. A separate function, so that the loop stays fast.
 #[cold]
 #[inline(never)]
-fn note(is_missing: &Cell<bool>) {
+fn record_missing(is_missing: &Cell<bool>) {
     is_missing.set(true);
 }
 
@@ -201,7 +204,7 @@ fn no_row() -> Error {
     Error::invalid("fewer values than rows")
 }
 
-fn fixed_of_any(width: usize, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
+fn gather_fixed_width(width: usize, from: &[&UncheckedArray], picks: &[Pick]) -> Result<Buffer> {
     build_buffer(picks.len().saturating_mul(width), |out| {
         for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
             let array = from[array as usize];
@@ -213,31 +216,35 @@ fn fixed_of_any(width: usize, from: &[&UncheckedArray], picks: &[Pick]) -> Resul
     })
 }
 
-/// Offsets and text.
+/// Gathers text or bytes as offsets and data.
 fn texts<const N: usize>(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::try_new).collect::<Result<Vec<_>>>()?;
-    let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
     let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
     let mut end = 0;
-    for pick in picks {
-        end += text(pick)?.len();
+    for &(array, row) in picks {
+        end += sources[array as usize].get_valid(row)?.len();
         offsets.push(end)?;
     }
-    // If the bytes changed meanwhile, their length may differ.
-    let changed = || Error::new(ErrorKind::FileChanged, "the text changed while it was read");
     let data = build_buffer(end, |mut out| {
-        for pick in picks {
-            let bytes = text(pick)?;
-            let (into, rest) = std::mem::take(&mut out).split_at_mut_checked(bytes.len()).ok_or_else(changed)?;
-            into.copy_from_slice(bytes);
+        for &(array, row) in picks {
+            let bytes = sources[array as usize].get_valid(row)?;
+            let room = std::mem::take(&mut out).split_at_mut_checked(bytes.len());
+            let (head, rest) = room.ok_or_else(text_changed)?;
+            head.copy_from_slice(bytes);
             out = rest;
         }
-        if out.is_empty() { Ok(()) } else { Err(changed()) }
+        if out.is_empty() { Ok(()) } else { Err(text_changed()) }
     })?;
     Ok(vec![offsets.finish(), data])
 }
 
-/// Views over one buffer; they can't point further than 2 GiB.
+/// Returns the error for text whose length is not the one that was read before.
+#[cold]
+fn text_changed() -> Error {
+    Error::new(ErrorKind::FileChanged, "the text changed while it was read")
+}
+
+/// Gathers views over one buffer. They can't point further than 2 GiB.
 fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::try_new).collect::<Result<Vec<_>>>()?;
     let mut views = room_for::<[u8; 16]>(picks.len() as u64, "views of values")?;
@@ -255,7 +262,7 @@ fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     Ok(if data.is_empty() { vec![views] } else { vec![views, Buffer::from_vec(data)] })
 }
 
-/// Lists with offsets, and list views, of which those that overlap go on sharing their items.
+/// Gathers lists with offsets, or list views. List views that overlap still share their items.
 fn lists<const N: usize>(
     field: &FieldRef,
     from: &[&UncheckedArray],
@@ -271,39 +278,45 @@ fn lists<const N: usize>(
         spans.push((array, items));
     }
     let values = children_of(field, from, 0)?;
-    if is_view {
-        let sizes: Vec<u8> =
-            spans.iter().flat_map(|(_, items)| items.len().to_le_bytes().into_iter().take(N)).collect();
-        let held = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
-        let (spans, starts) =
-            if total(&spans).is_ok_and(|items| items <= held) { in_turn(spans) } else { shared(&spans) };
-        let mut offsets = OffsetsBuilder::<N> { bytes: Vec::with_capacity(picks.len() * N) };
-        starts.into_iter().try_for_each(|start| offsets.push(start))?;
-        return Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]));
+    if !is_view {
+        let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
+        let mut end = 0usize;
+        for (_, items) in &spans {
+            end = end.checked_add(items.len()).ok_or_else(too_many_values)?;
+            offsets.push(end)?;
+        }
+        return Ok((vec![offsets.finish()], vec![items(field, &values, &spans)?]));
     }
-    let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
-    let mut end = 0usize;
-    for (_, items) in &spans {
-        end = end.checked_add(items.len()).ok_or_else(too_many_values)?;
-        offsets.push(end)?;
-    }
-    Ok((vec![offsets.finish()], vec![items(field, &values, &spans)?]))
-}
-
-/// Spans one after the other, and where each begins.
-fn in_turn(spans: Vec<ItemRange>) -> (Vec<ItemRange>, Vec<usize>) {
-    let start = |before: &mut usize, (_, items): &ItemRange| {
-        let start = *before;
-        *before += items.len();
-        Some(start)
+    let sizes: Vec<u8> = spans.iter().flat_map(|(_, items)| items.len().to_le_bytes().into_iter().take(N)).collect();
+    let available = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
+    let (spans, starts) = if total_items(&spans).is_ok_and(|items| items <= available) {
+        let starts = starts_in_turn(&spans);
+        (spans, starts)
+    } else {
+        merge_spans(&spans)
     };
-    let starts = spans.iter().scan(0, start).collect();
-    (spans, starts)
+    assert_eq!(starts.len(), picks.len(), "each list has a start");
+    let mut offsets = OffsetsBuilder::<N> { bytes: Vec::with_capacity(picks.len() * N) };
+    for start in starts {
+        offsets.push(start)?;
+    }
+    Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]))
 }
 
-/// Spans that have each item of `spans` once, and where in them each of `spans` begins: many lists of the same items are
-/// no more items than that.
-fn shared(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
+/// Returns the start of each span if all of them are concatenated.
+fn starts_in_turn(spans: &[ItemRange]) -> Vec<usize> {
+    let mut starts = Vec::with_capacity(spans.len());
+    let mut next = 0;
+    for (_, items) in spans {
+        starts.push(next);
+        next += items.len();
+    }
+    starts
+}
+
+/// Merges spans that overlap or touch, so that items of many lists are copied once. Returns the merged spans, and the
+/// start of each of `spans` in their concatenation.
+fn merge_spans(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_unstable_by_key(|&number| (spans[number].0, spans[number].1.start));
     let mut merged: Vec<ItemRange> = Vec::new();
@@ -313,12 +326,13 @@ fn shared(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
     for number in order {
         let (array, items) = &spans[number];
         match merged.last_mut() {
-            Some((last, held)) if last == array && items.start <= held.end => {
-                starts[number] = before + (items.start - held.start);
-                held.end = held.end.max(items.end);
+            Some((last_array, last_items)) if last_array == array && items.start <= last_items.end => {
+                debug_assert!(last_items.start <= items.start, "spans are sorted by their start");
+                starts[number] = before + (items.start - last_items.start);
+                last_items.end = last_items.end.max(items.end);
             }
             last => {
-                before += last.map_or(0, |(_, held)| held.len());
+                before += last.map_or(0, |(_, last_items)| last_items.len());
                 starts[number] = before;
                 merged.push((*array, items.clone()));
             }
@@ -332,40 +346,43 @@ fn fixed_lists(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick], size:
     if let Some(rows) = whole_rows(field.data_type(), from, picks, size)? {
         return Ok(rows);
     }
-    let span = |&(array, row): &Pick| -> Result<ItemRange> {
+    let mut spans: Vec<ItemRange> = Vec::with_capacity(picks.len());
+    for &(array, row) in picks {
         let start = (from[array as usize].offset() + row).checked_mul(size).ok_or_else(too_many_values)?;
-        Ok((array, start..start.checked_add(size).ok_or_else(too_many_values)?))
-    };
-    let spans = picks.iter().map(span).collect::<Result<Vec<_>>>()?;
+        let end = start.checked_add(size).ok_or_else(too_many_values)?;
+        spans.push((array, start..end));
+    }
     items(field, &children_of(field, from, 0)?, &spans)
 }
 
-fn total(spans: &[ItemRange]) -> Result<usize> {
+fn total_items(spans: &[ItemRange]) -> Result<usize> {
     spans.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many_values)
 }
 
-/// The items `spans` of the arrays `values`. A few bytes can claim any number of items: those without bytes are only
-/// counted, and others are refused before they are listed if there are more of them than the bytes behind them justify.
+/// Returns the items `spans` of the arrays `values`. A few bytes can claim any number of items: items without bytes are
+/// only counted, and others are refused before they are listed if there are more than the bytes of the values justify.
 fn items(field: &FieldRef, values: &[&UncheckedArray], spans: &[ItemRange]) -> Result<UncheckedArray> {
-    let len = total(spans)?;
-    let outside = |(array, items): &ItemRange| {
-        !items.is_empty() && values.get(*array as usize).is_none_or(|values| items.end > values.len())
-    };
-    if spans.iter().any(outside) {
-        return Err(no_rows_of(field));
+    let len = total_items(spans)?;
+    for (array, items) in spans {
+        if !items.is_empty() && values.get(*array as usize).is_none_or(|values| items.end > values.len()) {
+            return Err(missing_rows(field));
+        }
     }
     if !has_bits(field.data_type()) && !values.iter().any(|values| has_nulls(values)) {
-        return hollow(field.data_type(), len);
+        return without_bits(field.data_type(), len);
     }
-    let backed = values.iter().fold(FEW_ITEMS, |sum, values| sum.saturating_add(bits_behind(values)));
-    if len > backed {
+    let max_len = values.iter().fold(FREE_ITEMS, |sum, values| sum.saturating_add(buffer_bits(values)));
+    if len > max_len {
         return Err(Error::unsupported(format!(
             "{len} items of '{}' are more than the bytes behind them justify; take fewer rows at a time",
             field.name()
         )));
     }
     let mut picks = room_for::<Pick>(len as u64, "items of lists")?;
-    spans.iter().for_each(|(array, items)| picks.extend(items.clone().map(|item| (*array, item))));
+    for (array, items) in spans {
+        picks.extend(items.clone().map(|item| (*array, item)));
+    }
+    assert_eq!(picks.len(), len, "the items of all spans are gathered");
     gather_nested(field, values, &picks)
 }
 
@@ -373,33 +390,34 @@ fn has_nulls(array: &UncheckedArray) -> bool {
     array.nulls().is_some() || array.child_data().iter().any(has_nulls)
 }
 
-/// `len` values of a type [without bits](has_bits), none of them null.
-fn hollow(data_type: &DataType, len: usize) -> Result<UncheckedArray> {
+/// Returns `len` values of a type [without bits](has_bits), none of them null.
+fn without_bits(data_type: &DataType, len: usize) -> Result<UncheckedArray> {
     let (buffers, children) = match data_type {
         DataType::FixedSizeBinary(_) => (vec![Buffer::default()], Vec::new()),
         DataType::FixedSizeList(item, 0) => (Vec::new(), vec![UncheckedArray::empty(item.data_type())]),
         DataType::FixedSizeList(item, size) => {
             let items = len.checked_mul(fixed_size(*size)?).ok_or_else(too_many_values)?;
-            (Vec::new(), vec![hollow(item.data_type(), items)?])
+            (Vec::new(), vec![without_bits(item.data_type(), items)?])
         }
         DataType::Struct(fields) => {
-            (Vec::new(), fields.iter().map(|field| hollow(field.data_type(), len)).collect::<Result<_>>()?)
+            (Vec::new(), fields.iter().map(|field| without_bits(field.data_type(), len)).collect::<Result<_>>()?)
         }
         _ => (Vec::new(), Vec::new()),
     };
     Ok(ArrayParts { data_type: data_type.clone(), len, validity: None, buffers, children }.assemble())
 }
 
-/// The bits of an array's buffers, and of those of its children: a value that is no run of others has one at least.
-fn bits_behind(array: &UncheckedArray) -> usize {
-    let own = array.buffers().iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len().saturating_mul(8)));
+/// Returns the number of bits in the buffers of an array and its children. Each value has at least one, unless it is
+/// part of a run.
+fn buffer_bits(array: &UncheckedArray) -> usize {
     let nulls = array.nulls().map_or(0, |nulls| nulls.len());
-    let inside = array.child_data().iter().map(bits_behind);
-    inside.fold(own.saturating_add(nulls), usize::saturating_add)
+    let buffers = array.buffers().iter().map(|buffer| buffer.len().saturating_mul(8));
+    let children = array.child_data().iter().map(buffer_bits);
+    buffers.chain(children).fold(nulls, usize::saturating_add)
 }
 
-/// The items of lists of `size` values of fixed width, copied list by list; `None` if there are nulls among the items, or
-/// other types.
+/// Copies the items of lists of `size` values of fixed width list by list. Returns `None` if there are nulls among the
+/// items, or for other types.
 fn whole_rows(
     item: &DataType,
     from: &[&UncheckedArray],
@@ -415,13 +433,13 @@ fn whole_rows(
     for (items, lists) in items.into_iter().zip(from) {
         let start =
             lists.offset().checked_mul(size).and_then(|start| start.checked_add(items.offset())?.checked_mul(width));
-        let whole = items.buffers().first().zip(start).and_then(|(buffer, start)| buffer.get(start..));
-        let Some(whole) = whole else { return Ok(None) };
-        bytes.push(whole);
+        let (Some(buffer), Some(start)) = (items.buffers().first(), start) else { return Ok(None) };
+        let Some(values) = buffer.get(start..) else { return Ok(None) };
+        bytes.push(values);
     }
-    let Some(row) = width.checked_mul(size) else { return Ok(None) };
+    let Some(row_width) = width.checked_mul(size) else { return Ok(None) };
     let len = picks.len().checked_mul(size).ok_or_else(too_many_values)?;
-    let buffers = vec![gather_fixed_bytes(row, &bytes, picks)?];
+    let buffers = vec![gather_fixed_bytes(row_width, &bytes, picks)?];
     Ok(Some(ArrayParts { data_type: item.clone(), len, validity: None, buffers, children: Vec::new() }.assemble()))
 }
 
@@ -439,21 +457,27 @@ fn union(
     let fields: Vec<_> = fields.iter().collect();
     if mode == UnionMode::Sparse {
         let rows: Vec<Pick> = picks.iter().map(|&(array, row)| (array, from[array as usize].offset() + row)).collect();
-        let children = fields.iter().enumerate().map(|(number, (_, field))| child(field, from, number, &rows));
-        return Ok((vec![ids], children.collect::<Result<_>>()?));
+        let mut children = Vec::with_capacity(fields.len());
+        for (number, (_, field)) in fields.iter().enumerate() {
+            children.push(child(field, from, number, &rows)?);
+        }
+        return Ok((vec![ids], children));
     }
     let mut offsets = Vec::new();
-    let mut inside = vec![Vec::new(); fields.len()];
+    let mut picks_by_member = vec![Vec::new(); fields.len()];
     for (&(array, row), &id) in picks.iter().zip(ids.as_slice()) {
         let starts = from[array as usize].buffers().get(1).map_or(&[][..], |buffer| buffer.as_slice());
         let start = starts.as_chunks::<4>().0.get(from[array as usize].offset() + row);
         let member = fields.iter().position(|(member, _)| *member == id.cast_signed());
         let (Some(start), Some(member)) = (start, member) else { return Err(Error::invalid("a union's member")) };
-        offsets.push((inside[member].len() as u32).to_le_bytes());
-        inside[member].push((array, u32::from_le_bytes(*start) as usize));
+        offsets.push((picks_by_member[member].len() as u32).to_le_bytes());
+        picks_by_member[member].push((array, u32::from_le_bytes(*start) as usize));
     }
-    let children = fields.iter().enumerate().map(|(number, (_, field))| child(field, from, number, &inside[number]));
-    let children = children.collect::<Result<_>>()?;
+    assert_eq!(offsets.len(), picks.len(), "each row of the union has a type id");
+    let mut children = Vec::with_capacity(fields.len());
+    for (number, (_, field)) in fields.iter().enumerate() {
+        children.push(child(field, from, number, &picks_by_member[number])?);
+    }
     Ok((vec![ids, Buffer::from_vec(offsets.into_flattened())], children))
 }
 
@@ -463,8 +487,8 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&UncheckedArray], picks: &[Pick
     let mut run_ends = Vec::new();
     for (row, &(array, picked)) in picks.iter().enumerate() {
         let whole = from[array as usize];
-        let run_ends_of = whole.child_data().first().ok_or_else(|| Error::invalid("runs without ends"))?;
-        let run = (array, find_run(run_ends_of, whole.offset() + picked)?);
+        let source_ends = whole.child_data().first().ok_or_else(|| Error::invalid("runs without ends"))?;
+        let run = (array, find_run(source_ends, whole.offset() + picked)?);
         if runs.last() == Some(&run) {
             run_ends.pop();
         } else {
@@ -472,6 +496,7 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&UncheckedArray], picks: &[Pick
         }
         run_ends.push(row + 1);
     }
+    assert_eq!(run_ends.len(), runs.len(), "each run has an end");
     let largest = i64::MAX as u64 >> (64 - 8 * width);
     if run_ends.last().is_some_and(|&end| end as u64 > largest) {
         return Err(too_many_values());
@@ -484,26 +509,27 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&UncheckedArray], picks: &[Pick
     Ok(vec![run_ends, child(values, from, 1, &runs)?])
 }
 
-/// Rows of child number `number` of the arrays.
+/// Gathers rows of child number `number` of the arrays.
 fn child(field: &FieldRef, from: &[&UncheckedArray], number: usize, picks: &[Pick]) -> Result<UncheckedArray> {
     let children = children_of(field, from, number)?;
-    let outside = |&(array, row): &Pick| children.get(array as usize).is_none_or(|child| row >= child.len());
-    if picks.iter().any(outside) {
-        return Err(no_rows_of(field));
+    for &(array, row) in picks {
+        if children.get(array as usize).is_none_or(|child| row >= child.len()) {
+            return Err(missing_rows(field));
+        }
     }
     gather_nested(field, &children, picks)
 }
 
-/// Child number `number` of each of the arrays.
+/// Returns child number `number` of each of the arrays.
 fn children_of<'a>(field: &FieldRef, from: &[&'a UncheckedArray], number: usize) -> Result<Vec<&'a UncheckedArray>> {
-    from.iter().map(|array| array.child_data().get(number).ok_or_else(|| no_rows_of(field))).collect()
+    from.iter().map(|array| array.child_data().get(number).ok_or_else(|| missing_rows(field))).collect()
 }
 
-fn no_rows_of(field: &FieldRef) -> Error {
+fn missing_rows(field: &FieldRef) -> Error {
     Error::invalid(format!("rows outside of the values of '{}'", field.name()))
 }
 
-/// Offsets of `N` bytes as they grow.
+/// Builds offsets of `N` bytes.
 struct OffsetsBuilder<const N: usize> {
     bytes: Vec<u8>,
 }
@@ -529,7 +555,7 @@ impl<const N: usize> OffsetsBuilder<N> {
     }
 }
 
-/// The error of more rows than offsets or keys can tell apart.
+/// Returns the error for more rows than offsets or keys can tell apart.
 pub(crate) fn too_many_values() -> Error {
     Error::unsupported("more values than the offsets or keys of the type can count")
 }

@@ -1,4 +1,4 @@
-//! The pages that some rows of an array lie in, and values, asked for before they are read.
+//! Requests the pages of an array's rows, and single values, before they are read.
 
 use std::ops::Range;
 
@@ -9,42 +9,49 @@ use super::unchecked::{UncheckedArray, offset_range};
 use crate::map;
 use crate::types::{BufferRole, fixed_size_or_zero, layout};
 
-/// Asks the system to load the pages of rows `rows`, as far as they are known by the numbers of the rows: not those of
-/// dictionaries, nor what views and list views point to. Of each buffer at most `most` bytes: one value may be as long as its
-/// file.
-pub(crate) fn prefetch(array: &UncheckedArray, rows: Range<usize>, most: usize) {
+/// Requests the pages of rows `rows` from the system, as far as the numbers of the rows determine them: not the pages of
+/// dictionaries, nor those that views and list views point to. Requests at most `max_bytes` of each buffer, as one value
+/// may be as long as its file.
+pub(crate) fn prefetch(array: &UncheckedArray, rows: Range<usize>, max_bytes: usize) {
     each_range(array, rows, &mut |buffer, bytes| {
-        let end = bytes.end.min(bytes.start.saturating_add(most));
-        buffer.get(bytes.start..end).into_iter().for_each(map::prefetch);
+        let end = bytes.end.min(bytes.start.saturating_add(max_bytes));
+        if let Some(pages) = buffer.get(bytes.start..end) {
+            map::prefetch(pages);
+        }
     });
 }
 
-/// Asks the processor for the value of row `row`, or for where it is, without waiting for it.
+/// Loads the value of row `row`, or the offset that leads to it, into the processor's cache without waiting for it.
 #[inline]
 pub(crate) fn prefetch_value(array: &UncheckedArray, row: usize) {
-    let at = array.offset() + row;
-    let place = match array.data_type().primitive_width() {
-        Some(width) => at.checked_mul(width),
+    let index = array.offset() + row;
+    let start = match array.data_type().primitive_width() {
+        Some(width) => index.checked_mul(width),
         None => layout(array.data_type()).value_roles().next().and_then(|role| match role {
-            BufferRole::Bits => Some(at / 8),
-            BufferRole::Offsets { width } => at.checked_mul(width),
-            other => other.bytes_for(at),
+            BufferRole::Bits => Some(index / 8),
+            BufferRole::Offsets { width } => index.checked_mul(width),
+            other => other.bytes_for(index),
         }),
     };
-    let value = array.buffers().first().zip(place).and_then(|(buffer, place)| buffer.as_slice().get(place..));
-    value.into_iter().for_each(map::prefetch_line);
-}
-
-/// The same of a text or of bytes, of which the offsets are read.
-#[inline]
-pub(crate) fn prefetch_text(array: &UncheckedArray, row: usize) {
-    if let DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary = array.data_type() {
-        let text = array.buffers().get(1).and_then(|data| data.as_slice().get(inside(array, &(row..row + 1))));
-        text.into_iter().for_each(map::prefetch_line);
+    if let (Some(buffer), Some(start)) = (array.buffers().first(), start)
+        && let Some(value) = buffer.as_slice().get(start..)
+    {
+        map::prefetch_line(value);
     }
 }
 
-/// Calls `each` with the bytes of rows `rows` in each buffer. Offsets are read after `each` was called with theirs.
+/// Loads the beginning of a text or of bytes into the processor's cache. Reads and waits for the offsets.
+#[inline]
+pub(crate) fn prefetch_text(array: &UncheckedArray, row: usize) {
+    if let DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary = array.data_type() {
+        let text = array.buffers().get(1).and_then(|data| data.as_slice().get(inner_range(array, &(row..row + 1))));
+        if let Some(text) = text {
+            map::prefetch_line(text);
+        }
+    }
+}
+
+/// Calls `each` with the bytes of rows `rows` in each buffer. Reads offsets after `each` was called with their bytes.
 fn each_range(array: &UncheckedArray, rows: Range<usize>, each: &mut dyn FnMut(&Buffer, Range<usize>)) {
     let rows = rows.start.min(array.len())..rows.end.min(array.len());
     if rows.is_empty() {
@@ -68,17 +75,17 @@ fn each_range(array: &UncheckedArray, rows: Range<usize>, each: &mut dyn FnMut(&
             each(buffer, start..end.min(buffer.len()));
         }
     }
-    let inside = inside(array, &rows);
+    let inner = inner_range(array, &rows);
     match array.data_type() {
         DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => {
-            array.buffers().get(1).into_iter().for_each(|data| each(data, inside.clone()));
+            array.buffers().get(1).into_iter().for_each(|data| each(data, inner.clone()));
         }
-        _ => array.child_data().iter().for_each(|child| each_range(child, inside.clone(), each)),
+        _ => array.child_data().iter().for_each(|child| each_range(child, inner.clone(), each)),
     }
 }
 
-/// What rows `rows` have of the data or of each child; nothing where that is not a range.
-fn inside(array: &UncheckedArray, rows: &Range<usize>) -> Range<usize> {
+/// Returns the range of rows `rows` in the data or in each child; empty if they have no single range there.
+fn inner_range(array: &UncheckedArray, rows: &Range<usize>) -> Range<usize> {
     match array.data_type() {
         DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => {
             offset_range::<4>(array, rows.start, rows.end)
@@ -87,8 +94,9 @@ fn inside(array: &UncheckedArray, rows: &Range<usize>) -> Range<usize> {
             offset_range::<8>(array, rows.start, rows.end)
         }
         DataType::FixedSizeList(_, size) => {
-            let at = |row: usize| array.offset().saturating_add(row).saturating_mul(fixed_size_or_zero(*size));
-            at(rows.start)..at(rows.end)
+            let size = fixed_size_or_zero(*size);
+            let start = array.offset().saturating_add(rows.start).saturating_mul(size);
+            start..array.offset().saturating_add(rows.end).saturating_mul(size)
         }
         DataType::Struct(_) => rows.clone(),
         DataType::Union(_, UnionMode::Sparse) => array.offset() + rows.start..array.offset() + rows.end,
@@ -112,7 +120,7 @@ mod tests {
         ranges_of(&array.to_data(), rows)
     }
 
-    /// Where the bytes of `rows` begin and end, in order.
+    /// Returns the start and end of the bytes of `rows` in each buffer, in order.
     fn ranges_of(array: &ArrayData, rows: Range<usize>) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         each_range(UncheckedArray::from_ref(array), rows, &mut |buffer, bytes| {
@@ -133,7 +141,7 @@ mod tests {
         assert_eq!(ranges(&nullable, 16..17), [(2, 3), (128, 136)]);
         assert_eq!(ranges(&BooleanArray::from(vec![true; 100]), 17..33), [(2, 5)]);
         let words = StringArray::from_iter_values((0..10).map(|n| "x".repeat(n)));
-        // Of rows 3 and 4: three offsets, and what lies between the first and the last.
+        // Rows 3 and 4 have three offsets, and the text between the first and the last.
         assert_eq!(ranges(&words, 3..5), [(12, 24), (3, 10)]);
         assert_eq!(ranges_of(&words.to_data().slice(2, 5), 1..3), [(12, 24), (3, 10)]);
     }

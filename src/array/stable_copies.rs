@@ -1,9 +1,9 @@
-//! Arrays for the kernels of arrow-rs.
+//! Makes arrays that are safe for the kernels of arrow-rs.
 //!
-//! A kernel takes a checked array at its word: it loads an offset again and again, without a look at where it leads. Bytes
-//! in place are those of a file, which another process may overwrite or cut between the check and the kernel, whatever it
-//! has promised: then the kernel would read, or worse write, outside of memory, before anyone can tell of the change. So
-//! kernels get arrays whose offsets nobody else can change.
+//! A kernel trusts a checked array: it loads an offset again and again, without checking it. Bytes in place are those of a
+//! file, which another process may overwrite or truncate between the check and the kernel, against its promise. The kernel
+//! would then read, or worse write, outside of memory, before the change can be noticed. So kernels get arrays whose
+//! offsets no other process can change.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -14,13 +14,13 @@ use super::unchecked::UncheckedArray;
 use crate::error::Result;
 use crate::types::{BufferRole, layout};
 
-/// Makes arrays for kernels of arrow-rs: copies of what leads to other bytes (offsets, sizes, views, keys, type ids, run
-/// ends, bitmaps), checked once they are copied. Numbers and text stay in place, as they lead nowhere.
+/// Makes arrays for kernels of arrow-rs: copies the buffers that lead to other bytes (offsets, sizes, views, keys, type
+/// ids, run ends, bitmaps), and checks the copies. Numbers and text stay in place, as they lead nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct StableCopies {
-    /// Dictionaries, each with its copy: arrays that share one go on sharing it.
+    /// Dictionaries with their copies, so that arrays that share one still share it.
     dictionaries: Vec<(UncheckedArray, ArrayData)>,
-    /// The last array and its copy, for the next part of the same batch.
+    /// The last array and its copy, which the next part of the same batch uses.
     last: Option<(UncheckedArray, ArrayData)>,
 }
 
@@ -43,7 +43,7 @@ impl StableCopies {
         copy.checked(&self.dictionaries.iter().map(|(_, copy)| copy).collect::<Vec<_>>())
     }
 
-    /// A copy of what leads to other bytes in `array`; `is_leading` says whether its values do, as run ends do.
+    /// Copies the buffers of `array` that lead to other bytes. With `is_leading`, its values do too, as run ends.
     fn copied(&mut self, array: &UncheckedArray, is_leading: bool) -> Result<UncheckedArray> {
         let data_type = array.data_type();
         let is_coded = matches!(data_type, DataType::Dictionary(..));
@@ -51,19 +51,21 @@ impl StableCopies {
         let end = array.offset().saturating_add(array.len());
         let layout = layout(data_type);
         let mut roles = layout.value_roles();
-        let buffer = |buffer: &Buffer| match roles.next() {
-            Some(role)
-                if is_leading
-                    || is_coded
-                    || !matches!(role, BufferRole::Values { .. } | BufferRole::Bits | BufferRole::Data) =>
-            {
-                // One that is too short for its rows is told of by the check.
-                let len = role.bytes_for(end).map_or(buffer.len(), |len| len.min(buffer.len()));
-                copy_of(&buffer[..len])
-            }
-            _ => Ok(buffer.clone()),
-        };
-        let buffers = array.buffers().iter().map(buffer).collect::<Result<Vec<_>>>()?;
+        let mut buffers = Vec::with_capacity(array.buffers().len());
+        for buffer in array.buffers() {
+            buffers.push(match roles.next() {
+                Some(role)
+                    if is_leading
+                        || is_coded
+                        || !matches!(role, BufferRole::Values { .. } | BufferRole::Bits | BufferRole::Data) =>
+                {
+                    // The check reports a buffer that is too short for its rows.
+                    let len = role.bytes_for(end).map_or(buffer.len(), |len| len.min(buffer.len()));
+                    copy_of(&buffer[..len])?
+                }
+                _ => buffer.clone(),
+            });
+        }
         let mut children = Vec::with_capacity(array.child_data().len());
         for (number, child) in array.child_data().iter().enumerate() {
             let is_leading = has_runs && number == 0;
@@ -100,14 +102,13 @@ mod tests {
     use super::*;
     use crate::array::{slice, value};
 
-    /// The addresses of buffers, those of children behind.
-    fn places(array: &ArrayData) -> Vec<*const u8> {
-        let own = array.buffers().iter().map(Buffer::as_ptr);
-        own.chain(array.child_data().iter().flat_map(places)).collect()
+    /// Returns the addresses of all buffers, those of the array before those of its children.
+    fn addresses(array: &ArrayData) -> Vec<*const u8> {
+        array.buffers().iter().map(Buffer::as_ptr).chain(array.child_data().iter().flat_map(addresses)).collect()
     }
 
     #[test]
-    fn what_leads_to_other_bytes_is_copied_and_nothing_else() {
+    fn only_buffers_that_lead_to_other_bytes_are_copied() {
         let texts = StringArray::from(vec![Some("ash"), None, Some("pear")]);
         let views = StringViewArray::from(vec!["a text that is longer than a view", "short"]);
         let runs: Int32RunArray = RunArray::try_new(&vec![2, 5].into(), &Int64Array::from(vec![7, 8])).unwrap();
@@ -123,7 +124,8 @@ mod tests {
             let array = array.to_data();
             for array in [array.clone(), slice(&array, 1, array.len() - 1)] {
                 let copy = StableCopies::default().stable_copy(UncheckedArray::from_ref(&array)).unwrap();
-                let is_copied = places(&array).into_iter().zip(places(&copy)).map(|(a, b)| a != b).collect::<Vec<_>>();
+                let is_copied =
+                    addresses(&array).into_iter().zip(addresses(&copy)).map(|(a, b)| a != b).collect::<Vec<_>>();
                 assert_eq!(is_copied, expected, "{}", array.data_type());
                 assert_eq!(copy.len(), array.len());
                 for row in 0..array.len() {
@@ -137,8 +139,8 @@ mod tests {
     fn arrays_go_on_sharing_their_dictionary() {
         let coded: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash", "elm"].into_iter().collect();
         let whole = coded.to_data();
-        let mut steady = StableCopies::default();
-        let parts = [0, 2].map(|start| steady.stable_copy(UncheckedArray::from_ref(&slice(&whole, start, 2))).unwrap());
+        let mut copies = StableCopies::default();
+        let parts = [0, 2].map(|start| copies.stable_copy(UncheckedArray::from_ref(&slice(&whole, start, 2))).unwrap());
         assert!(parts[0].child_data()[0].ptr_eq(&parts[1].child_data()[0]));
     }
 }

@@ -1,7 +1,7 @@
 //! [`UncheckedArray`]: an array with unvalidated values.
 //!
 //! An array from a file exists as soon as its buffers are found. Their content (offsets, keys, text, null counts) is
-//! foreign, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
+//! untrusted, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
 //! As an [`ArrayData`] is trusted, unchecked arrays have this type instead. Its bytes can be read, each load bounded
 //! (`value`), and `checked` turns it into an `ArrayData`: the only conversion without `unsafe`.
 #![allow(unsafe_code)]
@@ -21,7 +21,7 @@ use crate::types::{fixed_size_or_zero, layout};
 #[repr(transparent)]
 pub(crate) struct UncheckedArray(ArrayData);
 
-/// The null rows of an array, by its bitmap.
+/// The validity bitmap of an array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity<'a>(&'a NullBuffer);
 
@@ -30,7 +30,7 @@ pub(crate) struct Validity<'a>(&'a NullBuffer);
 const IDLE: usize = usize::MAX;
 
 impl UncheckedArray {
-    /// A checked array as an unchecked one.
+    /// Returns a checked array as an unchecked one.
     #[inline]
     pub(crate) fn from_ref(array: &ArrayData) -> &UncheckedArray {
         // SAFETY: the type is transparent, so both references are to the same value, borrowed for the same lifetime.
@@ -43,7 +43,7 @@ impl UncheckedArray {
         unsafe { std::slice::from_raw_parts(start, arrays.len()) }
     }
 
-    /// No rows.
+    /// Returns an array without rows.
     pub(crate) fn empty(data_type: &DataType) -> UncheckedArray {
         UncheckedArray(ArrayData::new_empty(data_type))
     }
@@ -82,23 +82,23 @@ impl UncheckedArray {
         self.0.nulls().map(Validity)
     }
 
-    /// Whether row `row` is null; false past the end.
+    /// Returns true if row `row` is null; false past the end.
     #[inline]
     pub(crate) fn is_null(&self, row: usize) -> bool {
         self.nulls().is_some_and(|nulls| row < nulls.len() && nulls.is_null(row))
     }
 
-    /// Rows `start .. start + len`, which must be in bounds, sharing the buffers; see [`slice`](buffer::slice).
+    /// Returns rows `start .. start + len`, which must be in bounds, sharing the buffers; see [`slice`](buffer::slice).
     pub(crate) fn slice(&self, start: usize, len: usize) -> UncheckedArray {
         UncheckedArray(buffer::slice(&self.0, start, len))
     }
 
-    /// Whether the array or a child has a bitmap although its null count is 0.
+    /// Returns true if the array or a child has a bitmap although its null count is 0.
     pub(super) fn has_idle_bitmaps(&self) -> bool {
         self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(UncheckedArray::has_idle_bitmaps)
     }
 
-    /// The array without bitmaps whose null count is 0.
+    /// Returns the array without bitmaps whose null count is 0.
     pub(super) fn without_idle_bitmaps(self) -> UncheckedArray {
         if !self.has_idle_bitmaps() {
             return self;
@@ -111,44 +111,54 @@ impl UncheckedArray {
         UncheckedArray(unsafe { builder.build_unchecked() })
     }
 
-    /// The array with other buffers and children, and a copy of its bitmap.
+    /// Returns the array with other buffers and children, and a copy of its bitmap.
     pub(crate) fn with_buffers(
         &self,
         buffers: Vec<Buffer>,
         children: Vec<UncheckedArray>,
         copy: impl Fn(&[u8]) -> Result<Buffer>,
     ) -> Result<UncheckedArray> {
-        let nulls = self.0.nulls().filter(|nulls| !Validity(nulls).is_idle());
-        let copied = |nulls: &NullBuffer| -> Result<NullBuffer> {
-            let first = nulls.offset() / 8;
-            let end = (nulls.offset() + nulls.len()).div_ceil(8);
-            let bits = BooleanBuffer::new(copy(&nulls.validity()[first..end])?, nulls.offset() % 8, nulls.len());
-            // SAFETY: the count is unchecked, like other values: `checked` compares it with the bitmap.
-            Ok(unsafe { NullBuffer::new_unchecked(bits, nulls.null_count()) })
+        assert_eq!(buffers.len(), self.buffers().len(), "the array has other buffers");
+        assert_eq!(children.len(), self.child_data().len(), "the array has other children");
+        let nulls = match self.0.nulls().filter(|nulls| !Validity(nulls).is_idle()) {
+            Some(nulls) => {
+                let first = nulls.offset() / 8;
+                let end = (nulls.offset() + nulls.len()).div_ceil(8);
+                let bits = BooleanBuffer::new(copy(&nulls.validity()[first..end])?, nulls.offset() % 8, nulls.len());
+                // SAFETY: the count is unchecked, like other values: `checked` compares it with the bitmap.
+                Some(unsafe { NullBuffer::new_unchecked(bits, nulls.null_count()) })
+            }
+            None => None,
         };
-        let nulls = nulls.map(copied).transpose()?;
         let children = children.into_iter().map(|child| child.0).collect();
         let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
         // SAFETY: the builder leaves values unchecked, as an `UncheckedArray` permits.
         Ok(UncheckedArray(unsafe { builder.nulls(nulls).buffers(buffers).child_data(children).build_unchecked() }))
     }
 
-    /// Whether the other array has the same type and the same rows of the same memory.
+    /// Returns true if the other array has the same type and the same rows of the same memory.
     pub(crate) fn is_same(&self, other: &UncheckedArray) -> bool {
-        let nulls = |array: &UncheckedArray| array.0.nulls().map(|n| (n.buffer().as_ptr(), n.offset(), n.null_count()));
-        let is_same_buffer = |(a, b): (&Buffer, &Buffer)| a.as_ptr() == b.as_ptr() && a.len() == b.len();
         std::ptr::eq(self, other)
             || self.len() == other.len()
                 && self.offset() == other.offset()
-                && nulls(self) == nulls(other)
+                && self.bitmap_identity() == other.bitmap_identity()
                 && self.data_type() == other.data_type()
                 && self.buffers().len() == other.buffers().len()
-                && self.buffers().iter().zip(other.buffers()).all(is_same_buffer)
+                && self
+                    .buffers()
+                    .iter()
+                    .zip(other.buffers())
+                    .all(|(a, b)| a.as_ptr() == b.as_ptr() && a.len() == b.len())
                 && self.child_data().len() == other.child_data().len()
                 && self.child_data().iter().zip(other.child_data()).all(|(a, b)| a.is_same(b))
     }
 
-    /// The array as a trusted one.
+    /// Returns the address and offset of the bitmap, and its null count.
+    fn bitmap_identity(&self) -> Option<(*const u8, usize, usize)> {
+        self.0.nulls().map(|nulls| (nulls.buffer().as_ptr(), nulls.offset(), nulls.null_count()))
+    }
+
+    /// Returns the array as a trusted one.
     ///
     /// # Safety
     /// Its values, including null counts, must be valid for its type, so that `checked` would succeed. That holds if
@@ -158,10 +168,10 @@ impl UncheckedArray {
         self.0
     }
 
-    /// As [`UncheckedArray::assume_checked`].
+    /// Returns a reference to the array as a trusted one.
     ///
     /// # Safety
-    /// The same.
+    /// As for [`UncheckedArray::assume_checked`].
     pub(super) unsafe fn assume_checked_ref(&self) -> &ArrayData {
         debug_assert!(!self.has_idle_bitmaps(), "bitmaps without a count");
         &self.0
@@ -189,7 +199,7 @@ impl AsRef<UncheckedArray> for ArrayData {
 }
 
 impl<'a> Validity<'a> {
-    /// The number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.0.len()
@@ -205,17 +215,17 @@ impl<'a> Validity<'a> {
         self.0.is_valid(row)
     }
 
-    /// The declared number of nulls.
+    /// Returns the declared number of nulls.
     pub(crate) fn declared(self) -> usize {
         if self.is_idle() { 0 } else { self.0.null_count() }
     }
 
-    /// Whether there is a bitmap although the null count is 0.
+    /// Returns true if there is a bitmap although the null count is 0.
     pub(super) fn is_idle(self) -> bool {
         self.0.null_count() == IDLE
     }
 
-    /// A bit per row, set if it is not null.
+    /// Returns the bitmap: a bit per row, set if it is not null.
     pub(crate) fn bits(self) -> &'a BooleanBuffer {
         self.0.inner()
     }
@@ -226,7 +236,7 @@ impl<'a> Validity<'a> {
 pub(crate) struct ArrayParts {
     pub data_type: DataType,
     pub len: usize,
-    /// Validity bitmap, with a bit per row, and null count; a bitmap with a count of 0 is used nevertheless.
+    /// The validity bitmap, with a bit per row, and the null count. A bitmap with a count of 0 is used nevertheless.
     pub validity: Option<(Buffer, usize)>,
     pub buffers: Vec<Buffer>,
     pub children: Vec<UncheckedArray>,
@@ -248,53 +258,60 @@ impl ArrayParts {
     }
 }
 
-/// The bytes of rows `rows` of `array` in its buffers and its children's, without dictionaries.
+/// Returns the number of bytes of rows `rows` in the buffers of `array` and its children, without dictionaries.
 pub(crate) fn byte_size(array: &UncheckedArray, rows: Range<usize>) -> u64 {
     let count = rows.len();
     let validity = if array.nulls().is_some_and(|nulls| nulls.declared() > 0) { count.div_ceil(8) } else { 0 };
-    let roles = layout(array.data_type());
-    let own: usize = roles.value_roles().filter_map(|role| role.bytes_for(count)).sum();
-    (validity + own) as u64 + nested_bytes(array, rows)
+    let layout = layout(array.data_type());
+    let values: usize = layout.value_roles().filter_map(|role| role.bytes_for(count)).sum();
+    (validity + values) as u64 + nested_bytes(array, rows)
 }
 
+/// Returns the number of bytes of the data and the children that rows `rows` lead to.
 fn nested_bytes(array: &UncheckedArray, rows: Range<usize>) -> u64 {
-    let at = |row: usize| array.offset() + row;
-    let child = |number: usize, rows: Range<usize>| {
-        array.child_data().get(number).map_or(0, |c| byte_size(c, rows.start.min(c.len())..rows.end.min(c.len())))
-    };
-    let all = |shift: usize| {
-        (0..array.child_data().len()).map(|n| child(n, rows.start + shift..rows.end + shift)).sum::<u64>()
-    };
-    let whole = || array.child_data().iter().map(|child| byte_size(child, 0..child.len())).sum::<u64>();
+    let start = array.offset() + rows.start;
+    let end = array.offset() + rows.end;
     match array.data_type() {
         DataType::Utf8 | DataType::Binary => offset_range::<4>(array, rows.start, rows.end).len() as u64,
         DataType::LargeUtf8 | DataType::LargeBinary => offset_range::<8>(array, rows.start, rows.end).len() as u64,
         DataType::Utf8View | DataType::BinaryView => array.buffers().iter().skip(1).map(|b| b.len() as u64).sum(),
-        DataType::List(_) | DataType::Map(..) => child(0, offset_range::<4>(array, rows.start, rows.end)),
-        DataType::LargeList(_) => child(0, offset_range::<8>(array, rows.start, rows.end)),
+        DataType::List(_) | DataType::Map(..) => children_bytes(array, offset_range::<4>(array, rows.start, rows.end)),
+        DataType::LargeList(_) => children_bytes(array, offset_range::<8>(array, rows.start, rows.end)),
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size_or_zero(*size);
-            child(0, at(rows.start).saturating_mul(size)..at(rows.end).saturating_mul(size))
+            children_bytes(array, start.saturating_mul(size)..end.saturating_mul(size))
         }
-        DataType::Struct(_) => all(0),
-        DataType::Union(_, UnionMode::Sparse) => all(array.offset()),
+        DataType::Struct(_) => children_bytes(array, rows),
+        DataType::Union(_, UnionMode::Sparse) => children_bytes(array, start..end),
         DataType::Dictionary(..) => 0,
-        _ => whole(),
+        _ => array.child_data().iter().map(|child| byte_size(child, 0..child.len())).sum(),
     }
 }
 
-/// The range between offsets number `start` and `end` of `array`; empty if they are invalid.
+/// Returns the number of bytes of rows `rows` of all children, as far as the children have them.
+fn children_bytes(array: &UncheckedArray, rows: Range<usize>) -> u64 {
+    let mut bytes = 0;
+    for child in array.child_data() {
+        bytes += byte_size(child, rows.start.min(child.len())..rows.end.min(child.len()));
+    }
+    bytes
+}
+
+/// Returns the range between offsets number `start` and `end` of `array`; empty if they are invalid.
 pub(crate) fn offset_range<const N: usize>(array: &UncheckedArray, start: usize, end: usize) -> Range<usize> {
-    let offset = |row: usize| {
-        let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
-        let mut wide = [0; 8];
-        wide[..N].copy_from_slice(bytes);
-        usize::try_from(u64::from_le_bytes(wide)).ok()
-    };
-    let most =
+    let max_offset =
         array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), UncheckedArray::len);
-    match (offset(start), offset(end)) {
-        (Some(from), Some(to)) if from <= to && to <= most => from..to,
+    match (read_offset::<N>(array, start), read_offset::<N>(array, end)) {
+        (Some(from), Some(to)) if from <= to && to <= max_offset => from..to,
         _ => 0..0,
     }
+}
+
+/// Returns offset number `row` of `N` bytes; `None` if it is missing.
+#[inline]
+fn read_offset<const N: usize>(array: &UncheckedArray, row: usize) -> Option<usize> {
+    let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
+    let mut wide = [0; 8];
+    wide[..N].copy_from_slice(bytes);
+    usize::try_from(u64::from_le_bytes(wide)).ok()
 }

@@ -1,4 +1,4 @@
-//! Value checks: the properties that the content of buffers must have so that code can trust it.
+//! Checks values: the properties that the content of buffers must have so that code can trust it.
 //!
 //! `checked` checks the structure (lengths of buffers), and turns arrays that pass both into trusted ones. Fixed-width
 //! values need no check, so a sum over a mapped column touches its bytes once. Logical checks (digits of a decimal,
@@ -30,7 +30,7 @@ pub(crate) fn check(array: &UncheckedArray) -> Result<()> {
     array.child_data().iter().try_for_each(check)
 }
 
-/// Whether a type has values to check; columns of numbers are skipped.
+/// Returns true if a type has no values to check, such as numbers.
 pub(crate) fn is_trivial(data_type: &DataType) -> bool {
     data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
 }
@@ -46,17 +46,17 @@ fn check_null_count(array: &UncheckedArray) -> Result<()> {
     check_declared(nulls, nulls.len() - nulls.bits().count_set_bits())
 }
 
-/// Whether the declared number of nulls is that of the bitmap.
-pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
+/// Checks that the bitmap has the declared number of nulls.
+pub(super) fn check_declared(nulls: Validity<'_>, counted: usize) -> Result<()> {
     let declared = nulls.declared();
-    if declared == real {
+    if declared == counted {
         Ok(())
     } else {
-        Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}")))
+        Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {counted}")))
     }
 }
 
-/// Offsets of an array from its first row on, whatever their alignment.
+/// The offsets of an array from its first row on, whatever their alignment.
 struct ArrayOffsets<'a> {
     bytes: &'a [u8],
     wide: bool,
@@ -75,14 +75,16 @@ fn offsets(array: &UncheckedArray, width: usize) -> Result<ArrayOffsets<'_>> {
     let count = if array.is_empty() { 0 } else { array.len() + 1 };
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let start = array.offset() * width;
-    let bytes = buffer.get(start..start + count * width);
-    let bytes =
-        bytes.ok_or_else(|| Error::invalid(format!("{count} offsets in a buffer of {} bytes", buffer.len())))?;
-    Ok(ArrayOffsets { bytes, wide: width == 8, count })
+    match buffer.get(start..start + count * width) {
+        Some(bytes) => Ok(ArrayOffsets { bytes, wide: width == 8, count }),
+        None => Err(Error::invalid(format!("{count} offsets in a buffer of {} bytes", buffer.len()))),
+    }
 }
 
 impl ArrayOffsets<'_> {
+    /// Returns offset number `i`.
     fn get(&self, i: usize) -> i64 {
+        debug_assert!(i < self.count, "offset {i} of {}", self.count);
         if self.wide {
             self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw))
         } else {
@@ -90,15 +92,17 @@ impl ArrayOffsets<'_> {
         }
     }
 
-    /// Whether no offset is smaller than the previous one; a plain loop that the compiler vectorises.
+    /// Returns true if no offset is smaller than the previous one.
     fn are_sorted(&self) -> bool {
-        fn sorted<const N: usize, T: PartialOrd>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> bool {
-            let (numbers, _) = bytes.as_chunks::<N>();
-            let next = numbers.iter().skip(1);
-            numbers.iter().zip(next).fold(true, |so_far, (&a, &b)| so_far & (number(a) <= number(b)))
-        }
-        if self.wide { sorted(self.bytes, i64::from_le_bytes) } else { sorted(self.bytes, i32::from_le_bytes) }
+        if self.wide { are_sorted(self.bytes, i64::from_le_bytes) } else { are_sorted(self.bytes, i32::from_le_bytes) }
     }
+}
+
+/// Returns true if numbers of `N` bytes are in order. A plain loop that the compiler vectorises.
+fn are_sorted<const N: usize, T: PartialOrd>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> bool {
+    let (numbers, _) = bytes.as_chunks::<N>();
+    let next = numbers.iter().skip(1);
+    numbers.iter().zip(next).fold(true, |so_far, (&a, &b)| so_far & (number(a) <= number(b)))
 }
 
 fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
@@ -111,16 +115,19 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
     if bounded && offsets.are_sorted() {
         return Ok(());
     }
-    let row = (0..offsets.count - 1).find(|&row| {
+    for row in 0..offsets.count - 1 {
         let from = offsets.get(row);
         let to = offsets.get(row + 1);
-        from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end)
-    });
-    // Another process may have put them in order meanwhile: then the error names any row.
-    let row = row.unwrap_or(0);
-    let from = offsets.get(row);
-    let to = offsets.get(row + 1);
-    Err(Error::invalid(format!("row {row}: offsets {from} to {to} are not in order inside 0 to {end}")))
+        if from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end) {
+            return Err(order_error(row, from, to, end));
+        }
+    }
+    // Another process has put them in order meanwhile: the error names any row.
+    Err(order_error(0, first, offsets.get(1), end))
+}
+
+fn order_error(row: usize, from: i64, to: i64, end: usize) -> Error {
+    Error::invalid(format!("row {row}: offsets {from} to {to} are not in order inside 0 to {end}"))
 }
 
 /// Checks all text at once, then that no string begins inside a character.
@@ -130,25 +137,35 @@ fn check_strings(array: &UncheckedArray, offsets: &ArrayOffsets<'_>) -> Result<(
     if offsets.count == 0 {
         return Ok(());
     }
-    // Checked above, but another process may have changed them since.
-    let bound = |i: usize| usize::try_from(offsets.get(i)).unwrap_or(0).min(data.len());
-    let first = bound(0);
-    let last = bound(offsets.count - 1).max(bound(0));
+    let first = bounded_offset(offsets, 0, data);
+    let last = bounded_offset(offsets, offsets.count - 1, data).max(first);
     let used = &data[first..last];
     if used.is_ascii() {
         return Ok(());
     }
-    let text = std::str::from_utf8(used).ok();
-    let whole = text.is_some_and(|text| {
-        (0..offsets.count).all(|i| bound(i).checked_sub(first).is_some_and(|at| text.is_char_boundary(at)))
-    });
-    // The slow path finds the row.
-    if whole { Ok(()) } else { check_each(array) }
+    if let Ok(text) = std::str::from_utf8(used)
+        && (0..offsets.count).all(|i| {
+            bounded_offset(offsets, i, data).checked_sub(first).is_some_and(|start| text.is_char_boundary(start))
+        })
+    {
+        return Ok(());
+    }
+    // Finds the row, slowly.
+    check_each(array)
 }
 
-/// Reads and thereby checks every slot, even of null rows: code that trusts an array may read those.
+/// Returns offset number `i`, bounded by the data: it was checked before, but another process may have changed it since.
+#[inline]
+fn bounded_offset(offsets: &ArrayOffsets<'_>, i: usize, data: &[u8]) -> usize {
+    usize::try_from(offsets.get(i)).map_or(0, |offset| offset.min(data.len()))
+}
+
+/// Checks every slot by reading it. Includes null rows, as code that trusts an array may read them.
 fn check_each(array: &UncheckedArray) -> Result<()> {
-    (0..array.len()).try_for_each(|row| slot(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
+    for row in 0..array.len() {
+        slot(array, row).map_err(|e| e.context(format_args!("row {row}")))?;
+    }
+    Ok(())
 }
 
 /// Reads every value, and compares it with its view's prefix: kernels compare views before values.
@@ -156,7 +173,7 @@ fn check_views(array: &UncheckedArray) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
     let is_text = matches!(array.data_type(), DataType::Utf8View);
     for row in 0..array.len() {
-        // Bytes within the view itself can only have wrong padding.
+        // A view that contains its bytes can only have wrong padding.
         if !is_text && views.get(array.offset() + row).is_some_and(is_padded) {
             continue;
         }
@@ -165,10 +182,11 @@ fn check_views(array: &UncheckedArray) -> Result<()> {
             Value::Bytes(bytes) => bytes,
             _ => continue,
         };
-        let [_, _, _, _, shown @ ..] = views.get(array.offset() + row).unwrap_or(&[0; 16]);
-        let agrees = match bytes.get(..shown.len() + 1) {
-            Some(_) => shown[..4] == bytes[..4],
-            None => shown[bytes.len()..].iter().all(|&padding| padding == 0),
+        let [_, _, _, _, inline @ ..] = views.get(array.offset() + row).unwrap_or(&[0; 16]);
+        let agrees = if bytes.len() > inline.len() {
+            inline[..4] == bytes[..4]
+        } else {
+            inline[bytes.len()..].iter().all(|&padding| padding == 0)
         };
         if !agrees {
             return Err(Error::invalid(format!("row {row}: the view's prefix or padding is not that of its value")));
@@ -177,7 +195,7 @@ fn check_views(array: &UncheckedArray) -> Result<()> {
     Ok(())
 }
 
-/// Whether a view contains its bytes itself, with zeros after them.
+/// Returns true if a view contains its bytes itself, with zeros after them.
 fn is_padded(view: &[u8; 16]) -> bool {
     let word = u128::from_le_bytes(*view);
     let len = word as u32;
@@ -191,32 +209,30 @@ fn check_keys(array: &UncheckedArray) -> Result<()> {
     let keys = keys.get(array.offset() * width..(array.offset() + array.len()) * width);
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?;
     // Negative keys are huge unsigned ones, so one maximum finds both errors.
-    let most = match width {
+    let max_key = match width {
         1 => keys.iter().copied().max().map(u64::from),
         2 => keys.as_chunks().0.iter().map(|&raw| u16::from_le_bytes(raw)).max().map(u64::from),
         4 => keys.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw)).max().map(u64::from),
         _ => keys.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).max(),
     };
-    // The largest key of this type.
+    // The largest key of the type.
     let limit = u64::MAX >> (64 - 8 * width.clamp(1, 8)) >> u32::from(index.is_signed_integer());
     let values = child_len(array) as u64;
-    if most.is_none_or(|most| most < values && most <= limit) {
+    if max_key.is_none_or(|max_key| max_key < values && max_key <= limit) {
         return Ok(());
     }
-    // Keys of null rows may be anything.
-    let bad = (0..array.len()).find_map(|row| {
-        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-            None
-        } else {
-            key(array, array.offset() + row).err().map(|e| (row, e))
+    for row in 0..array.len() {
+        // The keys of null rows are arbitrary.
+        if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {
+            key(array, array.offset() + row).map_err(|e| e.context(format_args!("row {row}")))?;
         }
-    });
-    bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
+    }
+    Ok(())
 }
 
 fn check_run_ends(array: &UncheckedArray) -> Result<()> {
     let Some(run_ends) = array.child_data().first() else { return Ok(()) };
-    // For no rows arrow-rs writes one run that ends at 0, which is never read.
+    // An array of arrow-rs without rows has one run that ends at 0, which is never read.
     if array.offset() + array.len() == 0 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! One cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a cell
+//! Reads one cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a cell
 //! can be read without a prior check of the whole column, and changing bytes yield an error or a wrong value, never an
 //! access outside the buffers.
 
@@ -72,7 +72,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Whether it is null, or a union with a null member.
+    /// Returns true if the value is null, or a union with a null member.
     pub fn is_null(&self) -> bool {
         match self {
             Value::Null => true,
@@ -82,8 +82,8 @@ impl Value<'_> {
     }
 }
 
-/// The advice for a time with a time zone in a column without one, or the reverse; empty if that is not the problem
-/// with `value`.
+/// Returns advice for a time with a time zone in a column without one, or the reverse; empty if `value` has another
+/// problem.
 #[doc(hidden)]
 pub fn time_zone_hint(data_type: &DataType, value: &Value<'_>) -> &'static str {
     let DataType::Timestamp(_, column) = data_type else { return "" };
@@ -130,17 +130,17 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Item number `item`, counted from 0.
+    /// Returns item number `item`, counted from 0.
     ///
     /// # Errors
     /// `RowOutOfRange` past the last; `InvalidData` if it is damaged.
@@ -152,15 +152,16 @@ impl<'a> Items<'a> {
         guard(|| field_value(self.field, self.values, self.start + item))
     }
 
-    /// The range of the items in the values of their array.
+    /// Returns the range of the items in the values of their array.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        debug_assert!(self.start + self.len <= self.values.len(), "items past the last of {}", self.values.len());
         self.start..self.start + self.len
     }
 
-    /// The items in order.
+    /// Iterates over the items in order.
     ///
     /// # Errors
-    /// For an item: `InvalidData` if it is damaged.
+    /// An item is `InvalidData` if it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
         let field = self.field;
         let values = self.values;
@@ -176,17 +177,17 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.fields().len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of member number `member`, counted from 0.
+    /// Returns the value of member number `member`, counted from 0.
     ///
     /// # Errors
     /// `ColumnNotFound` past the last; `InvalidData` if it is damaged.
@@ -205,10 +206,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Field and value of each member, in order.
+    /// Iterates over the field and value of each member, in order.
     ///
     /// # Errors
-    /// For a member: `InvalidData` if it is damaged.
+    /// A value is `InvalidData` if it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
         let row = self.row;
         let members = self.fields().iter().zip(self.array.child_data());
@@ -216,19 +217,19 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The value of row `row` of a field, with extension types decoded.
+/// Returns the value of row `row` of a field, with extension types decoded.
 pub(crate) fn field_value<'a>(field: &Field, array: &'a UncheckedArray, row: usize) -> Result<Value<'a>> {
-    Ok(meant(field, cell(array, row)?))
+    Ok(decode_extension(field, cell(array, row)?))
 }
 
-/// The value of a field of fixed width that is stored as `bytes` and isn't null; `None` for other types.
+/// Returns the value of a field of fixed width that is stored as `bytes` and isn't null; `None` for other types.
 pub(crate) fn stored_value<'a>(field: &'a Field, bytes: &'a [u8]) -> Result<Option<Value<'a>>> {
-    Ok(fixed(field.data_type(), bytes, 0)?.map(|stored| meant(field, stored)))
+    Ok(fixed(field.data_type(), bytes, 0)?.map(|stored| decode_extension(field, stored)))
 }
 
-/// What a stored value of a field stands for.
+/// Returns the value that a stored value of a field represents by its extension type.
 #[inline]
-fn meant<'a>(field: &Field, stored: Value<'a>) -> Value<'a> {
+fn decode_extension<'a>(field: &Field, stored: Value<'a>) -> Value<'a> {
     match (field.extension_type_name(), stored) {
         (Some("arrow.uuid"), Value::Bytes(bytes)) => bytes.try_into().map_or(Value::Bytes(bytes), Value::Uuid),
         (Some("arrow.bool8"), Value::Int(byte)) => Value::Bool(byte != 0),
@@ -237,7 +238,7 @@ fn meant<'a>(field: &Field, stored: Value<'a>) -> Value<'a> {
     }
 }
 
-/// The value of row `row` of an array, checked or not.
+/// Returns the value of row `row` of an array, checked or not.
 #[inline]
 pub(crate) fn value<A: AsRef<UncheckedArray> + ?Sized>(array: &A, row: usize) -> Result<Value<'_>> {
     cell(array.as_ref(), row)
@@ -254,7 +255,7 @@ fn cell(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     slot(array, row)
 }
 
-/// The value at row `row`, null or not.
+/// Returns the value stored at row `row`, null or not.
 pub(crate) fn slot(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     use DataType::*;
     let at = array.offset() + row;
@@ -276,7 +277,7 @@ pub(crate) fn slot(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     })
 }
 
-/// Value `at` of `values`, the only buffer of a type of fixed width; `None` for other types.
+/// Returns value `at` of `values`, the only buffer of a type of fixed width; `None` for other types.
 #[inline]
 fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], at: usize) -> Result<Option<Value<'a>>> {
     use DataType::*;
@@ -312,13 +313,13 @@ fn first_buffer(array: &UncheckedArray) -> &[u8] {
     array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice())
 }
 
-/// Element `at` of buffer `buffer`, whatever its alignment.
+/// Returns element `at` of buffer `buffer`, whatever its alignment.
 #[inline]
 fn load<const N: usize>(array: &UncheckedArray, buffer: usize, at: usize) -> Result<[u8; N]> {
     element(array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice()), at)
 }
 
-/// Element `at` of `bytes`, whatever its alignment.
+/// Returns element `at` of `bytes`, whatever its alignment.
 #[inline]
 fn element<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let start = at.checked_mul(N);
@@ -375,7 +376,7 @@ fn fixed_bytes(values: &[u8], at: usize, width: i32) -> Result<&[u8]> {
         .ok_or_else(|| Error::invalid(format!("value {at} of {width} bytes in a buffer of {} bytes", values.len())))
 }
 
-/// The bytes of a string or binary value.
+/// Returns the bytes of a string or binary value.
 fn bytes(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
     if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
         return view(array, at);
@@ -388,7 +389,7 @@ fn bytes(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
         .ok_or_else(|| Error::invalid(format!("offsets {start:?} to {end:?} in data of {} bytes", data.len())))
 }
 
-/// Offsets `at` and `at + 1`; `None` for a negative one.
+/// Returns offsets `at` and `at + 1`; `None` for a negative one.
 fn offsets(array: &UncheckedArray, at: usize) -> Result<(Option<usize>, Option<usize>)> {
     use DataType::*;
     match array.data_type() {
@@ -405,21 +406,28 @@ fn start64(array: &UncheckedArray, buffer: usize, at: usize) -> Result<Option<us
     Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, at)?)).ok())
 }
 
-/// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
+/// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and an
+/// offset in that buffer.
 fn view(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let view: &[u8; 16] = views.get(at.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
-    let word = |i: usize| u32::from_le_bytes([view[4 * i], view[4 * i + 1], view[4 * i + 2], view[4 * i + 3]]) as usize;
-    let len = word(0);
+    let len = view_word(view, 0);
     if len <= 12 {
         return Ok(&view[4..4 + len]);
     }
-    let number = word(2);
-    let start = word(3);
+    let number = view_word(view, 2);
+    let start = view_word(view, 3);
     let data = array.buffers().get(number.saturating_add(1)).ok_or_else(bad_view)?;
     data.get(start..start + len).ok_or_else(bad_view)
 }
 
+/// Returns word `word` of a view as a number.
+#[inline(always)]
+pub(super) fn view_word(view: &[u8; 16], word: usize) -> usize {
+    u32::from_le_bytes(view.as_chunks::<4>().0[word]) as usize
+}
+
+#[cold]
 fn bad_view() -> Error {
     Error::invalid("a view points outside of its buffers")
 }
@@ -467,7 +475,7 @@ fn union<'a>(
     Ok(Value::Union(field, Box::new(field_value(field, child(array, number)?, row)?)))
 }
 
-/// The key of a dictionary-encoded row of an array, checked or not.
+/// Returns the key of a dictionary-encoded row of an array, checked or not.
 #[inline]
 pub(crate) fn key<A: AsRef<UncheckedArray> + ?Sized>(array: &A, at: usize) -> Result<usize> {
     bounded_key(array.as_ref(), at)
@@ -493,17 +501,17 @@ fn bounded_key(array: &UncheckedArray, at: usize) -> Result<usize> {
     row.ok_or_else(|| Error::invalid(format!("key {key} of a dictionary of {len} values")))
 }
 
-/// The run that contains row `at`: the first whose end is greater.
+/// Returns the run that contains row `at`: the first with a greater end.
 pub(crate) fn find_run(run_ends: &UncheckedArray, at: usize) -> Result<usize> {
-    let end = |run: usize| match cell(run_ends, run) {
-        Ok(Value::Int(end)) => usize::try_from(end).ok(),
-        _ => None,
-    };
     let mut low = 0;
     let mut high = run_ends.len();
     while low < high {
         let middle = low + (high - low) / 2;
-        match end(middle) {
+        let end = match cell(run_ends, middle) {
+            Ok(Value::Int(end)) => usize::try_from(end).ok(),
+            _ => None,
+        };
+        match end {
             Some(end) if end <= at => low = middle + 1,
             Some(_) => high = middle,
             None => return Err(Error::invalid("a run end is negative or null")),

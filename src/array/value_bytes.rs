@@ -1,4 +1,4 @@
-//! A value as the bytes that its column stores.
+//! Encodes a value as the bytes that its column stores.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
@@ -6,17 +6,18 @@ use super::value::Value;
 use crate::types::layout::zones_agree;
 use crate::types::per_second;
 
-/// The bytes of the widest fixed-width value.
+/// The number of bytes of the widest fixed-width value.
 pub(crate) const WIDEST: usize = 32;
 
-/// Whether the type is stored as a signed 64-bit integer.
+/// Returns true if the type is stored as a signed 64-bit integer.
 #[inline]
 pub(crate) fn is_signed_word(data_type: &DataType) -> bool {
     use DataType::{Date64, Duration, Int64, Time64, Timestamp};
     matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
 }
 
-/// The bytes of a fixed-width value, from the first on, and their number.
+/// Returns the bytes of a fixed-width value, in the front of an array, and their number; `None` if a column of the type
+/// can't store the value.
 #[inline]
 pub(crate) fn encode_fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
@@ -32,15 +33,15 @@ pub(crate) fn encode_fixed(data_type: &DataType, value: &Value<'_>) -> Option<([
             _ => return None,
         },
         Value::Time(n, unit) => match data_type {
-            Time32(own) | Time64(own) => rescale(*n, *unit, *own)?,
+            Time32(target) | Time64(target) => rescale(*n, *unit, *target)?,
             _ => return None,
         },
         Value::Timestamp(n, unit, zone) => match data_type {
-            Timestamp(own, column) if zones_agree(column.as_deref(), *zone) => rescale(*n, *unit, *own)?,
+            Timestamp(target, column) if zones_agree(column.as_deref(), *zone) => rescale(*n, *unit, *target)?,
             _ => return None,
         },
         Value::Duration(n, unit) => match data_type {
-            Duration(own) => rescale(*n, *unit, *own)?,
+            Duration(target) => rescale(*n, *unit, *target)?,
             _ => return None,
         },
         Value::Decimal { digits, scale } => return decimal(data_type, *digits, *scale),
@@ -81,7 +82,7 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
     }
 }
 
-/// The float that a column stores for `x`.
+/// Returns the float that a column stores for `x`.
 fn narrowed(data_type: &DataType, x: f64) -> f64 {
     match data_type {
         DataType::Float32 => (x as f32).into(),
@@ -90,7 +91,7 @@ fn narrowed(data_type: &DataType, x: f64) -> f64 {
     }
 }
 
-/// A float is rounded to the column's precision, but not to infinity.
+/// Encodes a float, rounded to the column's precision, but not to infinity.
 fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
     if x.is_finite() && narrowed(data_type, x).is_infinite() {
         return None;
@@ -105,23 +106,22 @@ fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
 
 fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
-    let (Decimal32(precision, own)
-    | Decimal64(precision, own)
-    | Decimal128(precision, own)
-    | Decimal256(precision, own)) = data_type
+    let (Decimal32(precision, column_scale)
+    | Decimal64(precision, column_scale)
+    | Decimal128(precision, column_scale)
+    | Decimal256(precision, column_scale)) = data_type
     else {
         return None;
     };
-    let more = u32::try_from(i32::from(*own) - i32::from(scale)).ok()?;
+    let more_digits = u32::try_from(i32::from(*column_scale) - i32::from(scale)).ok()?;
     let ten = arrow_buffer::i256::from(10i64);
-    let digits = digits.checked_mul(ten.checked_pow(more)?)?;
+    let digits = digits.checked_mul(ten.checked_pow(more_digits)?)?;
     let limit = ten.checked_pow((*precision).into());
     if limit.is_some_and(|limit| digits >= limit || digits <= -limit) {
         return None;
     }
     let (wide, width) = bytes(digits.to_le_bytes())?;
-    let width = data_type.primitive_width().unwrap_or(width);
-    Some((wide, width))
+    Some((wide, data_type.primitive_width().unwrap_or(width)))
 }
 
 fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> Option<([u8; WIDEST], usize)> {
@@ -146,26 +146,27 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
     }
 }
 
-/// `n` of `unit` in `own` units, if that is a whole number.
-pub(crate) fn rescale(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
-    let per_second = |unit| i128::from(per_second(unit));
-    if unit == own {
+/// Converts `n` of `unit` to `target` units, if the result is a whole number.
+pub(crate) fn rescale(n: i64, unit: TimeUnit, target: TimeUnit) -> Option<i128> {
+    if unit == target {
         return Some(n.into());
     }
-    let product = i128::from(n) * per_second(own);
-    (product % per_second(unit) == 0).then(|| product / per_second(unit))
+    let product = i128::from(n) * i128::from(per_second(target));
+    let divisor = i128::from(per_second(unit));
+    (product % divisor == 0).then(|| product / divisor)
 }
 
-/// The view of a text; a long text is at offset `at` of buffer 0.
+/// Returns the view of a text. A long text is at `offset` of buffer 0.
 #[inline]
-pub(crate) fn encode_view(text: &[u8], at: u64) -> [u8; 16] {
+pub(crate) fn encode_view(text: &[u8], offset: u64) -> [u8; 16] {
+    debug_assert!(text.len() <= 12 || u32::try_from(offset).is_ok(), "a view can't point to byte {offset}");
     let mut view = [0; 16];
     view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
     match text.len() {
         0..=12 => view[4..4 + text.len()].copy_from_slice(text),
         _ => {
             view[4..8].copy_from_slice(&text[..4]);
-            view[12..].copy_from_slice(&(at as u32).to_le_bytes());
+            view[12..].copy_from_slice(&(offset as u32).to_le_bytes());
         }
     }
     view

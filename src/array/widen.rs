@@ -1,4 +1,4 @@
-//! Converts integers and floats to a wider type that has all of their values.
+//! Converts integers and floats to a wider type that contains all of their values.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::buffer::to_array;
 /// Generates the two functions below from one list of types.
 macro_rules! widenings {
     ($($from:ident as $from_type:ty, back by $back:expr => $($to:ident as $to_type:ty),+;)+) => {
-        /// Whether `to` is a wider type than `from` with all of its values.
+        /// Returns true if `to` is a wider type that contains all values of `from`.
         pub(crate) fn is_wider(from: &DataType, to: &DataType) -> bool {
             matches!((from, to), $($((DataType::$from, DataType::$to))|+)|+)
         }
 
-        /// The values of `array` converted to the wider type `to`; `None` if it is not wider.
+        /// Returns the values of `array` converted to the wider type `to`; `None` if it is not wider.
         pub(crate) fn widened(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
             match (array.data_type(), to) {
                 $($((DataType::$from, DataType::$to) => copied::<$from_type, $to_type>(array, Into::into),)+)+
@@ -29,8 +29,8 @@ macro_rules! widenings {
             }
         }
 
-        /// The values of `array`, which were widened, converted back to their previous type; `None` if its type is not
-        /// wider than `to`.
+        /// Returns the values of `array`, which were widened, converted back to their previous type; `None` if its type
+        /// is not wider than `to`.
         #[cfg(feature = "table")]
         pub(crate) fn narrowed(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
             match (array.data_type(), to) {
@@ -59,11 +59,12 @@ fn copied<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
     array: &ArrayData,
     convert: impl Fn(F::Native) -> T::Native,
 ) -> Option<ArrayData> {
-    // Its buffers may be unaligned.
-    let array: ArrayRef = to_array(array.clone());
-    let array = array.as_any().downcast_ref::<PrimitiveArray<F>>()?;
-    let values = array.values().iter().map(|&value| convert(value)).collect();
-    let converted: ArrayRef = Arc::new(PrimitiveArray::<T>::new(values, array.nulls().cloned()));
+    // The buffers may be unaligned.
+    let aligned: ArrayRef = to_array(array.clone());
+    let typed = aligned.as_any().downcast_ref::<PrimitiveArray<F>>()?;
+    let values = typed.values().iter().map(|&value| convert(value)).collect();
+    let converted: ArrayRef = Arc::new(PrimitiveArray::<T>::new(values, typed.nulls().cloned()));
+    assert_eq!(converted.len(), array.len(), "conversion has lost or added values");
     Some(converted.to_data())
 }
 
