@@ -105,15 +105,16 @@ impl<'a> Texts<'a> {
         self.get(row).map(short)
     }
 
-    /// Calls `work` with the length of each of some rows, null or not, and its bytes as a number if there are at most 15.
+    /// Calls `work` with the length of each of some rows, null or not, and its bytes as a number if there are at most
+    /// 15.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_short(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
         self.each_head(rows, |len, head| work(len, if len < 16 { head & byte_mask(len) } else { 0 }))
     }
 
-    /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. The bytes after
-    /// a shorter value are arbitrary.
+    /// Calls `work` with the length of each of some rows, null or not, and its first 16 bytes as a number. The bytes
+    /// after a shorter value are arbitrary.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn each_head(&self, rows: Range<usize>, mut work: impl FnMut(usize, u128)) -> Result<()> {
@@ -142,8 +143,8 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Returns 1 for each of up to 64 rows, null or not, whose text has `len` bytes, and 0 for the others. Returns `None` for
-    /// layouts without offsets, whose values would have to be read one by one, and for invalid offsets.
+    /// Returns 1 for each of up to 64 rows, null or not, whose text has `len` bytes, and 0 for the others. Returns
+    /// `None` for layouts without offsets, whose values would have to be read one by one, and for invalid offsets.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn rows_of_length(&self, rows: Range<usize>, len: usize) -> Option<[u8; 64]> {
@@ -151,8 +152,8 @@ impl<'a> Texts<'a> {
         self.by_length(rows, |offsets, marks| mark_each(offsets, marks, |text_len| u8::from(text_len == len)))
     }
 
-    /// Returns 1 for each of up to 64 rows whose text has one of some lengths, like [`Texts::rows_of_length`]. The bits of
-    /// `lengths` are those that [`length_bit`] returns.
+    /// Returns 1 for each of up to 64 rows whose text has one of some lengths, like [`Texts::rows_of_length`]. The bits
+    /// of `lengths` are those that [`length_bit`] returns.
     #[cfg(feature = "compute")]
     #[inline(always)]
     pub(crate) fn rows_of_lengths(&self, rows: Range<usize>, lengths: u32) -> Option<[u8; 64]> {
@@ -205,8 +206,8 @@ impl<'a> Texts<'a> {
         self.array.is_null(row)
     }
 
-    /// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and an
-    /// offset in that buffer.
+    /// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and
+    /// an offset in that buffer.
     fn view(&self, view: &'a [u8; 16]) -> Option<&'a [u8]> {
         let len = view_word(view, 0);
         if len <= 12 {
@@ -350,8 +351,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Returns a function that looks up the dictionary entry of a row. The entry of a null is arbitrary. Faster than [`key`]
-/// for many rows, as the type of the keys is determined once.
+/// Returns a function that looks up the dictionary entry of a row. The entry of a null is arbitrary. Faster than
+/// [`key`] for many rows, as the type of the keys is determined once.
 ///
 /// # Errors
 /// The function returns the errors of [`key`].
@@ -366,12 +367,12 @@ pub(crate) fn entry_lookup(array: &ArrayData) -> impl Fn(usize) -> Result<usize>
     }
 }
 
-/// The bytes per row of unconstrained values.
+/// Returns the bytes per row of a type of unconstrained values; `None` for other types.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     layout(data_type).plain_width().filter(|&width| width > 0 && is_trivial(data_type))
 }
 
-/// The bytes per row of a column of fixed-width values, or of lists of one length of them, nested or not.
+/// Returns the bytes per row of a column of fixed-width values, or of fixed-size lists of them, nested or not.
 #[cfg(feature = "compute")]
 pub(crate) fn row_width(data_type: &DataType) -> Option<usize> {
     match data_type {
@@ -382,7 +383,7 @@ pub(crate) fn row_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// The dictionary of `array`.
+/// Returns the dictionary of `array`.
 pub(crate) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }

@@ -55,8 +55,8 @@ impl Bytes {
         // of arrays is the contract of `open`, and the promise of the table format, except for bits after the last row
         // of a bitmap, which are never read. In a breach this crate yields wrong values and makes no access outside the
         // range: it bounds every length and offset as it loads it, and lets kernels of arrow-rs, which load them again,
-        // have copies (`StableCopies`). That does not go for arrays that were handed out (`to_record_batches`, `chunks`, the C
-        // data interface): whoever reads them trusts what was checked, and depends on the contract.
+        // have copies (`StableCopies`). This is not true for arrays that were handed out (`to_record_batches`,
+        // `chunks`, the C data interface): their readers trust the checked values, and depend on the contract.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping), fetch: None, address: None, unmapped: None })
     }
@@ -82,8 +82,8 @@ impl Bytes {
         Bytes { data: self.data.slice_with_length(0, len), ..self.clone() }
     }
 
-    /// Returns the bytes of an object in a store. `mapping` maps a file of the object's size, into which `fetch` fetches
-    /// bytes before they are read. `address` opens the same object again.
+    /// Returns the bytes of an object in a store. `mapping` maps a file of the object's size, into which `fetch`
+    /// fetches bytes before they are read. `address` opens the same object again.
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
@@ -117,8 +117,8 @@ impl Bytes {
         self.address.as_ref()
     }
 
-    /// Returns `len` bytes, all of which `fill` must write, or fail. Large buffers use memory that was touched before, or
-    /// is cheaper to touch. `no_memory` returns the error for a failed allocation.
+    /// Returns `len` bytes, all of which `fill` must write, or fail. Large buffers use memory that was touched before,
+    /// or is cheaper to touch. `no_memory` returns the error for a failed allocation.
     pub(crate) fn build_buffer<E>(
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -186,8 +186,8 @@ impl Bytes {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
-    /// Returns bytes `offset .. offset + len` in place; `None` if some of them don't exist, and for bytes in a store, which
-    /// `fetch_slice` returns.
+    /// Returns bytes `offset .. offset + len` in place; `None` if some of them don't exist, and for bytes in a store,
+    /// which `fetch_slice` returns.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
         let is_in_place = self.fetch.is_none() && self.unmapped.is_none();
         (is_in_place && self.has(offset, len)).then(|| self.data.slice_with_length(offset, len))
@@ -265,7 +265,8 @@ pub(crate) fn has_room(bytes: u64) -> bool {
 /// Returns a vector with room for `len` values, a number that data may only claim. `what` names the values in errors.
 ///
 /// # Errors
-/// `Io` if there is no memory for them. The system may promise more memory than it has, so the free memory is checked too.
+/// `Io` if there is no memory for them. The system may promise more memory than it has, so the free memory is checked
+/// too.
 pub(crate) fn room_for<T>(len: u64, what: &str) -> Result<Vec<T>> {
     check_memory()?;
     if has_room(len.saturating_mul(size_of::<T>() as u64))
@@ -381,8 +382,8 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     let nulls = array.nulls().map(|nulls| nulls.slice(start, len));
     let builder = ArrayDataBuilder::new(array.data_type().clone());
     let builder = builder.len(len).nulls(nulls).buffers(buffers).child_data(children);
-    // SAFETY: buffers, children and validity are those of an array of this type, each cut to the same `len` rows, which
-    // are inside, as asserted above. So the values are as good as those of `array`.
+    // SAFETY: buffers, children and validity belong to an array of this type, each cut to the same `len` rows, which
+    // are inside, as asserted above. So the values are as valid as in `array`.
     unsafe { builder.build_unchecked() }
 }
 
@@ -461,8 +462,8 @@ fn total_rows(arrays: &[&ArrayData]) -> usize {
     arrays.iter().map(|array| array.len()).fold(0, usize::saturating_add)
 }
 
-/// Returns true if the offsets and run ends of the type can count all items and rows of the arrays. arrow-rs relies on it,
-/// and on memory for a bit of each row, and for a run end of each if the arrays `are_nested` in others.
+/// Returns true if the offsets and run ends of the type can count all items and rows of the arrays. arrow-rs relies on
+/// it, and on memory for a bit of each row, and for a run end of each if the arrays `are_nested` in others.
 pub(crate) fn fits_one_array(arrays: &[&ArrayData], are_nested: bool) -> Result<bool> {
     let Some(first) = arrays.first() else { return Ok(true) };
     let rows = total_rows(arrays);

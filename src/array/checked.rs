@@ -284,9 +284,9 @@ impl IncrementalCheck {
         *done = CheckedPart { rows: to, extents, nulls };
         drop(done);
         check_dictionaries(&array, checked)?;
-        // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on. The
-        // values before were checked as rows of an array over the same bytes, whose buffers and children were no longer
-        // than these, so that they point inside of these as well. Bitmaps that are left out have no nulls then.
+        // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on.
+        // The values before were checked as rows of an array over the same bytes, whose buffers and children were no
+        // longer than these, so that they point inside of these as well. Bitmaps that are left out have no nulls then.
         Ok(unsafe { array.without_idle_bitmaps().assume_checked() })
     }
 }

@@ -11,8 +11,8 @@ const POWERS: [f64; 23] = [
 ];
 /// The largest integer up to which every integer is a float.
 const EXACT: u64 = 1 << 53;
-/// The number of digits of a quotient after which a remainder can't change the nearest float: a quotient of 10^-76 / 2^64
-/// is at least 10^-132 away from the middle of two floats, unless it is the middle.
+/// The number of digits of a quotient after which a remainder can't change the nearest float: a quotient of 10^-76 /
+/// 2^64 is at least 10^-132 away from the middle of two floats, unless it is the middle.
 const QUOTIENT_DIGITS: i32 = 7 * CHUNK_DIGITS;
 /// The number of digits that are divided at once.
 const CHUNK_DIGITS: i32 = 19;

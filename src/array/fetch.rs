@@ -15,8 +15,8 @@ pub trait Fetch: Debug + Send + Sync {
     /// Waits until all bytes of `ranges` are in the mapped file. Ranges lie inside of the object, and may overlap.
     ///
     /// # Errors
-    /// `FileChanged` if the object is no longer the one that was opened, `Io`, and other errors of the store. None of the
-    /// bytes may be read after an error.
+    /// `FileChanged` if the object is no longer the one that was opened, `Io`, and other errors of the store. None of
+    /// the bytes may be read after an error.
     fn ensure(&self, ranges: &[Range<usize>]) -> Result<()>;
 
     /// Returns true if all bytes of `ranges` are in the mapped file. Doesn't wait.

@@ -15,8 +15,8 @@ use super::{UncheckedArray, room_for};
 use crate::error::{Error, Result};
 use crate::types::has_bits;
 
-/// Returns the keys of the rows, of type `index`, and their dictionary of `values`: the shared dictionary of the arrays if
-/// they have one, otherwise the distinct values of the rows, or all values in their order if they are ordered.
+/// Returns the keys of the rows, of type `index`, and their dictionary of `values`: the shared dictionary of the arrays
+/// if they have one, otherwise the distinct values of the rows, or all values in their order if they are ordered.
 pub(crate) fn keys(
     (index, values): (&DataType, &DataType),
     is_ordered: bool,
@@ -46,7 +46,7 @@ pub(crate) fn keys(
     }
 }
 
-/// The dictionary of `array`.
+/// Returns the dictionary of `array`.
 pub(crate) fn dictionary_of(array: &UncheckedArray) -> Result<&UncheckedArray> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }
@@ -161,7 +161,8 @@ impl CategoryRanks {
     }
 }
 
-/// Checks that the values of an ordered dictionary have ascending positions in the merged one, except for repeated ones.
+/// Checks that the values of an ordered dictionary have ascending positions in the merged one, except for repeated
+/// ones.
 #[derive(Debug, Default)]
 pub(crate) struct CategoryOrder {
     positions: HashSet<u64>,

@@ -1,11 +1,12 @@
 //! Holds bytes and arrays, reads single values, and checks all values of an array.
 //!
-//! The files in reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows), `unchecked`
-//! (arrays with unvalidated values), `value` (one cell, every load bounded), `value_bytes` (a value as the bytes its
-//! column stores), `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (turns unchecked arrays
-//! into trusted ones), `stable_copies` (arrays for kernels of arrow-rs), `prefetch` (requests pages before they are read),
-//! `widen` (converts numbers to a wider type), `access` (an array's values by row), `gather` (rows of several arrays as
-//! one array), `merge_dictionaries` (several dictionaries as one). Uses `map`, `types` and `error`.
+//! The files in reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows),
+//! `unchecked` (arrays with unvalidated values), `value` (one cell, every load bounded), `value_bytes` (a value as the
+//! bytes its column stores), `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (turns
+//! unchecked arrays into trusted ones), `stable_copies` (arrays for kernels of arrow-rs), `prefetch` (requests pages
+//! before they are read), `widen` (converts numbers to a wider type), `access` (an array's values by row), `gather`
+//! (rows of several arrays as one array), `merge_dictionaries` (several dictionaries as one). Uses `map`, `types` and
+//! `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;

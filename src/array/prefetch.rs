@@ -9,9 +9,9 @@ use super::unchecked::{UncheckedArray, offset_range};
 use crate::map;
 use crate::types::{BufferRole, fixed_size_or_zero, layout};
 
-/// Requests the pages of rows `rows` from the system, as far as the numbers of the rows determine them: not the pages of
-/// dictionaries, nor those that views and list views point to. Requests at most `max_bytes` of each buffer, as one value
-/// may be as long as its file.
+/// Requests the pages of rows `rows` from the system, as far as the numbers of the rows determine them: not the pages
+/// of dictionaries, nor those that views and list views point to. Requests at most `max_bytes` of each buffer, as one
+/// value may be as long as its file.
 pub(crate) fn prefetch(array: &UncheckedArray, rows: Range<usize>, max_bytes: usize) {
     each_range(array, rows, &mut |buffer, bytes| {
         let end = bytes.end.min(bytes.start.saturating_add(max_bytes));

@@ -1,9 +1,9 @@
 //! Makes arrays that are safe for the kernels of arrow-rs.
 //!
-//! A kernel trusts a checked array: it loads an offset again and again, without checking it. Bytes in place are those of a
-//! file, which another process may overwrite or truncate between the check and the kernel, against its promise. The kernel
-//! would then read, or worse write, outside of memory, before the change can be noticed. So kernels get arrays whose
-//! offsets no other process can change.
+//! A kernel trusts a checked array: it loads an offset again and again, without checking it. Bytes in place belong to a
+//! file, which another process may overwrite or truncate between the check and the kernel, against its promise. The
+//! kernel would then read, or worse write, outside of memory, before the change can be noticed. So kernels get arrays
+//! whose offsets no other process can change.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -25,7 +25,7 @@ pub(crate) struct StableCopies {
 }
 
 impl StableCopies {
-    /// The values of `array`, checked or not, as an array for kernels.
+    /// Returns the values of `array`, checked or not, as an array for kernels.
     ///
     /// # Errors
     /// `InvalidData` as for [`UncheckedArray::checked`]; `Io` if there is no memory.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::array::{slice, value};
 
-    /// Returns the addresses of all buffers, those of the array before those of its children.
+    /// Returns the addresses of all buffers. The array comes before its children.
     fn addresses(array: &ArrayData) -> Vec<*const u8> {
         array.buffers().iter().map(Buffer::as_ptr).chain(array.child_data().iter().flat_map(addresses)).collect()
     }

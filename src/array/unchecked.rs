@@ -1,9 +1,9 @@
 //! [`UncheckedArray`]: an array with unvalidated values.
 //!
 //! An array from a file exists as soon as its buffers are found. Their content (offsets, keys, text, null counts) is
-//! untrusted, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
-//! As an [`ArrayData`] is trusted, unchecked arrays have this type instead. Its bytes can be read, each load bounded
-//! (`value`), and `checked` turns it into an `ArrayData`: the only conversion without `unsafe`.
+//! untrusted, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of
+//! bounds. As an [`ArrayData`] is trusted, unchecked arrays have this type instead. Its bytes can be read, each load
+//! bounded (`value`), and `checked` turns it into an `ArrayData`: the only conversion without `unsafe`.
 #![allow(unsafe_code)]
 
 use std::ops::Range;

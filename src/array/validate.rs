@@ -10,7 +10,7 @@ use super::unchecked::{UncheckedArray, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
 
-/// Checks all values of `array` except those of its dictionaries, which their cache checks.
+/// Checks all values of `array`, but not of its dictionaries, which their cache checks.
 pub(crate) fn check(array: &UncheckedArray) -> Result<()> {
     use DataType::*;
     check_null_count(array)?;
@@ -154,7 +154,8 @@ fn check_strings(array: &UncheckedArray, offsets: &ArrayOffsets<'_>) -> Result<(
     check_each(array)
 }
 
-/// Returns offset number `i`, bounded by the data: it was checked before, but another process may have changed it since.
+/// Returns offset number `i`, bounded by the data: it was checked before, but another process may have changed it
+/// since.
 #[inline]
 fn bounded_offset(offsets: &ArrayOffsets<'_>, i: usize, data: &[u8]) -> usize {
     usize::try_from(offsets.get(i)).map_or(0, |offset| offset.min(data.len()))

@@ -1,6 +1,6 @@
-//! Reads one cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a cell
-//! can be read without a prior check of the whole column, and changing bytes yield an error or a wrong value, never an
-//! access outside the buffers.
+//! Reads one cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a
+//! cell can be read without a prior check of the whole column, and changing bytes yield an error or a wrong value,
+//! never an access outside the buffers.
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
@@ -258,53 +258,55 @@ fn cell(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
 /// Returns the value stored at row `row`, null or not.
 pub(crate) fn slot(array: &UncheckedArray, row: usize) -> Result<Value<'_>> {
     use DataType::*;
-    let at = array.offset() + row;
-    if let Some(value) = fixed(array.data_type(), first_buffer(array), at)? {
+    let index = array.offset() + row;
+    if let Some(value) = fixed(array.data_type(), first_buffer(array), index)? {
         return Ok(value);
     }
     Ok(match array.data_type() {
-        Boolean => Value::Bool(bit(array, 0, at)?),
-        Utf8 | LargeUtf8 | Utf8View => Value::Str(text(bytes(array, at)?)?),
-        Binary | LargeBinary | BinaryView => Value::Bytes(bytes(array, at)?),
-        List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) => Value::List(items(array, at)?),
-        Map(..) => Value::Map(items(array, at)?),
+        Boolean => Value::Bool(bit(array, 0, index)?),
+        Utf8 | LargeUtf8 | Utf8View => Value::Str(text(bytes(array, index)?)?),
+        Binary | LargeBinary | BinaryView => Value::Bytes(bytes(array, index)?),
+        List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) => {
+            Value::List(items(array, index)?)
+        }
+        Map(..) => Value::Map(items(array, index)?),
         Struct(_) => Value::Struct(Members { array, row }),
-        Union(fields, mode) => union(array, fields, *mode, at)?,
-        Dictionary(..) => cell(child(array, 0)?, bounded_key(array, at)?)?,
-        RunEndEncoded(..) => cell(child(array, 1)?, find_run(child(array, 0)?, at)?)?,
+        Union(fields, mode) => union(array, fields, *mode, index)?,
+        Dictionary(..) => cell(child(array, 0)?, bounded_key(array, index)?)?,
+        RunEndEncoded(..) => cell(child(array, 1)?, find_run(child(array, 0)?, index)?)?,
         Null => Value::Null,
         other => return Err(Error::internal(format!("a value of type {other}"))),
     })
 }
 
-/// Returns value `at` of `values`, the only buffer of a type of fixed width; `None` for other types.
+/// Returns value `index` of `values`, the only buffer of a type of fixed width; `None` for other types.
 #[inline]
-fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], at: usize) -> Result<Option<Value<'a>>> {
+fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], index: usize) -> Result<Option<Value<'a>>> {
     use DataType::*;
     Ok(Some(match data_type {
-        Int8 => Value::Int(i8::from_le_bytes(element(values, at)?).into()),
-        Int16 => Value::Int(i16::from_le_bytes(element(values, at)?).into()),
-        Int32 => Value::Int(i32::from_le_bytes(element(values, at)?).into()),
-        Int64 => Value::Int(i64::from_le_bytes(element(values, at)?)),
-        UInt8 => Value::UInt(u8::from_le_bytes(element(values, at)?).into()),
-        UInt16 => Value::UInt(u16::from_le_bytes(element(values, at)?).into()),
-        UInt32 => Value::UInt(u32::from_le_bytes(element(values, at)?).into()),
-        UInt64 => Value::UInt(u64::from_le_bytes(element(values, at)?)),
-        Float16 => Value::Float32(half::f16::from_le_bytes(element(values, at)?).to_f32()),
-        Float32 => Value::Float32(f32::from_le_bytes(element(values, at)?)),
-        Float64 => Value::Float64(f64::from_le_bytes(element(values, at)?)),
-        Decimal32(_, scale) => decimal(i32::from_le_bytes(element(values, at)?), *scale),
-        Decimal64(_, scale) => decimal(i64::from_le_bytes(element(values, at)?), *scale),
-        Decimal128(_, scale) => decimal(i128::from_le_bytes(element(values, at)?), *scale),
-        Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(element(values, at)?), scale: *scale },
-        Date32 => Value::Date(i32::from_le_bytes(element(values, at)?).into()),
-        Date64 => Value::Date(i64::from_le_bytes(element(values, at)?).div_euclid(86_400_000)),
-        Time32(unit) => Value::Time(i32::from_le_bytes(element(values, at)?).into(), *unit),
-        Time64(unit) => Value::Time(i64::from_le_bytes(element(values, at)?), *unit),
-        Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(element(values, at)?), *unit, tz.as_deref()),
-        Duration(unit) => Value::Duration(i64::from_le_bytes(element(values, at)?), *unit),
-        Interval(unit) => interval(values, *unit, at)?,
-        FixedSizeBinary(width) => Value::Bytes(fixed_bytes(values, at, *width)?),
+        Int8 => Value::Int(i8::from_le_bytes(element(values, index)?).into()),
+        Int16 => Value::Int(i16::from_le_bytes(element(values, index)?).into()),
+        Int32 => Value::Int(i32::from_le_bytes(element(values, index)?).into()),
+        Int64 => Value::Int(i64::from_le_bytes(element(values, index)?)),
+        UInt8 => Value::UInt(u8::from_le_bytes(element(values, index)?).into()),
+        UInt16 => Value::UInt(u16::from_le_bytes(element(values, index)?).into()),
+        UInt32 => Value::UInt(u32::from_le_bytes(element(values, index)?).into()),
+        UInt64 => Value::UInt(u64::from_le_bytes(element(values, index)?)),
+        Float16 => Value::Float32(half::f16::from_le_bytes(element(values, index)?).to_f32()),
+        Float32 => Value::Float32(f32::from_le_bytes(element(values, index)?)),
+        Float64 => Value::Float64(f64::from_le_bytes(element(values, index)?)),
+        Decimal32(_, scale) => decimal(i32::from_le_bytes(element(values, index)?), *scale),
+        Decimal64(_, scale) => decimal(i64::from_le_bytes(element(values, index)?), *scale),
+        Decimal128(_, scale) => decimal(i128::from_le_bytes(element(values, index)?), *scale),
+        Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(element(values, index)?), scale: *scale },
+        Date32 => Value::Date(i32::from_le_bytes(element(values, index)?).into()),
+        Date64 => Value::Date(i64::from_le_bytes(element(values, index)?).div_euclid(86_400_000)),
+        Time32(unit) => Value::Time(i32::from_le_bytes(element(values, index)?).into(), *unit),
+        Time64(unit) => Value::Time(i64::from_le_bytes(element(values, index)?), *unit),
+        Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(element(values, index)?), *unit, tz.as_deref()),
+        Duration(unit) => Value::Duration(i64::from_le_bytes(element(values, index)?), *unit),
+        Interval(unit) => interval(values, *unit, index)?,
+        FixedSizeBinary(width) => Value::Bytes(fixed_bytes(values, index, *width)?),
         _ => return Ok(None),
     }))
 }
@@ -313,25 +315,25 @@ fn first_buffer(array: &UncheckedArray) -> &[u8] {
     array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice())
 }
 
-/// Returns element `at` of buffer `buffer`, whatever its alignment.
+/// Returns element `index` of buffer `buffer`, whatever its alignment.
 #[inline]
-fn load<const N: usize>(array: &UncheckedArray, buffer: usize, at: usize) -> Result<[u8; N]> {
-    element(array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice()), at)
+fn load<const N: usize>(array: &UncheckedArray, buffer: usize, index: usize) -> Result<[u8; N]> {
+    element(array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice()), index)
 }
 
-/// Returns element `at` of `bytes`, whatever its alignment.
+/// Returns element `index` of `bytes`, whatever its alignment.
 #[inline]
-fn element<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
-    let start = at.checked_mul(N);
+fn element<const N: usize>(bytes: &[u8], index: usize) -> Result<[u8; N]> {
+    let start = index.checked_mul(N);
     start
         .and_then(|start| bytes.get(start..)?.first_chunk())
         .copied()
-        .ok_or_else(|| Error::invalid(format!("element {at} of a buffer of {} bytes", bytes.len())))
+        .ok_or_else(|| Error::invalid(format!("element {index} of a buffer of {} bytes", bytes.len())))
 }
 
-fn bit(array: &UncheckedArray, buffer: usize, at: usize) -> Result<bool> {
-    let [byte] = load(array, buffer, at / 8)?;
-    Ok(byte >> (at % 8) & 1 == 1)
+fn bit(array: &UncheckedArray, buffer: usize, index: usize) -> Result<bool> {
+    let [byte] = load(array, buffer, index / 8)?;
+    Ok(byte >> (index % 8) & 1 == 1)
 }
 
 fn child(array: &UncheckedArray, number: usize) -> Result<&UncheckedArray> {
@@ -345,20 +347,20 @@ fn decimal<'a>(digits: impl Into<i128>, scale: i8) -> Value<'a> {
     Value::Decimal { digits: i256::from_i128(digits.into()), scale }
 }
 
-fn interval<'a>(values: &[u8], unit: IntervalUnit, at: usize) -> Result<Value<'a>> {
+fn interval<'a>(values: &[u8], unit: IntervalUnit, index: usize) -> Result<Value<'a>> {
     let mut months = 0;
     let mut days = 0;
     let mut nanoseconds = 0;
     match unit {
-        IntervalUnit::YearMonth => months = i32::from_le_bytes(element(values, at)?),
+        IntervalUnit::YearMonth => months = i32::from_le_bytes(element(values, index)?),
         IntervalUnit::DayTime => {
-            days = i32::from_le_bytes(element(values, 2 * at)?);
-            nanoseconds = i64::from(i32::from_le_bytes(element(values, 2 * at + 1)?)) * 1_000_000;
+            days = i32::from_le_bytes(element(values, 2 * index)?);
+            nanoseconds = i64::from(i32::from_le_bytes(element(values, 2 * index + 1)?)) * 1_000_000;
         }
         IntervalUnit::MonthDayNano => {
-            months = i32::from_le_bytes(element(values, 4 * at)?);
-            days = i32::from_le_bytes(element(values, 4 * at + 1)?);
-            nanoseconds = i64::from_le_bytes(element(values, 2 * at + 1)?);
+            months = i32::from_le_bytes(element(values, 4 * index)?);
+            days = i32::from_le_bytes(element(values, 4 * index + 1)?);
+            nanoseconds = i64::from_le_bytes(element(values, 2 * index + 1)?);
         }
     }
     Ok(Value::Interval { months, days, nanoseconds, unit })
@@ -368,20 +370,20 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("a string is not UTF-8: {e}")))
 }
 
-fn fixed_bytes(values: &[u8], at: usize, width: i32) -> Result<&[u8]> {
+fn fixed_bytes(values: &[u8], index: usize, width: i32) -> Result<&[u8]> {
     let width = fixed_size(width)?;
-    let range = at.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
+    let range = index.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
     range
         .and_then(|range| values.get(range))
-        .ok_or_else(|| Error::invalid(format!("value {at} of {width} bytes in a buffer of {} bytes", values.len())))
+        .ok_or_else(|| Error::invalid(format!("value {index} of {width} bytes in a buffer of {} bytes", values.len())))
 }
 
 /// Returns the bytes of a string or binary value.
-fn bytes(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
+fn bytes(array: &UncheckedArray, index: usize) -> Result<&[u8]> {
     if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
-        return view(array, at);
+        return view(array, index);
     }
-    let (start, end) = offsets(array, at)?;
+    let (start, end) = offsets(array, index)?;
     let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
     start
         .zip(end)
@@ -389,28 +391,28 @@ fn bytes(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
         .ok_or_else(|| Error::invalid(format!("offsets {start:?} to {end:?} in data of {} bytes", data.len())))
 }
 
-/// Returns offsets `at` and `at + 1`; `None` for a negative one.
-fn offsets(array: &UncheckedArray, at: usize) -> Result<(Option<usize>, Option<usize>)> {
+/// Returns offsets `index` and `index + 1`; `None` for a negative one.
+fn offsets(array: &UncheckedArray, index: usize) -> Result<(Option<usize>, Option<usize>)> {
     use DataType::*;
     match array.data_type() {
-        LargeUtf8 | LargeBinary | LargeList(_) => Ok((start64(array, 0, at)?, start64(array, 0, at + 1)?)),
-        _ => Ok((start32(array, 0, at)?, start32(array, 0, at + 1)?)),
+        LargeUtf8 | LargeBinary | LargeList(_) => Ok((start64(array, 0, index)?, start64(array, 0, index + 1)?)),
+        _ => Ok((start32(array, 0, index)?, start32(array, 0, index + 1)?)),
     }
 }
 
-fn start32(array: &UncheckedArray, buffer: usize, at: usize) -> Result<Option<usize>> {
-    Ok(usize::try_from(i32::from_le_bytes(load(array, buffer, at)?)).ok())
+fn start32(array: &UncheckedArray, buffer: usize, index: usize) -> Result<Option<usize>> {
+    Ok(usize::try_from(i32::from_le_bytes(load(array, buffer, index)?)).ok())
 }
 
-fn start64(array: &UncheckedArray, buffer: usize, at: usize) -> Result<Option<usize>> {
-    Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, at)?)).ok())
+fn start64(array: &UncheckedArray, buffer: usize, index: usize) -> Result<Option<usize>> {
+    Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, index)?)).ok())
 }
 
 /// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and an
 /// offset in that buffer.
-fn view(array: &UncheckedArray, at: usize) -> Result<&[u8]> {
+fn view(array: &UncheckedArray, index: usize) -> Result<&[u8]> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
-    let view: &[u8; 16] = views.get(at.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
+    let view: &[u8; 16] = views.get(index.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
     let len = view_word(view, 0);
     if len <= 12 {
         return Ok(&view[4..4 + len]);
@@ -432,17 +434,17 @@ fn bad_view() -> Error {
     Error::invalid("a view points outside of its buffers")
 }
 
-fn items(array: &UncheckedArray, at: usize) -> Result<Items<'_>> {
+fn items(array: &UncheckedArray, index: usize) -> Result<Items<'_>> {
     let values = child(array, 0)?;
     let (start, len) = match array.data_type() {
-        DataType::ListView(_) => (start32(array, 0, at)?, start32(array, 1, at)?),
-        DataType::LargeListView(_) => (start64(array, 0, at)?, start64(array, 1, at)?),
+        DataType::ListView(_) => (start32(array, 0, index)?, start32(array, 1, index)?),
+        DataType::LargeListView(_) => (start64(array, 0, index)?, start64(array, 1, index)?),
         DataType::FixedSizeList(_, size) => {
             let size = usize::try_from(*size).ok();
-            (size.and_then(|size| at.checked_mul(size)), size)
+            (size.and_then(|size| index.checked_mul(size)), size)
         }
         _ => {
-            let (start, end) = offsets(array, at)?;
+            let (start, end) = offsets(array, index)?;
             (start, end.zip(start).and_then(|(end, start)| end.checked_sub(start)))
         }
     };
@@ -462,14 +464,14 @@ fn union<'a>(
     array: &'a UncheckedArray,
     fields: &'a arrow_schema::UnionFields,
     mode: UnionMode,
-    at: usize,
+    index: usize,
 ) -> Result<Value<'a>> {
-    let id = i8::from_le_bytes(load(array, 0, at)?);
+    let id = i8::from_le_bytes(load(array, 0, index)?);
     let member = fields.iter().enumerate().find(|(_, (member, _))| *member == id);
     let (number, (_, field)) = member.ok_or_else(|| Error::invalid(format!("type id {id} is not in the union")))?;
     let row = match mode {
-        UnionMode::Sparse => Some(at),
-        UnionMode::Dense => start32(array, 1, at)?,
+        UnionMode::Sparse => Some(index),
+        UnionMode::Dense => start32(array, 1, index)?,
     };
     let row = row.ok_or_else(|| Error::invalid("a dense union's offset is negative"))?;
     Ok(Value::Union(field, Box::new(field_value(field, child(array, number)?, row)?)))
@@ -477,32 +479,32 @@ fn union<'a>(
 
 /// Returns the key of a dictionary-encoded row of an array, checked or not.
 #[inline]
-pub(crate) fn key<A: AsRef<UncheckedArray> + ?Sized>(array: &A, at: usize) -> Result<usize> {
-    bounded_key(array.as_ref(), at)
+pub(crate) fn key<A: AsRef<UncheckedArray> + ?Sized>(array: &A, index: usize) -> Result<usize> {
+    bounded_key(array.as_ref(), index)
 }
 
 #[inline]
-fn bounded_key(array: &UncheckedArray, at: usize) -> Result<usize> {
-    let DataType::Dictionary(index, _) = array.data_type() else {
+fn bounded_key(array: &UncheckedArray, index: usize) -> Result<usize> {
+    let DataType::Dictionary(key_type, _) = array.data_type() else {
         return Err(Error::invalid("not a dictionary"));
     };
-    let key = match **index {
-        DataType::Int8 => i8::from_le_bytes(load(array, 0, at)?).into(),
-        DataType::Int16 => i16::from_le_bytes(load(array, 0, at)?).into(),
-        DataType::Int32 => i32::from_le_bytes(load(array, 0, at)?).into(),
-        DataType::Int64 => i64::from_le_bytes(load(array, 0, at)?),
-        DataType::UInt8 => u8::from_le_bytes(load(array, 0, at)?).into(),
-        DataType::UInt16 => u16::from_le_bytes(load(array, 0, at)?).into(),
-        DataType::UInt32 => u32::from_le_bytes(load(array, 0, at)?).into(),
-        _ => u64::from_le_bytes(load(array, 0, at)?).cast_signed(),
+    let key = match **key_type {
+        DataType::Int8 => i8::from_le_bytes(load(array, 0, index)?).into(),
+        DataType::Int16 => i16::from_le_bytes(load(array, 0, index)?).into(),
+        DataType::Int32 => i32::from_le_bytes(load(array, 0, index)?).into(),
+        DataType::Int64 => i64::from_le_bytes(load(array, 0, index)?),
+        DataType::UInt8 => u8::from_le_bytes(load(array, 0, index)?).into(),
+        DataType::UInt16 => u16::from_le_bytes(load(array, 0, index)?).into(),
+        DataType::UInt32 => u32::from_le_bytes(load(array, 0, index)?).into(),
+        _ => u64::from_le_bytes(load(array, 0, index)?).cast_signed(),
     };
     let len = child(array, 0)?.len();
     let row = usize::try_from(key).ok().filter(|&row| row < len);
     row.ok_or_else(|| Error::invalid(format!("key {key} of a dictionary of {len} values")))
 }
 
-/// Returns the run that contains row `at`: the first with a greater end.
-pub(crate) fn find_run(run_ends: &UncheckedArray, at: usize) -> Result<usize> {
+/// Returns the run that contains row `index`: the first with a greater end.
+pub(crate) fn find_run(run_ends: &UncheckedArray, index: usize) -> Result<usize> {
     let mut low = 0;
     let mut high = run_ends.len();
     while low < high {
@@ -512,7 +514,7 @@ pub(crate) fn find_run(run_ends: &UncheckedArray, at: usize) -> Result<usize> {
             _ => None,
         };
         match end {
-            Some(end) if end <= at => low = middle + 1,
+            Some(end) if end <= index => low = middle + 1,
             Some(_) => high = middle,
             None => return Err(Error::invalid("a run end is negative or null")),
         }

@@ -1,8 +1,8 @@
 //! Reads the file and stream formats of Arrow IPC in place, and writes them.
 //!
-//! The code uses [`Bytes`](crate::Bytes), not mappings, so it reads a mapping, a `Vec` or a static alike. The modules in
-//! reading order: `framing` (messages and metadata), `read`, `write`. `ipc`, `compute`, `text` and `cdata` are all built
-//! on `dataset` and independent of each other.
+//! The code uses [`Bytes`](crate::Bytes), not mappings, so it reads a mapping, a `Vec` or a static alike. The modules
+//! in reading order: `framing` (messages and metadata), `read`, `write`. `ipc`, `compute`, `text` and `cdata` are all
+//! built on `dataset` and independent of each other.
 
 mod framing;
 mod read;

@@ -1,4 +1,5 @@
-//! Reads and writes frames of lz4 and zstd. `codec_missing` replaces this module in builds without the feature `compression`.
+//! Reads and writes frames of lz4 and zstd. `codec_missing` replaces this module in builds without the feature
+//! `compression`.
 
 use std::io::{self, Read, Write};
 

@@ -75,7 +75,7 @@ impl<'a> FlatTable<'a> {
         self.bytes
     }
 
-    /// Returns the position of the table in [`FlatTable::bytes`]. Two tables with the same bytes and position are equal.
+    /// Returns the position of the table in [`FlatTable::bytes`]. Tables with the same bytes and position are equal.
     pub(super) fn table_position(&self) -> TablePosition {
         TablePosition { table: self.start, vtable: self.vtable }
     }

@@ -86,8 +86,8 @@ fn no_footer() -> Error {
     )
 }
 
-/// Checks that the file does not consist of several files in a row. In such a file, the footer at `start` belongs to the
-/// last one, and its offsets lead into the first.
+/// Checks that the file does not consist of several files in a row. The footer at `start` would belong to the last one,
+/// and its offsets would lead into the first.
 fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -> Result<()> {
     /// The end of a file, and the beginning of another.
     const SEAM: &[u8; 12] = b"ARROW1ARROW1";
@@ -213,11 +213,11 @@ impl FooterBlocks {
         Some(MessageFrame { offset, metadata: offset.checked_add(8)?, metadata_len: len?.checked_sub(8)? })
     }
 
-    /// Reads the frame of a block's message. A block is the message's offset, the length of prefix and metadata, and the
-    /// length of the body (File.fbs).
+    /// Reads the frame of a block's message. A block has the message's offset, the length of prefix and metadata, and
+    /// the length of the body (File.fbs).
     pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<MessageFrame> {
-        /// The limit of padding before the body that the message's own prefix may leave out. A block that claims more is
-        /// a small message that claims a large part of the file.
+        /// The limit of padding before the body that the message's own prefix may leave out. With more, a small message
+        /// could claim a large part of the file.
         const MAX_PADDING: usize = 128;
         let [offset, metadata_len, _] = self.block_at(number);
         if let (Ok(start), Ok(len)) = (usize::try_from(offset), usize::try_from(metadata_len))

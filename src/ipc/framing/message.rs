@@ -122,81 +122,81 @@ impl Window {
         }
     }
 
-    /// Returns the `len` bytes at `at`, or an error if the file ends before.
-    pub(crate) fn get(&mut self, file: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
-        let last_end = std::mem::replace(&mut self.last_end, at.saturating_add(len));
-        if at >= self.start && at.saturating_add(len) <= self.start + self.bytes.len() {
-            return Ok(&self.bytes[at - self.start..at - self.start + len]);
+    /// Returns the `len` bytes at `offset`, or an error if the file ends before.
+    pub(crate) fn get(&mut self, file: &Bytes, offset: usize, len: usize) -> Result<&[u8]> {
+        let last_end = std::mem::replace(&mut self.last_end, offset.saturating_add(len));
+        if offset >= self.start && offset.saturating_add(len) <= self.start + self.bytes.len() {
+            return Ok(&self.bytes[offset - self.start..offset - self.start + len]);
         }
         // Small messages close together are read at once. The parts of a message follow each other without a gap.
-        let is_near = !self.bytes.is_empty() && at > last_end && at - last_end < NEAR_GAP;
-        if self.is_scanning && !is_near && self.prefetched.find(at, len).is_none() {
-            self.prefetch(file, at);
+        let is_near = !self.bytes.is_empty() && offset > last_end && offset - last_end < NEAR_GAP;
+        if self.is_scanning && !is_near && self.prefetched.find(offset, len).is_none() {
+            self.prefetch(file, offset);
         }
-        if let Some((job, range)) = self.prefetched.find(at, len) {
+        if let Some((job, range)) = self.prefetched.find(offset, len) {
             return Ok(&self.prefetched.data[job][range]);
         }
-        self.read(file, at, len.max(if is_near { MAX_PIECE } else { self.read_len }), len)?;
+        self.read(file, offset, len.max(if is_near { MAX_PIECE } else { self.read_len }), len)?;
         Ok(&self.bytes[..len])
     }
 
-    /// Reads `wanted` bytes at `at`, or as many as there are, of which `len` are required.
-    fn read(&mut self, file: &Bytes, at: usize, wanted: usize, len: usize) -> Result<()> {
+    /// Reads `wanted` bytes at `offset`, or as many as there are, of which `len` are required.
+    fn read(&mut self, file: &Bytes, offset: usize, wanted: usize, len: usize) -> Result<()> {
         assert!(len <= wanted, "{len} bytes of {wanted} are required");
-        let room = file.len().saturating_sub(at);
+        let room = file.len().saturating_sub(offset);
         if len > room {
             let size = file.len();
             return Err(Error::invalid(format!(
-                "truncated: {len} bytes of metadata at byte {at} end past the last of {size} bytes"
+                "truncated: {len} bytes of metadata at byte {offset} end past the last of {size} bytes"
             )));
         }
         // The window stays empty on failure, so that half-filled bytes are not returned later.
         let mut fresh = std::mem::take(&mut self.bytes);
         fresh.resize(wanted.min(room), 0);
-        file.read_at(at, &mut fresh)?;
+        file.read_at(offset, &mut fresh)?;
         self.largest = self.largest.max(len);
         self.read_len = self.largest.next_multiple_of(MIN_PIECE).clamp(MIN_PIECE, MAX_PIECE);
-        self.last_starts = [self.last_starts[1], at];
-        self.start = at;
+        self.last_starts = [self.last_starts[1], offset];
+        self.start = offset;
         self.bytes = fresh;
         Ok(())
     }
 
-    /// Reads ahead from `at` if it is as far from the last piece as the last piece is from the one before.
-    fn prefetch(&mut self, file: &Bytes, at: usize) {
+    /// Reads ahead from `offset` if it is as far from the last piece as the last piece is from the one before.
+    fn prefetch(&mut self, file: &Bytes, offset: usize) {
         let [before, last] = self.last_starts;
-        let stride = at.saturating_sub(last);
+        let stride = offset.saturating_sub(last);
         let piece_len = self.read_len;
         if stride <= piece_len || last.saturating_sub(before) != stride {
             return;
         }
-        let count = (file.len().saturating_sub(at + piece_len) / stride).min(PREFETCHED_PIECES);
+        let count = (file.len().saturating_sub(offset + piece_len) / stride).min(PREFETCHED_PIECES);
         let jobs = count / PIECES_PER_JOB;
         let read = parallel::map(jobs, jobs << 20, |job| {
             let mut data = vec![0; PIECES_PER_JOB * piece_len];
             for (number, piece) in data.chunks_exact_mut(piece_len).enumerate() {
-                file.read_at(at + (job * PIECES_PER_JOB + number) * stride, piece)?;
+                file.read_at(offset + (job * PIECES_PER_JOB + number) * stride, piece)?;
             }
             Ok(data)
         });
         if let Ok(data) = read.into_iter().collect::<Result<Vec<_>>>() {
-            self.prefetched = PrefetchedPieces { start: at, stride, piece_len, data };
+            self.prefetched = PrefetchedPieces { start: offset, stride, piece_len, data };
             // The next prefetch begins where this one ends.
-            let end = at + jobs * PIECES_PER_JOB * stride;
+            let end = offset + jobs * PIECES_PER_JOB * stride;
             self.last_starts = [end.saturating_sub(2 * stride), end.saturating_sub(stride)];
         }
     }
 }
 
 impl PrefetchedPieces {
-    /// Returns the job that read the `len` bytes at `at`, and their range in its bytes.
-    fn find(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
-        let distance = at.checked_sub(self.start)?;
+    /// Returns the job that read the `len` bytes at `offset`, and their range in its bytes.
+    fn find(&self, offset: usize, len: usize) -> Option<(usize, Range<usize>)> {
+        let distance = offset.checked_sub(self.start)?;
         let number = distance.checked_div(self.stride)?;
-        let offset = distance % self.stride;
-        let start = number % PIECES_PER_JOB * self.piece_len + offset;
+        let rest = distance % self.stride;
+        let start = number % PIECES_PER_JOB * self.piece_len + rest;
         let job = number / PIECES_PER_JOB;
-        let fits = offset.checked_add(len)? <= self.piece_len && start + len <= self.data.get(job)?.len();
+        let fits = rest.checked_add(len)? <= self.piece_len && start + len <= self.data.get(job)?.len();
         fits.then(|| (job, start..start + len))
     }
 }

@@ -39,7 +39,8 @@ impl BatchMetadata {
     }
 }
 
-/// Creates a builder with room for the metadata of most batches; an empty one would grow by doubling from a single byte.
+/// Creates a builder with room for the metadata of most batches. Without room, a builder grows by doubling from a
+/// single byte.
 fn new_builder<'a>() -> FlatBufferBuilder<'a> {
     FlatBufferBuilder::with_capacity(1024)
 }
@@ -128,9 +129,9 @@ const DICTIONARIES: usize = 72;
 #[cfg(feature = "table")]
 const BLOCK: usize = 24;
 
-/// Returns a footer whose schema is the root of `schema`, a buffer that begins `distance` bytes after the footer's start.
-/// Each part of the footer has a fixed offset, with the record batch before the dictionaries. Returns `None` if a number
-/// is too large for the format.
+/// Returns a footer whose schema is the root of `schema`, a buffer that begins `distance` bytes after the start of the
+/// footer. Each part of the footer has a fixed offset, with the record batch before the dictionaries. Returns `None` if
+/// a number is too large for the format.
 #[cfg(feature = "table")]
 pub(crate) fn footer_with_shared_schema(
     schema: &[u8],

@@ -158,7 +158,7 @@ struct CachedSchema {
 impl SchemaCache {
     /// Returns the cached schema if it has the same bytes; parses the table like [`IpcSchema::parse`] otherwise.
     pub(in crate::ipc) fn parse(&self, table: FlatTable<'_>, size: usize) -> Result<Arc<IpcSchema>> {
-        // In a footer, the positions of the file's batches come before the schema.
+        // The positions of the file's batches come before the schema in a footer.
         let schema_only = table.without_prefix();
         let bytes = schema_only.bytes();
         let position = schema_only.table_position();
@@ -342,8 +342,8 @@ fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
     match (u8::try_from(precision), i8::try_from(scale)) {
         (Ok(p), Ok(s)) if (1..=max_precision).contains(&p) => Ok(build(p, s)),
         _ => Err(Error::invalid(format!(
-            "a decimal of {bits} bits has a precision of 1 to {max_precision} and a scale of -128 to 127, got {precision}, \
-             {scale}"
+            "a decimal of {bits} bits has a precision of 1 to {max_precision} and a scale of -128 to 127, got \
+             {precision}, {scale}"
         ))),
     }
 }

@@ -1,9 +1,9 @@
 //! Checks all of a file or stream: the footer against the messages, every message and every value. Findings have byte
 //! offsets.
 //!
-//! Readers read as little as they can, and each fact from one place. The check compares all copies of a fact: the schema
-//! in front and in the footer, the lengths in a block and in its message, null counts and bitmaps, the end of one message
-//! and the start of the next.
+//! Readers read as little as they can, and each fact from one place. The check compares all copies of a fact: the
+//! schema in front and in the footer, the lengths in a block and in its message, null counts and bitmaps, the end of
+//! one message and the start of the next.
 
 use std::ops::Range;
 
@@ -253,7 +253,8 @@ impl IpcSource {
         Ok(columns)
     }
 
-    /// Returns the offset of a message between two others, which end at `from` and begin at `to`; `None` if there is none.
+    /// Returns the offset of a message between two others, which end at `from` and begin at `to`; `None` if there is
+    /// none.
     fn find_unlisted(&self, from: usize, to: usize, window: &mut Window) -> Result<Option<usize>> {
         let last = from.next_multiple_of(MAX_ALIGNMENT);
         for offset in (from.next_multiple_of(8)..to).step_by(8) {

@@ -118,16 +118,16 @@ impl IpcData {
         Ok(MessageSummary { frame, kind: header.kind, end, rows })
     }
 
-    /// Returns true if a zero word at byte `at` ends the stream: in the framing before format 0.15, or with at most
+    /// Returns true if a zero word at byte `offset` ends the stream: in the framing before format 0.15, or with at most
     /// padding after it.
-    pub(super) fn ends_with_zeros(&self, at: usize) -> bool {
-        assert!(at <= self.bytes.len(), "a zero word at byte {at} of {}", self.bytes.len());
-        self.is_legacy || self.bytes.len() - at <= 8
+    pub(super) fn ends_with_zeros(&self, offset: usize) -> bool {
+        assert!(offset <= self.bytes.len(), "a zero word at byte {offset} of {}", self.bytes.len());
+        self.is_legacy || self.bytes.len() - offset <= 8
     }
 
-    /// Checks that only zeros follow the end-of-stream marker at byte `at`: memory is allocated in pages.
-    pub(super) fn check_end(&self, at: usize) -> Result<()> {
-        let end = (at + if self.is_legacy { 4 } else { 8 }).min(self.bytes.len());
+    /// Checks that only zeros follow the end-of-stream marker at byte `offset`: memory is allocated in pages.
+    pub(super) fn check_end(&self, offset: usize) -> Result<()> {
+        let end = (offset + if self.is_legacy { 4 } else { 8 }).min(self.bytes.len());
         let rest = self.bytes.len() - end;
         let mut trailing = vec![0; rest.min(MAX_CHECKED_TRAILING)];
         self.bytes.read_at(end, &mut trailing)?;
@@ -238,7 +238,8 @@ fn open_file_or_stream(
     }
 }
 
-/// Returns true if the bytes begin, or in a store end, like a file. A store's last bytes were fetched when it was opened.
+/// Returns true if the bytes begin, or in a store end, like a file. A store's last bytes were fetched when it was
+/// opened.
 fn is_file(bytes: &Bytes, window: &mut Window) -> Result<bool> {
     let size = bytes.len();
     if bytes.fetch().is_some() && size >= MAGIC.len() {
@@ -285,9 +286,10 @@ pub(super) fn body_end(bytes: &Bytes, frame: MessageFrame, body_len: usize) -> R
 /// The limit of bytes after the end of a stream that are checked to be zeros.
 const MAX_CHECKED_TRAILING: usize = 64 << 10;
 
-pub(super) fn never_written(at: usize) -> Error {
+pub(super) fn never_written(offset: usize) -> Error {
     Error::invalid(format!(
-        "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
+        "truncated: zeros at byte {offset}, where a message or the end of the stream was expected; the writer did not \
+         finish"
     ))
 }
 

@@ -59,7 +59,7 @@ pub struct FieldInfo {
     pub name: String,
     /// The type, in words.
     pub data_type: String,
-    /// Whether the field may have nulls.
+    /// True if the field may have nulls.
     pub nullable: bool,
     /// The dictionary id, the type of the keys, and whether the values are ordered.
     pub dictionary: Option<(i64, String, bool)>,
@@ -113,8 +113,8 @@ impl Dataset {
     /// # Errors
     /// The errors of [`Dataset::messages`].
     pub fn each_message(&self, mut visit: impl FnMut(Message) -> ControlFlow<()>) -> Result<()> {
-        // All files of a table, history and live segment, are opened before the first message is visited: a file that was
-        // merged in between would repeat rows of messages that were visited already.
+        // All files of a table, history and live segment, are opened before the first message is visited: a file that
+        // was merged in between would repeat rows of messages that were visited already.
         let mut table_files = OpenedFiles::default();
         for source in self.sources() {
             let files = source.facts().files;

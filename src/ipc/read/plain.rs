@@ -17,8 +17,8 @@ use crate::ipc::framing::{Node, length};
 /// The limit of cached offsets: 32 MiB.
 const MAX_OFFSETS: usize = 1 << 22;
 
-/// A cache of the offsets of columns' values: 8 bytes for each column of each batch. The offsets of a batch are adjacent,
-/// so that rows of many batches touch few cache lines.
+/// A cache of the offsets of columns' values: 8 bytes for each column of each batch. The offsets of a batch are
+/// adjacent, so that rows of many batches touch few cache lines.
 #[derive(Debug, Default)]
 pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 
@@ -71,8 +71,8 @@ pub(super) struct PlainBatch<'a> {
 
 impl<'a> PlainBatch<'a> {
     /// Appends the values of the first `rows` rows of each column to `into`: see
-    /// [`Batches::fixed_width_values`](crate::dataset::Batches::fixed_width_values). Reads the batch's header if the offset
-    /// of a column is not cached.
+    /// [`Batches::fixed_width_values`](crate::dataset::Batches::fixed_width_values). Reads the batch's header if the
+    /// offset of a column is not cached.
     pub(super) fn columns(
         &self,
         rows: usize,

@@ -40,8 +40,8 @@ struct BatchRun {
 }
 
 impl BatchRun {
-    /// Returns the batches to fetch for a read of `batch`: twice as many as last time if it continues the run, only this
-    /// one otherwise.
+    /// Returns the batches to fetch for a read of `batch`: twice as many as last time if it continues the run, only
+    /// this one otherwise.
     fn extend(&mut self, batch: usize, max_count: usize) -> Range<usize> {
         if batch < self.next && batch + self.count >= self.next {
             return batch..batch + 1;

@@ -1,7 +1,8 @@
 //! [`Shard`]: one of many files of a dataset, mapped when its values are first used.
 //!
-//! A process may have some thousands of open files and 65,530 mappings. Opening a shard reads its schema and the headers
-//! of its batches, and closes the file again; the first use of its values opens and maps it, and closes only the file.
+//! A process may have some thousands of open files and 65,530 mappings. Opening a shard reads its schema and the
+//! headers of its batches, and closes the file again; the first use of its values opens and maps it, and closes only
+//! the file.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -95,8 +96,8 @@ impl Shard {
         if ipc.is_file() && !is_unchanged {
             return Err(changed("overwritten"));
         }
-        // The system sets the times of files with the precision of its tick: a file that was overwritten just after it was
-        // opened may have the same times.
+        // The system sets the times of files with the precision of its tick: a file that was overwritten just after it
+        // was opened may have the same times.
         if self.ends != batch_ends(&ipc)?.map(Into::into) || ipc.schema().fields() != self.schema.fields() {
             return Err(changed("overwritten"));
         }

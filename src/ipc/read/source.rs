@@ -43,7 +43,7 @@ pub(crate) struct IpcSource {
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
     pub(super) entries: AppendVec<BatchEntry>,
-    /// The batches of a file, which can be read in any order; those of a stream belong to their entries.
+    /// The batches of a file, which can be read in any order. The batches of a stream belong to their entries.
     blocks: Box<[OnceLock<Box<DecodedBatch>>]>,
     /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
@@ -264,8 +264,8 @@ impl IpcSource {
         Ok(self.entries.get(batch))
     }
 
-    /// Returns the cache for a decoded batch; `None` if there is no such batch. A batch of a file is found by its block,
-    /// even if the walk has not reached it.
+    /// Returns the cache for a decoded batch; `None` if there is no such batch. A batch of a file is found by its
+    /// block, even if the walk has not reached it.
     #[inline]
     fn batch_cell(&self, batch: usize) -> Result<Option<&OnceLock<Box<DecodedBatch>>>> {
         match &self.data.footer {
@@ -632,8 +632,8 @@ impl Files for IpcSource {
 }
 
 impl Dataset {
-    /// Describes the tails that [`OpenOptions::partial`](crate::Open::partial) has skipped: one entry for each damaged or
-    /// truncated file. Walks to the end.
+    /// Describes the tails that [`OpenOptions::partial`](crate::Open::partial) has skipped: one entry for each damaged
+    /// or truncated file. Walks to the end.
     ///
     /// # Errors
     /// The errors of [`Dataset::len`].

@@ -1,7 +1,7 @@
 //! Reads an IPC stream from a pipe: message by message, each batch as soon as it arrives.
 //!
-//! Each message is read into its own memory and decoded by the code that reads in place. Lengths are not trusted: memory
-//! is allocated for bytes that have arrived, and at most as much again.
+//! Each message is read into its own memory and decoded by the code that reads in place. Lengths are not trusted:
+//! memory is allocated for bytes that have arrived, and at most as much again.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Chain, Cursor, IoSliceMut, Read};
@@ -53,8 +53,8 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
 }
 
-/// Checks that `head` is the start of a stream. If other text were read as a length, the reader would wait for megabytes
-/// of schema.
+/// Checks that `head` is the start of a stream. If other text were read as a length, the reader would wait for
+/// megabytes of schema.
 fn check_is_stream(head: &[u8]) -> Result<()> {
     /// The limit of bytes of the schema in a stream without continuation markers.
     const MAX_LEGACY_SCHEMA: u32 = 16 << 20;
@@ -209,7 +209,7 @@ pub(crate) trait ValueDestination {
 /// A record batch that was read into a [`ValueDestination`].
 pub(crate) struct ReceivedBatch {
     pub rows: usize,
-    /// For each column an array, or, if its values are in their destination, the validity bitmap with its null count.
+    /// The array of each column, or, if its values are in their destination, its validity bitmap and null count.
     pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
 }
 
@@ -621,7 +621,8 @@ mod tests {
         words.iter().enumerate().map(|(i, words)| batch(10 * i as i64, words)).collect()
     }
 
-    /// Returns a stream of arrow-rs whose dictionaries replace each other, optionally in the framing before format 0.15.
+    /// Returns a stream of arrow-rs whose dictionaries replace each other, optionally in the framing before format
+    /// 0.15.
     fn replacing(legacy: bool) -> Vec<u8> {
         let version = if legacy { MetadataVersion::V4 } else { MetadataVersion::V5 };
         let options = IpcWriteOptions::try_new(8, legacy, version).unwrap();
@@ -691,7 +692,7 @@ mod tests {
                 match read {
                     Ok(read) => assert_eq!(read, in_place(cut).unwrap()),
                     Err(e) if len < 4 => assert!(e.message().starts_with("not Arrow"), "{e}"),
-                    // In old framing nothing but the schema's own bytes tell that it is one.
+                    // Only the schema's own bytes identify it in the old framing.
                     Err(e) => assert!(e.message().contains("truncated"), "cut to {len} bytes: {e}"),
                 }
             }

@@ -1,8 +1,8 @@
 //! Encodes arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout.
 //!
 //! Buffers are used in place if possible. Only bitmaps that begin inside a byte, offsets that do not begin at 0, and
-//! views that mostly belong to other rows are copied. The values are checked, but every position is bounds-checked again,
-//! as the file that they are in may have changed.
+//! views that mostly belong to other rows are copied. The values are checked, but every position is bounds-checked
+//! again, as the file that they are in may have changed.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ pub(super) struct Body {
     pub variadics: Vec<i64>,
 }
 
-/// Maps the keys of dictionary-encoded arrays to those of the written file.
+/// Maps the keys of dictionary-encoded arrays to the keys of the written file.
 pub(super) trait KeyMapper {
     /// Returns the keys of `array`, `array.len()` of them from the buffer's start on.
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer>;

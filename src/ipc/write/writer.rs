@@ -1,8 +1,8 @@
 //! Writes a dataset as an IPC file or stream. Every body and buffer begins at a multiple of 64 bytes.
 //!
 //! Buffers go from their memory to the sink; no body is assembled first. A file is written under another name in the
-//! same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the file it
-//! is mapped from.
+//! same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the file
+//! it is mapped from.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, Write};
@@ -38,7 +38,8 @@ pub struct WriteOptions {
     pub max_rows: Option<u64>,
 }
 
-/// Writes `dataset` to the file at `path`, which is replaced atomically, as by [`UnfinishedFile`](crate::UnfinishedFile).
+/// Writes `dataset` to the file at `path`, which is replaced atomically, as by
+/// [`UnfinishedFile`](crate::UnfinishedFile).
 ///
 /// # Errors
 /// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension

@@ -22,7 +22,8 @@ pub(super) struct MergedDictionary {
     by_identity: HashMap<Box<[usize]>, usize>,
     /// The source of each merged value. Empty while the first source is used unchanged.
     origins: Vec<Pick>,
-    /// The position of each merged value by the hash of its canonical encoding; on a collision the next free hash is used.
+    /// The position of each merged value by the hash of its canonical encoding; on a collision the next free hash is
+    /// used.
     by_hash: HashMap<u64, usize>,
     hasher: RandomState,
     budget: Budget,
@@ -62,8 +63,8 @@ impl MergedDictionary {
         source.map(|source| &source.values).ok_or_else(|| Error::invalid("a dictionary that no batch has brought"))
     }
 
-    /// Returns the positions of the values of `dictionary` among the merged ones, and adds new values. Returns `None` if
-    /// all of them have their own position.
+    /// Returns the positions of the values of `dictionary` among the merged ones, and adds new values. Returns `None`
+    /// if all of them have their own position.
     pub(super) fn positions(&mut self, dictionary: &ArrayData) -> Result<Option<&[u64]>> {
         let number = self.add(dictionary)?;
         Ok(self.sources[number].positions.as_deref().map(Vec::as_slice))
@@ -171,8 +172,8 @@ impl MergedDictionary {
         Ok(position as u64)
     }
 
-    /// Returns the position of a value, or the hash to store it under. Compares values, not only hashes, and encodes them
-    /// again for it: the encodings of all values would take more memory than the values.
+    /// Returns the position of a value, or the hash to store it under. Compares values, not only hashes, and encodes
+    /// them again for it: the encodings of all values would take more memory than the values.
     fn find(&mut self, values: &ArrayData, row: usize) -> Result<(u64, Option<usize>)> {
         let mut encoding = Vec::new();
         let mut other = Vec::new();
@@ -190,8 +191,8 @@ impl MergedDictionary {
         Ok((hash, None))
     }
 
-    /// Merges the values; `renumber` maps the keys inside of a source's values to the merged inner dictionaries. Copies no
-    /// more bytes than were encoded, which the budget limits.
+    /// Merges the values; `renumber` maps the keys inside of a source's values to the merged inner dictionaries. Copies
+    /// no more bytes than were encoded, which the budget limits.
     pub(super) fn finish(
         &mut self,
         node: &Node,
