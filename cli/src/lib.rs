@@ -15,8 +15,8 @@ mod export;
 mod head;
 mod import;
 mod input;
-mod messages;
 mod man;
+mod messages;
 mod output;
 mod promote;
 #[cfg(feature = "serve")]

@@ -345,7 +345,9 @@ async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &st
         "cells" => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
         "cell" => session.run_blocking(move |_| by_path(&snapshot, file_layout::cell(&snapshot, &query))).await?,
         "text" => return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await,
-        "messages" => session.run_blocking(move |_| by_path(&snapshot, file_layout::messages(&snapshot, &query))).await?,
+        "messages" => {
+            session.run_blocking(move |_| by_path(&snapshot, file_layout::messages(&snapshot, &query))).await?
+        }
         "bins" if query.get("over")?.is_some() => downsample_time::bins(&session, snapshot, &query).await?,
         "bins" => downsample::bins(&session, snapshot, &query).await?,
         "image" => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,

@@ -47,9 +47,10 @@ pub struct WriteOptions {
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
     check_extension(path).map_err(|e| e.at(path))?;
-    let is_special = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let written =
-        if is_special { write_in_place(dataset, path, options) } else { write_and_rename(dataset, path, options) };
+    let written = match std::fs::metadata(path) {
+        Ok(existing) if !existing.is_file() => write_in_place(dataset, path, options),
+        _ => write_and_rename(dataset, path, options),
+    };
     written.map_err(|e| e.at(path))
 }
 
