@@ -3,8 +3,8 @@
 //!
 //! # Opening
 //! [`open`] takes the path of an Arrow IPC file or stream, a directory of files, or a pattern, and reads metadata only.
-//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `SyncPolicy`. Cells are [`Value`]s that borrow
-//! from it.
+//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `Sync`. Cells are [`Value`]s that borrow from
+//! it.
 //! ```
 //! use std::sync::Arc;
 //!
@@ -65,8 +65,8 @@
 //!   rewritten or truncated, calls return [`ErrorKind::FileChanged`] as soon as they notice; until then values may be
 //!   wrong, but nothing outside the mapping is read. Arrays handed to other libraries are memory of the file, without
 //!   that protection. [`OpenOptions::copy`] reads the file into memory first.
-//! - For that purpose the first mapping installs a handler for SIGBUS. Other faults go to the previously installed
-//!   handler; [`leave_sigbus_alone`] installs none.
+//! - The first mapping installs a handler for SIGBUS, which turns the faults of truncated files into errors. Other faults
+//!   go to the previously installed handler. After [`disable_sigbus_handler`] none is installed.
 //!
 //! # Errors
 //! Everything that can fail returns [`Result`]. An [`Error`] has an [`ErrorKind`] to match on, a sentence that says
@@ -102,12 +102,16 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `escape`, `error`; `map`
-//! (files as memory, re-exported from the crate [`mapping`]) and `types` ([`layout`](mod@layout): the buffers of each
-//! type); `directory` (what is at a path); `array` (bytes with an owner, single values, validation) and `parallel`; `dataset` (rows over batches);
-//! `ipc`, `compute`, `text` and `cdata`, which are independent of each other; `rows` (rows into columns); `table`
-//! (growing tables); `files`; `partitions` (several tables as one dataset); `open`; `check`. Each uses only earlier
-//! modules.
+//! The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
+//! - `append_vec`, `escape`, `error`;
+//! - `map` (files as memory, re-exported from the crate [`mapping`]), and `types` ([`layout`](mod@layout): the buffers of
+//!   each type);
+//! - `directory` (files and tables at a path);
+//! - `array` (bytes with an owner, single values, validation), and `parallel`;
+//! - `dataset` (rows over batches);
+//! - `ipc`, `compute`, `text` and `cdata`, which are independent of each other;
+//! - `rows` (rows into columns), and `table` (growing tables);
+//! - `files`, `partitions` (several tables as one dataset), `open`, and `check`.
 
 // Some items are unused in builds without some features, which need them otherwise.
 #![cfg_attr(
@@ -258,7 +262,7 @@ pub use text::{ellipsize, format_bytes, format_count, plural};
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 
-/// For tests: observed disks, and simulated reboots and times.
+/// Observed disks, and simulated reboots and times, for tests.
 #[cfg(feature = "table")]
 #[doc(hidden)]
 pub mod simulate {

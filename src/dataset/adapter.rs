@@ -14,31 +14,32 @@ use crate::array::UncheckedArray;
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
-/// A source with the rows of another one and other columns: each is a column of the other source as it is, or made.
+/// A source with the rows of another one, the stored source, and other columns. Each column is a stored column passed on
+/// unchanged, or derived.
 ///
-/// All that is true of the rows is passed on here, once for all adapters.
+/// The implementations of [`Batches`] and [`Source`] pass on everything that concerns rows, once for all adapters.
 pub(super) trait Adapter: Debug + Send + Sync + 'static {
     fn schema(&self) -> &SchemaRef;
 
-    /// The source whose rows are shown.
+    /// Returns the source whose rows are shown.
     fn stored(&self) -> &dyn Source;
 
-    /// The number of column `column` in the stored source, if it is passed on as it is.
+    /// Returns the number of column `column` in the stored source, if it is passed on unchanged.
     fn stored_column(&self, column: usize) -> Option<usize>;
 
-    /// A column of a batch that is not passed on, with checked values.
-    fn made(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+    /// Returns a derived column of a batch, with checked values.
+    fn derived_column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
-    /// The dictionary that all batches of a made column share.
-    fn made_dictionary(&self, column: usize) -> Option<&ArrayData>;
+    /// Returns the dictionary that all batches of a derived column share.
+    fn derived_dictionary(&self, column: usize) -> Option<&ArrayData>;
 
-    /// The bytes of the columns that were made.
-    fn made_bytes(&self) -> u64;
+    /// Returns the size in bytes of the derived columns that are in memory.
+    fn derived_bytes(&self) -> u64;
 
     /// See [`Source::constants`].
     fn constants(&self) -> &[ConstantColumn];
 
-    /// What is known of the rows: the stored source's facts, with the adapter's numbers of columns.
+    /// Returns the stored source's facts, with the adapter's numbers of columns.
     fn facts(&self) -> Facts<'_>;
 }
 
@@ -70,14 +71,14 @@ impl<A: Adapter> Batches for A {
     fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray> {
         match self.stored_column(column) {
             Some(number) => self.stored().column(batch, number),
-            None => self.made(batch, column).map(UncheckedArray::from_ref),
+            None => self.derived_column(batch, column).map(UncheckedArray::from_ref),
         }
     }
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         match self.stored_column(column) {
             Some(number) => self.stored().checked_column(batch, number),
-            None => self.made(batch, column),
+            None => self.derived_column(batch, column),
         }
     }
 
@@ -89,7 +90,7 @@ impl<A: Adapter> Batches for A {
     fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
         match self.stored_column(column) {
             Some(number) => self.stored().validate_column(batch, number),
-            None => self.made(batch, column).map(drop),
+            None => self.derived_column(batch, column).map(drop),
         }
     }
 
@@ -103,6 +104,7 @@ impl<A: Adapter> Batches for A {
     ) -> Result<()> {
         let columns: Vec<(Option<usize>, usize)> =
             columns.map(|(column, width)| (self.stored_column(column), width)).collect();
+        let expected_len = into.len() + columns.len();
         // The stored source finds all columns of a run at once.
         for run in columns.chunk_by(|a, b| a.0.is_some() == b.0.is_some()) {
             let mut stored = run.iter().filter_map(|&(column, width)| Some((column?, width)));
@@ -112,6 +114,7 @@ impl<A: Adapter> Batches for A {
                 into.extend(run.iter().map(|_| None));
             }
         }
+        assert_eq!(into.len(), expected_len, "one entry for each column");
         Ok(())
     }
 
@@ -122,12 +125,13 @@ impl<A: Adapter> Batches for A {
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
         match self.stored_column(column) {
             Some(number) => self.stored().dictionary(number),
-            None => Ok(self.made_dictionary(column).cloned()),
+            None => Ok(self.derived_dictionary(column).cloned()),
         }
     }
 
     fn footprint(&self) -> Footprint {
-        [self.stored().footprint(), Footprint { mapped: 0, copied: self.made_bytes() }].into_iter().sum()
+        let stored = self.stored().footprint();
+        Footprint { copied: stored.copied + self.derived_bytes(), ..stored }
     }
 
     fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
@@ -148,7 +152,7 @@ impl<A: Adapter> Source for A {
         Adapter::constants(self)
     }
 
-    /// None: the rows behind a view lack the made columns, so they are read as rows of its batches.
+    /// Returns `None`: the rows behind a view lack the derived columns, so they are read as rows of the view's batches.
     fn view(&self) -> Option<&dyn ViewSource> {
         None
     }
@@ -277,7 +281,7 @@ mod tests {
         open(path).unwrap()
     }
 
-    /// Opens a table whose files are merged then, so that they have successors.
+    /// Opens a table and merges its files afterwards, so that they have successors.
     fn merged(path: &Path) -> Dataset {
         table(path, &arrays(), LatePolicy::Refuse);
         compact(path, |_, _| ()).unwrap();
@@ -340,16 +344,16 @@ mod tests {
         ]
     }
 
-    /// An answer that can be compared: errors by their text.
-    fn told<T>(answer: Result<T>) -> std::result::Result<T, String> {
+    /// Converts a result to one that can be compared, with errors as texts.
+    fn comparable<T>(answer: Result<T>) -> std::result::Result<T, String> {
         answer.map_err(|e| e.to_string())
     }
 
-    fn place<T: ?Sized>(value: &T) -> *const T {
+    fn pointer_to<T: ?Sized>(value: &T) -> *const T {
         value
     }
 
-    /// The first word of what is written: the rest may be a whole file.
+    /// Keeps the first word that is written, as the rest may be a whole file.
     #[derive(Default)]
     struct FirstWord(String);
 
@@ -369,7 +373,7 @@ mod tests {
         name.0
     }
 
-    /// The number that a column of `shown` has in `bare`, if it is passed on by all adapters between them.
+    /// Returns the number that a column of `shown` has in `bare`, if all adapters between them pass it on.
     fn number_in(bare: &dyn Source, shown: &dyn Source, column: usize) -> Option<usize> {
         if addr_eq(bare, shown) {
             return Some(column);
@@ -378,13 +382,13 @@ mod tests {
         number_in(bare, shown.adapted().expect("an adapter shows a source"), number)
     }
 
-    /// Pairs the columns of `shown` with those of their names in `bare`.
+    /// Pairs the columns of `shown` with the columns of the same names in `bare`.
     fn pairs(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
         let pair = |(column, field): (usize, &Arc<Field>)| Some((column, bare.index_of(field.name()).ok()?));
         shown.fields().iter().enumerate().filter_map(pair).collect()
     }
 
-    /// The same for columns that are passed on, which are those with the same type.
+    /// Pairs the columns that are passed on unchanged, which have the same type in both.
     fn passed_on(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
         let mut pairs = pairs(bare, shown);
         pairs.retain(|&(column, number)| shown.field(column).data_type() == bare.field(number).data_type());
@@ -393,19 +397,19 @@ mod tests {
 
     fn same_batches(bare: &dyn Source, shown: &dyn Source) {
         for until in [1, u64::MAX] {
-            assert_eq!(told(shown.count_until(until)), told(bare.count_until(until)));
+            assert_eq!(comparable(shown.count_until(until)), comparable(bare.count_until(until)));
         }
         let rows = bare.count_until(u64::MAX).unwrap();
         let batches = bare.num_batches().unwrap();
-        assert_eq!(told(shown.num_batches()), Ok(batches));
+        assert_eq!(comparable(shown.num_batches()), Ok(batches));
         for batch in 0..batches + 2 {
-            assert_eq!(told(shown.span(batch)), told(bare.span(batch)));
+            assert_eq!(comparable(shown.span(batch)), comparable(bare.span(batch)));
         }
         for row in 0..rows + 2 {
-            assert_eq!(told(shown.locate(row)), told(bare.locate(row)));
-            assert_eq!(told(shown.locate_from_end(row + 1)), told(bare.locate_from_end(row + 1)));
+            assert_eq!(comparable(shown.locate(row)), comparable(bare.locate(row)));
+            assert_eq!(comparable(shown.locate_from_end(row + 1)), comparable(bare.locate_from_end(row + 1)));
         }
-        assert_eq!(told(shown.check_unchanged(0..batches, ChangeCheck::Now)), Ok(()));
+        assert_eq!(comparable(shown.check_unchanged(0..batches, ChangeCheck::Now)), Ok(()));
         assert_eq!(shown.footprint().mapped, bare.footprint().mapped);
     }
 
@@ -416,8 +420,8 @@ mod tests {
             .collect::<Vec<_>>();
         assert_eq!(known, expected);
         for (column, number) in expected {
-            assert_eq!(told(shown.dictionary(column)), told(bare.dictionary(number)));
-            assert_eq!(told(shown.prepare(&[column])), told(bare.prepare(&[number])));
+            assert_eq!(comparable(shown.dictionary(column)), comparable(bare.dictionary(number)));
+            assert_eq!(comparable(shown.prepare(&[column])), comparable(bare.prepare(&[number])));
             // Zones are looked for in columns and batches that may have them.
             assert_eq!(shown.has_zones(column), bare.has_zones(number));
             for batch in 0..bare.num_batches().unwrap() {
@@ -428,27 +432,30 @@ mod tests {
 
     /// Compares a column that is passed on, which is the same array and not a copy.
     fn same_column(bare: &dyn Source, shown: &dyn Source, batch: usize, (column, number): (usize, usize)) {
-        assert_eq!(told(shown.column(batch, column).map(place)), told(bare.column(batch, number).map(place)));
         assert_eq!(
-            told(shown.checked_column(batch, column).map(place)),
-            told(bare.checked_column(batch, number).map(place))
+            comparable(shown.column(batch, column).map(pointer_to)),
+            comparable(bare.column(batch, number).map(pointer_to))
         );
-        assert_eq!(told(shown.validate_column(batch, column)), told(bare.validate_column(batch, number)));
+        assert_eq!(
+            comparable(shown.checked_column(batch, column).map(pointer_to)),
+            comparable(bare.checked_column(batch, number).map(pointer_to))
+        );
+        assert_eq!(comparable(shown.validate_column(batch, column)), comparable(bare.validate_column(batch, number)));
         let zones = |zones: Option<Zones>| zones.map(|Zones { rows, skipped, list }| (rows, skipped, list));
-        assert_eq!(told(shown.zones(batch, column).map(zones)), told(bare.zones(batch, number).map(zones)));
+        assert_eq!(comparable(shown.zones(batch, column).map(zones)), comparable(bare.zones(batch, number).map(zones)));
         let Some(width) = bare.schema().field(number).data_type().primitive_width() else { return };
         let rows = bare.span(batch).unwrap().unwrap();
         for row in 0..(rows.end - rows.start) as usize {
-            let found = shown.value_bytes(batch, row, column, width).map(place);
-            assert_eq!(found, bare.value_bytes(batch, row, number, width).map(place));
+            let found = shown.value_bytes(batch, row, column, width).map(pointer_to);
+            assert_eq!(found, bare.value_bytes(batch, row, number, width).map(pointer_to));
         }
     }
 
-    /// Where values of a fixed width are, and whether some are null.
-    type PlainPlace = Option<(*const [u8], bool)>;
+    /// The address of fixed-width values, and whether some are null.
+    type ValuesAddress = Option<(*const [u8], bool)>;
 
-    /// Where the values are of all columns of a fixed width, with the names of the columns.
-    fn plain(source: &dyn Source, batch: usize) -> Vec<(String, PlainPlace)> {
+    /// Returns the name of each fixed-width column, and the address of its values.
+    fn fixed_width_addresses(source: &dyn Source, batch: usize) -> Vec<(String, ValuesAddress)> {
         let width = |data_type: &DataType| match data_type {
             DataType::Dictionary(keys, _) => keys.primitive_width(),
             other => other.primitive_width(),
@@ -457,32 +464,33 @@ mod tests {
         let columns = fields.iter().enumerate().filter_map(|(column, field)| Some((column, width(field.data_type())?)));
         let columns: Vec<(usize, usize)> = columns.collect();
         let rows = source.span(batch).unwrap().unwrap();
-        let mut found = Vec::new();
+        let mut values = Vec::new();
         let rows = (rows.end - rows.start) as usize;
-        source.fixed_width_values(batch, rows, &mut columns.iter().copied(), true, &mut found).unwrap();
-        assert_eq!(found.len(), columns.len());
-        let found = found
+        source.fixed_width_values(batch, rows, &mut columns.iter().copied(), true, &mut values).unwrap();
+        assert_eq!(values.len(), columns.len());
+        let addresses = values
             .into_iter()
-            .map(|plain| plain.map(|FixedWidthValues { values, has_nulls }| (place(values), has_nulls)));
-        columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(found).collect()
+            .map(|values| values.map(|FixedWidthValues { values, has_nulls }| (pointer_to(values), has_nulls)));
+        columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(addresses).collect()
     }
 
-    fn same_plain(bare: &dyn Source, shown: &dyn Source) {
-        let known = passed_on(bare.schema(), shown.schema());
-        let is_known = |name: &str| known.iter().any(|&(column, _)| shown.schema().field(column).name() == name);
+    fn same_fixed_width_values(bare: &dyn Source, shown: &dyn Source) {
+        let passed_on = passed_on(bare.schema(), shown.schema());
+        let is_passed_on =
+            |name: &str| passed_on.iter().any(|&(column, _)| shown.schema().field(column).name() == name);
         for batch in 0..bare.num_batches().unwrap() {
-            let bare = plain(bare, batch);
-            for (name, found) in plain(shown, batch) {
-                let stored = bare.iter().find(|(stored, _)| *stored == name).and_then(|(_, found)| *found);
-                assert_eq!(found, stored.filter(|_| is_known(&name)), "column {name}");
+            let bare = fixed_width_addresses(bare, batch);
+            for (name, shown) in fixed_width_addresses(shown, batch) {
+                let stored = bare.iter().find(|(stored, _)| *stored == name).and_then(|(_, address)| *address);
+                assert_eq!(shown, stored.filter(|_| is_passed_on(&name)), "column {name}");
             }
         }
     }
 
     fn texts(source: &dyn Source, batch: usize, column: usize) -> std::result::Result<Vec<String>, String> {
-        let array = told(source.checked_column(batch, column).map(UncheckedArray::from_ref))?;
+        let array = comparable(source.checked_column(batch, column).map(UncheckedArray::from_ref))?;
         let field = source.schema().field(column);
-        (0..array.len()).map(|row| told(field_value(field, array, row).map(|value| value.to_string()))).collect()
+        (0..array.len()).map(|row| comparable(field_value(field, array, row).map(|value| value.to_string()))).collect()
     }
 
     /// Compares the values of all columns as text, which is the same for widened numbers.
@@ -490,7 +498,10 @@ mod tests {
         for (column, number) in pairs(bare.schema(), shown.schema()) {
             for batch in 0..bare.num_batches().unwrap() {
                 assert_eq!(texts(shown, batch, column), texts(bare, batch, number));
-                assert_eq!(told(shown.validate_column(batch, column)), told(bare.validate_column(batch, number)));
+                assert_eq!(
+                    comparable(shown.validate_column(batch, column)),
+                    comparable(bare.validate_column(batch, number))
+                );
             }
         }
     }
@@ -505,7 +516,7 @@ mod tests {
         assert_eq!(found.absolute_path, absolute_path);
         assert_eq!(found.address, address);
         assert_eq!(found.first_row, first_row);
-        assert_eq!(found.pushed_rows.map(place), pushed_rows.map(place));
+        assert_eq!(found.pushed_rows.map(pointer_to), pushed_rows.map(pointer_to));
         assert_eq!(name(shown, found.sorted_by), name(bare, sorted_by));
         assert_eq!(name(shown, found.late_by), name(bare, late_by));
         assert_eq!(found.holds_others, holds_others);
@@ -518,25 +529,26 @@ mod tests {
         assert_eq!(shown.version(), bare.version());
         assert_eq!(shown.are_merged(), bare.are_merged());
         for file in bare.list() {
-            assert_eq!(told(shown.successor(&file)), told(bare.successor(&file)));
+            assert_eq!(comparable(shown.successor(&file)), comparable(bare.successor(&file)));
         }
     }
 
     fn same_source(bare: &dyn Source, shown: &dyn Source) {
         same_batches(bare, shown);
         same_columns(bare, shown);
-        same_plain(bare, shown);
+        same_fixed_width_values(bare, shown);
         same_values(bare, shown);
         same_facts(bare, shown);
-        assert_eq!(shown.find::<IpcSource>().map(place), bare.find::<IpcSource>().map(place));
-        assert_eq!(shown.find::<Shard>().map(place), bare.find::<Shard>().map(place));
-        assert!(shown.view().is_none(), "rows behind a view lack the made columns");
+        assert_eq!(shown.find::<IpcSource>().map(pointer_to), bare.find::<IpcSource>().map(pointer_to));
+        assert_eq!(shown.find::<Shard>().map(pointer_to), bare.find::<Shard>().map(pointer_to));
+        assert!(shown.view().is_none(), "rows behind a view lack the derived columns");
     }
 
-    /// The rows as text, by the columns' names.
+    /// Returns the rows as text, in the order of the columns `names`.
     fn rows(dataset: &Dataset, names: &[&str]) -> Vec<Vec<std::result::Result<String, String>>> {
         let numbers: Vec<usize> = names.iter().map(|name| dataset.index_of(name).unwrap()).collect();
-        let text = |row: u64, column: usize| told(dataset.row(row).unwrap().get(column).map(|value| value.to_string()));
+        let text =
+            |row: u64, column: usize| comparable(dataset.row(row).unwrap().get(column).map(|value| value.to_string()));
         let row = |row: u64| numbers.iter().map(|&column| text(row, column)).collect();
         (0..dataset.len().unwrap()).map(row).collect()
     }
@@ -552,17 +564,17 @@ mod tests {
         assert_eq!(shown.versions(), bare.versions());
         assert_eq!(shown.pushed_rows(), bare.pushed_rows());
         assert_eq!(shown.retains_other_rows(), bare.retains_other_rows());
-        assert_eq!(told(shown.skipped_tails()), told(bare.skipped_tails()));
-        assert_eq!(format!("{:?}", told(shown.messages())), format!("{:?}", told(bare.messages())));
+        assert_eq!(comparable(shown.skipped_tails()), comparable(bare.skipped_tails()));
+        assert_eq!(format!("{:?}", comparable(shown.messages())), format!("{:?}", comparable(bare.messages())));
         let between = |dataset: &Dataset| {
             let found = dataset.between(&Value::Int(20), &Value::Int(90));
-            told(found.map(|found| rows(&found, &NAMES)))
+            comparable(found.map(|found| rows(&found, &NAMES)))
         };
         assert_eq!(between(shown), between(bare));
     }
 
     /// Checks the columns that are in no source.
-    fn has_made_columns(shown: &Dataset) {
+    fn has_derived_columns(shown: &Dataset) {
         for (name, value) in [("new", "null"), ("day", "7")] {
             if shown.index_of(name).is_ok() {
                 assert!(rows(shown, &[name]).iter().all(|row| row == &[Ok(value.to_string())]), "{name} is {value}");
@@ -571,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_pass_on_all_that_sources_know() {
+    fn adapters_pass_on_all_facts_of_sources() {
         let folder = tempfile::tempdir().unwrap();
         for (kind, bare) in kinds(folder.path()) {
             for (adapter, shown) in adapted(&bare) {
@@ -581,14 +593,14 @@ mod tests {
                     same_source(bare.source.as_ref(), shown.source.as_ref());
                 }
                 same_dataset(&bare, &shown);
-                has_made_columns(&shown);
+                has_derived_columns(&shown);
             }
         }
     }
 
-    /// What no source knows can't be lost by an adapter, and the test above would not fail.
+    /// Guards the test above, which could not detect the loss of a fact that no source has.
     #[test]
-    fn adapters_are_tried_with_all_kinds_of_sources_and_facts() {
+    fn adapters_are_tested_with_all_kinds_of_sources_and_facts() {
         let folder = tempfile::tempdir().unwrap();
         let kinds = kinds(folder.path());
         let sources: Vec<&dyn Source> =
@@ -617,13 +629,13 @@ mod tests {
     }
 
     #[test]
-    fn adapters_tell_that_a_file_has_changed() {
+    fn adapters_detect_changed_files() {
         let folder = tempfile::tempdir().unwrap();
         let bare = file(folder.path(), "changing", Format::File);
         let adapted = adapted(&bare);
         let path = folder.path().join("changing");
         std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
-        let check = |rows: &Dataset| told(rows.pieces()[0].source.check_unchanged(0..1, ChangeCheck::Now));
+        let check = |rows: &Dataset| comparable(rows.pieces()[0].source.check_unchanged(0..1, ChangeCheck::Now));
         let expected = check(&bare);
         assert!(expected.is_err());
         for (adapter, shown) in adapted {

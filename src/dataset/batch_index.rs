@@ -1,4 +1,4 @@
-//! The index of a dataset's batches by row: built on the first bulk lookup, and cached.
+//! [`BatchIndex`]: finds the batch of a row. Built on the first bulk lookup of a dataset, and cached.
 
 use std::ops::Range;
 
@@ -6,12 +6,14 @@ use super::source::{BatchSlice, SourceSlice};
 use crate::error::{Error, Result};
 
 /// The batches of a dataset that have rows, with their row counts.
+///
+/// A lookup starts at the bucket of the row and searches the few batches of the bucket.
 #[derive(Debug)]
 pub(crate) struct BatchIndex {
     batches: Vec<IndexedBatch>,
-    /// The row after each batch's last.
+    /// The row after each batch's last; strictly increasing.
     ends: Vec<u64>,
-    /// The batch of each 2^`shift`th row: any row's batch is a few steps from there.
+    /// The batch of each 2^`shift`th row.
     buckets: Vec<u32>,
     shift: u32,
 }
@@ -26,6 +28,10 @@ struct IndexedBatch {
 }
 
 impl BatchIndex {
+    /// Finds all batches of `pieces`.
+    ///
+    /// # Errors
+    /// `InvalidData` for more than 2^64 rows; `Unsupported` for more than 2^32 batches; errors of reading the pieces.
     pub(crate) fn build(pieces: &[SourceSlice]) -> Result<BatchIndex> {
         let mut batches = Vec::new();
         let mut ends = Vec::new();
@@ -39,38 +45,31 @@ impl BatchIndex {
                 let (Ok(piece), Ok(batch)) = (u32::try_from(number), u32::try_from(part.batch)) else {
                     return Err(Error::unsupported("more than 2^32 batches"));
                 };
-                end = end.saturating_add(part.rows.len() as u64);
+                end = end.checked_add(part.rows.len() as u64).ok_or_else(|| Error::invalid("more than 2^64 rows"))?;
                 batches.push(IndexedBatch { piece, batch, first: part.rows.start });
                 ends.push(end);
             }
         }
-        let shift = (end.max(1).ilog2() + 1).saturating_sub(ends.len().max(1).ilog2());
-        let mut index = BatchIndex { batches, ends, buckets: Vec::new(), shift };
-        index.buckets = index.buckets();
-        Ok(index)
+        debug_assert!(ends.is_sorted_by(|a, b| a < b), "batches without rows are left out");
+        assert!(ends.len() as u64 <= end, "{} batches with {end} rows", ends.len());
+        // Makes at most as many buckets as batches.
+        let shift = end.max(1).ilog2() + 1 - ends.len().max(1).ilog2();
+        assert!(shift < u64::BITS, "{} batches with {end} rows", ends.len());
+        let buckets = fill_buckets(&ends, end, shift);
+        Ok(BatchIndex { batches, ends, buckets, shift })
     }
 
-    fn buckets(&self) -> Vec<u32> {
-        let mut batch = 0;
-        let holder = |bucket: u64| {
-            while self.ends[batch] <= bucket << self.shift {
-                batch += 1;
-            }
-            batch as u32
-        };
-        (0..self.rows().div_ceil(1 << self.shift)).map(holder).collect()
-    }
-
+    /// Returns the number of rows in all batches.
     pub(crate) fn rows(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        self.ends.last().map_or(0, |&end| end)
     }
 
-    /// The number of batches.
+    /// Returns the number of batches.
     pub(crate) fn len(&self) -> usize {
         self.batches.len()
     }
 
-    /// The batch that holds row `row`; `None` past the last. Tries `hint` first.
+    /// Finds the batch that holds row `row`; `None` past the last. Tries `hint` first.
     #[inline]
     pub(crate) fn locate(&self, row: u64, hint: usize) -> Option<usize> {
         if self.ends.get(hint).is_some_and(|&end| row < end) && row >= self.start(hint) {
@@ -83,23 +82,36 @@ impl BatchIndex {
         (number < self.ends.len()).then_some(number)
     }
 
-    /// The dataset's row at which batch `number` begins.
+    /// Returns the dataset's row at which batch `number` begins.
     #[inline]
     pub(crate) fn start(&self, number: usize) -> u64 {
         if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
-    /// The part of batch `number` in the dataset, whose pieces are `pieces`.
+    /// Returns the part of batch `number` in the dataset, whose pieces are `pieces`.
     #[inline]
     pub(crate) fn part<'a>(&self, pieces: &'a [SourceSlice], number: usize) -> BatchSlice<'a> {
         let IndexedBatch { piece, batch, .. } = self.batches[number];
         BatchSlice { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
     }
 
-    /// The rows of batch `number` that are in the dataset.
+    /// Returns the rows of batch `number` that are in the dataset.
     #[inline]
     pub(crate) fn rows_of(&self, number: usize) -> Range<usize> {
         let first = self.batches[number].first;
         first..first + (self.ends[number] - self.start(number)) as usize
     }
+}
+
+/// Returns the batch of each 2^`shift`th of `rows` rows, for batches that end at `ends`.
+fn fill_buckets(ends: &[u64], rows: u64, shift: u32) -> Vec<u32> {
+    let mut batch = 0;
+    let mut buckets = Vec::new();
+    for bucket in 0..rows.div_ceil(1 << shift) {
+        while ends[batch] <= bucket << shift {
+            batch += 1;
+        }
+        buckets.push(batch as u32);
+    }
+    buckets
 }

@@ -53,7 +53,7 @@ impl Column {
         self.dataset.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -104,15 +104,15 @@ impl Column {
     /// # Errors
     /// `InvalidData` for a damaged value.
     pub fn null_count(&self) -> Result<u64> {
-        let counts = || self.map_chunks(|array, rows| Ok(nulls_among(array, rows)? as u64));
-        let counts = self.with_change_check(counts)?;
-        Ok(counts.into_iter().fold(0, u64::saturating_add))
+        let counts = self.with_change_check(|| self.map_chunks(nulls_among))?;
+        // Null columns and runs may claim more rows than can be added up.
+        Ok(counts.into_iter().fold(0, |sum, nulls| sum.saturating_add(nulls as u64)))
     }
 
     /// The column as arrays, one per batch, with checked values and without a copy.
     ///
     /// Buffers stay at their place in the file and may be unaligned for their type, which typed arrays of arrow-rs do
-    /// not accept: [`ArrayData::align_buffers`] copies unaligned ones.
+    /// not accept. [`ArrayData::align_buffers`] copies unaligned buffers.
     ///
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
@@ -138,24 +138,30 @@ impl Column {
         &'a self,
         work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        // Numbers in place are not read; whether they are in place is only known afterwards.
-        let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
+        // Numbers that lie in place are not read. Whether they do is only known afterwards, so their bytes count less.
+        let discount = if is_trivial(self.data_type()) { 8 } else { 1 };
         // Counting rows would take a walk, which is better done while batches are decoded.
         let Footprint { mapped, copied } = self.dataset.footprint();
-        let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
+        let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / discount;
         let width = self.bytes_per_row();
-        let weight = |part: &BatchSlice<'a>| part.rows.len().saturating_mul(width) / seldom;
-        parallel::try_map(self.dataset.parts(), bytes, weight, work, || ())
+        parallel::try_map(
+            self.dataset.parts(),
+            bytes,
+            |part| part.rows.len().saturating_mul(width) / discount,
+            work,
+            || (),
+        )
     }
 
-    /// The approximate number of bytes per row.
+    /// Returns the approximate number of bytes per row.
     pub(crate) fn bytes_per_row(&self) -> usize {
-        let own: usize = layout(self.data_type()).value_roles().filter_map(|role| role.bytes_for(1)).sum();
-        // For text and children, an estimate.
-        if is_trivial(self.data_type()) { own } else { own + 16 }
+        /// An estimate of the bytes of a text, or of a row's children.
+        const VARIABLE_BYTES: usize = 16;
+        let fixed: usize = layout(self.data_type()).value_roles().filter_map(|role| role.bytes_for(1)).sum();
+        if is_trivial(self.data_type()) { fixed } else { fixed + VARIABLE_BYTES }
     }
 
-    /// The error for an operation that this type does not support.
+    /// Returns the error for an operation that this type does not support.
     pub(crate) fn unsupported_operation(&self, what: &str) -> Error {
         let name = self.name();
         let data_type = type_name(self.data_type());
@@ -163,7 +169,7 @@ impl Column {
     }
 }
 
-/// The number of `rows` for which [`Column::get`] returns null.
+/// Counts the `rows` for which [`Column::get`] returns null.
 fn nulls_among(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
     let nested = array.child_data().last().is_some_and(may_have_nulls);
     match array.data_type() {
@@ -197,19 +203,25 @@ fn is_null_at(array: &ArrayData, row: usize) -> Result<bool> {
     Ok(value(array, row)?.is_null())
 }
 
-/// Counts run by run, as there may be too many rows to visit.
+/// Counts nulls run by run, as there may be too many rows to visit.
 fn nulls_in_runs(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
-    let [run_ends, values] = array.child_data() else { return Ok(0) };
-    let mut at = array.offset() + rows.start;
+    debug_assert!(rows.start <= rows.end && rows.end <= array.len(), "rows of the array");
+    let [run_ends, values] = array.child_data() else {
+        return Err(Error::internal("an array of runs without run ends and values"));
+    };
+    let mut position = array.offset() + rows.start;
     let end = array.offset() + rows.end;
     let mut nulls = 0;
     for run in 0..run_ends.len() {
-        let Value::Int(run_end) = value(run_ends, run)? else { continue };
-        let run_end = usize::try_from(run_end).unwrap_or(0).clamp(at, end);
-        if run_end > at && is_null_at(values, run)? {
-            nulls += run_end - at;
+        let Value::Int(run_end) = value(run_ends, run)? else {
+            return Err(Error::internal("a run end that is not an integer"));
+        };
+        let run_end = usize::try_from(run_end).map_err(|_| Error::internal("a negative run end in a checked array"))?;
+        let run_end = run_end.clamp(position, end);
+        if run_end > position && is_null_at(values, run)? {
+            nulls += run_end - position;
         }
-        at = run_end;
+        position = run_end;
     }
     Ok(nulls)
 }

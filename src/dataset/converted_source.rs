@@ -59,16 +59,16 @@ impl Adapter for ConvertedSource {
         self.fit.unchanged_column(column)
     }
 
-    fn made(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn derived_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.batch(batch)?.checked(column, |number| self.stored.checked_column(batch, number))
     }
 
     /// None: dictionaries are converted batch by batch.
-    fn made_dictionary(&self, _column: usize) -> Option<&ArrayData> {
+    fn derived_dictionary(&self, _column: usize) -> Option<&ArrayData> {
         None
     }
 
-    fn made_bytes(&self) -> u64 {
+    fn derived_bytes(&self) -> u64 {
         self.batches.get().into_iter().flatten().filter_map(OnceLock::get).map(ConvertedColumns::copied).sum()
     }
 

@@ -20,26 +20,26 @@ use super::column::Column;
 use super::constant::ConstantColumn;
 use super::row::Row;
 use super::source::{BatchSlice, Footprint, Origin, RowLocation, Source, SourceSlice};
-use crate::array::{prefetch, touch_pages};
+use crate::array::touch_pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, guard, with_change_check};
+use crate::map::{ChangeCheck, MutexExt, guard, with_change_check};
 use crate::parallel;
 use crate::types::type_name;
 
-/// The most bytes of a buffer that [`Dataset::prefetch`] asks for.
-const ASKED: usize = 1 << 20;
+/// The maximum number of bytes of a buffer that [`Dataset::prefetch`] asks for.
+const MAX_PREFETCH_BYTES: usize = 1 << 20;
 
 /// An immutable, zero-copy table of rows over one or many record batches. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     schema: SchemaRef,
     pieces: Arc<[SourceSlice]>,
-    counted: Arc<RowCounts>,
-    /// For a whole partitioned dataset.
+    counts: Arc<RowCounts>,
+    /// The origin of a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
 }
 
-/// The rows of the pieces of a dataset, as far as they have been counted, shared by its clones.
+/// The numbers of rows in the pieces of a dataset, as far as they have been counted. Clones share them.
 #[derive(Debug, Default)]
 struct RowCounts {
     /// The row after each piece's last, for the pieces counted so far.
@@ -53,14 +53,18 @@ impl Dataset {
         let schema = source.schema().clone();
         let columns = (0..schema.fields().len()).collect();
         let pieces = Arc::new([SourceSlice { source, columns, start: 0, rows: None }]);
-        Dataset { schema, pieces, counted: Arc::default(), origin: None }
+        Dataset { schema, pieces, counts: Arc::default(), origin: None }
     }
 
     pub(crate) fn from_slices(schema: SchemaRef, pieces: Vec<SourceSlice>) -> Dataset {
-        Dataset { schema, pieces: pieces.into(), counted: Arc::default(), origin: None }
+        debug_assert!(
+            pieces.iter().all(|piece| piece.columns.len() == schema.fields().len()),
+            "a column of each piece for each field"
+        );
+        Dataset { schema, pieces: pieces.into(), counts: Arc::default(), origin: None }
     }
 
-    /// A dataset of all partitions of `origin`.
+    /// Creates a dataset of all partitions of `origin`.
     pub(crate) fn from_origin(schema: SchemaRef, pieces: Vec<SourceSlice>, origin: Arc<dyn Origin>) -> Dataset {
         Dataset { origin: Some(origin), ..Dataset::from_slices(schema, pieces) }
     }
@@ -73,36 +77,39 @@ impl Dataset {
         &self.pieces
     }
 
-    /// Whether it holds other rows beside its own, such as those that it was filtered from.
+    /// Returns true if the dataset keeps other rows than its own alive, such as the rows that it was filtered from.
     pub(crate) fn retains_other_rows(&self) -> bool {
         self.pieces.iter().any(|piece| piece.source.facts().holds_others)
     }
 
-    /// The index of batches by row; the first call counts all rows.
+    /// Returns the index of batches by row. The first call counts all rows.
     pub(crate) fn index(&self) -> Result<&BatchIndex> {
-        match self.counted.index.get() {
-            Some(index) => Ok(index),
-            None => BatchIndex::build(&self.pieces).map(|index| self.counted.index.get_or_init(|| index)),
+        if let Some(index) = self.counts.index.get() {
+            return Ok(index);
         }
+        let index = BatchIndex::build(&self.pieces)?;
+        Ok(self.counts.index.get_or_init(|| index))
     }
 
     /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
     pub(crate) fn with_change_check<T>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let check = |when| self.pieces.iter().try_for_each(|piece| piece.check_unchanged(when));
-        with_change_check(when, check, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
+        with_change_check(when, |when| self.pieces.iter().try_for_each(|piece| piece.check_unchanged(when)), work)
+            .map_err(|e| if e.is_bad_address() { self.find_truncated_file().unwrap_or(e) } else { e })
     }
 
     /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is bad.
-    /// The error names the truncated file, even if the dataset's arrays came from another library.
+    /// Touching all pages gives an error that names the truncated file, even if the arrays came from another library.
     #[cold]
-    fn lost(&self) -> Option<Error> {
+    fn find_truncated_file(&self) -> Option<Error> {
         let touched = guard(|| {
-            self.parts().try_for_each(|part| {
+            for part in self.parts() {
                 let part = part?;
-                let mut columns = part.piece.columns.iter();
-                columns.try_for_each(|&column| part.checked(column).map(touch_pages))
-            })
+                for &column in part.piece.columns.iter() {
+                    touch_pages(part.checked(column)?);
+                }
+            }
+            Ok::<(), Error>(())
         });
         touched.err().filter(|e| e.kind() == ErrorKind::FileChanged)
     }
@@ -127,7 +134,7 @@ impl Dataset {
         Ok(Dataset::from_slices(nullable_where_any(datasets), pieces))
     }
 
-    /// Names, types and metadata of the columns.
+    /// Returns names, types and metadata of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -142,20 +149,21 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if a message is damaged or truncated; `FileChanged`.
     pub fn len(&self) -> Result<u64> {
-        if let Some(len) = self.counted.len.get() {
+        if let Some(len) = self.counts.len.get() {
             return Ok(*len);
         }
-        let sum = || {
-            self.pieces.iter().try_fold(0u64, |sum, piece| {
-                sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
-            })
-        };
         // Counting makes a change check of its own; a commit record has a checksum.
-        let len = self.with_change_check(ChangeCheck::Seldom, sum)?;
-        Ok(*self.counted.len.get_or_init(|| len))
+        let len = self.with_change_check(ChangeCheck::Seldom, || {
+            let mut sum = 0u64;
+            for piece in self.pieces.iter() {
+                sum = sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))?;
+            }
+            Ok(sum)
+        })?;
+        Ok(*self.counts.len.get_or_init(|| len))
     }
 
-    /// Whether there are no rows; reads no further than the first.
+    /// Returns true if there are no rows. Reads no further than the first row.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -185,11 +193,20 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`].
     pub fn num_batches(&self) -> Result<usize> {
-        let counts = self.pieces.iter().map(|piece| match (piece.start, piece.rows) {
-            (0, None) => piece.source.num_batches(),
-            _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
-        });
-        self.with_change_check(ChangeCheck::Seldom, || counts.sum())
+        self.with_change_check(ChangeCheck::Seldom, || {
+            let mut count = 0;
+            for piece in self.pieces.iter() {
+                if piece.is_whole() {
+                    count += piece.source.num_batches()?;
+                    continue;
+                }
+                for part in piece.parts() {
+                    part?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        })
     }
 
     /// The bytes of the dataset's rows in its buffers, including bitmaps and offsets, without dictionaries.
@@ -197,16 +214,16 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if the structure of a batch is damaged.
     pub fn nbytes(&self) -> Result<u64> {
-        self.bytes(ConstantColumn::nbytes)
+        self.sum_bytes(ConstantColumn::nbytes)
     }
 
-    /// [`nbytes`](Dataset::nbytes) without those of columns with one value, which are in no file.
+    /// Returns [`nbytes`](Dataset::nbytes) without columns with one value, which are in no file.
     #[cfg(feature = "compute")]
     pub(crate) fn stored_bytes(&self) -> Result<u64> {
-        self.bytes(|_, _| 0)
+        self.sum_bytes(|_, _| 0)
     }
 
-    fn bytes(&self, of_constant: impl Fn(&ConstantColumn, usize) -> u64) -> Result<u64> {
+    fn sum_bytes(&self, constant_bytes: impl Fn(&ConstantColumn, usize) -> u64) -> Result<u64> {
         self.with_change_check(ChangeCheck::Now, || {
             let mut sum = 0u64;
             for part in self.parts() {
@@ -214,7 +231,7 @@ impl Dataset {
                 let source = &part.piece.source;
                 for &column in part.piece.columns.iter() {
                     let bytes = match source.constant(column) {
-                        Some(constant) => of_constant(constant, part.rows.len()),
+                        Some(constant) => constant_bytes(constant, part.rows.len()),
                         None => crate::array::byte_size(source.column(part.batch, column)?, part.rows.clone()),
                     };
                     sum = sum.saturating_add(bytes);
@@ -237,24 +254,29 @@ impl Dataset {
         self.sources().map(|source| source.resident()).sum()
     }
 
-    /// Asks the system to load the bytes of all rows, and nothing around them, without waiting for them. For a few rows of a
-    /// mapped file that are about to be read, see [`Dataset::slice`] and [`Dataset::select`]: the first touch of a page loads
-    /// as much around it as the device reads ahead, which may be megabytes. A hint; what is wrong with rows is told when
-    /// they are read. Does nothing for rows seen through a view, such as those that a condition has found.
+    /// Asks the system to load the bytes of all rows, and nothing around them, without waiting for them.
+    ///
+    /// Useful for a few rows of a mapped file that are about to be read: the first touch of a page loads as much around it
+    /// as the device reads ahead, which may be megabytes. [`Dataset::slice`] and [`Dataset::select`] choose the rows and
+    /// columns.
+    ///
+    /// This is a hint: errors are reported when the rows are read. Does nothing for rows seen through a view, such as the
+    /// rows that a condition has found.
     pub fn prefetch(&self) {
-        let ask = |part: BatchSlice<'_>| -> Result<()> {
-            let source = &part.piece.source;
-            let columns = part.piece.columns.iter().filter(|&&column| source.constant(column).is_none());
-            let columns = columns.map(|&column| source.column(part.batch, column));
-            columns.filter_map(Result::ok).for_each(|array| prefetch(array, part.rows.clone(), ASKED));
-            Ok(())
-        };
-        for piece in self.pieces.iter().filter(|piece| matches!(behind(piece, 0), Ok(None))) {
-            piece.parts().map_while(Result::ok).for_each(|part| drop(guard(|| ask(part))));
+        for piece in self.pieces.iter() {
+            if !matches!(resolve_view(piece, 0), Ok(None)) {
+                continue;
+            }
+            for part in piece.parts().map_while(Result::ok) {
+                drop(guard(|| {
+                    part.prefetch(MAX_PREFETCH_BYTES);
+                    Ok::<(), Error>(())
+                }));
+            }
         }
     }
 
-    /// Each source once, even if several pieces share it.
+    /// Returns each source once, even if several pieces share it.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
         let mut seen = HashSet::new();
         let sources = self.pieces.iter().map(|piece| &piece.source);
@@ -282,13 +304,13 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::column`], for any of the names.
     pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
-        let picked = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        self.select_at(&picked)
+        let columns = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        self.select_at(&columns)
     }
 
     pub(crate) fn index_of(&self, name: &str) -> Result<usize> {
-        let mut found = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
-        match (found.next(), found.next()) {
+        let mut matches = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
+        match (matches.next(), matches.next()) {
             (Some(index), None) => Ok(index),
             (Some(a), Some(b)) => Err(Error::invalid_argument(format!(
                 "columns {a} and {b} are both called '{name}'; take them by number"
@@ -297,6 +319,7 @@ impl Dataset {
         }
     }
 
+    /// Returns the error for a column that doesn't exist, with the first columns that do.
     fn no_column(&self, wanted: &str) -> Error {
         let names: Vec<_> = self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
         let more = if self.num_columns() > names.len() { ", …" } else { "" };
@@ -312,12 +335,11 @@ impl Dataset {
             return Err(self.no_column(&format!("number {missing}")));
         }
         let schema = self.schema.project(columns).map_err(|e| Error::invalid_argument(e.to_string()))?;
-        let narrow = |piece: &SourceSlice| SourceSlice {
-            columns: columns.iter().map(|&column| piece.columns[column]).collect(),
-            ..piece.clone()
-        };
-        let pieces: Arc<[SourceSlice]> = self.pieces.iter().map(narrow).collect();
-        Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for piece in self.pieces.iter() {
+            pieces.push(piece.with_columns(columns.iter().map(|&column| piece.columns[column]).collect()));
+        }
+        Ok(Dataset { schema: Arc::new(schema), pieces: pieces.into(), ..self.clone() })
     }
 
     /// The same columns renamed to `names`, in their order.
@@ -329,60 +351,61 @@ impl Dataset {
             let message = format!("{} names for {} columns", names.len(), self.num_columns());
             return Err(Error::invalid_argument(message));
         }
+        let mut fields: Vec<FieldRef> = Vec::with_capacity(names.len());
         let mut seen: HashSet<&str> = HashSet::new();
-        for name in names {
-            if !seen.insert(name.as_ref()) {
-                return Err(Error::invalid_argument(format!("two columns would be called '{}'", name.as_ref())));
+        for (field, name) in self.schema.fields().iter().zip(names) {
+            let name = name.as_ref();
+            if !seen.insert(name) {
+                return Err(Error::invalid_argument(format!("two columns would be called '{name}'")));
             }
+            fields.push(Arc::new(field.as_ref().clone().with_name(name)));
         }
-        let renamed = |(field, name): (&FieldRef, &N)| Arc::new(field.as_ref().clone().with_name(name.as_ref()));
-        let fields = self.schema.fields().iter().zip(names).map(renamed).collect::<Fields>();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
         Ok(Dataset { schema, ..self.clone() })
     }
 
-    /// Whether columns have other names than in their files.
+    /// Returns true if columns have other names than in their files.
     #[doc(hidden)]
     pub fn is_renamed(&self) -> bool {
-        let own = |piece: &SourceSlice| {
-            let fields = piece.source.schema().fields();
-            let mut pairs = piece.columns.iter().zip(self.schema.fields());
-            pairs.all(|(&column, field)| fields.get(column).is_some_and(|known| known.name() == field.name()))
-        };
-        !self.pieces.iter().all(own)
+        self.pieces.iter().any(|piece| {
+            let stored = piece.source.schema().fields();
+            piece.columns.iter().zip(self.schema.fields()).any(|(&number, field)| stored[number].name() != field.name())
+        })
     }
 
-    /// The same rows with `column` appended to the columns; `None` if it has other rows, or if another column has its
-    /// name. For conditions made of a column.
+    /// Returns the same rows with `column` appended to the columns, for conditions on a column. `None` if `column` has
+    /// other rows, or if another column has its name.
     #[doc(hidden)]
     pub fn with_column(&self, column: &Column) -> Result<Option<Dataset>> {
-        if !self.has_rows_of(column.as_dataset())? {
+        let added = column.as_dataset();
+        if !self.has_rows_of(added)? {
             return Ok(None);
         }
-        let columns = |piece: &SourceSlice| piece.columns.clone();
-        let others = column.as_dataset().pieces.iter().map(columns);
         if let Ok(number) = self.index_of(column.name()) {
-            let own = self.select_at(&[number])?;
-            return Ok(own.pieces.iter().map(columns).eq(others).then(|| self.clone()));
+            let existing = self.select_at(&[number])?;
+            let is_same = existing.pieces.iter().zip(added.pieces.iter()).all(|(a, b)| a.columns == b.columns);
+            return Ok(is_same.then(|| self.clone()));
         }
         let fields = self.schema.fields().iter().chain([column.field()]).cloned().collect::<Fields>();
-        let widened = self.pieces.iter().zip(others).map(|(piece, other)| SourceSlice {
-            columns: piece.columns.iter().chain(other.iter()).copied().collect(),
-            ..piece.clone()
-        });
-        let pieces: Arc<[SourceSlice]> = widened.collect();
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for (piece, added) in self.pieces.iter().zip(added.pieces.iter()) {
+            pieces.push(piece.with_columns(piece.columns.iter().chain(added.columns.iter()).copied().collect()));
+        }
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
-        Ok(Some(Dataset { schema, pieces, ..self.clone() }))
+        Ok(Some(Dataset { schema, pieces: pieces.into(), ..self.clone() }))
     }
 
-    /// Whether both have the same rows of the same data, regardless of columns.
+    /// Returns true if both have the same rows of the same sources, regardless of columns.
     fn has_rows_of(&self, other: &Dataset) -> Result<bool> {
         if self.pieces.len() != other.pieces.len() {
             return Ok(false);
         }
-        for (own, other) in self.pieces.iter().zip(other.pieces.iter()) {
-            let is_same = Arc::ptr_eq(&own.source, &other.source) && own.start == other.start;
-            if !is_same || own.rows != other.rows && own.rows()? != other.rows()? {
+        for (a, b) in self.pieces.iter().zip(other.pieces.iter()) {
+            if !Arc::ptr_eq(&a.source, &b.source) || a.start != b.start {
+                return Ok(false);
+            }
+            // The same rows may be counted in one, and all that follow in the other.
+            if a.rows != b.rows && a.rows()? != b.rows()? {
                 return Ok(false);
             }
         }
@@ -406,10 +429,10 @@ impl Dataset {
                 break;
             }
             let rows = piece.rows_until(end - before)?;
-            let from = start.saturating_sub(before).min(rows);
-            let to = (end - before).min(rows);
-            if from < to {
-                pieces.push(piece.cut(from..to));
+            let piece_start = start.saturating_sub(before).min(rows);
+            let piece_end = (end - before).min(rows);
+            if piece_start < piece_end {
+                pieces.push(piece.cut(piece_start..piece_end));
             }
             before = before.saturating_add(rows);
         }
@@ -424,17 +447,18 @@ impl Dataset {
         self.slice(0, n)
     }
 
-    /// The first rows and their bytes, at most `most` unless it is one row.
+    /// Returns first rows that take at most `max_bytes`, or one row if that takes more, and their size in bytes.
     #[doc(hidden)]
-    pub fn head_within(&self, most: u64) -> Result<(Dataset, u64)> {
+    pub fn head_within(&self, max_bytes: u64) -> Result<(Dataset, u64)> {
         let mut rows = self.clone();
         loop {
-            let (len, bytes) = (rows.len()?, rows.nbytes()?);
-            if bytes <= most || len <= 1 {
+            let len = rows.len()?;
+            let bytes = rows.nbytes()?;
+            if bytes <= max_bytes || len <= 1 {
                 return Ok((rows, bytes));
             }
-            // As many as fit if all are of one size; fewer each time.
-            let fit = u128::from(len) * u128::from(most) / u128::from(bytes);
+            // The number that would fit if all rows had the same size. It is halved at least, so that the loop ends soon.
+            let fit = u128::from(len) * u128::from(max_bytes) / u128::from(bytes);
             rows = rows.head(fit.clamp(1, u128::from(len / 2)) as u64)?;
         }
     }
@@ -462,23 +486,24 @@ impl Dataset {
 
     fn find_row(&self, row: u64) -> Result<Row<'_>> {
         let (piece, within) = self.piece_of(row)?;
-        if let Some(location) = behind(piece, within)? {
+        if let Some(location) = resolve_view(piece, within)? {
             return Ok(Row::from_view(&self.schema, location, &piece.columns));
         }
         let location = piece.locate(within)?.ok_or_else(|| self.row_out_of_range(row))?;
         Ok(Row::new(&self.schema, location))
     }
 
-    /// The location of row `row`; `None` if it is seen through a view.
+    /// Locates row `row`; `None` if it is seen through a view.
     pub(crate) fn location(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
-        let find = || {
+        let location = guard(|| {
             let (piece, within) = self.piece_of(row)?;
-            match behind(piece, within)? {
-                Some(_) => Ok(None),
-                None => piece.locate(within)?.map(Some).ok_or_else(|| self.row_out_of_range(row)),
+            if resolve_view(piece, within)?.is_some() {
+                return Ok(None);
             }
-        };
-        guard(find).or_else(|e| self.with_change_check(ChangeCheck::Now, || Err(e)))
+            piece.locate(within)?.map(Some).ok_or_else(|| self.row_out_of_range(row))
+        });
+        // The row may be missing because bytes were overwritten.
+        location.or_else(|e| self.with_change_check(ChangeCheck::Now, || Err(e)))
     }
 
     /// The row `back` rows before the end; 1 is the last. Reads only the last batches of an IPC file, while
@@ -491,12 +516,16 @@ impl Dataset {
     }
 
     fn find_from_end(&self, back: u64) -> Result<Row<'_>> {
-        let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
-        let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
-        if let Some((piece, Some((batch, index)))) = found {
+        if back == 0 {
+            return Err(self.row_out_of_range(back));
+        }
+        if let Some(piece) = self.pieces.last()
+            && piece.is_whole()
+            && let Some((batch, index)) = piece.source.locate_from_end(back)?
+        {
             return Ok(Row::new(&self.schema, RowLocation { piece, batch, index }));
         }
-        match self.len()?.checked_sub(back).filter(|_| back > 0) {
+        match self.len()?.checked_sub(back) {
             Some(row) => self.find_row(row),
             None => Err(self.row_out_of_range(back)),
         }
@@ -528,7 +557,7 @@ impl Dataset {
         self.parts().map(|part| self.batch_dataset(&part?))
     }
 
-    /// Batch number `number`, counted from 0: one of [`Dataset::batches`], in constant time if the dataset is not
+    /// Returns batch number `number` of [`Dataset::batches`], counted from 0. Takes constant time if the dataset is not
     /// sliced.
     ///
     /// # Errors
@@ -537,8 +566,8 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Seldom, || {
             let mut before = 0;
             for piece in self.pieces.iter() {
-                let (found, count) = piece.nth_part(number - before)?;
-                if let Some(part) = found {
+                let (part, count) = piece.nth_part(number - before)?;
+                if let Some(part) = part {
                     return self.batch_dataset(&part);
                 }
                 before += count;
@@ -548,9 +577,11 @@ impl Dataset {
     }
 
     fn batch_dataset(&self, part: &BatchSlice<'_>) -> Result<Dataset> {
-        let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
-        let rows = Some(part.rows.len() as u64);
-        let piece = SourceSlice { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
+        let Some(span) = part.piece.source.span(part.batch)? else {
+            return Err(Error::internal("a part of a batch that doesn't exist"));
+        };
+        let start = span.start + part.rows.start as u64;
+        let piece = SourceSlice { start, rows: Some(part.rows.len() as u64), ..part.piece.clone() };
         Ok(Dataset::from_slices(self.schema.clone(), vec![piece]))
     }
 
@@ -562,8 +593,8 @@ impl Dataset {
     pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts().map(|part| {
             let part = part?;
-            let columns = || Ok(part.columns()?.into_iter().map(crate::array::to_array).collect());
-            let columns = part.with_change_check(columns)?;
+            let columns =
+                part.with_change_check(|| Ok(part.columns()?.into_iter().map(crate::array::to_array).collect()))?;
             let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(part.rows.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
                 .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
@@ -580,25 +611,30 @@ impl Dataset {
     }
 
     fn check_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        /// The bytes that a value is assumed to have.
+        const APPROXIMATE_WIDTH: usize = 4;
         let total = self.len()?;
         let parts = self.parts().collect::<Result<Vec<_>>>()?;
         let columns = self.num_columns().max(1);
-        // Rows times columns: the columns of one batch are checked separately.
-        let done = AtomicU64::new(0);
-        let check = |job: usize| -> Result<()> {
-            let part = &parts[job / columns];
-            part.piece
-                .columns
-                .get(job % columns)
-                .map_or(Ok(()), |&column| part.piece.source.validate_column(part.batch, column))?;
-            done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
-            Ok(())
-        };
+        // Each job checks one column of one batch. Counts rows times columns.
+        let checked = AtomicU64::new(0);
         // The number of bytes is not known beforehand; the number of rows is, and few rows are not worth a thread.
-        let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(4 * columns);
-        let tick = || progress(done.load(Ordering::Relaxed) / columns as u64, total);
-        let weight = |&job: &usize| parts[job / columns].rows.len().saturating_mul(4);
-        parallel::try_map((0..parts.len() * columns).map(Ok), bytes, weight, check, tick)?;
+        let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(APPROXIMATE_WIDTH * columns);
+        parallel::try_map(
+            (0..parts.len() * columns).map(Ok),
+            bytes,
+            |&job| parts[job / columns].rows.len().saturating_mul(APPROXIMATE_WIDTH),
+            |job| {
+                let part = &parts[job / columns];
+                // A dataset without columns has one job per batch, too, so that it reports progress.
+                if let Some(&column) = part.piece.columns.get(job % columns) {
+                    part.piece.source.validate_column(part.batch, column)?;
+                }
+                checked.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
+                Ok::<(), Error>(())
+            },
+            || progress(checked.load(Ordering::Relaxed) / columns as u64, total),
+        )?;
         progress(total, total);
         Ok(())
     }
@@ -607,6 +643,7 @@ impl Dataset {
         self.pieces.iter().flat_map(SourceSlice::parts)
     }
 
+    /// Counts rows until there are `until` or more.
     fn rows_until(&self, until: u64) -> Result<u64> {
         let mut rows = 0u64;
         for piece in self.pieces.iter() {
@@ -618,16 +655,17 @@ impl Dataset {
         Ok(rows)
     }
 
-    /// The piece of row `row`, and the row's number in it.
+    /// Returns the piece of row `row`, and the row's number in it.
     #[inline]
     fn piece_of(&self, row: u64) -> Result<(&SourceSlice, u64)> {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
         }
-        let mut ends = parallel::lock(&self.counted.ends);
+        let mut ends = self.counts.ends.lock_ignoring_poison();
         while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
-            let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
-            ends.push(end);
+            let start = ends.last().map_or(0, |&end| end);
+            let rows = self.pieces[ends.len()].rows()?;
+            ends.push(start.saturating_add(rows));
         }
         let number = ends.partition_point(|&end| end <= row);
         let before = if number == 0 { 0 } else { ends[number - 1] };
@@ -650,25 +688,24 @@ impl Dataset {
     }
 }
 
-/// The location behind row `within` of the piece, if the piece belongs to a view.
-fn behind(piece: &SourceSlice, within: u64) -> Result<Option<RowLocation<'_>>> {
+/// Locates the row that row `within` of the piece shows, if the piece belongs to a view.
+fn resolve_view(piece: &SourceSlice, within: u64) -> Result<Option<RowLocation<'_>>> {
     if piece.rows.is_some_and(|rows| within >= rows) {
         return Ok(None);
     }
-    piece.source.view().map_or(Ok(None), |view| view.resolve_row(piece.start.saturating_add(within)))
+    let Some(view) = piece.source.view() else { return Ok(None) };
+    view.resolve_row(piece.start.saturating_add(within))
 }
 
-/// The first dataset's schema, with columns nullable if they are in any dataset.
+/// Returns the first dataset's schema, with columns nullable if they are in any dataset.
 fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
     let first = &datasets[0].schema;
-    let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
-    let widened = |(number, field): (usize, &FieldRef)| {
-        if field.is_nullable() || !nullable(number) {
-            return field.clone();
+    let mut fields: Vec<FieldRef> = first.fields().to_vec();
+    for (number, field) in fields.iter_mut().enumerate() {
+        if !field.is_nullable() && datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable()) {
+            *field = Arc::new(field.as_ref().clone().with_nullable(true));
         }
-        Arc::new(field.as_ref().clone().with_nullable(true))
-    };
-    let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
+    }
     Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
 }
 
@@ -682,8 +719,9 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
             return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
         }
         if left.data_type() != right.data_type() {
-            let types = (type_name(left.data_type()), type_name(right.data_type()));
-            return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
+            let left_type = type_name(left.data_type());
+            let right_type = type_name(right.data_type());
+            return Some(format!("column '{}' is {left_type} and {right_type}", left.name()));
         }
     }
     let left = a.fields().len();
@@ -703,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_by_number_are_those_in_order() {
+    fn batches_by_number_equal_batches_in_order() {
         let memory = Dataset::try_from(vec![numbers(0..5), numbers(5..5), numbers(5..12), numbers(12..20)]).unwrap();
         let mut bytes = Vec::new();
         write_to(&memory, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
@@ -712,8 +750,9 @@ mod tests {
         let joined = Dataset::concat(&[stream(), sliced.clone(), memory.clone(), memory.slice(7, 2).unwrap()]).unwrap();
         for dataset in [memory.clone(), stream(), sliced, joined, memory.slice(20, 5).unwrap()] {
             let all: Vec<String> = dataset.batches().map(|batch| batch.unwrap().to_string()).collect();
-            let found: Vec<String> = (0..all.len()).map(|number| dataset.batch(number).unwrap().to_string()).collect();
-            assert_eq!(found, all);
+            let by_number: Vec<String> =
+                (0..all.len()).map(|number| dataset.batch(number).unwrap().to_string()).collect();
+            assert_eq!(by_number, all);
             for past in [all.len(), usize::MAX] {
                 assert_eq!(dataset.batch(past).unwrap_err().kind(), ErrorKind::RowOutOfRange);
             }
@@ -721,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_from_the_end_are_those_from_the_start() {
+    fn rows_from_the_end_equal_rows_from_the_start() {
         let memory = Dataset::try_from(vec![numbers(0..5), numbers(5..5), numbers(5..12)]).unwrap();
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
@@ -731,8 +770,8 @@ mod tests {
                     // Reopened each time, so that nothing has been walked yet.
                     let opened = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
                     let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
-                    let found = part.row_from_end(back).unwrap().get(0).unwrap();
-                    assert_eq!(found.to_string(), (whole.end - back).to_string());
+                    let value = part.row_from_end(back).unwrap().get(0).unwrap();
+                    assert_eq!(value.to_string(), (whole.end - back).to_string());
                     assert_eq!(part.row_from_end(rows + 1).unwrap_err().kind(), ErrorKind::RowOutOfRange);
                     assert_eq!(part.row_from_end(0).unwrap_err().kind(), ErrorKind::RowOutOfRange);
                 }

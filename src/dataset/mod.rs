@@ -1,12 +1,24 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
-//! In reading order: `constant` (columns with one value in all rows), `source` (the origin of rows), `dataset` (rows
-//! over pieces of sources), `column`, `row`, `iter_rows_at` (rows anywhere), `batch_index` (finding the batch of a row), `comparable_value` (the comparable form of
-//! values), `order` (of a sorted column), `zone` (the smallest and largest values of a block), `memory_source` (arrays in
-//! memory as a source), `adapter` (a source with other columns than the one it wraps), `partition_source` (one with constant columns),
-//! `schema_conversion` (converting columns of an older schema to a newer one), `converted_source` (an adapter with such columns), `equality` (whether rows are the same), `pushed_rows` (the rows of an object
-//! of a store), `version` (whether files were replaced). Knows no file format; uses `array`, `types`, `parallel`, `map`,
-//! `directory` and `error`.
+//! The modules, in reading order:
+//! - `constant`: columns with one value in all rows;
+//! - `source`: the origin of rows;
+//! - `dataset`: rows over pieces of sources;
+//! - `column`, `row`, and `iter_rows_at`, which reads scattered rows;
+//! - `batch_index`: finds the batch of a row;
+//! - `comparable_value`: the comparable form of values;
+//! - `order`: the order of a sorted column;
+//! - `zone`: the smallest and largest values of a block;
+//! - `memory_source`: arrays in memory as a source;
+//! - `adapter`: a source with other columns than the source that it wraps;
+//! - `partition_source`: an adapter with constant columns;
+//! - `schema_conversion`: converts columns of an older schema to a newer one;
+//! - `converted_source`: an adapter with converted columns;
+//! - `equality`: compares rows of two datasets;
+//! - `pushed_rows`: the rows of an object of a store;
+//! - `version`: detects replaced files.
+//!
+//! Knows no file format; uses `array`, `types`, `parallel`, `map`, `directory` and `error`.
 
 mod adapter;
 mod batch_index;

@@ -8,12 +8,11 @@ use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use super::comparable_value::ComparableValue;
 use super::dataset::Dataset;
-use super::source::SourceSlice;
 use crate::array::{Value, value, value_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::zones_agree;
 
-/// Whether columns of the type can be sorted.
+/// Returns true if columns of the type can be sorted.
 pub(crate) fn is_sortable(data_type: &DataType) -> bool {
     use DataType::*;
     let is_text = matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
@@ -22,7 +21,11 @@ pub(crate) fn is_sortable(data_type: &DataType) -> bool {
     }
 }
 
-/// The key of the last row, if no row of `array` is less than the previous one or than `last`.
+/// Checks that no row of `array` is less than the row before it, and the first not less than `last`. Returns the key of
+/// the last row.
+///
+/// # Errors
+/// `InvalidArgument` with the first row that is less, or that has no key.
 pub(crate) fn check_ascending(
     name: &str,
     array: &ArrayData,
@@ -37,26 +40,26 @@ pub(crate) fn check_ascending(
             return Ok(Some(ComparableValue::Int(end.into())));
         }
     }
-    let mut before = last.cloned();
+    let mut previous = last.cloned();
     for row in 0..array.len() {
-        let found = value(array, row)?;
-        let key = ComparableValue::from_value(&found).ok_or_else(|| {
-            let message = format!("column '{name}', row {row}: {found} in the column that the table is sorted by");
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
-        if before.as_ref().is_some_and(|before| key < *before) {
+        let cell = value(array, row)?;
+        let Some(key) = ComparableValue::from_value(&cell) else {
+            let message = format!("column '{name}', row {row}: {cell} in the column that the table is sorted by");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        };
+        if previous.as_ref().is_some_and(|previous| key < *previous) {
             let message = format!(
-                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it; leave the \
+                "column '{name}', row {row}: {cell} is less than the row before, and the table is sorted by it; leave the \
                  row out, or create the table with late=\"accept\""
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        before = Some(key);
+        previous = Some(key);
     }
-    Ok(before)
+    Ok(previous)
 }
 
-/// First and last of 64-bit numbers without nulls that never decrease; `None` for anything else.
+/// Returns the first and the last of 64-bit numbers without nulls that never decrease; `None` for anything else.
 fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     use DataType::{Duration, Int64, Time64, Timestamp};
     // A date64 is compared by its day.
@@ -67,145 +70,162 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     let bytes = array.buffers().first()?.get(8 * array.offset()..8 * (array.offset() + array.len()))?;
     let words = bytes.as_chunks::<8>().0;
     let pairs = words.iter().zip(words.iter().skip(1));
-    let sorted = pairs.fold(true, |so_far, (&a, &b)| so_far & (i64::from_le_bytes(a) <= i64::from_le_bytes(b)));
+    // Without an early return, so that the loop is vectorized.
+    let is_sorted = pairs.fold(true, |sorted, (&a, &b)| sorted & (i64::from_le_bytes(a) <= i64::from_le_bytes(b)));
     let ends = (i64::from_le_bytes(*words.first()?), i64::from_le_bytes(*words.last()?));
-    sorted.then_some(ends)
+    is_sorted.then_some(ends)
 }
 
 impl Dataset {
     /// The column by which the rows are sorted, if the dataset is a table created with one, or part of it; with its
     /// name in this dataset. `None` if only another column has its name, and for tables that accept late rows.
     pub fn sorted_by(&self) -> Option<FieldRef> {
-        let column = self.sorted_column().ok()?;
-        let number = column.pieces().first()?.columns.first()?;
-        let own = self.pieces().first()?.columns.iter().position(|own| own == number);
-        let field = match own {
-            Some(own) => self.schema().fields().get(own),
-            None => column.schema().fields().first(),
-        };
-        let is_taken =
-            own.is_none() && field.is_some_and(|field| self.schema().column_with_name(field.name()).is_some());
-        field.filter(|_| !is_taken).cloned()
+        let sorted = self.sorted_column().ok()?;
+        let number = *sorted.pieces().first()?.columns.first()?;
+        if let Some(position) = self.position_of(number) {
+            return self.schema().fields().get(position).cloned();
+        }
+        // The column is not selected: it has the name of its source, unless another column has been given that name.
+        let field = sorted.schema().fields().first()?;
+        if self.schema().column_with_name(field.name()).is_some() {
+            return None;
+        }
+        Some(field.clone())
     }
 
     /// The column by which rows of the dataset's table may be late: its rows are unordered.
     pub fn late_by(&self) -> Option<FieldRef> {
-        let number = self.late_column()?;
-        let own = self.pieces().first()?.columns.iter().position(|&own| own == number)?;
-        self.schema().fields().get(own).cloned()
+        let position = self.position_of(self.late_column()?)?;
+        self.schema().fields().get(position).cloned()
     }
 
-    /// The same, even if it is not one of the dataset's columns.
+    /// Returns the position in the dataset of its source's column `number`; `None` if it is not selected.
+    fn position_of(&self, number: usize) -> Option<usize> {
+        self.pieces().first()?.columns.iter().position(|&column| column == number)
+    }
+
+    /// As [`late_by`](Dataset::late_by), even if the column is not one of the dataset's columns.
     #[doc(hidden)]
     pub fn late_column_field(&self) -> Option<FieldRef> {
         let source = &self.pieces().first()?.source;
         source.schema().fields().get(self.late_column()?).cloned()
     }
 
-    /// The number of the column in all sources.
+    /// Returns the number in all sources of the column by which rows may be late.
     pub(crate) fn late_column(&self) -> Option<usize> {
         let number = self.pieces().first()?.source.facts().late_by?;
         self.pieces().iter().all(|piece| piece.source.facts().late_by == Some(number)).then_some(number)
     }
 
-    /// The rows of each path, if there are several, one after the other.
+    /// Splits the dataset where the path of its rows changes.
     #[doc(hidden)]
     pub fn split_by_path(&self) -> Vec<Dataset> {
         let runs = self.pieces().chunk_by(|a, b| a.source.facts().path == b.source.facts().path);
         runs.map(|pieces| Dataset::from_slices(self.schema().clone(), pieces.to_vec())).collect()
     }
 
-    /// Whether no part of the rows begins before the previous one ends, each being in the order of
-    /// [`sorted_by`](Dataset::sorted_by): parts of tables created at one path, one after the other, look like parts of
-    /// one.
+    /// Returns true if no piece of the rows begins before the previous one ends. Each piece is in the order of
+    /// [`sorted_by`](Dataset::sorted_by), but pieces of tables created at one path, one after the other, look like pieces
+    /// of one table.
     #[doc(hidden)]
     pub fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }
 
-    /// The same for a dataset of that column alone.
+    /// As [`is_ascending`](Dataset::is_ascending), for a dataset that has only the sorted column.
     pub(crate) fn ascends(&self) -> Result<bool> {
+        debug_assert_eq!(self.num_columns(), 1, "a dataset of the sorted column");
         if self.pieces().len() < 2 {
             return Ok(true);
         }
         let mut ends = Vec::with_capacity(self.pieces().len());
         for piece in self.pieces() {
             let part = Dataset::from_slices(self.schema().clone(), vec![piece.clone()]);
-            let Some(end) = part.len()?.checked_sub(1) else { continue };
-            ends.push([part.slice(0, 1)?, part.slice(end, 1)?]);
+            let Some(last_row) = part.len()?.checked_sub(1) else { continue };
+            ends.push([part.slice(0, 1)?, part.slice(last_row, 1)?]);
         }
-        // All at once, and nothing around them: each is a page of its own.
+        // Loads all ends at once, and nothing around them: each is on a page of its own.
         ends.iter().flatten().for_each(Dataset::prefetch);
-        let mut last: Option<ComparableValue> = None;
-        for ends in &ends {
-            let [first, end] =
-                ends.each_ref().map(|row| row.row(0)?.get(0).map(|value| ComparableValue::from_value(&value)));
-            let first = first?;
-            if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
+        let mut previous: Option<ComparableValue> = None;
+        for [first, last] in &ends {
+            let first = first.only_key()?;
+            if previous.is_some_and(|previous| first.is_none_or(|first| first < previous)) {
                 return Ok(false);
             }
-            last = end?;
+            previous = last.only_key()?;
         }
         Ok(true)
     }
 
-    /// The column by which the rows are sorted; all must be of one table.
+    /// Returns the key of the first column in the first row.
+    fn only_key(&self) -> Result<Option<ComparableValue>> {
+        Ok(ComparableValue::from_value(&self.row(0)?.get(0)?))
+    }
+
+    /// Returns the column by which the rows are sorted. All rows must be of one table, without gaps.
     ///
     /// # Errors
     /// `InvalidArgument` if there is none.
     pub(crate) fn sorted_column(&self) -> Result<Dataset> {
-        let unsorted = || Error::invalid_argument("between needs a table created with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
         let table = first.source.facts();
         let number = table.sorted_by.ok_or_else(unsorted)?;
-        let mut next = table.first_row + first.start;
+        let mut next_row = table.first_row + first.start;
         for piece in self.pieces() {
             let facts = piece.source.facts();
-            let here = facts.first_row + piece.start;
-            if facts.path != table.path || facts.sorted_by != Some(number) || here != next {
+            let first_row = facts.first_row + piece.start;
+            if facts.path != table.path || facts.sorted_by != Some(number) || first_row != next_row {
                 return Err(unsorted());
             }
-            next = here + piece.rows.map_or_else(|| piece.source.count_until(u64::MAX), Ok)?;
+            next_row = match piece.rows {
+                Some(rows) => first_row + rows,
+                None => first_row + piece.source.count_until(u64::MAX)?,
+            };
         }
         let field = first.source.schema().fields()[number].clone();
-        let narrow = |piece: &SourceSlice| SourceSlice { columns: Arc::from([number]), ..piece.clone() };
-        let schema = Arc::new(Schema::new(vec![field]));
-        Ok(Dataset::from_slices(schema, self.pieces().iter().map(narrow).collect()))
+        let pieces = self.pieces().iter().map(|piece| piece.with_columns(Arc::from([number]))).collect();
+        Ok(Dataset::from_slices(Arc::new(Schema::new(vec![field])), pieces))
     }
 }
 
-/// The key of a value for comparison with a column of the type.
+fn unsorted() -> Error {
+    Error::invalid_argument("between needs a table created with sorted_by, or a part of one")
+}
+
+/// Returns the key of a value for comparison with a column of the type; `None` if they can't be compared.
 pub(crate) fn comparable_value(data_type: &DataType, value: &Value<'_>) -> Option<ComparableValue> {
     use DataType::*;
-    let number = matches!(value, Value::Int(_) | Value::UInt(_));
+    let is_number = matches!(value, Value::Int(_) | Value::UInt(_));
     match (data_type, value) {
-        (Timestamp(own, column), Value::Timestamp(n, unit, zone)) if zones_agree(column.as_deref(), *zone) => {
-            scaled_down(*n, *unit, *own)
+        (Timestamp(column_unit, column_zone), Value::Timestamp(n, unit, zone))
+            if zones_agree(column_zone.as_deref(), *zone) =>
+        {
+            scaled_down(*n, *unit, *column_unit)
         }
-        (Duration(own), Value::Duration(n, unit)) | (Time32(own) | Time64(own), Value::Time(n, unit)) => {
-            scaled_down(*n, *unit, *own)
-        }
-        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => ComparableValue::from_value(value),
+        (Duration(column_unit), Value::Duration(n, unit))
+        | (Time32(column_unit) | Time64(column_unit), Value::Time(n, unit)) => scaled_down(*n, *unit, *column_unit),
+        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if is_number => ComparableValue::from_value(value),
         (Date32, Value::Date(_)) => ComparableValue::from_value(value),
         (Date64, Value::Date(days)) => Some(ComparableValue::Int(i128::from(*days))),
         (Date64, Value::Int(millis)) => Some(ComparableValue::Int(millis.div_euclid(86_400_000).into())),
-        (Date32, _) if number => ComparableValue::from_value(value),
+        (Date32, _) if is_number => ComparableValue::from_value(value),
         (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => ComparableValue::from_value(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => ComparableValue::from_value(value),
-        (own, _) if own.is_decimal() => {
-            value_bytes::encode_fixed(own, value).map(|(raw, width)| stored_decimal(raw, width))
+        _ if data_type.is_decimal() => {
+            let (raw, width) = value_bytes::encode_fixed(data_type, value)?;
+            Some(stored_decimal(raw, width))
         }
-        (own, _) if own.is_integer() && number => ComparableValue::from_value(value),
+        _ if data_type.is_integer() && is_number => ComparableValue::from_value(value),
         _ => None,
     }
 }
 
-fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<ComparableValue> {
-    value_bytes::rescale(n, unit, own).map(ComparableValue::Int)
+fn scaled_down(n: i64, unit: TimeUnit, column_unit: TimeUnit) -> Option<ComparableValue> {
+    value_bytes::rescale(n, unit, column_unit).map(ComparableValue::Int)
 }
 
-/// The float as the column stores it.
+/// Returns the float as the column stores it.
 fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<ComparableValue> {
     let (raw, _) = value_bytes::encode_fixed(data_type, value)?;
     let x = match data_type {
@@ -216,9 +236,10 @@ fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<ComparableVal
     (!x.is_nan()).then_some(ComparableValue::Float(x))
 }
 
-/// The digits of a decimal of `width` bytes.
+/// Extends the sign of a decimal of `width` bytes.
 fn stored_decimal(mut raw: [u8; 32], width: usize) -> ComparableValue {
-    let sign = if raw[width.clamp(1, 32) - 1] >= 0x80 { 0xff } else { 0 };
-    raw[width.min(32)..].fill(sign);
+    assert!((1..=raw.len()).contains(&width), "a decimal of {width} bytes");
+    let sign = if raw[width - 1] >= 0x80 { 0xff } else { 0 };
+    raw[width..].fill(sign);
     ComparableValue::Decimal(i256::from_le_bytes(raw))
 }

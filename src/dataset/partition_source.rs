@@ -41,7 +41,7 @@ impl Adapter for PartitionSource {
     }
 
     /// The constant column number `column`, counted from the first column of the source.
-    fn made(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn derived_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let missing = || Error::invalid_argument(format!("batch {batch}, column {column}"));
         let number = column - self.stored_columns();
         let constant = self.constants.get(number).ok_or_else(missing)?;
@@ -61,12 +61,12 @@ impl Adapter for PartitionSource {
         Ok(place.get_or_init(|| array))
     }
 
-    fn made_dictionary(&self, column: usize) -> Option<&ArrayData> {
+    fn derived_dictionary(&self, column: usize) -> Option<&ArrayData> {
         self.constants.get(column - self.stored_columns())?.dictionary()
     }
 
     /// None: the columns are in no file.
-    fn made_bytes(&self) -> u64 {
+    fn derived_bytes(&self) -> u64 {
         0
     }
 

@@ -1,7 +1,8 @@
 //! [`Source`]: the origin of a dataset's rows, and the pieces of sources that make up a dataset.
 //!
-//! A source has one trait for each of its roles: [`Batches`] (rows and arrays), [`Source`] (what is known of them), and [`ViewSource`]
-//! for a source that shows another dataset's rows. [`Facts`] tells about its rows as a whole, and [`Files`] about its files.
+//! A source has one trait for each of its roles: [`Batches`] (rows and arrays), [`Source`] (facts about them), and
+//! [`ViewSource`] for a source that shows another dataset's rows. [`Facts`] describes its rows as a whole, and [`Files`]
+//! its files.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -16,43 +17,44 @@ use super::constant::ConstantColumn;
 use super::pushed_rows::PushedRows;
 #[cfg(feature = "compute")]
 use super::zone::Zones;
-use crate::array::{UncheckedArray, slice};
-use crate::error::Result;
+use crate::array::{UncheckedArray, prefetch, slice};
+use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, guard, with_change_check};
 
 /// Record batches of one schema, found and decoded on demand.
 pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;
 
-    /// Finds batches until one holds row `until` or there are no more; returns the number of known rows.
+    /// Finds batches until one holds row `until` or there are no more. Returns the number of rows found so far.
     fn count_until(&self, until: u64) -> Result<u64>;
 
     fn num_batches(&self) -> Result<usize>;
 
-    /// The rows of batch `batch`; `None` past the last.
+    /// Returns the rows of batch `batch`; `None` past the last.
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>>;
 
-    /// The batch that holds `row`; `None` past the last row.
+    /// Returns the batch that holds `row`; `None` past the last row.
     fn locate(&self, row: u64) -> Result<Option<usize>>;
 
-    /// Batch and row inside it of the row `back` rows before the end; 1 is the last.
+    /// Locates the row `back` rows before the end; 1 is the last. Returns the batch, and the row inside it.
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>>;
 
-    /// A column of a batch, with unchecked values.
+    /// Returns a column of a batch, with unchecked values.
     fn column(&self, batch: usize, column: usize) -> Result<&UncheckedArray>;
 
-    /// A column of a batch with checked values; good values are checked once.
+    /// Returns a column of a batch, with checked values. Good values are checked only once.
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
-    /// Tells that all values of these columns are about to be used.
+    /// Announces that all values of these columns are about to be used.
     fn prepare(&self, columns: &[usize]) -> Result<()>;
 
     /// Checks the values of a column of a batch.
     fn validate_column(&self, batch: usize, column: usize) -> Result<()>;
 
-    /// Finds the first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
-    /// not checked. Nothing is decoded; `keep` caches their offsets. Pushes `None` if a column's values are not in place: use
-    /// `checked`.
+    /// Finds the first `rows` values of fixed-width columns of a batch, as bytes to copy. Dictionary keys are not checked.
+    ///
+    /// Nothing is decoded; `keep` caches the offsets of the values. Pushes one entry per column: `None` if its values are
+    /// not in place, so that [`checked_column`](Batches::checked_column) has to be used.
     fn fixed_width_values<'a>(
         &'a self,
         batch: usize,
@@ -62,19 +64,20 @@ pub(crate) trait Batches {
         into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()>;
 
-    /// `locate_from_end` for batches that know where rows are from the start: counts all rows first.
+    /// Implements `locate_from_end` for batches that locate rows counted from the start. Counts all rows first.
     fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
         let Some(row) = self.count_until(u64::MAX)?.checked_sub(back) else { return Ok(None) };
         let Some(batch) = self.locate(row)? else { return Ok(None) };
-        let start = self.span(batch)?.map_or(row, |span| span.start);
-        Ok(Some((batch, (row - start) as usize)))
+        let Some(span) = self.span(batch)? else { return Err(Error::internal("a located batch without rows")) };
+        debug_assert!(span.contains(&row), "row {row} was located in batch {batch} of rows {span:?}");
+        Ok(Some((batch, (row - span.start) as usize)))
     }
 
-    /// The bytes of row `row` of a column of a primitive type, in which no value is null: found as by `plain`, without
-    /// making arrays. `None` if they are not known so: use `column`.
+    /// Returns the bytes of row `row` of a column of a primitive type in which no value is null, without making an array.
+    /// `None` if the values are not in place, so that [`column`](Batches::column) has to be used.
     fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]>;
 
-    /// The dictionary of a column's keys, checked as by `checked`, if all batches are known to share it.
+    /// Returns the dictionary of a column's keys, with checked values, if all batches are known to share it.
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>>;
 
     fn footprint(&self) -> Footprint;
@@ -85,46 +88,45 @@ pub(crate) trait Batches {
     /// `FileChanged`.
     fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()>;
 
-    /// Mapped bytes that are in physical memory now.
+    /// Returns the number of mapped bytes that are in physical memory now.
     fn resident(&self) -> Result<u64>;
 }
 
-/// The origin of a dataset's rows: batches, and what is known of them.
+/// The origin of a dataset's rows: batches, and facts about them.
 ///
-/// Nothing has a default, as a default in a source that wraps another one hides what that one knows.
+/// No method has a default: a source that wraps another one has to pass on each fact, or to withhold it explicitly.
 pub(crate) trait Source: Batches + Any + Debug + Send + Sync {
     fn facts(&self) -> Facts<'_>;
 
-    /// The columns with one value in all rows, which are the last ones. Each cell that is read asks.
+    /// Returns the columns with one value in all rows, which are the last ones. Called for each cell that is read.
     fn constants(&self) -> &[ConstantColumn];
 
-    /// The source as a view of another dataset, if it is one.
+    /// Returns the source as a view of another dataset, if it is one.
     fn view(&self) -> Option<&dyn ViewSource>;
 
-    /// The source whose rows this one shows with other columns.
+    /// Returns the source whose rows this one shows with other columns.
     fn adapted(&self) -> Option<&dyn Source>;
 
-    /// The number of a column in [`adapted`](Source::adapted), if it is passed on as it is.
+    /// Returns the number of a column in [`adapted`](Source::adapted), if it is passed on unchanged.
     fn adapted_column(&self, column: usize) -> Option<usize>;
 
-    /// Whether batches may have zones of column `column`; opens no file.
+    /// Returns true if batches may have zones of column `column`. Opens no file.
     #[cfg(feature = "compute")]
     fn has_zones(&self, column: usize) -> bool;
 
-    /// The zones of column `column` in batch `batch`, if there are any.
+    /// Returns the zones of column `column` in batch `batch`, if there are any.
     ///
     /// # Errors
-    /// `InvalidData` if they can't be those of the column.
+    /// `InvalidData` if the zones don't fit the column.
     #[cfg(feature = "compute")]
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>>;
 }
 
 impl dyn Source {
-    /// The column `column`, if it has one value in all rows. Its arrays are as long as a batch, so they are only for those
-    /// who need one.
+    /// Returns column `column` if it has one value in all rows, without making an array as long as a batch.
     pub(crate) fn constant(&self, column: usize) -> Option<&ConstantColumn> {
         let constants = self.constants();
-        // Most sources have none, and each cell that is read asks.
+        // Most sources have none, and this is called for each cell that is read.
         if constants.is_empty() {
             return None;
         }
@@ -132,39 +134,40 @@ impl dyn Source {
         constants.get(column.checked_sub(stored)?)
     }
 
-    /// The source as one of type `T`, which it is or whose rows it shows with other columns.
+    /// Finds a source of type `T`: this one, or the one whose rows it shows with other columns.
     pub(crate) fn find<T: Source>(&self) -> Option<&T> {
-        let own: &dyn Any = self;
-        own.downcast_ref().or_else(|| self.adapted()?.find())
+        let source: &dyn Any = self;
+        source.downcast_ref().or_else(|| self.adapted()?.find())
     }
 }
 
-/// What is known of a source's rows as a whole.
+/// Facts about a source's rows as a whole.
 ///
-/// An adapter writes `Facts { sorted_by: …, ..stored.facts() }`: passing on is the default, and leaving out is written.
+/// An adapter writes `Facts { sorted_by: …, ..stored.facts() }`, so that facts are passed on by default and dropped
+/// explicitly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts<'a> {
     /// The path as it was given.
     pub path: Option<&'a Path>,
     /// The path, independent of later changes of the working directory.
     pub absolute_path: Option<&'a Path>,
-    /// What opens it from anywhere: the absolute path, or a URL, with what is secret in it.
+    /// The absolute path or URL that opens the source from anywhere, including the secrets of a URL.
     pub address: Option<&'a Path>,
     pub files: Option<&'a dyn Files>,
     /// The number of the first row in its table.
     pub first_row: u64,
-    /// Which rows of which table it has, if it is an object that was pushed to a store.
+    /// The rows of a table that the source has, if it is an object that was pushed to a store.
     pub pushed_rows: Option<&'a PushedRows>,
     /// The column whose values never decrease.
     pub sorted_by: Option<usize>,
     /// The column that would be sorted, if late rows were refused.
     pub late_by: Option<usize>,
-    /// Whether the source keeps rows of another one in memory beside its own.
+    /// True if the source keeps other rows than its own alive.
     pub holds_others: bool,
 }
 
 impl<'a> Facts<'a> {
-    /// Facts of rows in files at `path`, which opens from anywhere as `absolute`, if that is known.
+    /// Creates facts about rows in files at `path`, which is `absolute` as an absolute path, if known.
     pub(crate) fn new(path: Option<&'a Path>, absolute: Option<&'a Path>) -> Facts<'a> {
         let absolute_path = absolute.or(path);
         Facts { path, absolute_path, address: absolute_path, ..Facts::default() }
@@ -173,42 +176,43 @@ impl<'a> Facts<'a> {
 
 /// The files of a source.
 pub(crate) trait Files: Debug {
-    /// The files, if there are several or the source's path is a directory.
+    /// Returns the files, if there are several or the source's path is a directory.
     fn list(&self) -> Vec<PathBuf>;
 
-    /// What tells their content from another one at the same path; `None` if it can't be told.
+    /// Returns a text that distinguishes the content of the files from other content at the same path; `None` if nothing
+    /// does.
     fn version(&self) -> Option<String>;
 
-    /// Whether the files may be merged, as a table's files are, so that one has the rows of several.
+    /// Returns true if the files may be merged, as a table's files are, so that one has the rows of several.
     fn are_merged(&self) -> bool;
 
-    /// The file that has the rows of `file`, one of the files that is there no more, if one may have them.
+    /// Returns the file that may have the rows of `file` now, one of the files that has been removed.
     fn successor(&self, file: &Path) -> Result<Option<PathBuf>>;
 }
 
 /// A source that shows rows of another dataset.
 pub(crate) trait ViewSource {
-    /// The location of row `row` in the other dataset.
+    /// Locates row `row` in the other dataset.
     fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>>;
 
-    /// The rows `rows` as a source, if the view would otherwise gather more rows than these.
+    /// Returns the rows `rows` as a source, if the view would otherwise gather more rows than these.
     fn slice(&self, rows: Range<u64>) -> Option<Arc<dyn Source>>;
 
-    /// The pieces of the other dataset, and the numbers of the rows `rows`, which must exist, there. `None` if the view
-    /// doesn't gather rows.
+    /// Returns the pieces of the other dataset, and the numbers that the rows `rows` have there. The rows must exist.
+    /// `None` if the view doesn't gather rows.
     #[cfg(feature = "compute")]
     fn resolve_rows(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)>;
 }
 
 /// The origin of a dataset of several partitions, to which more may be added.
 pub(crate) trait Origin: Any + Debug + Send + Sync {
-    /// Whether [`refresh`](Origin::refresh) would find nothing new.
+    /// Returns true if [`refresh`](Origin::refresh) would find nothing new.
     fn is_newest(&self) -> bool;
 
-    /// The current pieces, with all columns, and the origin for the next refresh.
+    /// Returns the current pieces, with all columns, and the origin for the next refresh.
     fn refresh(&self) -> Result<(Vec<SourceSlice>, Arc<dyn Origin>)>;
 
-    /// The schema of all columns.
+    /// Returns the schema of all columns.
     fn schema(&self) -> &SchemaRef;
 }
 
@@ -264,33 +268,43 @@ pub(crate) struct BatchSlice<'a> {
 }
 
 impl SourceSlice {
-    pub(crate) fn rows(&self) -> Result<u64> {
-        match self.rows {
-            Some(rows) => Ok(rows),
-            None => Ok(self.source.count_until(u64::MAX)?.saturating_sub(self.start)),
-        }
+    /// Returns the slice with the source's columns `columns`.
+    pub(super) fn with_columns(&self, columns: Arc<[usize]>) -> SourceSlice {
+        debug_assert!(columns.iter().all(|&column| column < self.source.schema().fields().len()), "no such column");
+        SourceSlice { source: self.source.clone(), columns, start: self.start, rows: self.rows }
     }
 
-    /// The number of known rows, if only rows up to `until` matter.
+    /// Returns true if the slice has all rows of its source.
+    pub(super) fn is_whole(&self) -> bool {
+        self.start == 0 && self.rows.is_none()
+    }
+
+    pub(crate) fn rows(&self) -> Result<u64> {
+        self.rows_until(u64::MAX)
+    }
+
+    /// Returns the number of known rows, if only rows up to `until` matter.
     pub(super) fn rows_until(&self, until: u64) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
+            // A source may end before the slice starts.
             None => Ok(self.source.count_until(self.start.saturating_add(until))?.saturating_sub(self.start)),
         }
     }
 
-    /// The location of the piece's row `row`; `None` past the end.
+    /// Locates row `row` of the slice; `None` past the end.
     pub(super) fn locate(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
         if self.rows.is_some_and(|rows| row >= rows) {
             return Ok(None);
         }
         let row = self.start.saturating_add(row);
         let Some(batch) = self.source.locate(row)? else { return Ok(None) };
-        let span = self.source.span(batch)?.unwrap_or(row..row);
+        let Some(span) = self.source.span(batch)? else { return Err(Error::internal("a located batch without rows")) };
+        debug_assert!(span.contains(&row), "row {row} was located in batch {batch} of rows {span:?}");
         Ok(Some(RowLocation { piece: self, batch, index: (row - span.start) as usize }))
     }
 
-    /// The part of batch `batch` in the piece; `None` if the piece ends before.
+    /// Returns the part of batch `batch` in the slice; `None` if the slice ends before.
     fn part(&self, batch: usize) -> Result<Option<BatchSlice<'_>>> {
         let Some(span) = self.source.span(batch)? else { return Ok(None) };
         let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
@@ -303,9 +317,10 @@ impl SourceSlice {
         Ok(Some(BatchSlice { piece: self, batch, rows }))
     }
 
-    /// The piece's rows `rows`, which must exist.
+    /// Returns the slice's rows `rows`, which must exist.
     pub(super) fn cut(&self, rows: Range<u64>) -> SourceSlice {
-        debug_assert!(rows.start <= rows.end, "rows in order");
+        assert!(rows.start <= rows.end, "rows {rows:?}");
+        assert!(self.rows.is_none_or(|count| rows.end <= count), "rows {rows:?} of {:?}", self.rows);
         let start = self.start + rows.start;
         let len = rows.end - rows.start;
         match self.source.view().and_then(|view| view.slice(start..start + len)) {
@@ -314,21 +329,28 @@ impl SourceSlice {
         }
     }
 
-    /// [`Batches::check_unchanged`] for the piece's part of its source.
+    /// Checks that the files of the slice's batches have not changed; see [`Batches::check_unchanged`].
     pub(super) fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
         let Some(rows) = self.rows else { return self.source.check_unchanged(0..usize::MAX, when) };
-        // If a batch is not found, all of them are checked.
-        let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
-        let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
-        self.source.check_unchanged(first..last.map_or(usize::MAX, |last| last + 1), when)
+        let last_row = self.start.saturating_add(rows).saturating_sub(1);
+        // Where a row is not found, because of an error or as its batch is gone, all batches on its side are checked.
+        let first = match self.source.locate(self.start) {
+            Ok(Some(batch)) => batch,
+            Ok(None) | Err(_) => 0,
+        };
+        let end = match self.source.locate(last_row) {
+            Ok(Some(batch)) => batch + 1,
+            Ok(None) | Err(_) => usize::MAX,
+        };
+        self.source.check_unchanged(first..end, when)
     }
 
-    /// Part number `number`; if there is none, the number of parts.
+    /// Returns part number `number`; if there is none, the number of parts.
     pub(super) fn nth_part(&self, number: usize) -> Result<(Option<BatchSlice<'_>>, usize)> {
-        if self.start == 0 && self.rows.is_none() {
-            let found = self.part(number)?;
-            let count = if found.is_none() { self.source.num_batches()? } else { 0 };
-            return Ok((found, count));
+        if self.is_whole() {
+            let part = self.part(number)?;
+            let count = if part.is_none() { self.source.num_batches()? } else { 0 };
+            return Ok((part, count));
         }
         let mut count = 0;
         for part in self.parts() {
@@ -351,10 +373,11 @@ impl SourceSlice {
         }
     }
 
-    /// The parts of the piece in order. Includes batches without rows only if the piece is its whole source.
+    /// Returns the parts of the slice in order, up to the first error. Includes batches without rows only if the slice is
+    /// its whole source.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Result<BatchSlice<'_>>> {
         let mut next = guard(|| self.first_batch());
-        let mut left = self.rows;
+        let mut rows_left = self.rows;
         std::iter::from_fn(move || {
             let batch = match &mut next {
                 Ok(batch) => *batch,
@@ -364,13 +387,14 @@ impl SourceSlice {
                     return Some(Err(e));
                 }
             };
-            // Data after the piece may be damaged.
-            if batch == usize::MAX || left == Some(0) {
+            // The batch after the last row is not read, as it may be damaged.
+            if batch == usize::MAX || rows_left == Some(0) {
                 return None;
             }
             let part = guard(|| self.part(batch));
-            if let (Some(left), Ok(Some(part))) = (&mut left, &part) {
-                *left = left.saturating_sub(part.rows.len() as u64);
+            if let (Some(left), Ok(Some(part))) = (&mut rows_left, &part) {
+                debug_assert!(part.rows.len() as u64 <= *left, "batch {batch} has more rows than are left");
+                *left -= part.rows.len() as u64;
             }
             next = Ok(if part.is_ok() { batch + 1 } else { usize::MAX });
             part.transpose()
@@ -380,6 +404,20 @@ impl SourceSlice {
 }
 
 impl<'a> BatchSlice<'a> {
+    /// Asks the system to load the part's values, at most `max_bytes` of each buffer, without waiting for them.
+    pub(super) fn prefetch(&self, max_bytes: usize) {
+        let source = &self.piece.source;
+        for &column in self.piece.columns.iter() {
+            if source.constant(column).is_some() {
+                continue;
+            }
+            // An error is reported when the column is read.
+            if let Ok(array) = source.column(self.batch, column) {
+                prefetch(array, self.rows.clone(), max_bytes);
+            }
+        }
+    }
+
     /// Runs `work` on the part, then checks that its file has not changed.
     pub(crate) fn with_change_check<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         with_change_check(
@@ -389,18 +427,18 @@ impl<'a> BatchSlice<'a> {
         )
     }
 
-    /// The part's columns, with checked values.
+    /// Returns the part's columns, with checked values.
     pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
         self.piece.source.prepare(&self.piece.columns)?;
         self.piece.columns.iter().map(|&column| self.column(column)).collect()
     }
 
-    /// Column `column` of the source, with checked values, cut to the part.
+    /// Returns column `column` of the source, with checked values, cut to the part.
     pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
         Ok(slice(self.checked(column)?, self.rows.start, self.rows.len()))
     }
 
-    /// Column `column` of the source, with checked values and all rows of the batch.
+    /// Returns column `column` of the source, with checked values and all rows of the batch.
     pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
         self.piece.source.checked_column(self.batch, column)
     }

@@ -1,4 +1,4 @@
-//! What tells the content of files from another one: a dataset that was opened elsewhere finds out that they were replaced.
+//! Versions of files: a dataset that is opened again elsewhere detects that its files were replaced.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +9,8 @@ use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Dataset {
-    /// The version of each file and table that the rows lie in, as they were opened: of a file its size and modification time, of
-    /// a table its directory. Rows in memory, and tables on file systems without creation times, have none.
+    /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and modification
+    /// time, a table's directory. Rows in memory, and tables on file systems without creation times, have none.
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {
@@ -22,54 +22,71 @@ impl Dataset {
         versions.into_iter().collect()
     }
 
-    /// Checks that the files and tables have the versions `before`, of [`versions`](Dataset::versions). A stream may have grown.
+    /// Checks that the files and tables have the versions `before`, which [`versions`](Dataset::versions) returned. A
+    /// stream may have grown.
     ///
     /// # Errors
-    /// `FileChanged`, naming the first that has another one.
+    /// `FileChanged`, naming the first file or table that has another version.
     pub fn check_versions(&self, before: &[(PathBuf, String)]) -> Result<()> {
-        let now: BTreeMap<PathBuf, String> = self.versions().into_iter().collect();
+        let current: BTreeMap<PathBuf, String> = self.versions().into_iter().collect();
         for (path, before) in before {
-            let Some(now) = now.get(path) else { continue };
-            if !is_later(now, before) && !is_copy(path, now, before)? {
-                return Err(changed(path, before, now));
+            let Some(current) = current.get(path) else { continue };
+            if !has_all_rows_of(current, before) && !is_copy(path, current, before)? {
+                return Err(changed(path, before, current));
             }
         }
         Ok(())
     }
 }
 
-/// The version of a stream of `size` bytes, to which others may be added.
+/// Returns the version of a stream of `size` bytes, to which more may be appended.
 pub(crate) fn stream_version(size: u64) -> String {
     format!("{STREAM}{size}")
 }
 
 const STREAM: &str = "stream of ";
 
-/// Whether version `now` has all rows of version `before`.
-fn is_later(now: &str, before: &str) -> bool {
-    let size = |version: &str| version.strip_prefix(STREAM)?.parse::<u64>().ok();
-    now == before || size(now).zip(size(before)).is_some_and(|(now, before)| now >= before)
+/// Returns the number of bytes of a stream's version; `None` for other versions.
+fn stream_size(version: &str) -> Option<u64> {
+    version.strip_prefix(STREAM)?.parse().ok()
 }
 
-/// Whether version `now`, of the file at `path`, is that of a copy of version `before` that has kept its modification time. A file
-/// that was written within the same tick of the clock may have that time, too; but a copy gets it later.
+/// Returns true if version `current` has all rows of version `before`.
+fn has_all_rows_of(current: &str, before: &str) -> bool {
+    match (stream_size(current), stream_size(before)) {
+        (Some(current), Some(before)) => current >= before,
+        _ => current == before,
+    }
+}
+
+/// Returns true if the file at `path`, with the version `current`, is a copy of version `before` with the same
+/// modification time.
+///
+/// A file that was written within the same tick of the clock may have the same time, too. A copy gets the time of the
+/// original after it was written, so that its metadata changed later than its content.
 ///
 /// # Errors
-/// Those of looking at the file.
-fn is_copy(path: &Path, now: &str, before: &str) -> Result<bool> {
-    let content = |version: &str| version.split_once(", inode ").map(|(content, _)| content.to_string());
-    if content(now).is_none() || content(now) != content(before) {
+/// `Io` if the file's metadata can't be read.
+fn is_copy(path: &Path, current: &str, before: &str) -> Result<bool> {
+    let (Some((current, _)), Some((before, _))) = (current.split_once(INODE), before.split_once(INODE)) else {
+        return Ok(false);
+    };
+    if current != before {
         return Ok(false);
     }
-    Ok(metadata_at(path)?.is_some_and(|found| found.ctime() > found.mtime() + SECONDS_OF_TICKS))
+    Ok(metadata_at(path)?.is_some_and(|file| file.ctime() > file.mtime() + SECONDS_OF_TICKS))
 }
+
+/// Separates the size and modification time of a file from its inode.
+const INODE: &str = ", inode ";
 
 /// More than the granularity of file times, in seconds.
 const SECONDS_OF_TICKS: i64 = 2;
 
-fn changed(path: &Path, before: &str, now: &str) -> Error {
+fn changed(path: &Path, before: &str, current: &str) -> Error {
     let message = format!(
-        "its rows were named when it was another version, {before}, and it is {now}: it was replaced or overwritten; open it anew"
+        "its rows were named when it was another version, {before}, and it is {current}: it was replaced or overwritten; \
+         open it anew"
     );
     Error::new(ErrorKind::FileChanged, message).at(path)
 }
