@@ -14,7 +14,7 @@ pub(crate) enum ComparableValue {
 }
 
 impl ComparableValue {
-    /// The key of a value; `None` for nulls, NaN and types without an order.
+    /// Returns the key of a value; `None` for nulls, NaN and types without an order.
     pub fn from_value(value: &Value<'_>) -> Option<ComparableValue> {
         Some(match value {
             Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {

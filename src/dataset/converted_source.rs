@@ -17,14 +17,13 @@ use crate::error::{Error, Result};
 struct ConvertedSource {
     stored: Arc<dyn Source>,
     schema: SchemaRef,
-    fit: SchemaConversion,
+    conversion: SchemaConversion,
     /// The columns of each batch.
     batches: OnceLock<Box<[OnceLock<ConvertedColumns>]>>,
 }
 
 impl ConvertedSource {
     fn batch(&self, batch: usize) -> Result<&ConvertedColumns> {
-        let missing = || Error::invalid_argument(format!("there is no batch {batch}"));
         let batches = match self.batches.get() {
             Some(batches) => batches,
             None => {
@@ -32,18 +31,23 @@ impl ConvertedSource {
                 self.batches.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect())
             }
         };
-        let place = batches.get(batch).ok_or_else(missing)?;
-        if let Some(columns) = place.get() {
+        let columns = batches.get(batch).ok_or_else(|| no_batch(batch))?;
+        if let Some(columns) = columns.get() {
             return Ok(columns);
         }
-        let span = self.stored.span(batch)?.ok_or_else(missing)?;
-        Ok(place.get_or_init(|| ConvertedColumns::new(self.fit.clone(), (span.end - span.start) as usize)))
+        let span = self.stored.span(batch)?.ok_or_else(|| no_batch(batch))?;
+        let rows = (span.end - span.start) as usize;
+        Ok(columns.get_or_init(|| ConvertedColumns::new(self.conversion.clone(), rows)))
     }
 
-    /// The column that column `own` of the source has become.
-    fn column_from(&self, own: usize) -> Option<usize> {
-        (0..self.schema.fields().len()).find(|&column| self.fit.source_column(column) == Some(own))
+    /// Returns the number here of the stored source's column `stored`.
+    fn column_from(&self, stored: usize) -> Option<usize> {
+        (0..self.schema.fields().len()).find(|&column| self.conversion.source_column(column) == Some(stored))
     }
+}
+
+fn no_batch(batch: usize) -> Error {
+    Error::invalid_argument(format!("there is no batch {batch}"))
 }
 
 impl Adapter for ConvertedSource {
@@ -56,14 +60,14 @@ impl Adapter for ConvertedSource {
     }
 
     fn stored_column(&self, column: usize) -> Option<usize> {
-        self.fit.unchanged_column(column)
+        self.conversion.unchanged_column(column)
     }
 
     fn derived_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.batch(batch)?.checked(column, |number| self.stored.checked_column(batch, number))
     }
 
-    /// None: dictionaries are converted batch by batch.
+    /// Returns `None`: dictionaries are converted batch by batch.
     fn derived_dictionary(&self, _column: usize) -> Option<&ArrayData> {
         None
     }
@@ -72,7 +76,7 @@ impl Adapter for ConvertedSource {
         self.batches.get().into_iter().flatten().filter_map(OnceLock::get).map(ConvertedColumns::copied).sum()
     }
 
-    /// None: `Dataset::with_constants` comes after `Dataset::fitted`.
+    /// Returns no column: `Dataset::with_constants` is called after `Dataset::fitted`.
     fn constants(&self) -> &[ConstantColumn] {
         &[]
     }
@@ -88,18 +92,25 @@ impl Adapter for ConvertedSource {
 }
 
 impl Dataset {
-    /// The rows in `schema`, the dataset's or a newer one; all columns of its sources must be selected.
+    /// Returns the rows in `schema`, the dataset's or a newer one. All columns of the dataset's sources must be selected.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't be converted.
     pub(crate) fn fitted(&self, schema: &SchemaRef) -> Result<Dataset> {
-        let Some(fit) = SchemaConversion::try_new(schema, self.schema())? else { return Ok(self.clone()) };
+        let Some(conversion) = SchemaConversion::try_new(schema, self.schema())? else { return Ok(self.clone()) };
         let columns: Arc<[usize]> = (0..schema.fields().len()).collect();
-        let fitted = |piece: &SourceSlice| {
-            let (stored, fit) = (piece.source.clone(), fit.clone());
-            let source = ConvertedSource { stored, schema: schema.clone(), fit, batches: OnceLock::new() };
-            SourceSlice { source: Arc::new(source), columns: columns.clone(), ..piece.clone() }
-        };
-        Ok(Dataset::from_slices(schema.clone(), self.pieces().iter().map(fitted).collect()))
+        let mut pieces = Vec::with_capacity(self.pieces().len());
+        for piece in self.pieces() {
+            let stored_columns = piece.source.schema().fields().len();
+            assert_eq!(stored_columns, self.num_columns(), "a dataset of some columns of its sources");
+            let source = ConvertedSource {
+                stored: piece.source.clone(),
+                schema: schema.clone(),
+                conversion: conversion.clone(),
+                batches: OnceLock::new(),
+            };
+            pieces.push(SourceSlice { source: Arc::new(source), columns: columns.clone(), ..piece.clone() });
+        }
+        Ok(Dataset::from_slices(schema.clone(), pieces))
     }
 }

@@ -1,15 +1,18 @@
-//! [`same_rows`], [`same_end`]: whether two datasets have the same rows; and which rows of a table a dataset has.
+//! [`rows_equal`] and [`tails_equal`] compare the rows of two datasets; [`Dataset::pushed_rows`] identifies rows of a
+//! table.
 
 use std::ops::Range;
 
+use arrow_array::ArrayRef;
+
 use super::dataset::Dataset;
 use super::pushed_rows::PushedRows;
-use crate::array::{Members, Value};
+use crate::array::Value;
 use crate::error::Result;
 
 impl Dataset {
-    /// Which rows of which table these are, from the first one on, where they are those of an object that was pushed to a
-    /// store.
+    /// Identifies the table of the rows and the number of the first row there, if they lie in an object that was pushed to
+    /// a store.
     #[doc(hidden)]
     pub fn pushed_rows(&self) -> Option<PushedRows> {
         let piece = self.pieces().first()?;
@@ -18,47 +21,52 @@ impl Dataset {
     }
 }
 
-/// How many rows at the end of a range are compared to find out whether they are of the same table.
+/// The maximum number of rows that [`tails_equal`] compares.
 pub const COMPARED_ROWS: u64 = 100;
 
-/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is given with the
-/// number of its first row. Returns the numbers of the rows that were compared, and whether they are the same.
+/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is given
+/// with the number of its first row. Returns the numbers of the compared rows, and whether they are the same.
 ///
 /// # Errors
-/// Those of reading the rows.
+/// Errors of reading the rows.
 pub fn tails_equal(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Result<(Range<u64>, bool)> {
-    let start = here.1.max(there.1).max(end.saturating_sub(COMPARED_ROWS)).min(end);
+    let (here, here_first) = here;
+    let (there, there_first) = there;
+    let start = here_first.max(there_first).max(end.saturating_sub(COMPARED_ROWS)).min(end);
     if start == end {
         return Ok((start..end, true));
     }
-    let last = |(rows, first): (&Dataset, u64)| rows.slice(start - first, end - start);
-    Ok((start..end, rows_equal(&last(here)?, &last(there)?)?))
+    let here = here.slice(start - here_first, end - start)?;
+    let there = there.slice(start - there_first, end - start)?;
+    Ok((start..end, rows_equal(&here, &there)?))
 }
 
-/// Whether the rows are the same, where `there` may have a newer schema: more columns, which must be null, and wider numbers.
-/// A NaN is the same as itself.
+/// Returns true if the rows are the same. `there` may have a newer schema: more columns, which must be null, and wider
+/// numbers. A NaN is the same as itself.
 ///
 /// # Errors
-/// Those of reading the rows.
+/// Errors of reading the rows.
 pub fn rows_equal(here: &Dataset, there: &Dataset) -> Result<bool> {
-    if here.len()? != there.len()? || here.schema().fields().iter().any(|own| there.column(own.name()).is_err()) {
+    if here.len()? != there.len()? || here.schema().fields().iter().any(|field| there.column(field.name()).is_err()) {
         return Ok(false);
     }
-    let columns = |rows: &Dataset| -> Result<Vec<_>> {
-        rows.to_record_batches().map(|batch| Ok(batch?.columns().to_vec())).collect()
-    };
-    let names = |rows: &Dataset| rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    if names(here) == names(there) && columns(here)? == columns(there)? {
+    // Comparing whole arrays is faster than comparing values. It only succeeds if both are divided into the same batches.
+    let names_here = here.schema().fields().iter().map(|field| field.name());
+    let names_there = there.schema().fields().iter().map(|field| field.name());
+    if names_here.eq(names_there) && record_batch_columns(here)? == record_batch_columns(there)? {
         return Ok(true);
     }
-    let own = there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok());
-    let own: Vec<Option<usize>> = own.collect();
-    for (a, b) in here.rows().zip(there.rows()) {
-        let a = a?;
-        let b = b?;
-        for (column, own) in own.iter().enumerate() {
-            let value = own.map_or(Ok(Value::Null), |own| a.get(own))?;
-            if !is_same_value(value, b.get(column)?)? {
+    let columns_here: Vec<Option<usize>> =
+        there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok()).collect();
+    for (here, there) in here.rows().zip(there.rows()) {
+        let here = here?;
+        let there = there?;
+        for (column_there, &column_here) in columns_here.iter().enumerate() {
+            let value = match column_here {
+                Some(column) => here.get(column)?,
+                None => Value::Null,
+            };
+            if !values_equal(value, there.get(column_there)?)? {
                 return Ok(false);
             }
         }
@@ -66,31 +74,36 @@ pub fn rows_equal(here: &Dataset, there: &Dataset) -> Result<bool> {
     Ok(true)
 }
 
-fn is_same_value(a: Value<'_>, b: Value<'_>) -> Result<bool> {
+fn record_batch_columns(rows: &Dataset) -> Result<Vec<Vec<ArrayRef>>> {
+    rows.to_record_batches().map(|batch| Ok(batch?.columns().to_vec())).collect()
+}
+
+fn values_equal(a: Value<'_>, b: Value<'_>) -> Result<bool> {
     match (widest(a), widest(b)) {
-        // Shown for debugging, these have the addresses of their buffers.
+        // Compared by their items: the debug text of nested values has the addresses of their buffers.
         (Value::List(a), Value::List(b)) | (Value::Map(a), Value::Map(b)) => {
-            Ok(a.len() == b.len() && are_same(a.iter().zip(b.iter()))?)
+            Ok(a.len() == b.len() && all_equal(a.iter().zip(b.iter()))?)
         }
         (Value::Struct(a), Value::Struct(b)) => {
-            let names =
-                |members: &Members<'_>| members.iter().map(|(field, _)| field.name().clone()).collect::<Vec<_>>();
-            let values = a.iter().zip(b.iter()).map(|((_, a), (_, b))| (a, b));
-            Ok(names(&a) == names(&b) && are_same(values)?)
+            let names_equal = a.iter().map(|(field, _)| field.name()).eq(b.iter().map(|(field, _)| field.name()));
+            Ok(names_equal && all_equal(a.iter().zip(b.iter()).map(|((_, a), (_, b))| (a, b)))?)
         }
-        (Value::Union(member, a), Value::Union(other, b)) => {
-            Ok(member.name() == other.name() && is_same_value(*a, *b)?)
-        }
-        // As text, so that a NaN equals itself.
+        (Value::Union(member, a), Value::Union(other, b)) => Ok(member.name() == other.name() && values_equal(*a, *b)?),
+        // Compared as text, so that a NaN equals itself.
         (a, b) => Ok(format!("{a:?}") == format!("{b:?}")),
     }
 }
 
-fn are_same<'a>(mut pairs: impl Iterator<Item = (Result<Value<'a>>, Result<Value<'a>>)>) -> Result<bool> {
-    pairs.try_fold(true, |same, (a, b)| Ok(same && is_same_value(a?, b?)?))
+fn all_equal<'a>(pairs: impl Iterator<Item = (Result<Value<'a>>, Result<Value<'a>>)>) -> Result<bool> {
+    for (a, b) in pairs {
+        if !values_equal(a?, b?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-/// A number of the widest type.
+/// Converts a number to the widest type.
 fn widest(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Int(n) => Value::Int128(n.into()),
@@ -105,9 +118,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::types::Float32Type;
-    use arrow_array::{
-        Array, ArrayRef, Float32Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, StructArray,
-    };
+    use arrow_array::{Array, Float32Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, StructArray};
 
     use super::*;
 
@@ -134,9 +145,9 @@ mod tests {
         .unwrap()
     }
 
-    /// They were compared with the addresses of their buffers: a table with lists was no prefix of an altered one.
+    /// Nested values were compared by the addresses of their buffers: a table with lists was no prefix of an altered one.
     #[test]
-    fn nested_values_are_the_same_wherever_they_lie() {
+    fn nested_values_are_compared_by_content() {
         let items = || (0..5).map(|n| n as f32);
         let narrow: ArrayRef = Arc::new(Int32Array::from_iter_values(0..5));
         let wide: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5));
@@ -149,7 +160,7 @@ mod tests {
         assert!(rows_equal(&here, &there(lists(items()), structs(items()))).unwrap());
         assert!(!rows_equal(&here, &there(lists(others()), structs(items()))).unwrap());
         assert!(!rows_equal(&here, &there(lists(items()), structs(others()))).unwrap());
-        // The same columns, divided elsewhere.
+        // The same columns, divided into other batches.
         let halves = Dataset::concat(&[here.slice(0, 2).unwrap(), here.slice(2, 3).unwrap()]).unwrap();
         assert!(rows_equal(&here, &halves).unwrap());
     }

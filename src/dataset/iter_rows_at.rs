@@ -1,4 +1,4 @@
-//! Rows by their numbers, the values of later ones being loaded while earlier ones are read.
+//! [`Dataset::iter_rows_at`]: reads scattered rows, and loads the values of later rows while earlier ones are read.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use super::row::Row;
 use crate::error::{Error, Result};
 use crate::map::guard;
 
-/// The rows whose values are on the way: the values of a row are as many waits for memory, which processors do side by side only
-/// if they know of them.
+/// The number of rows whose values are being loaded. Each value of a row is a wait for memory; processors overlap these
+/// waits only if they know the addresses in advance.
 const AHEAD: usize = 8;
 
 impl Dataset {
-    /// Rows `rows`, in that order, each as by [`row`](Dataset::row). Of rows that lie anywhere in large data this takes a fraction
-    /// of the time, as the values of later rows are loaded while earlier ones are read.
+    /// Returns rows `rows`, in that order, each as [`row`](Dataset::row) would. Takes a fraction of the time for scattered
+    /// rows of large data, as the values of later rows are loaded while earlier ones are read.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -32,7 +32,7 @@ impl Dataset {
         &self,
         rows: I,
     ) -> impl Iterator<Item = Result<Row<'_>>> + use<'_, I> {
-        // It is asked again while rows that it gave are left.
+        // Fused, since it is polled again after its end, while rows are left in the queue.
         let mut rows = rows.into_iter().fuse();
         let mut ahead: VecDeque<Result<Row<'_>>> = VecDeque::with_capacity(AHEAD);
         std::iter::from_fn(move || {
@@ -40,15 +40,19 @@ impl Dataset {
                 && let Some(row) = rows.next()
             {
                 ahead.push_back(self.row(row).map(Row::for_random_access));
-                let of = |number: Option<usize>| number.and_then(|number| ahead.get(number)?.as_ref().ok());
-                let loaded = guard(|| {
-                    of(ahead.len().checked_sub(1)).inspect(|row| row.load_soon());
-                    // By now it is known where their texts are.
-                    of(ahead.len().checked_sub(AHEAD / 2)).inspect(|row| row.load_texts_soon());
+                // A fault is reported when the row is read.
+                drop(guard(|| {
+                    if let Some(Ok(row)) = ahead.back() {
+                        row.load_soon();
+                    }
+                    // The offsets of an earlier row have arrived by now, so the addresses of its texts are known.
+                    if let Some(earlier) = ahead.len().checked_sub(AHEAD / 2)
+                        && let Some(Ok(row)) = ahead.get(earlier)
+                    {
+                        row.load_texts_soon();
+                    }
                     Ok::<(), Error>(())
-                });
-                // What is lost is found so by who reads it.
-                drop(loaded);
+                }));
             }
             ahead.pop_front()
         })

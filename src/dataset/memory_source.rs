@@ -27,18 +27,20 @@ struct MemorySource {
 
 impl MemorySource {
     fn new<A: Into<LazyCheckedArray>>(schema: SchemaRef, batches: Vec<(usize, Vec<A>)>) -> MemorySource {
-        let ends = batches.iter().scan(0, |end, (rows, _)| {
-            *end += *rows as u64;
-            Some(*end)
-        });
-        let ends = ends.collect();
-        let columns = |(_, columns): (usize, Vec<A>)| columns.into_iter().map(Into::into).collect();
-        MemorySource { schema, batches: batches.into_iter().map(columns).collect(), ends }
+        let mut source = MemorySource { schema, batches: Vec::with_capacity(batches.len()), ends: Vec::new() };
+        let mut end = 0;
+        for (rows, columns) in batches {
+            assert_eq!(columns.len(), source.schema.fields().len(), "a column for each field");
+            end += rows as u64;
+            source.ends.push(end);
+            source.batches.push(columns.into_iter().map(Into::into).collect());
+        }
+        source
     }
 
     fn array(&self, batch: usize, column: usize) -> Result<&LazyCheckedArray> {
-        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
-        found.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
+        let array = self.batches.get(batch).and_then(|columns| columns.get(column));
+        array.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
     }
 }
 
@@ -48,7 +50,7 @@ impl Batches for MemorySource {
     }
 
     fn count_until(&self, _until: u64) -> Result<u64> {
-        Ok(self.ends.last().copied().unwrap_or(0))
+        Ok(self.ends.last().map_or(0, |&end| end))
     }
 
     fn num_batches(&self) -> Result<usize> {
@@ -75,18 +77,17 @@ impl Batches for MemorySource {
     }
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        // Those of our own are right; others were given.
-        let given = |e: Error| {
+        // Arrays made by this crate are right, so an error is the fault of the caller who passed the array.
+        self.array(batch, column)?.checked(|| Ok(Vec::new())).map_err(|e| {
             Error::invalid_argument(format!("column '{}': {}", self.schema.field(column).name(), e.message()))
-        };
-        self.array(batch, column)?.checked(|| Ok(Vec::new())).map_err(given)
+        })
     }
 
     fn prepare(&self, _columns: &[usize]) -> Result<()> {
         Ok(())
     }
 
-    /// An explicit check is made whoever vouches for the arrays.
+    /// Checks arrays even if their values are trusted otherwise.
     fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
     }
@@ -157,12 +158,12 @@ impl Source for MemorySource {
 }
 
 impl Dataset {
-    /// Batches of `schema` as a dataset: each with its number of rows and columns, whose values are checked.
+    /// Creates a dataset of batches of `schema`, each with its number of rows and its columns, whose values are checked.
     pub(crate) fn from_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
         Dataset::from_source(Arc::new(MemorySource::new(schema, batches)))
     }
 
-    /// As `of_arrays`, with values that are checked when they are first used.
+    /// As [`from_arrays`](Dataset::from_arrays), with values that are checked when they are first used.
     pub(crate) fn from_unchecked(schema: SchemaRef, batches: Vec<(usize, Vec<UncheckedArray>)>) -> Dataset {
         Dataset::from_source(Arc::new(MemorySource::new(schema, batches)))
     }
@@ -171,7 +172,7 @@ impl Dataset {
 impl TryFrom<Vec<RecordBatch>> for Dataset {
     type Error = Error;
 
-    /// The batches as a dataset, without copying. There must be at least one, all with the same schema.
+    /// Creates a dataset of the batches, without copying. There must be at least one, all with the same schema.
     fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
         let schema = batches.first().map(RecordBatch::schema);
         let schema = schema.ok_or_else(|| Error::invalid_argument("no record batch, so no schema"))?;
@@ -180,7 +181,7 @@ impl TryFrom<Vec<RecordBatch>> for Dataset {
 }
 
 impl Dataset {
-    /// `batches` of `schema` as a dataset, without copying; `batches` may be empty.
+    /// Creates a dataset of `batches` of `schema`, without copying. `batches` may be empty.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first difference if a batch has another schema.

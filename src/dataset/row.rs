@@ -12,25 +12,26 @@ use crate::types::is_text_or_binary;
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     schema: &'a Schema,
-    at: RowLocation<'a>,
+    location: RowLocation<'a>,
     /// The selected columns of the location, if the row is seen through a view.
-    seen: Option<&'a [usize]>,
-    /// Whether it is one of many rows: values are read from where they are stored, as far as that is known, without an array for
-    /// each column of each batch.
+    view_columns: Option<&'a [usize]>,
+    /// True for one of many scattered rows: values are read where they are stored, if that is known, without making an
+    /// array for each column of each batch.
     is_one_of_many: bool,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(schema: &'a Schema, at: RowLocation<'a>) -> Row<'a> {
-        Row { schema, at, seen: None, is_one_of_many: false }
+    pub(crate) fn new(schema: &'a Schema, location: RowLocation<'a>) -> Row<'a> {
+        Row { schema, location, view_columns: None, is_one_of_many: false }
     }
 
-    /// A row of a view: columns `columns` of the location `at`.
-    pub(super) fn from_view(schema: &'a Schema, at: RowLocation<'a>, columns: &'a [usize]) -> Row<'a> {
-        Row { schema, at, seen: Some(columns), is_one_of_many: false }
+    /// Creates a row of a view, with columns `columns` of `location`.
+    pub(super) fn from_view(schema: &'a Schema, location: RowLocation<'a>, columns: &'a [usize]) -> Row<'a> {
+        debug_assert_eq!(columns.len(), schema.fields().len(), "a column for each field");
+        Row { schema, location, view_columns: Some(columns), is_one_of_many: false }
     }
 
-    /// The same row, as one of many that lie anywhere.
+    /// Returns the same row, as one of many scattered rows.
     pub(super) fn for_random_access(self) -> Row<'a> {
         Row { is_one_of_many: true, ..self }
     }
@@ -40,7 +41,7 @@ impl<'a> Row<'a> {
         self.schema.fields().len()
     }
 
-    /// Whether there are no columns.
+    /// Returns true if there are no columns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -51,14 +52,19 @@ impl<'a> Row<'a> {
     /// `InvalidArgument` if there is no such column, `InvalidData` if the value is damaged, `FileChanged` if the file
     /// was overwritten. Text and nested values are in place: see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
-        let check = |when| self.at.piece.source.check_unchanged(self.at.batch..self.at.batch + 1, when);
-        with_change_check(ChangeCheck::Seldom, check, || self.read(column))
+        let RowLocation { piece, batch, .. } = self.location;
+        with_change_check(
+            ChangeCheck::Seldom,
+            |when| piece.source.check_unchanged(batch..batch + 1, when),
+            || self.read(column),
+        )
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {
-        let RowLocation { piece, batch, index } = self.at;
-        let number =
-            self.number(column).ok_or_else(|| Error::invalid_argument(format!("column {column} of {}", self.len())))?;
+        let RowLocation { piece, batch, index } = self.location;
+        let Some(number) = self.source_column(column) else {
+            return Err(Error::invalid_argument(format!("column {column} of {}", self.len())));
+        };
         let field = self.schema.field(column);
         if let Some(constant) = piece.source.constant(number) {
             return field_value(field, constant.one(), 0);
@@ -72,46 +78,57 @@ impl<'a> Row<'a> {
             .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", field.name())))
     }
 
-    /// The number that a column has in the source.
-    fn number(&self, column: usize) -> Option<usize> {
-        let columns = &self.at.piece.columns;
-        match self.seen {
+    /// Returns the number that a column has in the source.
+    fn source_column(&self, column: usize) -> Option<usize> {
+        let columns = &self.location.piece.columns;
+        match self.view_columns {
             None => columns.get(column).copied(),
-            Some(seen) => seen.get(column).and_then(|&column| columns.get(column)).copied(),
+            Some(view_columns) => view_columns.get(column).and_then(|&column| columns.get(column)).copied(),
         }
     }
 
-    /// The bytes of column number `column`, which has the number `number` in the source, if they are known without an array.
+    /// Returns the bytes of column number `column`, which is column `number` of the source, if they are known without an
+    /// array.
     #[inline]
     fn stored_bytes(&self, column: usize, number: usize) -> Option<&'a [u8]> {
-        let RowLocation { piece, batch, index } = self.at;
-        let width =
-            if self.is_one_of_many { self.schema.field(column).data_type().primitive_width()? } else { return None };
+        if !self.is_one_of_many {
+            return None;
+        }
+        let RowLocation { piece, batch, index } = self.location;
+        let width = self.schema.field(column).data_type().primitive_width()?;
         piece.source.value_bytes(batch, index, number, width)
     }
 
-    /// Asks the processor for the values, without waiting for them; for texts only where they are.
+    /// Asks the processor to load the values, without waiting for them. Texts are loaded by
+    /// [`load_texts_soon`](Row::load_texts_soon), once their offsets are there.
     pub(super) fn load_soon(&self) {
         for column in 0..self.len() {
-            match self.number(column).and_then(|number| self.stored_bytes(column, number)) {
-                Some(bytes) => map::prefetch_line(bytes),
-                None => self.stored(column).into_iter().for_each(|(array, row)| prefetch_value(array, row)),
+            if let Some(number) = self.source_column(column)
+                && let Some(bytes) = self.stored_bytes(column, number)
+            {
+                map::prefetch_line(bytes);
+            } else if let Some((array, row)) = self.stored(column) {
+                prefetch_value(array, row);
             }
         }
     }
 
-    /// Asks the processor for texts, without waiting for them.
+    /// Asks the processor to load texts, without waiting for them.
     pub(super) fn load_texts_soon(&self) {
-        let is_text = |&column: &usize| is_text_or_binary(self.schema.field(column).data_type());
-        let texts = (0..self.len()).filter(is_text).filter_map(|column| self.stored(column));
-        texts.for_each(|(array, row)| prefetch_text(array, row));
+        for column in 0..self.len() {
+            if is_text_or_binary(self.schema.field(column).data_type())
+                && let Some((array, row)) = self.stored(column)
+            {
+                prefetch_text(array, row);
+            }
+        }
     }
 
-    /// The array of a column, and the row in it. An error is that of the read.
+    /// Returns the array of a column, and the row in it. Errors are reported by the read.
     #[inline]
     fn stored(&self, column: usize) -> Option<(&'a UncheckedArray, usize)> {
-        let RowLocation { piece, batch, index } = self.at;
-        let number = self.number(column).filter(|&number| piece.source.constant(number).is_none())?;
+        let RowLocation { piece, batch, index } = self.location;
+        let number = self.source_column(column).filter(|&number| piece.source.constant(number).is_none())?;
         Some((piece.source.column(batch, number).ok()?, index))
     }
 

@@ -1,5 +1,5 @@
-//! Converts columns of an older schema to a newer one: new columns are null, numbers are widened. Made on demand, since
-//! files are never changed.
+//! Converts columns of an older schema to a newer one: new columns are null, numbers are widened. The columns are
+//! converted when they are read, since files are never changed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ enum ColumnConversion {
     /// The column of that number, narrowed to its previous type.
     #[cfg(feature = "table")]
     Narrower(usize),
-    /// None: all values are null.
+    /// A column without an origin: all values are null.
     Null,
 }
 
@@ -35,66 +35,70 @@ pub(crate) struct SchemaConversion {
 }
 
 impl SchemaConversion {
-    /// The conversion from `older` to `newer`; `None` if they are the same.
+    /// Returns the conversion from `older` to `newer`; `None` if they are the same.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't be converted.
     pub fn try_new(newer: &SchemaRef, older: &Schema) -> Result<Option<SchemaConversion>> {
         let Some(difference) = schema_difference(newer, older) else { return Ok(None) };
-        let mismatch = |message: String| Error::new(ErrorKind::SchemaMismatch, message);
         if let Some(field) = older.fields().iter().find(|field| newer.index_of(field.name()).is_err()) {
             let name = field.name();
             return Err(mismatch(format!("{difference}; and the newer one has no column '{name}'")));
         }
-        let column = |number: usize| {
-            let field = newer.field(number);
+        let mut columns = Vec::with_capacity(newer.fields().len());
+        for field in newer.fields() {
             let name = field.name();
-            match older.index_of(name) {
-                Ok(found) if older.field(found).data_type() == field.data_type() => Ok(ColumnConversion::Same(found)),
-                Ok(found) if is_wider(older.field(found).data_type(), field.data_type()) => {
-                    Ok(ColumnConversion::Wider(found))
+            let Ok(number) = older.index_of(name) else {
+                if !field.is_nullable() {
+                    return Err(mismatch(format!("column '{name}' is missing, and has no nulls")));
                 }
-                Ok(found) => {
-                    let from = type_name(older.field(found).data_type());
-                    let to = type_name(field.data_type());
-                    Err(mismatch(format!("column '{name}' is {from}, which is not read as {to}")))
-                }
-                Err(_) if field.is_nullable() => Ok(ColumnConversion::Null),
-                Err(_) => Err(mismatch(format!("column '{name}' is missing, and has no nulls"))),
+                columns.push(ColumnConversion::Null);
+                continue;
+            };
+            let from = older.field(number).data_type();
+            let to = field.data_type();
+            if from == to {
+                columns.push(ColumnConversion::Same(number));
+            } else if is_wider(from, to) {
+                columns.push(ColumnConversion::Wider(number));
+            } else {
+                let from = type_name(from);
+                let to = type_name(to);
+                return Err(mismatch(format!("column '{name}' is {from}, which is not read as {to}")));
             }
-        };
-        let columns = (0..newer.fields().len()).map(column).collect::<Result<_>>()?;
-        Ok(Some(SchemaConversion { schema: newer.clone(), columns }))
+        }
+        Ok(Some(SchemaConversion { schema: newer.clone(), columns: columns.into() }))
     }
+}
+
+fn mismatch(message: String) -> Error {
+    Error::new(ErrorKind::SchemaMismatch, message)
 }
 
 #[cfg(feature = "table")]
 impl SchemaConversion {
-    /// The conversion to `older` from `newer`, with which its rows were rewritten.
+    /// Returns the conversion back to `older` of rows that were rewritten in the schema `newer`.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't have been rewritten this way.
     pub fn try_reverse(older: &SchemaRef, newer: &Schema) -> Result<SchemaConversion> {
-        let column = |field: &FieldRef| {
+        let mut columns = Vec::with_capacity(older.fields().len());
+        for field in older.fields() {
             let to = field.data_type();
-            let found = newer.index_of(field.name()).ok().map(|number| (number, newer.field(number).data_type()));
-            match found {
-                Some((number, from)) if from == to => Ok(ColumnConversion::Same(number)),
-                Some((number, from)) if is_wider(from, to) => Ok(ColumnConversion::Wider(number)),
-                Some((number, from)) if is_wider(to, from) => Ok(ColumnConversion::Narrower(number)),
-                _ => {
-                    let message = format!("column '{}' is not there as {}", field.name(), type_name(to));
-                    Err(Error::new(ErrorKind::SchemaMismatch, message))
-                }
-            }
-        };
-        let columns = older.fields().iter().map(column).collect::<Result<_>>()?;
-        Ok(SchemaConversion { schema: older.clone(), columns })
+            let origin = newer.index_of(field.name()).ok().map(|number| (number, newer.field(number).data_type()));
+            columns.push(match origin {
+                Some((number, from)) if from == to => ColumnConversion::Same(number),
+                Some((number, from)) if is_wider(from, to) => ColumnConversion::Wider(number),
+                Some((number, from)) if is_wider(to, from) => ColumnConversion::Narrower(number),
+                _ => return Err(mismatch(format!("column '{}' is not there as {}", field.name(), type_name(to)))),
+            });
+        }
+        Ok(SchemaConversion { schema: older.clone(), columns: columns.into() })
     }
 }
 
 impl SchemaConversion {
-    /// The number of the original column of column `column`, if it is unchanged.
+    /// Returns the number of the original column of column `column`, if it is unchanged.
     pub fn unchanged_column(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
             Some(ColumnConversion::Same(number)) => Some(*number),
@@ -102,7 +106,7 @@ impl SchemaConversion {
         }
     }
 
-    /// The number of the original column of column `column`.
+    /// Returns the number of the original column of column `column`, if it has the same values.
     pub fn source_column(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
             Some(ColumnConversion::Same(number) | ColumnConversion::Wider(number)) => Some(*number),
@@ -111,8 +115,8 @@ impl SchemaConversion {
     }
 }
 
-/// The columns of both schemas: with the wider type where they differ, and nullable if either is nullable or lacks the
-/// column.
+/// Returns a schema with the columns of both schemas, with the wider type where they differ. A column is nullable if it is
+/// so in either schema or missing in one.
 ///
 /// # Errors
 /// `SchemaMismatch` with the first column for which neither type is wider.
@@ -126,13 +130,20 @@ pub(crate) fn merge_schemas(first: &SchemaRef, second: &Schema) -> Result<Schema
             fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
             continue;
         };
-        let types = (field.data_type(), other.data_type());
-        let wider = if types.0 == types.1 || is_wider(types.1, types.0) { types.0 } else { types.1 };
-        if wider != types.0 && !is_wider(types.0, types.1) {
+        let first_type = field.data_type();
+        let second_type = other.data_type();
+        let wider = if first_type == second_type || is_wider(second_type, first_type) {
+            first_type
+        } else if is_wider(first_type, second_type) {
+            second_type
+        } else {
             let name = field.name();
-            let message = format!("column '{name}' is {} and {}", type_name(types.0), type_name(types.1));
-            return Err(Error::new(ErrorKind::SchemaMismatch, message));
-        }
+            return Err(mismatch(format!(
+                "column '{name}' is {} and {}",
+                type_name(first_type),
+                type_name(second_type)
+            )));
+        };
         let is_nullable = field.is_nullable() || other.is_nullable();
         fields.push(Arc::new(field.as_ref().clone().with_data_type(wider.clone()).with_nullable(is_nullable)));
     }
@@ -141,8 +152,10 @@ pub(crate) fn merge_schemas(first: &SchemaRef, second: &Schema) -> Result<Schema
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
 }
 
-/// Columns of a dataset in a newer schema of its source: the same ones, or all if all were selected; and its schema
-/// with the column names there.
+/// Finds the columns of a dataset in a newer schema of its source. If all were selected, new columns are selected, too.
+///
+/// `dataset` is the dataset's schema, and `columns` are the numbers of its columns in `older`. Returns the numbers in
+/// `newer`, and the dataset's new schema, in which columns that it has renamed keep their names.
 ///
 /// # Errors
 /// `SchemaMismatch` if a column is missing.
@@ -153,85 +166,83 @@ pub(crate) fn resolve_columns(
     older: &Schema,
     newer: &Schema,
 ) -> Result<(SchemaRef, Arc<[usize]>)> {
-    let find = |&column: &usize| {
+    assert_eq!(columns.len(), dataset.fields().len(), "a column of the source for each column of the dataset");
+    let mut moved = Vec::with_capacity(columns.len());
+    for &column in columns {
         let name = older.field(column).name();
-        let missing = |_| {
-            let message = format!("there is no column '{name}' any more; open it anew");
-            Error::new(ErrorKind::SchemaMismatch, message)
+        let Ok(number) = newer.index_of(name) else {
+            return Err(mismatch(format!("there is no column '{name}' any more; open it anew")));
         };
-        newer.index_of(name).map_err(missing)
-    };
-    let found = columns.iter().map(find).collect::<Result<Vec<_>>>()?;
+        moved.push(number);
+    }
     let is_whole = columns.iter().copied().eq(0..older.fields().len());
-    let chosen: Arc<[usize]> = if is_whole { (0..newer.fields().len()).collect() } else { found.clone().into() };
-    let field = |column: &usize| {
-        let field = newer.field(*column).clone();
-        match found.iter().position(|known| known == column) {
-            Some(number) => field.with_name(dataset.field(number).name()),
+    let selected: Arc<[usize]> = if is_whole { (0..newer.fields().len()).collect() } else { moved.clone().into() };
+    let mut fields = Vec::with_capacity(selected.len());
+    for &column in selected.iter() {
+        let field = newer.field(column).clone();
+        fields.push(match moved.iter().position(|&number| number == column) {
+            Some(position) => field.with_name(dataset.field(position).name()),
             None => field,
-        }
-    };
-    let fields: Vec<_> = chosen.iter().map(field).collect();
-    Ok((Arc::new(Schema::new_with_metadata(fields, newer.metadata().clone())), chosen))
+        });
+    }
+    Ok((Arc::new(Schema::new_with_metadata(fields, newer.metadata().clone())), selected))
 }
 
-/// The columns of one batch in a newer schema, each made when it is first used.
+/// The columns of one batch in a newer schema, each converted when it is first used.
 #[derive(Debug)]
 pub(crate) struct ConvertedColumns {
-    fit: SchemaConversion,
+    conversion: SchemaConversion,
     rows: usize,
-    made: Box<[OnceLock<ArrayData>]>,
+    converted: Box<[OnceLock<ArrayData>]>,
 }
 
 impl ConvertedColumns {
-    /// The columns of a batch of `rows` rows.
-    pub fn new(fit: SchemaConversion, rows: usize) -> ConvertedColumns {
-        let made = fit.columns.iter().map(|_| OnceLock::new()).collect();
-        ConvertedColumns { fit, rows, made }
+    /// Creates the columns of a batch of `rows` rows, without converting any.
+    pub fn new(conversion: SchemaConversion, rows: usize) -> ConvertedColumns {
+        assert_eq!(conversion.columns.len(), conversion.schema.fields().len(), "a conversion for each column");
+        let converted = conversion.columns.iter().map(|_| OnceLock::new()).collect();
+        ConvertedColumns { conversion, rows, converted }
     }
 
-    /// [`SchemaConversion::unchanged_column`].
+    /// See [`SchemaConversion::unchanged_column`].
     #[cfg(feature = "table")]
     pub fn unchanged_column(&self, column: usize) -> Option<usize> {
-        self.fit.unchanged_column(column)
+        self.conversion.unchanged_column(column)
     }
 
     /// Returns column `column`; `checked` returns original columns by number.
     ///
     /// # Errors
-    /// Those of `checked`; `InvalidArgument` if there is no such column.
+    /// Errors of `checked`; `InvalidArgument` if there is no such column.
     pub fn checked<'a>(
         &'a self,
         column: usize,
         checked: impl FnOnce(usize) -> Result<&'a ArrayData>,
     ) -> Result<&'a ArrayData> {
-        let missing = || Error::invalid_argument(format!("there is no column {column}"));
-        let (fit, place) = self.fit.columns.get(column).zip(self.made.get(column)).ok_or_else(missing)?;
-        if let ColumnConversion::Same(number) = fit {
-            return checked(*number);
-        }
-        if let Some(array) = place.get() {
+        let Some(&conversion) = self.conversion.columns.get(column) else {
+            return Err(Error::invalid_argument(format!("there is no column {column}")));
+        };
+        let converted = &self.converted[column];
+        if let Some(array) = converted.get() {
             return Ok(array);
         }
-        let data_type = self.fit.schema.field(column).data_type();
-        let array = match fit {
-            ColumnConversion::Wider(number) => {
-                let internal = || Error::internal("a column that is not widened as its schema says");
-                widened(checked(*number)?, data_type).ok_or_else(internal)?
-            }
+        let field = self.conversion.schema.field(column);
+        let array = match conversion {
+            ColumnConversion::Same(number) => return checked(number),
+            ColumnConversion::Wider(number) => widened(checked(number)?, field.data_type())
+                .ok_or_else(|| Error::internal("a column that is not widened as its schema says"))?,
             #[cfg(feature = "table")]
-            ColumnConversion::Narrower(number) => {
-                let internal = || Error::internal("a column that is not narrowed as its schema says");
-                narrowed(checked(*number)?, data_type).ok_or_else(internal)?
+            ColumnConversion::Narrower(number) => narrowed(checked(number)?, field.data_type())
+                .ok_or_else(|| Error::internal("a column that is not narrowed as its schema says"))?,
+            ColumnConversion::Null => {
+                nulls(field.data_type(), self.rows).map_err(|e| e.context(format_args!("column '{}'", field.name())))?
             }
-            _ => nulls(data_type, self.rows)
-                .map_err(|e| e.context(format_args!("column '{}'", self.fit.schema.field(column).name())))?,
         };
-        Ok(place.get_or_init(|| array))
+        Ok(converted.get_or_init(|| array))
     }
 
-    /// The bytes of the columns that were made.
+    /// Returns the size in bytes of the columns that were converted.
     pub fn copied(&self) -> u64 {
-        self.made.iter().filter_map(OnceLock::get).map(|array| array.get_buffer_memory_size() as u64).sum()
+        self.converted.iter().filter_map(OnceLock::get).map(|array| array.get_buffer_memory_size() as u64).sum()
     }
 }

@@ -1,5 +1,5 @@
-//! Zones: the smallest and the largest value of a block of rows. A condition that no value between them meets skips the
-//! block.
+//! Zones: the smallest and the largest value of a block of rows. A condition skips a block if no value between them
+//! meets it.
 
 use super::comparable_value::ComparableValue;
 use crate::array::Value;
@@ -9,7 +9,7 @@ use crate::array::Value;
 pub(crate) struct Zone {
     /// The number of nulls; greater than 0 if it is not known exactly.
     pub nulls: u64,
-    /// Whether one value is NaN.
+    /// True if a value is NaN.
     pub has_nan: bool,
     /// The smallest and the largest of the other values; `None` if there are none.
     pub bounds: Option<(ZoneBound, ZoneBound)>,
@@ -19,12 +19,12 @@ pub(crate) struct Zone {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ZoneBound {
     pub key: ComparableValue,
-    /// Whether the value is a longer text that begins with the key.
+    /// True if the value is a longer text that begins with the key.
     pub is_cut: bool,
 }
 
 impl ZoneBound {
-    /// The exact value.
+    /// Creates a bound that is exactly `key`.
     pub fn exact(key: ComparableValue) -> ZoneBound {
         ZoneBound { key, is_cut: false }
     }
@@ -32,7 +32,7 @@ impl ZoneBound {
 
 #[cfg(feature = "compute")]
 impl Zone {
-    /// The zone of rows that all have `value`; `None` if it has no order.
+    /// Returns the zone of rows that all have `value`; `None` if it has no order.
     pub fn from_value(value: &Value<'_>) -> Option<Zone> {
         let is_nan = match value {
             Value::Float32(x) => x.is_nan(),
@@ -63,8 +63,9 @@ pub(crate) struct Zones {
 
 #[cfg(feature = "compute")]
 impl Zones {
-    /// The zone that contains row `row` of the batch, and the row after that zone.
+    /// Returns the zone that contains row `row` of the batch, and the row after the zone.
     pub fn at(&self, row: u64) -> Option<(&Zone, u64)> {
+        debug_assert!(self.skipped <= self.rows, "{} of {} rows are before the batch", self.skipped, self.rows);
         let number = (row + self.skipped) / self.rows.max(1);
         let zone = self.list.get(usize::try_from(number).ok()?)?;
         Some((zone, (number + 1) * self.rows - self.skipped))
