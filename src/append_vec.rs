@@ -1,4 +1,5 @@
-//! A vector that grows through `&self` and never moves its items: readers hold references while a walker pushes.
+//! [`AppendVec`]: a vector that grows through `&self` and never moves its items. Readers hold references while a walker
+//! pushes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,28 +35,28 @@ impl<T> AppendVec<T> {
         if i >= self.len() {
             return None;
         }
-        let (chunk, place) = Self::locate(i);
-        self.chunks.get()?.get(chunk)?.get()?.get(place)?.get()
+        let (chunk, position) = Self::locate(i);
+        self.chunks.get()?.get(chunk)?.get()?.get(position)?.get()
     }
 
-    /// Appends an item; false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
+    /// Appends an item; returns false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
     pub(crate) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
-        let empty = if len == 0 {
-            Some(&self.first)
+        let slot = if len == 0 {
+            &self.first
         } else {
-            let (chunk, place) = Self::locate(len);
-            let chunks = self.chunks.get_or_init(|| empty(CHUNKS));
-            chunks.get(chunk).and_then(|places| places.get_or_init(|| empty(2 << chunk)).get(place))
+            let (chunk, position) = Self::locate(len);
+            let chunks = self.chunks.get_or_init(|| empty_slots(CHUNKS));
+            let Some(slots) = chunks.get(chunk) else { return false };
+            &slots.get_or_init(|| empty_slots(2 << chunk))[position]
         };
-        let stored = empty.is_some_and(|empty| empty.set(item).is_ok());
-        if stored {
-            self.len.store(len + 1, Ordering::Release);
-        }
-        stored
+        let is_first_set = slot.set(item).is_ok();
+        assert!(is_first_set, "item {len} was pushed twice");
+        self.len.store(len + 1, Ordering::Release);
+        true
     }
 
-    /// The first item for which `before` is false, by binary search, or `len()`.
+    /// Returns the number of the first item for which `before` is false, by binary search, or `len()`.
     pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
         let mut low = 0;
         let mut high = self.len();
@@ -69,15 +70,17 @@ impl<T> AppendVec<T> {
         low
     }
 
-    /// The chunk of item `i`, which is not the first, and its position there.
+    /// Returns the chunk of item `i`, which is not the first, and its position there.
+    #[inline]
     fn locate(i: usize) -> (usize, usize) {
+        debug_assert!(i > 0, "the first item is in no chunk");
         let chunk = (i + 1).ilog2() as usize - 1;
         (chunk, i + 1 - (2 << chunk))
     }
 }
 
-fn empty<T>(places: usize) -> Box<[OnceLock<T>]> {
-    (0..places).map(|_| OnceLock::new()).collect()
+fn empty_slots<T>(count: usize) -> Box<[OnceLock<T>]> {
+    (0..count).map(|_| OnceLock::new()).collect()
 }
 
 #[cfg(test)]
@@ -85,7 +88,7 @@ mod tests {
     use super::AppendVec;
 
     #[test]
-    fn items_stay_where_they_are() {
+    fn items_never_move() {
         let list = AppendVec::new();
         list.push(0usize);
         let first = list.get(0).map(std::ptr::from_ref);

@@ -1,5 +1,5 @@
-//! Waits for what is far away: calls that must not wait, such as those that hold the lock of an interpreter, and signals that
-//! end waits.
+//! Waits for remote data: lets calls refuse to wait, such as calls that hold an interpreter's lock, and ends waits on
+//! signals.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,123 +8,128 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often who waits asks whether to go on.
+/// The interval at which a waiting thread checks whether to go on waiting.
 pub const TURN: Duration = Duration::from_millis(50);
 
-/// Whether anything was opened for whose bytes a call may have to wait.
+/// True once an object in a store was opened, so that calls may have to wait for its bytes.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
-/// Whether a signal has come that ends what this thread does.
-static HOOK: OnceLock<fn() -> bool> = OnceLock::new();
+/// Returns true if a signal has come that ends the work of this thread.
+static INTERRUPT_HOOK: OnceLock<fn() -> bool> = OnceLock::new();
 
 thread_local! {
-    /// Whether this thread must not wait.
+    /// True if this thread must not wait.
     static MUST_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
-    /// What it would have waited for.
-    static MISSED: RefCell<Option<DeferredWait>> = const { RefCell::new(None) };
-    /// The call that this thread works for, if several do.
+    /// The wait that the thread has refused.
+    static DEFERRED: RefCell<Option<DeferredWait>> = const { RefCell::new(None) };
+    /// The call that this thread works for, if several threads do.
     static CALL: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
 }
 
 // ---- calls that must not wait ----
 
-/// A wait that [`without_waiting`] has put off.
+/// A wait that [`try_without_blocking`] has deferred.
 pub struct DeferredWait(Box<dyn FnOnce() -> Result<()> + Send>);
 
 impl DeferredWait {
-    /// Waits.
+    /// Waits until the bytes are there.
     ///
     /// # Errors
-    /// Those of what was waited for.
+    /// Errors of reading the bytes.
     pub fn wait(self) -> Result<()> {
         (self.0)()
     }
 }
 
-/// From now on, calls may have to wait.
+/// Notes that calls may have to wait from now on.
 pub(crate) fn enable_waits() {
     MAY_WAIT.store(true, Ordering::Relaxed);
 }
 
-/// Whether any call may have to wait: whether an object in a store was opened.
+/// Returns true if calls may have to wait: an object in a store was opened.
 pub fn may_block() -> bool {
     MAY_WAIT.load(Ordering::Relaxed)
 }
 
-/// Runs `work`, which fails where it would have to wait. Then what it would have waited for is returned as well: `work` has to be
-/// run again after that.
+/// Runs `work`, which fails instead of waiting. Returns its result and, if it had to wait, the deferred wait, after which
+/// `work` has to be run again.
 pub fn try_without_blocking<T>(work: impl FnOnce() -> T) -> (T, Option<DeferredWait>) {
-    /// Sets the flag back, also after a panic.
-    struct Before(bool);
+    /// Restores the flag, also after a panic.
+    struct Restore(bool);
 
-    impl Drop for Before {
+    impl Drop for Restore {
         fn drop(&mut self) {
             MUST_NOT_WAIT.set(self.0);
         }
     }
 
-    let before = Before(MUST_NOT_WAIT.replace(true));
-    let done = work();
-    drop(before);
-    (done, MISSED.take())
+    let restore = Restore(MUST_NOT_WAIT.replace(true));
+    let result = work();
+    drop(restore);
+    (result, DEFERRED.take())
 }
 
-/// Refuses to wait where the thread must not.
+/// Refuses to wait if the thread must not.
 ///
 /// # Errors
-/// `Busy`: `wait` was put off.
+/// `Busy` if `wait` was deferred.
 pub(crate) fn check_may_block(wait: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     if !MUST_NOT_WAIT.get() {
         return Ok(());
     }
-    MISSED.set(Some(DeferredWait(Box::new(wait))));
+    DEFERRED.set(Some(DeferredWait(Box::new(wait))));
     Err(Error::new(ErrorKind::Busy, "the bytes are not here yet"))
 }
 
-/// Whether this thread must not wait.
+/// Returns true if this thread must not wait.
 pub(crate) fn is_nonblocking() -> bool {
     MUST_NOT_WAIT.get()
 }
 
 // ---- signals ----
 
-/// A call that several threads work for: what ends the wait of one ends those of all.
+/// A call that several threads work for: a signal that ends the wait of one thread ends the waits of all.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
-/// Has waits ask `hook` whether a signal has come that ends what this thread does. Set once in a process.
+/// Sets the function with which waiting threads check whether a signal has come that ends their work. Only the first call
+/// in a process has an effect.
 pub fn set_interrupt_hook(hook: fn() -> bool) {
-    HOOK.get_or_init(|| hook);
+    INTERRUPT_HOOK.get_or_init(|| hook);
 }
 
 impl CancelToken {
-    /// The call that this thread works for.
+    /// Returns the call that this thread works for, or a new one.
     pub fn current() -> CancelToken {
-        CALL.with_borrow(|call| call.clone()).unwrap_or_default()
+        match CALL.with_borrow(|call| call.clone()) {
+            Some(call) => call,
+            None => CancelToken::default(),
+        }
     }
 
-    /// A flag that ends its waits once it is set, for example by a handler of signals.
+    /// Returns the flag that ends the call's waits once it is set, for example by a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
 
-    /// Works for it.
+    /// Runs `work` on this thread as part of the call.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Sets the call back, also after a panic.
-        struct Before(Option<CancelToken>);
+        /// Restores the previous call, also after a panic.
+        struct Restore(Option<CancelToken>);
 
-        impl Drop for Before {
+        impl Drop for Restore {
             fn drop(&mut self) {
                 CALL.set(self.0.take());
             }
         }
 
-        let _before = Before(CALL.replace(Some(self.clone())));
+        let _restore = Restore(CALL.replace(Some(self.clone())));
         work()
     }
 
-    /// Waits until `is_done`; asks now and then whether to end the waits of the threads that have to do it.
+    /// Waits until `is_done` returns true, and polls the interrupt hook on behalf of the call's other threads. Returns at
+    /// once if there is nothing to poll.
     pub fn wait(&self, mut is_done: impl FnMut() -> bool) {
-        while HOOK.get().is_some() && may_block() && !is_done() {
+        while INTERRUPT_HOOK.get().is_some() && may_block() && !is_done() {
             if self.run(check_interrupt).is_err() {
                 return;
             }
@@ -133,16 +138,18 @@ impl CancelToken {
     }
 }
 
-/// Checks that no signal has come that ends what this thread does, or what its call does. Called by who waits, every [`TURN`].
+/// Checks that no signal has come that ends the work of this thread, or of its call. Waiting threads call it every [`TURN`].
 ///
 /// # Errors
-/// `Io` (`EINTR`).
+/// `Io` (`EINTR`) if one has come.
 pub fn check_interrupt() -> Result<()> {
     let call = CALL.with_borrow(|call| call.clone());
-    let is_over = call.as_ref().is_some_and(|call| call.0.load(Ordering::Relaxed));
-    if !is_over && !HOOK.get().is_some_and(|hook| hook()) {
+    let is_cancelled = call.as_ref().is_some_and(|call| call.0.load(Ordering::Relaxed));
+    if !is_cancelled && !INTERRUPT_HOOK.get().is_some_and(|hook| hook()) {
         return Ok(());
     }
-    call.inspect(|call| call.0.store(true, Ordering::Relaxed));
+    if let Some(call) = call {
+        call.0.store(true, Ordering::Relaxed);
+    }
     Err(Error::io("waiting", &std::io::Error::from_raw_os_error(libc::EINTR)))
 }

@@ -1,4 +1,5 @@
-//! What is at a path, the identity of a file or a directory, and the last change of a directory's entries.
+//! Metadata of paths: existence and types, the identity of a file or a directory, and the last change of a directory's
+//! entries.
 
 use std::fs::Metadata;
 use std::io;
@@ -9,53 +10,53 @@ use std::time::{Duration, SystemTime};
 use crate::error::{Error, Result};
 use crate::map;
 
-/// A file or a directory, identified independently of its name. The inode of a removed one may be reused.
+/// The identity of a file or a directory, independent of its name. The inode of a removed file may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
     inode: u64,
-    /// On file systems that have creation times.
-    made: Option<SystemTime>,
+    /// The creation time, on file systems that have it.
+    created: Option<SystemTime>,
 }
 
 impl FileId {
-    /// Returns the file or directory at `path`.
+    /// Identifies the file or directory at `path`.
     ///
     /// # Errors
-    /// Those of the system, such as `NotFound`.
+    /// Errors of the system, such as `NotFound`.
     pub fn from_path(path: &Path) -> io::Result<FileId> {
-        std::fs::metadata(path).map(|found| FileId::new(&found))
+        std::fs::metadata(path).map(|metadata| FileId::new(&metadata))
     }
 
-    /// Tells it from others of its file system, now and later; `None` where files have no creation times, so that one made later
-    /// may have the same inode.
+    /// Returns a text that no other file of the file system has, now or later. `None` if files have no creation times, as
+    /// a file created later may have the same inode then.
     pub fn persistent_id(&self) -> Option<String> {
-        let made = self.made?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(format!("{}-{}", self.inode, made.as_nanos()))
+        let created = self.created?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(format!("{}-{}", self.inode, created.as_nanos()))
     }
 
-    /// Returns the file or directory at `path`; `None` if there is none.
+    /// Identifies the file or directory at `path`; returns `None` if there is none.
     ///
     /// # Errors
     /// `Io`.
     pub fn find(path: &Path) -> Result<Option<FileId>> {
-        Ok(metadata_at(path)?.map(|found| FileId::new(&found)))
+        Ok(metadata_at(path)?.map(|metadata| FileId::new(&metadata)))
     }
 
-    fn new(found: &Metadata) -> FileId {
-        FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() }
+    fn new(metadata: &Metadata) -> FileId {
+        FileId { device: metadata.dev(), inode: metadata.ino(), created: metadata.created().ok() }
     }
 }
 
-/// Whether there is something at `path`.
+/// Returns true if there is a file or directory at `path`.
 ///
 /// # Errors
-/// `Io`: a call that fails is an error, and no absence, as it is for [`Path::exists`].
+/// `Io` if the system call fails, for which [`Path::exists`] returns false.
 pub fn exists(path: &Path) -> Result<bool> {
     map::exists(path).map_err(|e| unseen(path, &e))
 }
 
-/// Whether there is a directory at `path`.
+/// Returns true if there is a directory at `path`.
 ///
 /// # Errors
 /// As [`exists`].
@@ -63,12 +64,12 @@ pub fn is_directory(path: &Path) -> Result<bool> {
     map::is_directory(path).map_err(|e| unseen(path, &e))
 }
 
-/// Whether there is a regular file at `path`.
+/// Returns true if there is a regular file at `path`.
 ///
 /// # Errors
 /// As [`exists`].
 pub fn is_file(path: &Path) -> Result<bool> {
-    Ok(metadata_at(path)?.is_some_and(|found| found.is_file()))
+    Ok(metadata_at(path)?.is_some_and(|metadata| metadata.is_file()))
 }
 
 /// Returns the metadata of the file or directory at `path`; `None` if there is none.
@@ -79,7 +80,7 @@ pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
     map::metadata_at(path).map_err(|e| unseen(path, &e))
 }
 
-/// Whether the directory at `path` has no entries.
+/// Returns true if the directory at `path` has no entries.
 ///
 /// # Errors
 /// `Io`.
@@ -92,39 +93,42 @@ fn unseen(path: &Path, e: &io::Error) -> Error {
     Error::io("looking for the path", e).at(path)
 }
 
-/// Tells the table in the directory at `path` from others of its file system: another one for a copy of it, and after its rows
-/// were sorted. `None` where that can't be told, or where there is nothing.
+/// Returns a text that distinguishes the table in the directory at `path` from others of its file system. It differs for a
+/// copy of the table, and changes when its rows are sorted. `None` if the file system has no creation times, or if there
+/// is no directory.
 ///
 /// # Errors
 /// `Io`.
 pub fn table_identity(path: impl AsRef<Path>) -> Result<Option<String>> {
-    Ok(FileId::find(path.as_ref())?.and_then(|found| found.persistent_id()))
+    Ok(FileId::find(path.as_ref())?.and_then(|id| id.persistent_id()))
 }
 
-/// The time of the last change of a directory's names, noted before the directory is listed.
+/// The time of the last change of a directory's entries, read before the directory is listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectoryMtime {
-    changed: SystemTime,
-    /// Whether the next change may leave the same time.
+    mtime: SystemTime,
+    /// True if the next change may leave the same time.
     is_recent: bool,
 }
 
 /// More than the granularity of file times: at most 10 ms on current systems.
-const STEP_OF_CLOCK: Duration = Duration::from_millis(100);
+const CLOCK_GRANULARITY: Duration = Duration::from_millis(100);
 
 impl DirectoryMtime {
+    /// Reads the time of the last change of `directory`.
+    ///
     /// # Errors
-    /// Those of querying the directory's times.
+    /// Errors of querying the directory's times.
     pub fn read(directory: &Path) -> io::Result<DirectoryMtime> {
         let now = SystemTime::now();
-        let changed = std::fs::metadata(directory)?.modified()?;
-        // A time in the future may also be that of the next change.
-        let is_recent = now.duration_since(changed).map_or(true, |age| age <= STEP_OF_CLOCK);
-        Ok(DirectoryMtime { changed, is_recent })
+        let mtime = std::fs::metadata(directory)?.modified()?;
+        // If the time is in the future, the next change may have the same time, too.
+        let is_recent = now.duration_since(mtime).map_or(true, |age| age <= CLOCK_GRANULARITY);
+        Ok(DirectoryMtime { mtime, is_recent })
     }
 
-    /// Whether entries may have been added or removed since.
+    /// Returns true if entries may have been added or removed since.
     pub fn may_have_changed(&self, directory: &Path) -> bool {
-        self.is_recent || DirectoryMtime::read(directory).map_or(true, |now| now.changed != self.changed)
+        self.is_recent || DirectoryMtime::read(directory).map_or(true, |current| current.mtime != self.mtime)
     }
 }

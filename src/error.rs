@@ -82,7 +82,7 @@ impl Error {
         built
     }
 
-    /// Creates the error for what has no room in memory.
+    /// Creates the error for data that doesn't fit into memory.
     pub(crate) fn out_of_memory(message: impl Into<String>) -> Error {
         let mut built = Error::new(ErrorKind::Io, message);
         built.0.is_out_of_memory = true;
@@ -117,7 +117,7 @@ impl Error {
         Error::unsupported(format!("{what} needs arrowwood built with its feature `{feature}`"))
     }
 
-    /// Adds the path concerned, unless the error has one already. Of a URL, that is what is no secret.
+    /// Adds the path concerned, unless the error has one already. Secrets of a URL are removed.
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
         self.0.path.get_or_insert_with(|| path_without_secrets(path.as_ref()));
         self
@@ -144,17 +144,17 @@ impl Error {
         self.0.path.as_deref()
     }
 
-    /// Whether the system was passed an unmapped address.
+    /// Returns true if the system was passed an unmapped address.
     pub(crate) fn is_bad_address(&self) -> bool {
         self.0.errno == Some(libc::EFAULT)
     }
 
-    /// Whether memory is short.
+    /// Returns true if memory is short.
     pub fn is_out_of_memory(&self) -> bool {
         self.0.is_out_of_memory || self.0.errno == Some(libc::ENOMEM)
     }
 
-    /// Whether the operation may succeed for fewer rows at a time.
+    /// Returns true if the operation may succeed for fewer rows at a time.
     #[cfg(feature = "table")]
     pub(crate) fn may_fit_fewer_rows(&self) -> bool {
         self.kind() == ErrorKind::Unsupported || self.is_out_of_memory()
@@ -167,23 +167,23 @@ impl Error {
 }
 
 impl From<mapping::Error> for Error {
-    /// The same error, with advice.
+    /// Converts the error, and adds advice.
     #[cold]
     fn from(error: mapping::Error) -> Error {
-        use mapping::ErrorKind as Of;
+        use mapping::ErrorKind as Kind;
         let kind = match error.kind() {
-            Of::NotFound => ErrorKind::NotFound,
-            Of::PermissionDenied => ErrorKind::PermissionDenied,
-            Of::OutOfBounds => ErrorKind::InvalidData,
-            Of::NoSuchElement => ErrorKind::RowOutOfRange,
-            Of::InvalidArgument | Of::IsPipe => ErrorKind::InvalidArgument,
-            Of::Busy => ErrorKind::Busy,
-            Of::FileChanged => ErrorKind::FileChanged,
-            Of::Internal => ErrorKind::Internal,
+            Kind::NotFound => ErrorKind::NotFound,
+            Kind::PermissionDenied => ErrorKind::PermissionDenied,
+            Kind::OutOfBounds => ErrorKind::InvalidData,
+            Kind::NoSuchElement => ErrorKind::RowOutOfRange,
+            Kind::InvalidArgument | Kind::IsPipe => ErrorKind::InvalidArgument,
+            Kind::Busy => ErrorKind::Busy,
+            Kind::FileChanged => ErrorKind::FileChanged,
+            Kind::Internal => ErrorKind::Internal,
             _ => ErrorKind::Io,
         };
         let advice = match error.kind() {
-            Of::IsPipe => "; read_stream reads an Arrow stream as it comes out of one",
+            Kind::IsPipe => "; read_stream reads an Arrow stream as it comes out of one",
             _ => error.errno().map_or("", way_out),
         };
         let mut built = match kind {
@@ -202,7 +202,7 @@ impl mapping::ChangeCheckError for Error {
     }
 }
 
-/// Returns the message without what is secret in the URLs in it.
+/// Returns the message without the secrets of URLs in it.
 fn public(message: String) -> String {
     match redact_urls(&message) {
         Cow::Borrowed(_) => message,

@@ -1,11 +1,11 @@
-//! Foreign text made safe to print: characters that control a terminal, reverse the direction of a line, or are invisible
-//! become escapes. Names of columns, files and time zones may contain anything.
+//! Makes foreign text safe to print: characters that control a terminal, reverse the direction of a line, or are invisible
+//! become escapes. Names of columns, files and time zones may contain any of them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners are not
-/// included: words and emoji need them.
+/// Returns true if `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners are
+/// not included: words and emoji need them.
 #[doc(hidden)]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -26,7 +26,7 @@ pub fn escape_hidden(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, into| into.extend(c.escape_default()))
 }
 
-/// As [`visible`], but keeps line breaks.
+/// As [`escape_hidden`], but keeps line breaks.
 #[doc(hidden)]
 pub fn escape_hidden_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && is_hidden(c), |c, into| into.extend(c.escape_default()))
@@ -35,13 +35,12 @@ pub fn escape_hidden_lines(text: &str) -> Cow<'_, str> {
 /// Escapes hidden characters in JSON text as `\u` and four digits; parses to the same values.
 #[doc(hidden)]
 pub fn escape_hidden_json(text: &str) -> Cow<'_, str> {
-    let escape = |c: char, into: &mut String| {
-        // Writing to a string does not fail.
+    escaped(text, is_hidden, |c, into| {
         for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string does not fail.
             let _ = write!(into, "\\u{unit:04x}");
         }
-    };
-    escaped(text, is_hidden, escape)
+    })
 }
 
 fn escaped(text: &str, is_hidden: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
@@ -49,9 +48,15 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool, escape: impl Fn(char, &
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(&is_hidden) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
-    text.chars().for_each(|c| if is_hidden(c) { escape(c, &mut shown) } else { shown.push(c) });
-    Cow::Owned(shown)
+    let mut visible = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hidden(c) {
+            escape(c, &mut visible);
+        } else {
+            visible.push(c);
+        }
+    }
+    Cow::Owned(visible)
 }
 
 #[cfg(test)]
@@ -61,7 +66,7 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}";
 
     #[test]
-    fn what_commands_or_hides_is_shown() {
+    fn hidden_characters_are_escaped() {
         let shown = escape_hidden(HOSTILE);
         assert_eq!(shown, r"a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}");
         assert!(!shown.contains(is_hidden));
@@ -77,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same() {
+    fn escaped_json_parses_to_the_same_value() {
         let json = serde_json::json!({ HOSTILE: [HOSTILE] });
         let shown = escape_hidden_json(&json.to_string()).into_owned();
         assert!(!shown.contains(is_hidden), "{shown}");

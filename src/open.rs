@@ -1,4 +1,4 @@
-//! [`open`]: a path, several, a glob, or bytes, as a [`Dataset`].
+//! [`open`]: opens a path, several paths, a glob, or bytes as a [`Dataset`].
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, Schema};
 
-use crate::array::{Bytes, Value};
+use crate::array::Bytes;
 use crate::dataset::{Dataset, tails_equal};
 use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,8 +18,8 @@ use crate::partitions::{PartitionOpener, open_partitions, partition_values, with
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
 
-/// The most files of one dataset that are mapped, and kept open, from the start.
-const MAPPED: usize = 256;
+/// The maximum number of files of one dataset that are mapped, and kept open, from the start.
+const MAX_EAGER_FILES: usize = 256;
 
 /// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
 ///
@@ -35,34 +35,36 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
     OpenOptions::new().path(path)
 }
 
-/// What opens URLs: the crate `arrowwood-objects`, if its `install` was called.
+/// Opens URLs: the crate `arrowwood-objects`, if its `install` was called.
 #[derive(Clone, Copy, Debug)]
 pub struct UrlOpener {
-    /// Whether it opens such a URL.
+    /// Returns true if it opens such a URL.
     pub takes: fn(&str) -> bool,
-    /// Opens what is there.
+    /// Opens the object at the URL.
     pub open: fn(&str, OpenOptions) -> Result<Dataset>,
 }
 
-static URLS: OnceLock<UrlOpener> = OnceLock::new();
+static URL_OPENER: OnceLock<UrlOpener> = OnceLock::new();
 
-/// Sets what opens paths that are URLs and no names of files, for the whole process. The first call counts.
+/// Sets the opener of paths that are URLs and not names of files, for the whole process. Only the first call has an
+/// effect.
 pub fn open_urls_with(opener: UrlOpener) {
-    URLS.get_or_init(|| opener);
+    URL_OPENER.get_or_init(|| opener);
 }
 
-/// Whether `path` is a URL that [`open`] takes.
+/// Returns true if `path` is a URL that [`open`] takes.
 pub fn is_url(path: &Path) -> bool {
-    url_of(path).is_some()
+    find_url_opener(path).is_some()
 }
 
-/// The URL that `path` is, and what opens it.
-fn url_of(path: &Path) -> Option<(&str, &'static UrlOpener)> {
-    let text = path.to_str().filter(|text| text.contains("://"))?;
-    Some((text, URLS.get().filter(|opener| (opener.takes)(text))?))
+/// Returns `path` as a URL, and its opener, if it is a URL that can be opened.
+fn find_url_opener(path: &Path) -> Option<(&str, &'static UrlOpener)> {
+    let url = path.to_str().filter(|text| text.contains("://"))?;
+    let opener = URL_OPENER.get()?;
+    (opener.takes)(url).then_some((url, opener))
 }
 
-/// Options for opening: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
+/// Options for opening: `OpenOptions::new().validate(Validation::Full).path("ticks.arrow")`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     options: ReadOptions,
@@ -113,7 +115,7 @@ impl OpenOptions {
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         let opened = Mapping::open(path, Mode::Read).map_err(Error::from);
-        if let (Err(_), Some((url, opener))) = (&opened, url_of(path)) {
+        if let (Err(_), Some((url, opener))) = (&opened, find_url_opener(path)) {
             return guard(|| (opener.open)(url, self));
         }
         match opened {
@@ -137,18 +139,20 @@ impl OpenOptions {
         concat_opened(&paths, &self.each(&paths, paths.len())?)
     }
 
-    /// Opens each of `paths`, of a dataset of `count` files: each of many is mapped when its values are read.
+    /// Opens each of `paths`, which belong to a dataset of `count` files. If there are many, a file is mapped when its
+    /// values are read.
     fn each(self, paths: &[&Path], count: usize) -> Result<Vec<Dataset>> {
-        /// Equivalent to copying this many bytes.
+        /// Opening a file is equivalent to copying this many bytes.
         const WORK: usize = 16 << 10;
         let is_eager = self.copy || self.options.partial || self.options.validate == Validation::Full;
-        if is_eager || count <= MAPPED {
+        if is_eager || count <= MAX_EAGER_FILES {
             return paths.iter().map(|path| self.path(path)).collect();
         }
         let absolute = absolute_paths(paths);
-        let known = SchemaCache::default();
+        assert_eq!(absolute.len(), paths.len(), "an absolute path for each path");
+        let schemas = SchemaCache::default();
         let opened = parallel::map(paths.len(), paths.len() * WORK, |number| {
-            match Shard::open(paths[number], absolute[number].clone(), self.options, &known) {
+            match Shard::open(paths[number], absolute[number].clone(), self.options, &schemas) {
                 Ok(Some(shard)) => Ok(Dataset::from_source(Arc::new(shard))),
                 Ok(None) => self.segment(paths[number]).map_err(|e| e.at(paths[number])),
                 // Directories, URLs, errors.
@@ -163,14 +167,14 @@ impl OpenOptions {
     /// # Errors
     /// `InvalidData`, `Unsupported`; `CopyNeeded` with [`OpenOptions::strict`].
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
-        // They may be those of a mapped file, as values of a column.
+        // The bytes may lie in a mapped file, as values of a column.
         guard(|| self.source(bytes, None))
     }
 
-    /// As [`OpenOptions::bytes`], of what errors and [`Dataset::file_slices`] call `name`: a URL.
+    /// As [`OpenOptions::bytes`], for bytes that errors and [`Dataset::file_slices`] call `name`, such as a URL.
     ///
     /// # Errors
-    /// Those of [`OpenOptions::bytes`], which name it.
+    /// As [`OpenOptions::bytes`], with the name.
     pub fn named_bytes(self, bytes: Bytes, name: impl AsRef<Path>) -> Result<Dataset> {
         let name = name.as_ref();
         let bytes = if self.copy { bytes.to_memory().map_err(|e| e.at(name))? } else { bytes };
@@ -214,9 +218,9 @@ impl OpenOptions {
         self.files_of(path, files, count)
     }
 
-    /// Opens the `files` in a directory, of a dataset of `count` files.
+    /// Opens the `files` in a directory, which belong to a dataset of `count` files.
     fn files_of(self, directory: &Path, files: Vec<PathBuf>, count: usize) -> Result<Dataset> {
-        // If they appeared since the first check, they are the first segments of a table.
+        // Files that appeared since the first check may be the first segments of a table.
         match open_table(directory, self.options)? {
             Some(dataset) => self.validated(dataset),
             None => joined(&self.each(&files.iter().map(PathBuf::as_path).collect::<Vec<_>>(), count)?),
@@ -232,11 +236,11 @@ impl OpenOptions {
     /// column; `InvalidArgument` for an unsupported type; `InvalidData` for values that are not of the type.
     pub fn partitions(self, path: impl AsRef<Path>, types: &Schema) -> Result<Dataset> {
         let path = path.as_ref();
-        let missing = || {
+        let Some(dataset) = open_partitions(path, types, Arc::new(self))? else {
             let message = "the directory has no partitions, which are directories called key=value";
-            Error::new(ErrorKind::NotFound, message).at(path)
+            return Err(Error::new(ErrorKind::NotFound, message).at(path));
         };
-        self.validated(open_partitions(path, types, Arc::new(self))?.ok_or_else(missing)?)
+        self.validated(dataset)
     }
 }
 
@@ -244,40 +248,55 @@ impl OpenOptions {
 struct SourceRows<'a> {
     name: &'a Path,
     rows: &'a Dataset,
+    /// The numbers of the rows in the table.
     numbers: Range<u64>,
-    /// What tells the table from others; empty if unknown.
-    table: String,
+    /// The identity of the table; `None` if unknown.
+    table: Option<String>,
     is_pushed: bool,
 }
 
 impl<'a> SourceRows<'a> {
     /// Returns the rows of a source; `None` if it is neither a table nor an object that was pushed from one.
     fn find(name: &'a Path, rows: &'a Dataset) -> Result<Option<SourceRows<'a>>> {
-        let (first, table, is_pushed) = match (rows.pushed_rows(), rows.path()) {
-            (Some(pushed), _) => (pushed.first_row, pushed.table, true),
-            (None, Some(folder)) if rows.origin().is_none() && is_directory(folder)? => {
-                (rows.first_row(), table_identity(folder)?.unwrap_or_default(), false)
+        let is_pushed;
+        let first_row;
+        let table;
+        if let Some(pushed) = rows.pushed_rows() {
+            is_pushed = true;
+            first_row = pushed.first_row;
+            table = Some(pushed.table).filter(|table| !table.is_empty());
+        } else {
+            let Some(directory) = rows.path() else { return Ok(None) };
+            if rows.origin().is_some() || !is_directory(directory)? {
+                return Ok(None);
             }
-            _ => return Ok(None),
-        };
-        let numbers = first..first.saturating_add(rows.len()?);
+            is_pushed = false;
+            first_row = rows.first_row();
+            table = table_identity(directory)?;
+        }
+        let numbers = first_row..first_row.saturating_add(rows.len()?);
         Ok(Some(SourceRows { name, rows, numbers, table, is_pushed }))
     }
 
-    /// The numbers of rows that both have, which are provably the same: of one table, or the last of them are equal.
+    /// Returns the numbers of rows that are provably in both sources: the sources have rows of one table, or the last rows
+    /// with the same numbers are equal.
     fn shared_with(&self, other: &SourceRows<'a>) -> Result<Option<Range<u64>>> {
         let both = self.numbers.start.max(other.numbers.start)..self.numbers.end.min(other.numbers.end);
         let has_schema = self.rows.schema().fields() == other.rows.schema().fields();
         if both.is_empty() || !(self.is_pushed || other.is_pushed) || !has_schema {
             return Ok(None);
         }
-        let are_known = !self.table.is_empty() && !other.table.is_empty();
-        if are_known && (self.table == other.table || self.is_pushed && other.is_pushed) {
-            return Ok((self.table == other.table).then_some(both));
+        if let (Some(table), Some(other_table)) = (&self.table, &other.table) {
+            if table == other_table {
+                return Ok(Some(both));
+            }
+            if self.is_pushed && other.is_pushed {
+                return Ok(None);
+            }
         }
-        let numbered = |source: &SourceRows<'a>| (source.rows, source.numbers.start);
-        let (_, are_same) = tails_equal(numbered(self), numbered(other), both.end)?;
-        Ok(are_same.then_some(both))
+        // A copy of a table has another identity, and the same rows.
+        let (_, are_equal) = tails_equal((self.rows, self.numbers.start), (other.rows, other.numbers.start), both.end)?;
+        Ok(are_equal.then_some(both))
     }
 }
 
@@ -289,11 +308,14 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
     if opened.len() < 2 || !opened.iter().any(|rows| rows.pushed_rows().is_some()) {
         return Ok(());
     }
-    let found = paths.iter().zip(opened).map(|(name, rows)| SourceRows::find(name, rows));
-    let mut sources: Vec<SourceRows<'_>> = found.filter_map(Result::transpose).collect::<Result<_>>()?;
+    assert_eq!(paths.len(), opened.len(), "a name for each source");
+    let mut sources: Vec<SourceRows<'_>> = Vec::new();
+    for (name, rows) in paths.iter().zip(opened) {
+        sources.extend(SourceRows::find(name, rows)?);
+    }
     sources.sort_by_key(|source| source.numbers.start);
     for (number, source) in sources.iter().enumerate() {
-        // Those behind begin later.
+        // Sources that begin at the end of this one, or later, can't overlap.
         for other in sources[number + 1..].iter().take_while(|other| other.numbers.start < source.numbers.end) {
             let Some(Range { start, end }) = source.shared_with(other)? else { continue };
             let message = format!(
@@ -307,10 +329,10 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
     Ok(())
 }
 
-/// Concatenates what was opened one by one, with these names for errors.
+/// Concatenates datasets that were opened one by one, with these names for errors.
 ///
 /// # Errors
-/// As [`OpenOptions::paths`], but those of opening.
+/// As [`OpenOptions::paths`], without the errors of opening.
 #[doc(hidden)]
 pub fn concat_opened(names: &[&Path], opened: &[Dataset]) -> Result<Dataset> {
     check_overlaps(names, opened)?;
@@ -324,21 +346,23 @@ fn joined(opened: &[Dataset]) -> Result<Dataset> {
     }
 }
 
-/// The absolute paths of those of `paths` that are relative.
-fn absolute_paths<'a>(paths: &[&'a Path]) -> Vec<Option<PathBuf>> {
-    // Most files are in the directory of the one before.
-    let mut last: Option<(&Path, PathBuf)> = None;
-    let mut absolute = |path: &'a Path| {
-        if path.is_absolute() {
-            return None;
+/// Returns the absolute path of each relative path; `None` for absolute paths.
+fn absolute_paths(paths: &[&Path]) -> Vec<Option<PathBuf>> {
+    let mut absolute_paths = Vec::with_capacity(paths.len());
+    // The directory of the previous file, as it was given and as an absolute path: most files are in the same one.
+    let mut previous: Option<(&Path, PathBuf)> = None;
+    for path in paths {
+        let (false, Some(directory), Some(name)) = (path.is_absolute(), path.parent(), path.file_name()) else {
+            absolute_paths.push(None);
+            continue;
+        };
+        if previous.as_ref().is_none_or(|(previous, _)| *previous != directory) {
+            let absolute = std::path::absolute(Path::new(".").join(directory)).ok();
+            previous = absolute.map(|absolute| (directory, absolute));
         }
-        let (directory, name) = (path.parent()?, path.file_name()?);
-        if last.as_ref().is_none_or(|(known, _)| *known != directory) {
-            last = std::path::absolute(Path::new(".").join(directory)).ok().map(|found| (directory, found));
-        }
-        last.as_ref().map(|(_, directory)| directory.join(name))
-    };
-    paths.iter().map(|path| absolute(path)).collect()
+        absolute_paths.push(previous.as_ref().map(|(_, directory)| directory.join(name)));
+    }
+    absolute_paths
 }
 
 impl PartitionOpener for OpenOptions {
@@ -351,7 +375,7 @@ impl PartitionOpener for OpenOptions {
         }
         match arrow_files(directory) {
             Ok(files) => {
-                // Nobody knows how many partitions there will be.
+                // The number of partitions is unknown here, so all mapped files of the process are counted.
                 let count = files.len() + mapped_file_count();
                 self.files_of(directory, files, count).map(Some)
             }
@@ -364,8 +388,8 @@ impl PartitionOpener for OpenOptions {
 /// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSlice {
-    /// The absolute path of the file or table directory. For an object in a store its URL, with the password or the signature that
-    /// it was opened with, and its version: opening it is an error if the object is another by then.
+    /// The absolute path of the file or table directory. An object in a store has its URL here, with the password or the
+    /// signature that it was opened with, and its version: opening it is an error if the object was replaced.
     pub path: PathBuf,
     /// The number of the first row; in a table, counted from the first ever written.
     pub start: u64,
@@ -378,74 +402,81 @@ pub struct FileSlice {
 }
 
 impl Dataset {
-    /// The ranges of the dataset's rows, for [`OpenOptions::file_slices`]. For a growing table, those in this snapshot.
+    /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`]. The ranges of a growing table
+    /// are those of this snapshot.
     ///
     /// # Errors
     /// `Unsupported` if some rows are in memory only.
     pub fn file_slices(&self) -> Result<Vec<FileSlice>> {
-        let mut places: Vec<FileSlice> = Vec::new();
+        let mut slices: Vec<FileSlice> = Vec::new();
         for piece in self.pieces() {
-            let missing = || Error::unsupported("rows in memory are in no file");
-            let path = piece.source.facts().address.ok_or_else(missing)?.to_path_buf();
+            let Some(path) = piece.source.facts().address else {
+                return Err(Error::unsupported("rows in memory are in no file"));
+            };
             let start = piece.source.facts().first_row.saturating_add(piece.start);
             let rows = piece.rows()?;
             let columns = piece.columns.to_vec();
-            let text = |(field, value): (FieldRef, Value<'_>)| {
-                let text = (!matches!(value, Value::Null)).then(|| value.to_string());
-                (field, text)
-            };
-            let partition: Vec<_> = partition_values(piece)?.into_iter().map(text).collect();
-            match places.last_mut() {
+            let mut partition = Vec::new();
+            for (field, value) in partition_values(piece)? {
+                let text = if value.is_null() { None } else { Some(value.to_string()) };
+                partition.push((field, text));
+            }
+            match slices.last_mut() {
                 Some(last) if last.path == path && last.start + last.rows == start && last.columns == columns => {
                     last.rows += rows;
                 }
-                _ => places.push(FileSlice { path, start, rows, columns, partition }),
+                _ => slices.push(FileSlice { path: path.to_path_buf(), start, rows, columns, partition }),
             }
         }
-        if places.is_empty() {
+        if slices.is_empty() {
             return Err(Error::unsupported("a dataset without rows has no range in a file"));
         }
-        Ok(places)
+        Ok(slices)
     }
 }
 
 impl OpenOptions {
-    /// Opens the rows of `places`, one after the other.
+    /// Opens the rows of `slices`, one after the other.
     ///
     /// # Errors
-    /// Those of [`path`](Open::path); `RowOutOfRange` if a file or table no longer has the rows.
-    pub fn file_slices(self, places: &[FileSlice]) -> Result<Dataset> {
-        let stored = self.each(&places.iter().map(|place| place.path.as_path()).collect::<Vec<_>>(), places.len())?;
-        let rows = places.iter().zip(&stored).map(|(place, stored)| self.place(place, stored));
-        joined(&rows.collect::<Result<Vec<_>>>()?)
-    }
-
-    fn place(self, place: &FileSlice, stored: &Dataset) -> Result<Dataset> {
-        let whole = with_partition_columns(stored, &place.partition).map_err(|e| e.at(&place.path))?;
-        let start = place.start.checked_sub(whole.first_row());
-        let found = start.map(|start| whole.slice(start, place.rows)).transpose()?;
-        match found {
-            Some(rows) if rows.len()? == place.rows => rows.select_at(&place.columns),
-            _ => {
-                let start = place.start;
-                let end = start.saturating_add(place.rows);
-                let message = format!("rows {start} to {end} no longer exist");
-                Err(Error::new(ErrorKind::RowOutOfRange, message).at(&place.path))
-            }
+    /// As [`path`](OpenOptions::path); `RowOutOfRange` if a file or table no longer has the rows.
+    pub fn file_slices(self, slices: &[FileSlice]) -> Result<Dataset> {
+        let paths: Vec<&Path> = slices.iter().map(|slice| slice.path.as_path()).collect();
+        let opened = self.each(&paths, paths.len())?;
+        let mut rows = Vec::with_capacity(slices.len());
+        for (slice, stored) in slices.iter().zip(&opened) {
+            rows.push(slice.rows_of(stored)?);
         }
+        joined(&rows)
     }
 }
 
-/// Without the feature `table` directories of tables are refused; plain segments would have fewer rows.
+impl FileSlice {
+    /// Returns the rows and columns of this slice in its file or table, which was opened as `stored`.
+    fn rows_of(&self, stored: &Dataset) -> Result<Dataset> {
+        let whole = with_partition_columns(stored, &self.partition).map_err(|e| e.at(&self.path))?;
+        if let Some(start) = self.start.checked_sub(whole.first_row()) {
+            let rows = whole.slice(start, self.rows)?;
+            if rows.len()? == self.rows {
+                return rows.select_at(&self.columns);
+            }
+        }
+        let end = self.start.saturating_add(self.rows);
+        let message = format!("rows {} to {end} no longer exist", self.start);
+        Err(Error::new(ErrorKind::RowOutOfRange, message).at(&self.path))
+    }
+}
+
+/// Refuses directories of tables: without the feature `table`, their segments would be opened with fewer rows.
 #[cfg(not(feature = "table"))]
 fn open_table(directory: &Path, _options: ReadOptions) -> Result<Option<Dataset>> {
-    let is_segment = |file: &PathBuf| {
-        let file = std::fs::File::open(file)?;
-        let len = file.metadata()?.len();
-        Ok::<_, std::io::Error>(crate::ipc::is_segment(&file, len))
-    };
-    if arrow_files(directory)?.iter().any(|file| is_segment(file).unwrap_or(false)) {
-        return Err(Error::missing_feature("a table that grows", "table").at(directory));
+    for path in arrow_files(directory)? {
+        // A file that can't be opened is reported when it is opened as data.
+        let Ok(file) = std::fs::File::open(&path) else { continue };
+        let Ok(metadata) = file.metadata() else { continue };
+        if crate::ipc::is_segment(&file, metadata.len()) {
+            return Err(Error::missing_feature("a table that grows", "table").at(directory));
+        }
     }
     Ok(None)
 }

@@ -35,7 +35,7 @@ pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T 
     }
 }
 
-/// As `map`, with something that each thread makes once for all of its jobs, such as memory. Jobs are begun in their order.
+/// As [`map`], with a state that each thread makes once for all of its jobs, such as memory. Jobs are begun in order.
 #[cfg(feature = "compute")]
 pub(crate) fn map_with<S, T: Send>(
     jobs: usize,
@@ -44,20 +44,21 @@ pub(crate) fn map_with<S, T: Send>(
     work: impl Fn(&mut S, usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let done = map((bytes / SHARE).clamp(1, available_threads()).min(jobs), bytes, |_| {
-        let mut own = make();
-        let mut done = Vec::new();
+    let by_thread = map((bytes / SHARE).clamp(1, available_threads()).min(jobs), bytes, |_| {
+        let mut state = make();
+        let mut results = Vec::new();
         loop {
             let job = next.fetch_add(1, Ordering::Relaxed);
             if job >= jobs {
-                return done;
+                return results;
             }
-            done.push((job, work(&mut own, job)));
+            results.push((job, work(&mut state, job)));
         }
     });
-    let mut all: Vec<(usize, T)> = done.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|&(job, _)| job);
-    all.into_iter().map(|(_, done)| done).collect()
+    let mut results: Vec<(usize, T)> = by_thread.into_iter().flatten().collect();
+    results.sort_unstable_by_key(|&(job, _)| job);
+    assert_eq!(results.len(), jobs, "a result for each job");
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Runs `work` on each item, with results in order, on as many threads as `bytes` of input justify; an item has about
@@ -80,13 +81,20 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     let mut first = queue.claim(&weight);
     let threads = if queue.is_empty() { 1 } else { threads };
     let done = Mutex::new(Vec::new());
-    let work_off = |first, tick: &mut dyn FnMut()| {
-        let more = queue.work_off(first, &weight, &work, tick);
-        lock(&done).extend(more);
-    };
-    on_threads(threads - 1, &|| work_off(None, &mut || ()), &mut || work_off(first.take(), &mut tick));
+    on_threads(
+        threads - 1,
+        &|| {
+            let results = queue.work_off(None, &weight, &work, &mut || ());
+            done.lock_ignoring_poison().extend(results);
+        },
+        &mut || {
+            let results = queue.work_off(first.take(), &weight, &work, &mut tick);
+            done.lock_ignoring_poison().extend(results);
+        },
+    );
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|&(number, _)| number);
+    debug_assert!(done.is_sorted_by(|(a, _), (b, _)| a < b), "each claim was completed once");
     let mut results = Vec::with_capacity(done.iter().map(|(_, done)| done.as_ref().map_or(0, Vec::len)).sum());
     for (_, done) in done {
         results.extend(done?);
@@ -94,27 +102,31 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     Ok(results)
 }
 
-/// Runs `own` on this thread, and `share` on as many others if the system has them; returns when all have ended.
+/// Runs `on_caller` on this thread, and `on_other` on up to `others` other threads, as far as the system has them. Returns
+/// when all have ended.
 ///
-/// It is compiled once, and not for each kind of work, of which there are a hundred.
-fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
+/// Takes trait objects, so that it is compiled once and not for each of a hundred kinds of work.
+fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn FnMut()) {
     // A guarded call is guarded on all of its threads.
     let is_guarded = is_guarded();
     let call = CancelToken::current();
-    let share = || {
-        call.run(|| {
-            if is_guarded {
-                return guard_on_thread(share).1;
-            }
-            share();
-            None
-        })
-    };
     thread::scope(|scope| {
-        let others: Vec<_> =
-            (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        call.run(own);
-        for other in others {
+        let mut handles = Vec::with_capacity(others);
+        for _ in 0..others {
+            let handle = thread::Builder::new().spawn_scoped(scope, || {
+                call.run(|| {
+                    if is_guarded {
+                        return guard_on_thread(on_other).1;
+                    }
+                    on_other();
+                    None
+                })
+            });
+            // Without another thread, the work is done by fewer.
+            handles.extend(handle.ok());
+        }
+        call.run(on_caller);
+        for other in handles {
             call.wait(|| other.is_finished());
             match other.join() {
                 Ok(fault) => adopt_fault(fault),
@@ -124,8 +136,8 @@ fn on_threads(others: usize, share: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
     });
 }
 
-/// Items that threads claim in small groups, so that they finish together; results never depend on which thread claimed
-/// which.
+/// Items that threads claim in small groups, so that they finish together. Results never depend on the thread that claimed
+/// an item.
 struct Queue<I: Iterator> {
     /// The items, and the number of claims.
     items: Mutex<(Peekable<I>, usize)>,
@@ -142,15 +154,15 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
 
     fn lock(&self) -> MutexGuard<'_, (Peekable<Items>, usize)> {
         // A panic of the items' maker ends the whole call.
-        lock(&self.items)
+        self.items.lock_ignoring_poison()
     }
 
     fn is_empty(&self) -> bool {
         self.lock().0.peek().is_none()
     }
 
-    /// The next items; none after a failure. Claims before the failed one are still completed, so the first error does
-    /// not depend on the threads.
+    /// Claims the next items; returns `None` at the end and after a failure. Claims before the failed one are still
+    /// completed, so the first error does not depend on the threads.
     fn claim(&self, weight: impl Fn(&I) -> usize) -> Option<Claim<Vec<Result<I, E>>>> {
         let mut queue = self.lock();
         if self.failed.load(Ordering::Relaxed) {
@@ -187,7 +199,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
     }
 }
 
-/// The number of processors, queried once: the query reads several system files.
+/// Returns the number of processors. The system is queried once, as the query reads several system files.
 pub(crate) fn available_threads() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))

@@ -1,21 +1,29 @@
-//! URLs without what may be secret in them: users, passwords, and queries, which have signatures.
+//! Removes possible secrets from URLs: users, passwords, and queries, which have signatures.
 
 use std::borrow::Cow;
 
-/// Where the scheme begins that ends before `at`, where `://` stands; `None` if there is no scheme.
-fn scheme_before(text: &str, at: usize) -> Option<usize> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let start = text[..at]
-        .rfind(|c| !is_part(c))
-        .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
-    text[start..at].starts_with(|c: char| c.is_ascii_alphabetic()).then_some(start)
+/// Returns the scheme at the end of `text`, which precedes `://`; `None` if there is no scheme.
+fn trailing_scheme(text: &str) -> Option<&str> {
+    let rest = text.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let scheme = &text[rest.len()..];
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(scheme)
 }
 
-/// Appends what is no secret of what follows `://`.
+/// Appends the host and the path of a URL, whose part after `://` is `rest`.
 fn push_public(rest: &str, into: &mut String) {
-    let public = rest.split(['?', '#']).next().unwrap_or_default();
-    let (host, path) = public.find('/').map_or((public, ""), |at| public.split_at(at));
-    into.push_str(host.rsplit('@').next().unwrap_or_default());
+    let public = match rest.find(['?', '#']) {
+        Some(end) => &rest[..end],
+        None => rest,
+    };
+    let (authority, path) = match public.find('/') {
+        Some(start) => public.split_at(start),
+        None => (public, ""),
+    };
+    let host = match authority.rfind('@') {
+        Some(end_of_user) => &authority[end_of_user + 1..],
+        None => authority,
+    };
+    into.push_str(host);
     into.push_str(path);
 }
 
@@ -25,34 +33,33 @@ pub fn redact_urls(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len());
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let start = at + "://".len();
-        shown.push_str(&rest[..start]);
-        if scheme_before(rest, at).is_none() {
-            rest = &rest[start..];
+    while let Some((before, after)) = rest.split_once("://") {
+        redacted.push_str(before);
+        redacted.push_str("://");
+        if trailing_scheme(before).is_none() {
+            rest = after;
             continue;
         }
-        let is_end = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`');
-        let end = rest[start..].find(is_end).map_or(rest.len(), |len| start + len);
-        push_public(&rest[start..end], &mut shown);
-        rest = &rest[end..];
+        let len = after.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`')).unwrap_or(after.len());
+        let (url, tail) = after.split_at(len);
+        push_public(url, &mut redacted);
+        rest = tail;
     }
-    shown.push_str(rest);
-    Cow::Owned(shown)
+    redacted.push_str(rest);
+    Cow::Owned(redacted)
 }
 
-/// As [`without_secrets`], of what is a URL as a whole, or none.
+/// Returns `url` without user, password, query and fragment. A text that is not a URL as a whole stays as it is.
 pub(crate) fn redact_url(url: &str) -> Cow<'_, str> {
-    match url.find("://").filter(|&at| scheme_before(url, at) == Some(0)) {
-        Some(at) => {
-            let (scheme, rest) = url.split_at(at + "://".len());
-            let mut shown = scheme.to_owned();
-            push_public(rest, &mut shown);
-            Cow::Owned(shown)
+    match url.split_once("://") {
+        Some((scheme, rest)) if trailing_scheme(scheme) == Some(scheme) => {
+            let mut redacted = format!("{scheme}://");
+            push_public(rest, &mut redacted);
+            Cow::Owned(redacted)
         }
-        None => Cow::Borrowed(url),
+        _ => Cow::Borrowed(url),
     }
 }
 
@@ -61,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_shown_without_users_passwords_and_queries() {
+    fn urls_lose_users_passwords_and_queries() {
         for (text, shown) in [
             ("", ""),
             ("s3://bucket/a", "s3://bucket/a"),

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::table::{alter as alter_table, altered_schema};
 
 /// The maximum number of unchanged partitions named in an error.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Changes the schema of the table at `path`, which must not have a writer: adds the columns of `add`, which must be
 /// nullable, after the others, widens the columns of `widen` to the given types, and makes the columns `nullable`
@@ -35,19 +35,19 @@ pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[S
     refuse_keys(path, &directories, add)?;
     check_all(path, &directories, |directory| altered_schema(directory, add, widen, nullable))?;
     let mut is_changed = false;
-    let mut left = Vec::new();
+    let mut failures = Vec::new();
     for directory in &directories {
         match alter_table(directory, add, widen, nullable) {
             Ok(changed) => is_changed |= changed,
-            Err(e) => left.push((directory, e)),
+            Err(e) => failures.push((directory, e)),
         }
     }
-    let Some((_, first)) = left.first() else { return Ok(is_changed) };
+    let Some((_, first)) = failures.first() else { return Ok(is_changed) };
     let message = format!(
         "{} of {} partitions were not changed; do it again once that is mended: {}",
-        left.len(),
+        failures.len(),
         directories.len(),
-        named(path, &left)
+        describe_failures(path, &failures)
     );
     Err(Error::new(first.kind(), message).at(path))
 }
@@ -64,36 +64,51 @@ fn refuse_keys(root: &Path, directories: &[PathBuf], add: &Schema) -> Result<()>
     Ok(())
 }
 
-/// Refuses a change that a partition can't have, or after which the partitions could not be read together: `altered` is
-/// the schema of one after it.
+/// Refuses a change that a partition can't have, or after which the partitions could not be read together. `altered`
+/// returns the schema that a partition would have after the change.
 fn check_all(root: &Path, directories: &[PathBuf], altered: impl Fn(&Path) -> Result<Option<SchemaRef>>) -> Result<()> {
-    let mut all: Option<SchemaRef> = None;
-    let mut refused = Vec::new();
+    let mut merged: Option<SchemaRef> = None;
+    let mut failures = Vec::new();
     for directory in directories {
-        let include = |schema: SchemaRef| match &all {
-            None => Ok(schema),
-            Some(all) => merge_schemas(all, &schema).map_err(|e| e.context("it would differ from other partitions")),
+        let schema = match altered(directory) {
+            Ok(Some(schema)) => schema,
+            Ok(None) => continue,
+            Err(e) => {
+                failures.push((directory, e));
+                continue;
+            }
         };
-        match altered(directory).and_then(|schema| schema.map(include).transpose()) {
-            Ok(newer) => all = newer.or(all),
-            Err(e) => refused.push((directory, e)),
+        let Some(others) = &merged else {
+            merged = Some(schema);
+            continue;
+        };
+        match merge_schemas(others, &schema) {
+            Ok(schema) => merged = Some(schema),
+            Err(e) => failures.push((directory, e.context("it would differ from other partitions"))),
         }
     }
-    let Some((_, first)) = refused.first() else { return Ok(()) };
+    let Some((_, first)) = failures.first() else { return Ok(()) };
     let message = format!(
         "no partition was changed, since {} of {} partitions can't have this: {}",
-        refused.len(),
+        failures.len(),
         directories.len(),
-        named(root, &refused)
+        describe_failures(root, &failures)
     );
     Err(Error::new(first.kind(), message).at(root))
 }
 
-/// The partitions that can't be changed, with the reasons.
-fn named(root: &Path, left: &[(&PathBuf, Error)]) -> String {
-    let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-    let named: Vec<_> = left.iter().take(NAMED).map(|(path, e)| format!("{}: {}", name(path), e.message())).collect();
-    let more = left.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    format!("{}{more}", named.join("; "))
+/// Lists the first partitions that can't be changed, with the reasons.
+fn describe_failures(root: &Path, failures: &[(&PathBuf, Error)]) -> String {
+    let mut text = String::new();
+    for (number, (path, e)) in failures.iter().take(MAX_NAMED).enumerate() {
+        if number > 0 {
+            text.push_str("; ");
+        }
+        let name = path.strip_prefix(root).unwrap_or(path);
+        text.push_str(&format!("{}: {}", name.display(), e.message()));
+    }
+    if failures.len() > MAX_NAMED {
+        text.push_str(&format!("; and {} more", failures.len() - MAX_NAMED));
+    }
+    text
 }

@@ -1,4 +1,4 @@
-//! Names of directories: `key=value`, percent-encoded as by Hive.
+//! Encodes and parses names of directories: `key=value`, percent-encoded as Hive does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The directory value for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// The maximum length in bytes of a name on common file systems.
-const LONGEST: usize = 255;
+const MAX_NAME_LEN: usize = 255;
 
 /// A partition column and its value as text; `None` is null.
 pub type PartitionKey = (String, Option<String>);
@@ -36,7 +36,7 @@ pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) 
     Ok(path)
 }
 
-/// The text of a value in a directory's name; `None` for null.
+/// Returns the text of a value in a directory's name; `None` for null.
 pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
     match value {
         Value::Null => Ok(None),
@@ -59,7 +59,7 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
     }
 }
 
-/// Whether a day, counted from 1970, has a date: the calendar has half a million years.
+/// Returns true if a day, counted from 1970, has a date: the calendar has half a million years.
 fn is_in_calendar(days: i64) -> bool {
     i32::try_from(days).ok().and_then(NaiveDate::from_epoch_days).is_some()
 }
@@ -67,23 +67,29 @@ fn is_in_calendar(days: i64) -> bool {
 pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
     let value = match value {
         None => NULL.to_owned(),
-        // Text that equals the word for null.
+        // Escaped, since this text is the word for null.
         Some(NULL) => format!("%5F{}", &NULL[1..]),
         Some(text) => encode(text),
     };
-    let key = encode(key);
-    // Listings leave names that begin so to other programs.
-    let key = key.strip_prefix('_').map_or(key.clone(), |rest| format!("%5F{rest}"));
-    let name = format!("{key}={value}");
-    if name.len() > LONGEST {
+    let encoded_key = encode(key);
+    let name = match encoded_key.strip_prefix('_') {
+        // Listings skip names that begin with an underscore, as they belong to other programs.
+        Some(rest) => format!("%5F{rest}={value}"),
+        None => format!("{encoded_key}={value}"),
+    };
+    if name.len() > MAX_NAME_LEN {
         let message =
-            format!("the partition's directory would have a name of {} bytes, more than {LONGEST}", name.len());
+            format!("the partition's directory would have a name of {} bytes, more than {MAX_NAME_LEN}", name.len());
         return Err(Error::invalid_argument(message));
     }
+    debug_assert!(
+        matches!(parse(OsStr::new(&name)), Ok(Some((parsed, _))) if parsed == key),
+        "the partition '{name}' would not be found again"
+    );
     Ok(name)
 }
 
-/// Column and value of a directory named `name`; `None` if it is not a partition.
+/// Parses the column and value of a directory named `name`; returns `None` if it is not a partition.
 ///
 /// # Errors
 /// `InvalidData` if the name is not UTF-8.
@@ -92,19 +98,24 @@ pub(super) fn parse(name: &OsStr) -> Result<Option<PartitionKey>> {
     if !bytes.contains(&b'=') || bytes.starts_with(b"=") || bytes.starts_with(b".") {
         return Ok(None);
     }
-    let invalid = || Error::invalid(format!("the partition's directory {name:?} is not called by valid UTF-8"));
-    let Some((key, value)) = name.to_str().ok_or_else(invalid)?.split_once('=') else { return Ok(None) };
-    let key = decode(key).ok_or_else(invalid)?;
-    let value = if value == NULL { None } else { Some(decode(value).ok_or_else(invalid)?) };
+    let Some((key, value)) = name.to_str().ok_or_else(|| invalid_name(name))?.split_once('=') else {
+        return Ok(None);
+    };
+    let key = decode(key).ok_or_else(|| invalid_name(name))?;
+    let value = if value == NULL { None } else { Some(decode(value).ok_or_else(|| invalid_name(name))?) };
     Ok(Some((key, value)))
 }
 
-/// `text` with `%XX` for the characters that Hive encodes, and for a leading dot.
+fn invalid_name(name: &OsStr) -> Error {
+    Error::invalid(format!("the partition's directory {name:?} is not called by valid UTF-8"))
+}
+
+/// Encodes the characters that Hive encodes, and a leading dot, as `%XX`.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
-    for (at, character) in text.char_indices() {
+    for (position, character) in text.char_indices() {
         let is_special = matches!(character, '\0'..='\x1f' | '\x7f') || "\"#%'*/:=?\\{[]^".contains(character);
-        if is_special || at == 0 && character == '.' {
+        if is_special || position == 0 && character == '.' {
             encoded.push_str(&format!("%{:02X}", u32::from(character)));
         } else {
             encoded.push(character);
@@ -113,21 +124,19 @@ fn encode(text: &str) -> String {
     encoded
 }
 
-/// `text` with each `%XX` decoded; other percent signs stay. `None` if the result is not UTF-8.
+/// Decodes each `%XX`; other percent signs stay. Returns `None` if the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let digit = |at: usize| behind.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((16 * high + low) as u8);
-                rest = &behind[2..];
-            }
-            _ => {
-                decoded.push(first);
-                rest = behind;
-            }
+    while let [first, tail @ ..] = rest {
+        if let (b'%', [high, low, tail @ ..]) = (first, tail)
+            && let (Some(high), Some(low)) = (char::from(*high).to_digit(16), char::from(*low).to_digit(16))
+        {
+            decoded.push((16 * high + low) as u8);
+            rest = tail;
+        } else {
+            decoded.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8(decoded).ok()
@@ -142,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_hive() {
+    fn names_are_encoded_as_by_hive() {
         let name = |value| directory_name("k", value).unwrap();
         assert_eq!(name(Some("a1")), "k=a1");
         assert_eq!(name(None), "k=__HIVE_DEFAULT_PARTITION__");
@@ -157,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(
+        fn any_text_survives_encoding_and_parsing(
             key in "\\PC{1,12}|[\\x00-\\xff]{1,4}|_{1,2}\\PC{0,4}",
             value in prop::option::of(prop_oneof![
                 ".{0,20}", "[\\x00-\\x7f]{0,12}", Just(NULL.to_owned()), Just("..".to_owned()), Just("%41".to_owned()),

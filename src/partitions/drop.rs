@@ -9,8 +9,8 @@ use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::remove_table;
 
-/// Removes the partition of `table` with these values, and its files; false if there is none. Readers that have opened it
-/// keep its rows until they refresh.
+/// Removes the partition of `table` with these values, and its files; returns false if there is none. Readers that have
+/// opened it keep its rows until they refresh.
 ///
 /// # Errors
 /// `NotFound` if there is no directory `table`; `Busy` if the partition is being written, naming the process;
@@ -25,9 +25,12 @@ pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) 
         return Ok(false);
     }
     remove_table(&path).map_err(|e| e.at(&path))?;
-    // Directories of the earlier columns, if this was their last partition.
-    let above = path.ancestors().skip(1).take(partition.len() - 1);
-    let emptied = above.take_while(|directory| fs::remove_dir(directory).is_ok()).count();
-    debug_assert!(emptied < partition.len());
+    // Remove the directories of the earlier columns that are empty now. Others can't be removed, which ends the loop.
+    for parent in path.ancestors().skip(1).take(partition.len() - 1) {
+        debug_assert!(parent.starts_with(root) && parent != root, "{} is not below the table", parent.display());
+        if fs::remove_dir(parent).is_err() {
+            break;
+        }
+    }
     Ok(true)
 }

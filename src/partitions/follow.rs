@@ -12,13 +12,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::WaitSet;
 use crate::table::{TableFollower, WakeEvent, follow};
 
-/// The shortest time between two polls of all partitions while rows arrive.
-const BLINK: Duration = Duration::from_micros(500);
-/// The longest such time, after which the follower sleeps until it is woken. If it can't be woken, it keeps polling at
-/// this interval.
-const PAUSE: Duration = Duration::from_millis(20);
-/// The longest sleep: some ways of removing files wake no one.
-const SLEEP: Duration = Duration::from_secs(30);
+/// The minimum time between two polls of all partitions, while rows arrive.
+const MIN_PAUSE: Duration = Duration::from_micros(500);
+/// The maximum time between two polls, after which the follower sleeps until it is woken. If it can't be woken, it keeps
+/// polling at this interval.
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+/// The maximum duration of a sleep: some ways of removing files don't wake the follower.
+const MAX_SLEEP: Duration = Duration::from_secs(30);
 
 /// The start of following a partitioned table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,20 +27,20 @@ pub enum FollowFrom {
     Now,
     /// The first row of each partition.
     First,
-    /// The next row of each partition, by its directory such as `host=a1/day=3`; other partitions are new, and begin
-    /// with their first row, as one that was renamed does. See [`PartitionsFollower::next_rows`].
+    /// The next row of each partition, by its directory such as `host=a1/day=3`; see [`PartitionsFollower::next_rows`].
+    /// Partitions that are not in the map, such as renamed ones, are new and begin with their first row.
     ///
-    /// The numbers are those of the directory that has the name now: if its partition was sorted, or dropped and made
-    /// again, since they were noted, they are numbers of other rows. Leave it out to begin with its first row.
+    /// The numbers refer to the directory that has the name now. If its partition was sorted, or dropped and created
+    /// again, since the numbers were noted, they refer to other rows. Leave a partition out to begin with its first row.
     Rows(BTreeMap<String, u64>),
 }
 
-/// Iterates over new rows of a partitioned table, partition by partition: those of each in order, each once. New
-/// partitions are found within milliseconds, and begin with their first row.
+/// Iterates over new rows of a partitioned table, partition by partition. The rows of each partition come in order, each
+/// once. New partitions are found within milliseconds, and begin with their first row.
 ///
-/// Between commits it sleeps, in one thread per 127 partitions that ends with it, and takes no processor time: a
-/// commit, or a created or removed partition, wakes it. If the system can't do that, or the files are not writable, it
-/// polls all partitions every 20 ms.
+/// Between commits the follower sleeps and takes no processor time: a commit, or a created or removed partition, wakes it.
+/// Waiting needs one thread per 127 partitions, which ends with the follower. If the system can't wake it, or the files
+/// are not writable, it polls all partitions every 20 ms.
 #[derive(Debug)]
 pub struct PartitionsFollower {
     /// The whole dataset, which finds new partitions.
@@ -53,9 +53,9 @@ pub struct PartitionsFollower {
     pause: Duration,
     /// The pending sleep and its start: as long as it is not woken, there are no new rows.
     sleep: Option<(WaitSet, Instant)>,
-    /// Whether it can't be woken, so that it has to poll.
-    has_to_look: bool,
-    /// Whether partitions that were found could not be followed, and are tried again.
+    /// True if the follower can't be woken, so that it has to poll.
+    must_poll: bool,
+    /// True if a partition could not be followed, which is tried again.
     has_missed: bool,
 }
 
@@ -66,49 +66,51 @@ struct FollowedPartition {
     constants: Arc<[ConstantColumn]>,
     path: PathBuf,
     follow: TableFollower,
-    /// Whether its directory was removed, or replaced by another one of the same name.
+    /// True if its directory was removed, or replaced by another one of the same name.
     is_gone: bool,
-    /// Whether it is gone, and all of its rows have been returned.
+    /// True if it is gone, and all of its rows have been returned.
     has_ended: bool,
 }
 
-/// The rows of another directory of the same name, beside those that were followed.
+/// The relation of the rows in a directory to the rows that were followed under the same name.
 enum DirectoryChange {
-    /// They go on with the same rows.
+    /// The directory continues the same rows.
     Same,
-    /// They may be the same in another order, of which none was returned yet.
+    /// The directory may have the same rows in another order, but none of them was returned yet.
     Unread,
-    /// They are another table's.
+    /// The directory has the rows of another table.
     Other,
 }
 
 impl FollowedPartition {
-    /// What the rows of `leaf`, of the same name, are.
+    /// Compares the followed rows with the rows of `leaf`, which has the same name.
     ///
     /// # Errors
-    /// `FileChanged` if it may have rows that were returned before, under other numbers.
-    fn compared(&self, leaf: &LeafPartition) -> Result<DirectoryChange> {
+    /// `FileChanged` if `leaf` may have rows that were returned before, under other numbers.
+    fn compare(&self, leaf: &LeafPartition) -> Result<DirectoryChange> {
         if self.identity == leaf.identity {
             return Ok(DirectoryChange::Same);
         }
         // Another directory of the same name: the rows were sorted, or the partition was dropped and created again.
         let Err(e) = self.follow.check_continues_in(&leaf.stored) else { return Ok(DirectoryChange::Same) };
-        let first = leaf.stored.first_row();
-        let next = self.follow.next_row();
-        match next {
-            _ if next <= first => Ok(DirectoryChange::Unread),
-            _ if next <= first + leaf.stored.len()? => Err(e),
-            _ => Ok(DirectoryChange::Other),
+        let first_row = leaf.stored.first_row();
+        let next_row = self.follow.next_row();
+        if next_row <= first_row {
+            Ok(DirectoryChange::Unread)
+        } else if next_row <= first_row + leaf.stored.len()? {
+            Err(e)
+        } else {
+            Ok(DirectoryChange::Other)
         }
     }
 
     fn poll(&mut self) -> Result<Option<Dataset>> {
         let polled = self.follow.poll(Duration::ZERO);
-        let why = polled.as_ref().err().map(Error::kind);
-        // It may have been dropped since partitions were listed.
-        self.is_gone |= why == Some(ErrorKind::NotFound) && !exists(&self.path)?;
+        let error_kind = polled.as_ref().err().map(Error::kind);
+        // The directory may have been dropped since partitions were listed.
+        self.is_gone |= error_kind == Some(ErrorKind::NotFound) && !exists(&self.path)?;
         // Segments that were not mapped are gone with the directory, or another table has their names.
-        let is_over = matches!(why, Some(ErrorKind::NotFound | ErrorKind::FileChanged));
+        let is_over = matches!(error_kind, Some(ErrorKind::NotFound | ErrorKind::FileChanged));
         self.has_ended = self.is_gone && (is_over || matches!(polled, Ok(None)));
         if matches!(polled, Ok(Some(_))) {
             // Only mappings are needed: thousands of partitions have thousands of files.
@@ -125,8 +127,9 @@ impl FollowedPartition {
 /// `RowOutOfRange` if requested rows were dropped.
 pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<PartitionsFollower> {
     let whole = dataset.refresh()?;
-    let missing = || Error::invalid_argument("only a whole partitioned dataset can be followed so");
-    let partitions = partitions_of(&whole).ok_or_else(missing)?.clone();
+    let Some(partitions) = partitions_of(&whole).cloned() else {
+        return Err(Error::invalid_argument("only a whole partitioned dataset can be followed so"));
+    };
     let columns = match whole.pieces().first() {
         Some(piece) => piece.columns.clone(),
         None => (0..whole.num_columns()).collect(),
@@ -138,51 +141,53 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<Partiti
         columns,
         followed: Vec::new(),
         turn: 0,
-        pause: BLINK,
+        pause: MIN_PAUSE,
         sleep: None,
-        has_to_look: false,
+        must_poll: false,
         has_missed: false,
     };
-    follower.take_leaves(from)?;
+    follower.follow_leaves(from)?;
     Ok(follower)
 }
 
-/// Follows `leaf` from `from` on, unless `known` does, which has followed a directory of this name.
+/// Follows `leaf` from `from` on, unless `followed` does, which has followed a directory of this name.
 ///
 /// # Errors
-/// Those of [`FollowedPartition::compared`], which are told again and again instead of rows that may have been returned
-/// before; those of [`follow`].
-fn take(
+/// Errors of [`FollowedPartition::compare`], which are reported again and again instead of rows that may have been
+/// returned before; errors of [`follow`].
+fn follow_leaf(
     leaf: &LeafPartition,
     name: &str,
-    known: Option<&mut FollowedPartition>,
+    followed: Option<&mut FollowedPartition>,
     from: &FollowFrom,
 ) -> Result<Option<FollowedPartition>> {
-    if let Some(known) = known {
-        match known.compared(leaf)? {
+    if let Some(followed) = followed {
+        match followed.compare(leaf)? {
             DirectoryChange::Same => {
-                known.identity = leaf.identity;
+                followed.identity = leaf.identity;
                 return Ok(None);
             }
             DirectoryChange::Unread => {
-                // Not both: each would return the rows.
-                begin(leaf, name, Some(known.follow.next_row()))?.into_iter().for_each(|newer| *known = newer);
+                // Replaces the follower: if both were kept, each would return the rows.
+                if let Some(newer) = follow_from_row(leaf, name, Some(followed.follow.next_row()))? {
+                    *followed = newer;
+                }
                 return Ok(None);
             }
-            DirectoryChange::Other => known.is_gone = true,
+            DirectoryChange::Other => followed.is_gone = true,
         }
     }
-    let first = leaf.stored.first_row();
+    let first_row = leaf.stored.first_row();
     let start = match from {
         FollowFrom::Now => None,
-        FollowFrom::First => Some(first),
-        FollowFrom::Rows(rows) => Some(rows.get(name).copied().unwrap_or(first)),
+        FollowFrom::First => Some(first_row),
+        FollowFrom::Rows(rows) => Some(rows.get(name).copied().unwrap_or(first_row)),
     };
-    begin(leaf, name, start)
+    follow_from_row(leaf, name, start)
 }
 
-/// Follows `leaf` from row `start` on; `None` if it was dropped since it was listed.
-fn begin(leaf: &LeafPartition, name: &str, start: Option<u64>) -> Result<Option<FollowedPartition>> {
+/// Follows `leaf` from row `start` on, or from now on. Returns `None` if it was dropped since it was listed.
+fn follow_from_row(leaf: &LeafPartition, name: &str, start: Option<u64>) -> Result<Option<FollowedPartition>> {
     let follow = match follow(&leaf.stored, start, None) {
         Ok(follow) => follow,
         Err(e) if e.kind() == ErrorKind::NotFound && !exists(&leaf.path)? => return Ok(None),
@@ -204,69 +209,69 @@ impl PartitionsFollower {
     /// `timeout`.
     ///
     /// # Errors
-    /// Those of [`TableFollower::poll`], and of opening new partitions, which are told once no other partition has rows. What
-    /// failed is tried again by the next call.
+    /// Errors of [`TableFollower::poll`], and of opening new partitions, which are reported once no other partition has
+    /// rows. The next call tries again.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
-        let left = || deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
         loop {
-            // At the end in any case: whoever wakes this one may not have had its turn since the rows were committed.
-            let is_last = left().is_zero();
+            // The last poll reads all partitions even if no event has come: the thread that wakes this one may not have run
+            // since the rows were committed.
+            let is_last = time_left(deadline).is_zero();
             let is_asleep = self.is_asleep();
             if is_last || !is_asleep {
-                let looked = self.look();
-                let found = self.next_of_any();
-                if !is_asleep || !matches!(found, Ok(None)) {
+                let updated = self.update_partitions();
+                let polled = self.poll_in_turn();
+                if !is_asleep || !matches!(polled, Ok(None)) {
                     self.sleep = None;
                 }
-                if let Some(rows) = found? {
-                    self.pause = BLINK;
+                if let Some(rows) = polled? {
+                    self.pause = MIN_PAUSE;
                     return Ok(Some(rows));
                 }
-                // Only now: it must not keep others from their rows.
-                looked?;
+                // Reported last, as a partition that can't be opened must not keep others from their rows.
+                updated?;
             }
             if is_last {
                 return Ok(None);
             }
-            let left = left();
-            if self.pause < PAUSE || !self.fall_asleep()? {
-                std::thread::sleep(left.min(self.pause));
-                self.pause = PAUSE.min(2 * self.pause);
+            let time_left = time_left(deadline);
+            if self.pause < MAX_PAUSE || !self.fall_asleep()? {
+                std::thread::sleep(time_left.min(self.pause));
+                self.pause = MAX_PAUSE.min(2 * self.pause);
             } else if let Some((sleep, since)) = &self.sleep
-                && sleep.wait(left.min(SLEEP.saturating_sub(since.elapsed())))
+                && sleep.wait(time_left.min(MAX_SLEEP.saturating_sub(since.elapsed())))
             {
-                self.pause = BLINK;
+                self.pause = MIN_PAUSE;
             }
         }
     }
 
-    /// Whether nothing has happened since the last poll of all partitions.
+    /// Returns true if nothing has happened since the last poll of all partitions.
     fn is_asleep(&self) -> bool {
-        self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_changed() && since.elapsed() < SLEEP)
+        self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_changed() && since.elapsed() < MAX_SLEEP)
     }
 
-    /// Starts to sleep until a partition has rows, is created or removed; returns false if it can't, or if there is
-    /// news.
+    /// Starts to sleep until a partition has rows, is created or removed. Returns false if the follower can't be woken, or
+    /// if something has happened already.
     fn fall_asleep(&mut self) -> Result<bool> {
         if self.sleep.is_some() {
             return Ok(true);
         }
-        if self.has_to_look {
+        if self.must_poll {
             return Ok(false);
         }
         let mut words = Vec::with_capacity(self.followed.len());
         let mut directories: Vec<PathBuf> = self.partitions.directories().map(Path::to_path_buf).collect();
-        let mut ended = Vec::new();
+        let mut without_word = Vec::new();
         for (number, followed) in self.followed.iter_mut().enumerate() {
             match followed.follow.wake_event() {
                 Ok(Some(WakeEvent::Word(word))) => words.push(word),
                 Ok(Some(WakeEvent::Names(directory))) => {
                     directories.push(directory);
-                    ended.push(number);
+                    without_word.push(number);
                 }
                 Ok(None) => {
-                    self.has_to_look = true;
+                    self.must_poll = true;
                     return Ok(false);
                 }
                 // The next poll finds the reason.
@@ -274,45 +279,48 @@ impl PartitionsFollower {
             }
         }
         let Ok(sleep) = WaitSet::new(words, &directories) else {
-            self.has_to_look = true;
+            self.must_poll = true;
             return Ok(false);
         };
         // Check for changes made before the watch began.
-        if !self.partitions.is_settled() || !ended.iter().all(|&number| self.followed[number].follow.is_newest()) {
+        if !self.partitions.is_settled() || !without_word.iter().all(|&number| self.followed[number].follow.is_newest())
+        {
             return Ok(false);
         }
         self.sleep = Some((sleep, Instant::now()));
         Ok(true)
     }
 
-    /// Returns the rows of the first partition with new rows, beginning after the partition that was first last time.
-    fn next_of_any(&mut self) -> Result<Option<(String, Dataset)>> {
-        let count = self.followed.len();
-        let mut found = None;
-        for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
-            let polled = self.followed[number].poll();
-            if let Some(polled) = polled.transpose() {
-                // After an error, too: it must not keep others from their rows.
-                self.turn = number + 1;
-                found = Some((number, polled));
-                break;
-            }
-        }
-        let rows = found.map(|(number, stored)| self.fitted(number, &stored?)).transpose();
-        // All rows of these, whatever they were, have been returned.
+    /// Returns the rows of the first partition with new rows, beginning after the partition that was returned last.
+    fn poll_in_turn(&mut self) -> Result<Option<(String, Dataset)>> {
+        let polled = self.poll_each();
+        // All rows of these partitions have been returned.
         self.followed.retain(|followed| !followed.has_ended);
-        rows
+        polled
     }
 
-    /// New rows of partition `number`, with all columns. After an error they come again.
-    fn fitted(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
-        let fitted = self.with_all_columns(number, stored);
-        if fitted.is_err() {
-            self.followed[number].follow.put_back(stored);
+    fn poll_each(&mut self) -> Result<Option<(String, Dataset)>> {
+        let count = self.followed.len();
+        let turn = self.turn;
+        for number in (0..count).map(|ahead| (turn + ahead) % count) {
+            let polled = self.followed[number].poll();
+            if matches!(polled, Ok(None)) {
+                continue;
+            }
+            // The turn advances after an error, too, so that the partition doesn't keep others from their rows.
+            self.turn = number + 1;
+            let Some(stored) = polled? else { continue };
+            let rows = self.with_all_columns(number, &stored);
+            if rows.is_err() {
+                // The next poll returns these rows again.
+                self.followed[number].follow.put_back(&stored);
+            }
+            return rows.map(Some);
         }
-        fitted
+        Ok(None)
     }
 
+    /// Returns new rows of partition `number` with its name and all columns of the follower, to which it adds new columns.
     fn with_all_columns(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
         let followed = &self.followed[number];
         let older = self.partitions.schema().clone();
@@ -321,72 +329,84 @@ impl PartitionsFollower {
             Some(newer) => resolve_columns(&self.schema, &self.columns, &older, newer)?,
             None => (self.schema.clone(), self.columns.clone()),
         };
-        let own = self.partitions.stored_of(newer.as_ref().unwrap_or(&older));
-        let whole = stored.fitted(&own)?.with_constants(&followed.constants);
-        let narrow = |piece: &SourceSlice| SourceSlice { columns: columns.clone(), ..piece.clone() };
-        let rows = Dataset::from_slices(schema.clone(), whole.pieces().iter().map(narrow).collect());
-        // Nothing of this is kept where the rows don't fit.
+        let stored_schema = self.partitions.stored_of(newer.as_ref().unwrap_or(&older));
+        let whole = stored.fitted(&stored_schema)?.with_constants(&followed.constants);
+        let mut pieces = Vec::with_capacity(whole.pieces().len());
+        for piece in whole.pieces() {
+            pieces.push(SourceSlice { columns: columns.clone(), ..piece.clone() });
+        }
+        let rows = Dataset::from_slices(schema.clone(), pieces);
+        // The schema is only changed now that the rows are known to fit.
         self.schema = schema;
         self.columns = columns;
-        newer.into_iter().for_each(|newer| self.partitions.widen(newer));
+        if let Some(newer) = newer {
+            self.partitions.widen(newer);
+        }
         Ok((followed.name.clone(), rows))
     }
 
-    /// Finds created and removed partitions, and tries again to follow those for which it failed.
-    fn look(&mut self) -> Result<()> {
-        let listed = self.list();
-        let taken = if self.has_missed { self.take_leaves(&FollowFrom::First) } else { Ok(()) };
-        listed.and(taken)
+    /// Finds created and removed partitions, and tries again to follow partitions that could not be followed.
+    fn update_partitions(&mut self) -> Result<()> {
+        let rescanned = self.rescan();
+        let followed = if self.has_missed { self.follow_leaves(&FollowFrom::First) } else { Ok(()) };
+        rescanned.and(followed)
     }
 
-    fn list(&mut self) -> Result<()> {
+    fn rescan(&mut self) -> Result<()> {
         if self.partitions.is_settled() {
             return Ok(());
         }
-        let looked = self.partitions.looked()?;
-        let older = self.partitions.schema();
-        if older.fields() != looked.schema().fields() {
-            (self.schema, self.columns) = resolve_columns(&self.schema, &self.columns, older, looked.schema())?;
+        let newer = self.partitions.rescan()?;
+        let older_schema = self.partitions.schema();
+        if older_schema.fields() != newer.schema().fields() {
+            (self.schema, self.columns) = resolve_columns(&self.schema, &self.columns, older_schema, newer.schema())?;
         }
-        self.partitions = looked;
+        self.partitions = newer;
         self.has_missed = true;
-        // The others are followed meanwhile.
-        self.partitions.left_out()
+        // Reported after the update, so that the other partitions are followed.
+        self.partitions.check_complete()
     }
 
     /// Follows the listed partitions, each from `from` on if it is new.
     ///
     /// # Errors
-    /// The first one, after all others are followed.
-    fn take_leaves(&mut self, from: &FollowFrom) -> Result<()> {
-        let followed = self.followed.iter().enumerate().filter(|(_, followed)| !followed.is_gone);
-        let known: HashMap<String, usize> = followed.map(|(number, f)| (f.name.clone(), number)).collect();
-        let mut there = HashSet::new();
+    /// The first error, after all other partitions are followed.
+    fn follow_leaves(&mut self, from: &FollowFrom) -> Result<()> {
+        let mut followed: HashMap<String, usize> = HashMap::with_capacity(self.followed.len());
+        for (number, partition) in self.followed.iter().enumerate().filter(|(_, partition)| !partition.is_gone) {
+            let previous = followed.insert(partition.name.clone(), number);
+            assert!(previous.is_none(), "the partition {} is followed twice", partition.name);
+        }
+        let mut existing = HashSet::new();
         let mut new = Vec::new();
-        let mut all = Ok(());
+        let mut result = Ok(());
         for leaf in self.partitions.leaves() {
             let name = self.partitions.name_of(leaf);
-            let known = known.get(&name).map(|&number| &mut self.followed[number]);
-            match take(leaf, &name, known, from) {
-                Ok(followed) => new.extend(followed),
-                Err(e) => all = all.and(Err(e)),
+            let followed = followed.get(&name).map(|&number| &mut self.followed[number]);
+            match follow_leaf(leaf, &name, followed, from) {
+                Ok(partition) => new.extend(partition),
+                Err(e) => result = result.and(Err(e)),
             }
-            there.insert(name);
+            existing.insert(name);
         }
         for followed in &mut self.followed {
-            followed.is_gone |= !there.contains(&followed.name);
+            followed.is_gone |= !existing.contains(&followed.name);
         }
         self.followed.extend(new);
-        self.has_missed = all.is_err();
-        all
+        self.has_missed = result.is_err();
+        result
     }
 
-    /// Returns the next row number of each partition by its directory, for resuming later. They don't tell a
-    /// partition from another one that has its name then: see [`FollowFrom::Rows`].
+    /// Returns the next row number of each partition by its directory, for resuming later. A partition that has the
+    /// directory's name by then may be another one: see [`FollowFrom::Rows`].
     pub fn next_rows(&self) -> BTreeMap<String, u64> {
-        let next = |followed: &FollowedPartition| (followed.name.clone(), followed.follow.next_row());
-        self.followed.iter().map(next).collect()
+        self.followed.iter().map(|followed| (followed.name.clone(), followed.follow.next_row())).collect()
     }
+}
+
+/// Returns the time until `deadline`, or until the next poll if the deadline is too far away to be represented.
+fn time_left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(MAX_PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
 /// Returns the number of committed rows of the partitions of `dataset` from `next` on, the next row of each partition
@@ -396,15 +416,17 @@ impl PartitionsFollower {
 /// As [`Dataset::refresh`].
 #[doc(hidden)]
 pub fn partitions_lag(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Result<u64> {
-    let now = dataset.refresh()?;
-    let Some(partitions) = partitions_of(&now) else { return Ok(0) };
-    let mut all = 0;
+    let newest = dataset.refresh()?;
+    let Some(partitions) = partitions_of(&newest) else { return Ok(0) };
+    let mut lag = 0;
     for leaf in partitions.leaves() {
-        let first = leaf.stored.first_row();
-        let end = first + leaf.stored.len()?;
-        all += end.saturating_sub(next.get(&partitions.name_of(leaf)).copied().unwrap_or(first));
+        let first_row = leaf.stored.first_row();
+        let end = first_row + leaf.stored.len()?;
+        let next_row = next.get(&partitions.name_of(leaf)).copied().unwrap_or(first_row);
+        // A caller's number may be beyond the end, if the partition was created again.
+        lag += end.saturating_sub(next_row);
     }
-    Ok(all)
+    Ok(lag)
 }
 
 #[cfg(test)]
@@ -413,16 +435,16 @@ mod tests {
     use crate::table::{Writer, WriterOptions};
     use crate::{Value, open, parse_schema};
 
-    /// The thread that was to wake the follower had not had its turn when the time was over.
+    /// The follower missed committed rows if the thread that wakes it had not run before the timeout.
     #[test]
-    fn rows_that_were_committed_before_are_found_though_nobody_has_said_so() {
+    fn committed_rows_are_found_without_a_wake_up() {
         let root = tempfile::tempdir().unwrap();
         let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
         let place = root.path().join("day=1");
         let mut writer = Writer::open(&place, Some(schema), &WriterOptions::default()).unwrap();
         writer.commit().unwrap();
         let mut follower = follow_partitions(&open(root.path()).unwrap(), &FollowFrom::Now).unwrap();
-        // Nothing ends this sleep. On an older system there is none, and the follower looks each time.
+        // Nothing ends this sleep. On an older system there is none, and the follower polls each time.
         follower.sleep = WaitSet::new(Vec::new(), &[]).ok().map(|sleep| (sleep, Instant::now()));
         assert!(follower.poll(Duration::ZERO).unwrap().is_none());
         writer.append_row(&[Value::Int(1)]).unwrap();

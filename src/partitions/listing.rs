@@ -1,17 +1,18 @@
-//! The directories of a partitioned dataset: listing them, and detecting new ones.
+//! Lists the directories of a partitioned dataset, and detects new ones.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory_names::{PartitionKey, parse};
 use crate::directory::{DirectoryMtime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A directory of partitions, at the moment it was listed.
+/// A directory of partitions, with the time of its last change before it was listed.
 #[derive(Clone, Debug)]
 pub(super) struct DirectoryListing {
     path: PathBuf,
-    names: DirectoryMtime,
+    mtime: DirectoryMtime,
 }
 
 /// A directory named `key=value`.
@@ -22,14 +23,14 @@ pub(super) struct PartitionDirectory {
 }
 
 impl PartitionDirectory {
-    /// The keys of this directory, in one with `keys`.
+    /// Returns the keys of this directory, if `keys` are the keys of its parent.
     ///
     /// # Errors
-    /// `SchemaMismatch` if its column is that of a level above. So a link to a directory above ends the search, which
-    /// would find the same columns for ever.
+    /// `SchemaMismatch` if a level above has the same column. This ends the search at a link to a directory above, which
+    /// would find the same columns forever.
     pub fn keys_below(&self, keys: &[PartitionKey]) -> Result<Vec<PartitionKey>> {
         let (column, _) = &self.key;
-        if keys.iter().any(|(known, _)| known == column) {
+        if keys.iter().any(|(other, _)| other == column) {
             let message = format!(
                 "the partition column '{column}' is at two levels of directories; rename one, or remove the link if this is \
                  one to a directory above"
@@ -45,37 +46,39 @@ impl DirectoryListing {
         &self.path
     }
 
-    /// Notes the names in `directory`, before they are listed.
+    /// Reads the time of the last change of `directory`. Must be called before the directory is listed.
     pub fn read(directory: &Path) -> Result<DirectoryListing> {
-        let names =
-            DirectoryMtime::read(directory).map_err(|e| Error::io("reading the directory", &e).at(directory))?;
-        Ok(DirectoryListing { path: directory.to_path_buf(), names })
+        let mtime = DirectoryMtime::read(directory).map_err(|e| unreadable(directory, &e))?;
+        Ok(DirectoryListing { path: directory.to_path_buf(), mtime })
     }
 
-    /// Whether directories may have been added or removed since.
+    /// Returns true if directories may have been added or removed since.
     pub fn may_have_changed(&self) -> bool {
-        self.names.may_have_changed(&self.path)
+        self.mtime.may_have_changed(&self.path)
     }
 }
 
-/// The partitions in `directory`, in no order.
+fn unreadable(directory: &Path, e: &io::Error) -> Error {
+    Error::io("reading the directory", e).at(directory)
+}
+
+/// Lists the partitions in `directory`, in no order.
 ///
 /// # Errors
-/// `InvalidData` if there are Arrow files or other directories beside them; those of reading the directory.
+/// `InvalidData` if it contains Arrow files or other directories as well; `Io` if the directory can't be read.
 pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionDirectory>)> {
-    let failed = |e: std::io::Error| Error::io("reading the directory", &e).at(directory);
-    let listed = DirectoryListing::read(directory)?;
+    let listing = DirectoryListing::read(directory)?;
     let mut children = Vec::new();
     let mut foreign = None;
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+    for entry in fs::read_dir(directory).map_err(|e| unreadable(directory, &e))? {
+        let entry = entry.map_err(|e| unreadable(directory, &e))?;
         let name = entry.file_name();
         let path = entry.path();
         // Names with these prefixes belong to programs: `_temporary`, `.snapshots`.
         if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        let kind = entry.file_type().map_err(failed)?;
+        let kind = entry.file_type().map_err(|e| unreadable(directory, &e))?;
         let is_directory = kind.is_dir() || kind.is_symlink() && is_directory(&path)?;
         match parse(&name).map_err(|e| e.at(directory))?.filter(|_| is_directory) {
             Some(key) => children.push(PartitionDirectory { path, key }),
@@ -83,7 +86,7 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
             None => (),
         }
     }
-    let Some(first) = children.first() else { return Ok((listed, children)) };
+    let Some(first) = children.first() else { return Ok((listing, children)) };
     if let Some(other) = foreign {
         return Err(mixed(&first.path, &other.to_string_lossy()).at(directory));
     }
@@ -94,32 +97,33 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
-    Ok((listed, children))
+    Ok((listing, children))
 }
 
-/// Lists the directories of all partitions below `root` in the order of their names; none if there are no partitions.
+/// Lists the directories of all partitions below `root` in the order of their names.
 pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
     directories_below(root, &[])
 }
 
 fn directories_below(directory: &Path, keys: &[PartitionKey]) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut directories = Vec::new();
     let (_, mut children) = list(directory)?;
     children.sort_by(|a, b| a.path.cmp(&b.path));
     for child in children {
         match directories_below(&child.path, &child.keys_below(keys)?) {
-            // It was dropped since it was listed.
+            // The directory was dropped since it was listed.
             Err(e) if e.kind() == ErrorKind::NotFound && !exists(&child.path)? => (),
-            Ok(inside) if inside.is_empty() => found.push(child.path),
-            inside => found.extend(inside?),
+            Err(e) => return Err(e),
+            Ok(below) if below.is_empty() => directories.push(child.path),
+            Ok(below) => directories.extend(below),
         }
     }
-    Ok(found)
+    Ok(directories)
 }
 
-/// The error for a directory with other entries beside partitions.
+/// Returns the error for a directory that contains more than partitions.
 fn mixed(partition: &Path, other: &str) -> Error {
-    let name = partition.file_name().unwrap_or_default().to_string_lossy();
+    let name = partition.file_name().unwrap_or(partition.as_os_str()).to_string_lossy();
     Error::invalid(format!(
         "the directory holds partitions ('{name}') and '{other}', so whether its rows belong to a partition is unknown; \
          move one of them"

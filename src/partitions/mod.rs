@@ -1,9 +1,17 @@
 //! Datasets of several partitions: directories named `key=value`, as in Hive.
 //!
-//! In reading order: `directory_names` (of directories), `values` (their types), `listing` (listing directories), `origin` (their
-//! rows as one dataset, and new partitions), `follow` (new rows), `open_writer` (writing one partition), `unsynced` (rows that
-//! earlier writers have not synced), `writer` (writing rows of any partition), `drop`, `alter`. Uses `table` and the modules
-//! below it; [`open`](crate::open()) uses this.
+//! The modules, in reading order:
+//! - `directory_names`: encodes and parses names of directories;
+//! - `values`: infers and parses the values of partition columns;
+//! - `listing`: lists directories;
+//! - `origin`: all partitions as one dataset, and new partitions;
+//! - `follow`: follows new rows;
+//! - `open_writer`: opens one partition for writing;
+//! - `unsynced`: syncs rows that earlier writers have not synced;
+//! - `writer`: writes rows of any partition;
+//! - `drop`, `alter`.
+//!
+//! Uses `table` and the modules below it; [`open`](crate::open()) uses this.
 
 #[cfg(feature = "table")]
 mod alter;

@@ -1,4 +1,4 @@
-//! The requirements that existing partitions put on a new one: their schema and their keys.
+//! Opens one partition for writing. A new partition must have the columns and the levels of existing ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,21 +40,24 @@ pub fn partition_writer(
     }
     let sibling = check_levels(root, &names, 0)?;
     let stored = match (stored, sibling) {
-        (Some(given), Some(found)) => {
-            let mut fit = |given, (other, there): &(PathBuf, SchemaRef)| {
-                options.dictionary.retain(|name| !is_plain_text(there, name));
-                fitted(&given, there).map_err(|e| e.at(other))
-            };
-            let given = fit(given, &found)?;
-            // Others may have columns or types that the found one lacks.
-            let is_known = given.fields().iter().all(|field| has_type_of(&found.1, field));
-            let others = if is_known || is_table_directory(&path)? { Vec::new() } else { siblings(root)? };
-            Some(others.iter().try_fold(given, fit)?)
+        (Some(schema), Some(sibling)) => {
+            let schema = adapt_to_sibling(&schema, &sibling, &mut options)?;
+            let is_known = schema.fields().iter().all(|field| has_type_of(&sibling.schema, field));
+            if is_known || is_table_directory(&path)? {
+                Some(schema)
+            } else {
+                // Other siblings may have columns or types that this one lacks.
+                let mut schema = schema;
+                for sibling in siblings(root)? {
+                    schema = adapt_to_sibling(&schema, &sibling, &mut options)?;
+                }
+                Some(schema)
+            }
         }
-        (Some(given), None) => Some(given),
-        // It keeps its own columns, of which others may lack some, as where changing them failed half way.
+        (Some(schema), None) => Some(schema),
+        // An existing partition keeps its columns. Its siblings may lack some, if an `alter` failed half way.
         (None, _) if is_table_directory(&path)? => None,
-        (None, sibling) => sibling.map(|(_, there)| there),
+        (None, sibling) => sibling.map(|sibling| sibling.schema),
     };
     if stored.is_some() && !is_table_directory(&path)? {
         let parent = path.parent().unwrap_or(root);
@@ -66,7 +69,23 @@ pub fn partition_writer(
     Writer::open(path, stored, &options)
 }
 
-/// `schema` without the columns named `names`.
+/// An existing partition.
+struct Sibling {
+    directory: PathBuf,
+    /// The stored columns.
+    schema: SchemaRef,
+}
+
+/// Returns `schema` with the dictionaries of `sibling`, and keeps options from making dictionaries that it doesn't have.
+///
+/// # Errors
+/// `SchemaMismatch` if the schemas differ otherwise.
+fn adapt_to_sibling(schema: &SchemaRef, sibling: &Sibling, options: &mut WriterOptions) -> Result<SchemaRef> {
+    options.dictionary.retain(|name| !is_plain_text(&sibling.schema, name));
+    with_dictionaries_of(schema, &sibling.schema).map_err(|e| e.at(&sibling.directory))
+}
+
+/// Returns `schema` without the columns named `names`.
 pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<SchemaRef> {
     let stored: Vec<FieldRef> =
         schema.fields().iter().filter(|field| !names.contains(&field.name().as_str())).cloned().collect();
@@ -78,69 +97,77 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
     Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
 }
 
-/// Checks that partitions with columns named `names` fit those below `directory`, which is at level `depth`, and finds
-/// one of these with a file: its directory and its stored columns.
-fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option<(PathBuf, SchemaRef)>> {
+/// Checks that the partitions below `directory`, which is at level `depth`, have the partition columns `names`. Returns
+/// one of them that has a file.
+fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option<Sibling>> {
     if !is_directory(directory)? {
         return Ok(None);
     }
     let (_, children) = list(directory)?;
     let Some(first) = children.first() else {
         let table = if depth > 0 { open_table(directory, ReadOptions::default())? } else { None };
-        return Ok(table.map(|table| (directory.to_path_buf(), table.schema().clone())));
+        return Ok(table.map(|table| Sibling { directory: directory.to_path_buf(), schema: table.schema().clone() }));
     };
-    let own = names.get(depth).copied().unwrap_or("none");
-    if own != first.key.0 {
+    let name = names.get(depth).copied().unwrap_or("none");
+    if name != first.key.0 {
         let message = format!(
-            "partitions there have the column '{}' at this level, and the new one has {own}; give the same columns in the \
+            "partitions there have the column '{}' at this level, and the new one has {name}; give the same columns in the \
              same order",
             first.key.0
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
-    // The newest may have no file yet.
-    let mut found = children.iter().map(|child| check_levels(&child.path, names, depth + 1));
-    found.find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
+    // A partition may have no file yet, so the first one with a file is used.
+    for child in &children {
+        if let Some(sibling) = check_levels(&child.path, names, depth + 1)? {
+            return Ok(Some(sibling));
+        }
+    }
+    Ok(None)
 }
 
-/// All partitions of `root` with a file: their directories and their stored columns.
-fn siblings(root: &Path) -> Result<Vec<(PathBuf, SchemaRef)>> {
-    let mut found = Vec::new();
+/// Returns all partitions of `root` with a file.
+fn siblings(root: &Path) -> Result<Vec<Sibling>> {
+    let mut siblings = Vec::new();
     for directory in partition_directories(root)? {
         match open_table(&directory, ReadOptions::default()) {
-            Ok(table) => found.extend(table.map(|table| (directory, table.schema().clone()))),
+            Ok(Some(table)) => siblings.push(Sibling { directory, schema: table.schema().clone() }),
+            Ok(None) => (),
             Err(e) if e.kind() == ErrorKind::NotFound => (),
             Err(e) => return Err(e.at(&directory)),
         }
     }
-    Ok(found)
+    Ok(siblings)
 }
 
-/// Whether the column of another partition has the type of `given`.
-fn has_type_of(there: &Schema, given: &Field) -> bool {
-    there.field_with_name(given.name()).is_ok_and(|known| known.data_type() == given.data_type())
+/// Returns true if the sibling has a column with the name and type of `field`.
+fn has_type_of(sibling: &Schema, field: &Field) -> bool {
+    sibling.field_with_name(field.name()).is_ok_and(|other| other.data_type() == field.data_type())
 }
 
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Whether the column `name` of another partition is text without a dictionary: then it is so in all of them.
-fn is_plain_text(there: &Schema, name: &str) -> bool {
-    there.field_with_name(name).is_ok_and(|known| is_text(known.data_type()))
+/// Returns true if the column `name` of a sibling is text without a dictionary, which it is in all of them then.
+fn is_plain_text(sibling: &Schema, name: &str) -> bool {
+    sibling.field_with_name(name).is_ok_and(|field| is_text(field.data_type()))
 }
 
-/// `given` with dictionaries for text columns that are dictionaries in another partition.
-fn fitted(given: &SchemaRef, there: &Schema) -> Result<SchemaRef> {
-    let fit = |field: &FieldRef| match there.field_with_name(field.name()).map(|known| known.data_type()) {
-        Ok(known @ DataType::Dictionary(_, values)) if is_text(field.data_type()) && is_text(values) => {
-            Arc::new(field.as_ref().clone().with_data_type(known.clone()))
+/// Returns `schema` with dictionaries for text columns that are dictionaries in a sibling.
+fn with_dictionaries_of(schema: &SchemaRef, sibling: &SchemaRef) -> Result<SchemaRef> {
+    let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+    for field in &mut fields {
+        if let Ok(other) = sibling.field_with_name(field.name())
+            && let DataType::Dictionary(_, values) = other.data_type()
+            && is_text(field.data_type())
+            && is_text(values)
+        {
+            *field = Arc::new(field.as_ref().clone().with_data_type(other.data_type().clone()));
         }
-        _ => field.clone(),
-    };
-    let fields: Vec<FieldRef> = given.fields().iter().map(fit).collect();
-    let fitted = Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()));
-    merge_schemas(&Arc::new(there.clone()), &fitted)
-        .map(|_| fitted)
-        .map_err(|e| e.context("the schemas of another partition and of the new one differ"))
+    }
+    let adapted = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    merge_schemas(sibling, &adapted)
+        .map_err(|e| e.context("the schemas of another partition and of the new one differ"))?;
+    Ok(adapted)
 }

@@ -35,7 +35,7 @@ pub(super) struct LeafPartition {
     pub constants: Arc<[ConstantColumn]>,
     /// The rows with the columns of the files.
     pub stored: Dataset,
-    /// The same with all columns.
+    /// The rows with all columns.
     pieces: Vec<SourceSlice>,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct Partitions {
     opener: Arc<dyn PartitionOpener>,
     fields: Arc<[FieldRef]>,
     schema: SchemaRef,
-    /// The directories of partitions, and those without a file, whose writer may be about to create one.
+    /// The directories of partitions, and directories without a file, whose writer may be about to create one.
     listed: Vec<DirectoryListing>,
     leaves: Vec<LeafPartition>,
-    /// The first reason why new directories are not among them.
-    failed: Option<Error>,
+    /// The first reason why a new directory is not among the leaves.
+    failure: Option<Error>,
 }
 
 /// A new partition.
@@ -65,16 +65,15 @@ struct NewPartition {
 #[derive(Default)]
 struct PartitionScan {
     listed: Vec<DirectoryListing>,
-    /// The new ones.
     new: Vec<NewPartition>,
-    /// The numbers of known ones.
+    /// The numbers of the known partitions that still exist.
     known: Vec<usize>,
-    /// The first reason why others can't be opened.
-    failed: Option<Error>,
+    /// The first reason why another partition can't be opened.
+    failure: Option<Error>,
 }
 
-/// Opens the dataset of the partitions in `root`, with the types of `given` for the columns named there; `None` if
-/// there is no partition.
+/// Opens the dataset of the partitions in `root`, with the types of `given` for the columns named there. Returns `None`
+/// if there is no partition.
 ///
 /// # Errors
 /// `NotFound` if no partition has a file; `InvalidData` for directories that contain both partitions and files;
@@ -89,12 +88,14 @@ pub(crate) fn open_partitions(
     if list(&root)?.1.is_empty() {
         return Ok(None);
     }
-    let found = look(&root, opener.as_ref(), &[])?;
-    found.failed.clone().map_or(Ok(()), Err)?;
-    let Some(first) = found.new.first() else {
+    let scan = scan_directories(&root, opener.as_ref(), &[])?;
+    if let Some(failure) = &scan.failure {
+        return Err(failure.clone());
+    }
+    let Some(first) = scan.new.first() else {
         return Err(Error::new(ErrorKind::NotFound, "no partition has a file yet").at(&root));
     };
-    let fields = fields_of(&found, &first.keys, given).map_err(|e| e.at(&root))?;
+    let fields = partition_fields(&scan.new, &first.keys, given).map_err(|e| e.at(&root))?;
     if let Some(twice) = fields.iter().find(|field| first.stored.schema().column_with_name(field.name()).is_some()) {
         let message = format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
@@ -107,111 +108,132 @@ pub(crate) fn open_partitions(
         schema,
         listed: Vec::new(),
         leaves: Vec::new(),
-        failed: None,
+        failure: None,
     };
-    partitions.take(found)?;
-    Ok(Some(partitions.complete()?.dataset()))
+    partitions.apply_scan(scan)?;
+    partitions.check_complete()?;
+    Ok(Some(partitions.into_dataset()))
 }
 
-/// The partition columns of a piece with their values; empty if it is of no partition.
+/// Returns the partition columns of a piece with their values; none if it is not part of a partition.
 pub(crate) fn partition_values(piece: &SourceSlice) -> Result<Vec<(FieldRef, Value<'_>)>> {
     piece.source.constants().iter().map(|constant| Ok((constant.field().clone(), constant.value()?))).collect()
 }
 
-/// The rows of one partition with its columns, from their values as text.
+/// Returns the rows of one partition with its columns, whose values are given as text.
 pub(crate) fn with_partition_columns(stored: &Dataset, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
     if partition.is_empty() {
         return Ok(stored.clone());
     }
-    let constant = |(field, text): &(FieldRef, Option<String>)| {
-        ConstantColumn::new(field.clone(), &values::parse(field, text.as_deref())?)
-    };
-    let constants: Vec<_> = partition.iter().map(constant).collect::<Result<_>>()?;
+    let mut constants = Vec::with_capacity(partition.len());
+    for (field, text) in partition {
+        constants.push(parse_constant(field, text.as_deref())?);
+    }
     Ok(stored.with_constants(&constants.into()))
 }
 
-/// The partition columns, with types that fit the values of all partitions.
-fn fields_of(found: &PartitionScan, keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
+/// Parses a value in a directory's name to a column.
+fn parse_constant(field: &FieldRef, text: Option<&str>) -> Result<ConstantColumn> {
+    ConstantColumn::new(field.clone(), &values::parse(field, text)?)
+}
+
+/// Returns the partition columns `keys`, with the types of `given`, or types that fit the values of all partitions.
+fn partition_fields(partitions: &[NewPartition], keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
     let names: Vec<&String> = keys.iter().map(|(name, _)| name).collect();
     if let Some(unknown) = given.fields().iter().find(|field| !names.contains(&field.name())) {
         let message =
             format!("a type is given for '{}', which is no partition column; there are {names:?}", unknown.name());
         return Err(Error::new(ErrorKind::ColumnNotFound, message));
     }
-    let field = |(number, name): (usize, &&String)| {
-        let texts = found.new.iter().map(|leaf| leaf.keys.get(number).and_then(|(_, text)| text.as_deref()));
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(names.len());
+    for (number, &name) in names.iter().enumerate() {
         let data_type = match given.column_with_name(name) {
             Some((_, field)) if values::is_supported(field.data_type()) => field.data_type().clone(),
             Some((_, field)) => {
                 let message = format!("partition column '{name}' can't be of type {}", field.data_type());
                 return Err(Error::invalid_argument(message));
             }
-            None => values::infer(texts),
+            None => values::infer(partitions.iter().map(|partition| partition.text(number))),
         };
-        Ok(Arc::new(Field::new(*name, data_type, true)))
-    };
-    names.iter().enumerate().map(field).collect()
+        fields.push(Arc::new(Field::new(name, data_type, true)));
+    }
+    Ok(fields)
 }
 
-impl PartitionScan {
-    fn fail(&mut self, why: Error) {
-        self.failed.get_or_insert(why);
+impl NewPartition {
+    /// Returns the text of key number `number`; `None` for null, or if the partition has fewer keys.
+    fn text(&self, number: usize) -> Option<&str> {
+        let (_, text) = self.keys.get(number)?;
+        text.as_deref()
     }
 }
 
-/// Finds all partitions below `root`, and opens those that `known` does not have.
-fn look(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPartition]) -> Result<PartitionScan> {
+impl PartitionScan {
+    fn fail(&mut self, failure: Error) {
+        self.failure.get_or_insert(failure);
+    }
+}
+
+/// Finds all partitions below `root`, level by level, and opens the ones that are not in `known`.
+fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPartition]) -> Result<PartitionScan> {
+    /// Opening a directory is equivalent to copying this many bytes.
+    const WORK: usize = 64 << 10;
     let known: HashMap<&Path, (usize, FileId)> =
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
-    let mut found = PartitionScan::default();
+    let mut scan = PartitionScan::default();
     let mut level: Vec<(PathBuf, Vec<PartitionKey>)> = vec![(root.to_path_buf(), Vec::new())];
     while !level.is_empty() {
         let mut candidates = Vec::new();
         for (directory, keys) in std::mem::take(&mut level) {
-            // It may have been dropped since it was listed.
-            let Some((listed, children)) = if_there(list(&directory))? else { continue };
-            found.listed.push(listed);
+            let (listing, children) = match list(&directory) {
+                Ok(listed) => listed,
+                // The directory was dropped since it was listed.
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            scan.listed.push(listing);
             for child in children {
                 match known.get(child.path.as_path()) {
                     Some(&(number, identity)) if FileId::find(&child.path)? == Some(identity) => {
-                        found.known.push(number);
+                        scan.known.push(number);
                     }
                     _ => match child.keys_below(&keys) {
                         Ok(keys) => candidates.push((child, keys)),
-                        Err(e) => found.fail(e),
+                        Err(e) => scan.fail(e),
                     },
                 }
             }
         }
-        /// Equivalent to copying this many bytes.
-        const WORK: usize = 64 << 10;
         let opened = parallel::map(candidates.len(), candidates.len() * WORK, |job| {
             let (child, _) = &candidates[job];
             open_child(opener, &child.path)
         });
+        assert_eq!(opened.len(), candidates.len(), "a result for each directory");
         for ((child, keys), opened) in candidates.into_iter().zip(opened) {
             match opened {
                 Ok(DirectoryContents::Rows(identity, stored)) => {
-                    found.new.push(NewPartition { path: child.path, identity, keys, stored })
+                    scan.new.push(NewPartition { path: child.path, identity, keys, stored })
                 }
                 Ok(DirectoryContents::Partitions) => level.push((child.path, keys)),
-                Ok(DirectoryContents::Nothing(listed)) => found.listed.extend(listed),
+                Ok(DirectoryContents::Nothing(listing)) => scan.listed.extend(listing),
                 Err(e) => {
-                    // What is there in place of a known one may go on with its rows.
-                    found.known.extend(known.get(child.path.as_path()).map(|&(number, _)| number));
-                    found.fail(e);
+                    // The directory may continue the rows of the known partition that it has replaced.
+                    if let Some(&(number, _)) = known.get(child.path.as_path()) {
+                        scan.known.push(number);
+                    }
+                    scan.fail(e);
                 }
             }
         }
     }
-    Ok(found)
+    Ok(scan)
 }
 
 /// The contents of a directory.
 enum DirectoryContents {
     Rows(FileId, Dataset),
     Partitions,
-    /// No file; `None` for a directory that is gone.
+    /// No file. The listing is `None` if the directory is gone.
     Nothing(Option<DirectoryListing>),
 }
 
@@ -219,7 +241,7 @@ fn open_child(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryCont
     let mut opened = open_once(opener, path);
     for _ in 0..TRIES {
         match &opened {
-            // It was dropped, or its segments were replaced or dropped while it was being opened.
+            // The partition was dropped, or its segments were replaced or dropped while it was being opened.
             Err(e) if e.kind() == ErrorKind::NotFound && !exists(path)? => return Ok(DirectoryContents::Nothing(None)),
             Err(e) if e.kind() == ErrorKind::NotFound => opened = open_once(opener, path),
             _ => break,
@@ -230,64 +252,65 @@ fn open_child(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryCont
 
 fn open_once(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryContents> {
     let identity = FileId::from_path(path).map_err(|e| Error::io("looking at the directory", &e).at(path))?;
-    // A file created after this moment changes the noted time.
-    let listed = DirectoryListing::read(path)?;
+    // The time of the last change is read first, so that a file created from now on changes it.
+    let listing = DirectoryListing::read(path)?;
     match opener.open_partition(path)? {
         Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
-        None if list(path)?.1.is_empty() => Ok(DirectoryContents::Nothing(Some(listed))),
+        None if list(path)?.1.is_empty() => Ok(DirectoryContents::Nothing(Some(listing))),
         None => Ok(DirectoryContents::Partitions),
     }
 }
 
-/// `None` if it is gone.
-fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
 impl LeafPartition {
-    /// Makes the pieces with all columns from those with the columns of files.
-    fn fit(&mut self, own: &SchemaRef) -> Result<()> {
-        let fitted = self.stored.fitted(own).map_err(|e| e.at(&self.path))?;
+    /// Makes the pieces with all columns, from rows converted to the stored columns of all partitions.
+    fn fit(&mut self, stored_schema: &SchemaRef) -> Result<()> {
+        let fitted = self.stored.fitted(stored_schema).map_err(|e| e.at(&self.path))?;
         self.pieces = fitted.with_constants(&self.constants).pieces().to_vec();
         Ok(())
+    }
+
+    /// Returns the values of the partition columns, by which partitions are sorted.
+    fn sort_key(&self) -> Result<Vec<Option<ComparableValue>>> {
+        let mut key = Vec::with_capacity(self.constants.len());
+        for constant in self.constants.iter() {
+            key.push(ComparableValue::from_value(&constant.value()?));
+        }
+        Ok(key)
     }
 }
 
 impl Partitions {
-    /// The columns in files.
+    /// Returns the columns in files.
     fn stored_schema(&self) -> SchemaRef {
         self.stored_of(&self.schema)
     }
 
-    /// The columns in files, of all columns of the partitions.
+    /// Returns the columns in files, if `all` are all columns of the partitions.
     pub(super) fn stored_of(&self, all: &Schema) -> SchemaRef {
+        assert!(all.fields().ends_with(&self.fields), "the partition columns are the last ones");
         let count = all.fields().len() - self.fields.len();
         Arc::new(Schema::new_with_metadata(all.fields()[..count].to_vec(), all.metadata().clone()))
     }
 
-    /// Adds the columns of a partition's rows, in `path`, to those of all; returns whether these have changed.
+    /// Adds the columns of a partition's rows, in `path`, to the schema. Returns true if the schema has changed.
     fn include(&mut self, stored: &Schema, path: &Path) -> Result<bool> {
-        let newer = self.including(stored, path)?;
-        let is_changed = newer.is_some();
-        self.schema = newer.unwrap_or_else(|| self.schema.clone());
-        Ok(is_changed)
+        let Some(newer) = self.including(stored, path)? else { return Ok(false) };
+        self.schema = newer;
+        Ok(true)
     }
 
-    /// Continues with all columns of [`including`](Partitions::including).
+    /// Replaces the schema by one that [`including`](Partitions::including) has returned.
     #[cfg(feature = "table")]
     pub(super) fn widen(&mut self, all: SchemaRef) {
+        assert!(all.fields().len() >= self.schema.fields().len(), "a schema never loses columns");
         self.schema = all;
     }
 
-    /// The columns of all partitions with those of a partition's rows, in `path`; `None` if these are among them.
+    /// Returns the schema with the columns of a partition's rows, in `path`; `None` if it has them already.
     pub(super) fn including(&self, stored: &Schema, path: &Path) -> Result<Option<SchemaRef>> {
-        let own = self.stored_schema();
-        let all = merge_schemas(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
-        if all.fields() == own.fields() {
+        let stored_schema = self.stored_schema();
+        let all = merge_schemas(&stored_schema, stored).map_err(|e| self.differs(&e, stored, path))?;
+        if all.fields() == stored_schema.fields() {
             return Ok(None);
         }
         if let Some(twice) = self.fields.iter().find(|field| all.index_of(field.name()).is_ok()) {
@@ -298,102 +321,103 @@ impl Partitions {
         Ok(Some(append_fields(&all, self.fields.iter())))
     }
 
-    /// The error for a partition with columns incompatible with those of another one.
-    fn differs(&self, why: &Error, stored: &Schema, path: &Path) -> Error {
-        let clashes = |leaf: &&LeafPartition| leaf.path != path && merge_schemas(leaf.stored.schema(), stored).is_err();
-        let other = self.leaves.iter().find(clashes).map_or("others".into(), |leaf| leaf.path.display().to_string());
-        let message = format!("the schemas of {other} and of this partition differ: {}", why.message());
+    /// Returns the error for a partition whose columns are incompatible with another partition.
+    fn differs(&self, error: &Error, stored: &Schema, path: &Path) -> Error {
+        let other = self
+            .leaves
+            .iter()
+            .find(|leaf| leaf.path != path && merge_schemas(leaf.stored.schema(), stored).is_err())
+            .map_or("others".into(), |leaf| leaf.path.display().to_string());
+        let message = format!("the schemas of {other} and of this partition differ: {}", error.message());
         Error::new(ErrorKind::SchemaMismatch, message).at(path)
     }
 
     /// Makes the pieces of all partitions again, after a change of schema.
     fn fit_all(&mut self) -> Result<()> {
-        let own = self.stored_schema();
-        self.leaves.iter_mut().try_for_each(|leaf| leaf.fit(&own))
+        let stored_schema = self.stored_schema();
+        self.leaves.iter_mut().try_for_each(|leaf| leaf.fit(&stored_schema))
     }
 
-    /// Continues with the listed partitions: the known ones that still exist, and the new ones that fit them.
-    fn take(&mut self, found: PartitionScan) -> Result<()> {
-        let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
-        let older = std::mem::replace(&mut self.leaves, known);
-        let before = self.schema.clone();
+    /// Continues with the scanned partitions: the known ones that still exist, and the new ones that fit them.
+    fn apply_scan(&mut self, scan: PartitionScan) -> Result<()> {
+        let known = scan.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
+        let older_leaves = std::mem::replace(&mut self.leaves, known);
+        let older_schema = self.schema.clone();
+        // Most partitions have the same schema, so it is only included when it changes.
         let mut included: Option<SchemaRef> = None;
-        self.failed = found.failed;
-        for new in found.new {
+        self.failure = scan.failure;
+        for new in scan.new {
             let path = new.path.clone();
-            match self.included(new, &mut included) {
+            match self.include_partition(new, &mut included) {
                 Ok(leaf) => self.leaves.push(leaf),
                 Err(e) => {
-                    // As long as what is in its place can't be used, a known one stays.
-                    self.leaves.extend(older.iter().find(|leaf| leaf.path == path).cloned());
-                    self.failed.get_or_insert(e);
+                    // A known partition stays as long as its replacement can't be used.
+                    self.leaves.extend(older_leaves.iter().find(|leaf| leaf.path == path).cloned());
+                    self.failure.get_or_insert(e);
                 }
             }
         }
-        if before.fields() != self.schema.fields() {
+        if older_schema.fields() != self.schema.fields() {
             self.fit_all()?;
         } else {
-            let own = self.stored_schema();
-            let mut new = self.leaves.iter_mut().filter(|leaf| leaf.pieces.is_empty());
-            new.try_for_each(|leaf| leaf.fit(&own))?;
+            let stored_schema = self.stored_schema();
+            for leaf in self.leaves.iter_mut().filter(|leaf| leaf.pieces.is_empty()) {
+                leaf.fit(&stored_schema)?;
+            }
         }
         let mut ordered = Vec::with_capacity(self.leaves.len());
         for leaf in self.leaves.drain(..) {
-            let order = leaf
-                .constants
-                .iter()
-                .map(|constant| Ok(ComparableValue::from_value(&constant.value()?)))
-                .collect::<Result<Vec<_>>>()?;
-            ordered.push((order, leaf));
+            ordered.push((leaf.sort_key()?, leaf));
         }
         ordered.sort_by(|(a, _), (b, _)| compare(a, b));
         self.leaves = ordered.into_iter().map(|(_, leaf)| leaf).collect();
-        self.listed = found.listed;
+        self.listed = scan.listed;
         Ok(())
     }
 
-    /// A partition, without pieces yet, whose columns are among those of all now. `included` is the schema of the one
-    /// before: most have the same.
-    fn included(&mut self, new: NewPartition, included: &mut Option<SchemaRef>) -> Result<LeafPartition> {
-        let leaf = self.leaf(new)?;
-        if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
+    /// Adds the columns of a new partition to the schema, unless it has the schema `included`, which was added last.
+    /// Returns the partition, without pieces yet.
+    fn include_partition(&mut self, new: NewPartition, included: &mut Option<SchemaRef>) -> Result<LeafPartition> {
+        let leaf = self.new_leaf(new)?;
+        if !included.as_ref().is_some_and(|included| Arc::ptr_eq(included, leaf.stored.schema())) {
             self.include(leaf.stored.schema(), &leaf.path)?;
             *included = Some(leaf.stored.schema().clone());
         }
         Ok(leaf)
     }
 
-    /// A partition, without pieces yet.
-    fn leaf(&self, new: NewPartition) -> Result<LeafPartition> {
+    /// Creates a partition without pieces.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` if it has other keys than these partitions; `InvalidData` if a value is not of the column's type.
+    fn new_leaf(&self, new: NewPartition) -> Result<LeafPartition> {
         let NewPartition { path, identity, keys, stored } = new;
-        let fits =
-            keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
-        if !fits {
-            let names = |names: Vec<&str>| names.join(", ");
-            let got = names(keys.iter().map(|(name, _)| name.as_str()).collect());
-            let expected = names(self.fields.iter().map(|field| field.name().as_str()).collect());
+        let key_names: Vec<&str> = keys.iter().map(|(name, _)| name.as_str()).collect();
+        let field_names: Vec<&str> = self.fields.iter().map(|field| field.name().as_str()).collect();
+        if key_names != field_names {
+            let got = key_names.join(", ");
+            let expected = field_names.join(", ");
             let message = format!("the partition has the columns {got}, others have {expected}; each needs the same");
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
-        let constants = keys.iter().zip(self.fields.iter()).map(|((_, text), field)| {
-            let value = values::parse(field, text.as_deref())?;
-            ConstantColumn::new(field.clone(), &value)
-        });
-        let constants: Arc<[ConstantColumn]> = constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))?.into();
-        Ok(LeafPartition { path, identity, keys, constants, stored, pieces: Vec::new() })
+        let mut constants = Vec::with_capacity(keys.len());
+        for ((_, text), field) in keys.iter().zip(self.fields.iter()) {
+            constants.push(parse_constant(field, text.as_deref()).map_err(|e| e.at(&path))?);
+        }
+        Ok(LeafPartition { path, identity, keys, constants: constants.into(), stored, pieces: Vec::new() })
     }
 
     fn pieces(&self) -> Vec<SourceSlice> {
         self.leaves.iter().flat_map(|leaf| leaf.pieces.iter().cloned()).collect()
     }
 
-    fn dataset(self) -> Dataset {
+    fn into_dataset(self) -> Dataset {
         let schema = self.schema.clone();
         let pieces = self.pieces();
         Dataset::from_origin(schema, pieces, Arc::new(self))
     }
 
-    /// The name of a partition's directory, from the root on.
+    /// Returns the path of a partition's directory below the root.
     pub(super) fn name_of(&self, leaf: &LeafPartition) -> String {
         leaf.path.strip_prefix(&self.root).unwrap_or(&leaf.path).to_string_lossy().into_owned()
     }
@@ -402,42 +426,41 @@ impl Partitions {
         &self.leaves
     }
 
-    /// The directories that contain partitions, or nothing yet.
+    /// Returns the directories that contain partitions, or nothing yet.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.listed.iter().map(DirectoryListing::path)
     }
 
-    /// Whether the same directories exist, and each that is a partition was opened.
+    /// Returns true if no directory was created or removed since the scan, and all partitions were opened.
     pub(super) fn is_settled(&self) -> bool {
-        self.failed.is_none() && !self.listed.iter().any(DirectoryListing::may_have_changed)
+        self.failure.is_none() && !self.listed.iter().any(DirectoryListing::may_have_changed)
     }
 
-    /// The current partitions; known ones keep their rows. Those that can't be opened, or don't fit the others, are left
-    /// out: [`complete`](Partitions::complete) tells why.
-    pub(super) fn looked(&self) -> Result<Partitions> {
+    /// Returns the current partitions. Known partitions keep their rows. Partitions that can't be opened, or don't fit the
+    /// others, are left out, which [`check_complete`](Partitions::check_complete) reports.
+    pub(super) fn rescan(&self) -> Result<Partitions> {
         let mut newer = self.clone();
         if !self.is_settled() {
-            newer.take(look(&self.root, self.opener.as_ref(), &self.leaves)?)?;
+            newer.apply_scan(scan_directories(&self.root, self.opener.as_ref(), &self.leaves)?)?;
         }
         Ok(newer)
     }
 
-    /// The partitions, if none was left out.
+    /// Checks that no partition was left out.
     ///
     /// # Errors
-    /// The reason why the first one was.
-    pub(super) fn complete(self) -> Result<Partitions> {
-        self.left_out().map(|()| self)
-    }
-
-    /// As [`complete`](Partitions::complete).
-    pub(super) fn left_out(&self) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)
+    /// The reason why the first one was left out.
+    pub(super) fn check_complete(&self) -> Result<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => Err(failure.clone()),
+        }
     }
 
     #[cfg(feature = "table")]
     fn refreshed(&self) -> Result<Partitions> {
-        let mut newer = self.looked()?.complete()?;
+        let mut newer = self.rescan()?;
+        newer.check_complete()?;
         let mut is_changed = false;
         for number in 0..newer.leaves.len() {
             if !newer.leaves[number].stored.is_newest() {
@@ -446,8 +469,8 @@ impl Partitions {
                 let path = newer.leaves[number].path.clone();
                 is_changed |= newer.include(stored.schema(), &path)?;
                 newer.leaves[number].stored = stored;
-                let own = newer.stored_schema();
-                newer.leaves[number].fit(&own)?;
+                let stored_schema = newer.stored_schema();
+                newer.leaves[number].fit(&stored_schema)?;
             }
         }
         if is_changed {
@@ -458,17 +481,25 @@ impl Partitions {
 
     #[cfg(not(feature = "table"))]
     fn refreshed(&self) -> Result<Partitions> {
-        self.looked()?.complete()
+        let newer = self.rescan()?;
+        newer.check_complete()?;
+        Ok(newer)
     }
 }
 
-/// The order of partitions: by their values, null last.
+/// Compares partitions by their values, null last.
 fn compare(a: &[Option<ComparableValue>], b: &[Option<ComparableValue>]) -> Ordering {
-    let one = |(a, b): (&Option<ComparableValue>, &Option<ComparableValue>)| match (a, b) {
-        (Some(a), Some(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
-        _ => b.is_some().cmp(&a.is_some()),
-    };
-    a.iter().zip(b).map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    debug_assert_eq!(a.len(), b.len(), "partitions have the same columns");
+    for (a, b) in a.iter().zip(b) {
+        let order = match (a, b) {
+            (Some(a), Some(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+            _ => b.is_some().cmp(&a.is_some()),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }
 
 /// The number of repeated listings while partitions are being dropped.
@@ -484,16 +515,16 @@ impl Origin for Partitions {
     }
 
     fn refresh(&self) -> Result<(Vec<SourceSlice>, Arc<dyn Origin>)> {
-        let mut found = self.refreshed();
+        let mut refreshed = self.refreshed();
         for _ in 0..TRIES {
             // A partition may have been dropped, or replaced by its sorted rows, between the two listings.
-            if !matches!(&found, Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::FileChanged)) {
+            if !matches!(&refreshed, Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::FileChanged)) {
                 break;
             }
-            found = self.refreshed();
+            refreshed = self.refreshed();
         }
-        let found = found?;
-        Ok((found.pieces(), Arc::new(found)))
+        let newer = refreshed?;
+        Ok((newer.pieces(), Arc::new(newer)))
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -501,14 +532,14 @@ impl Origin for Partitions {
     }
 }
 
-/// The partitions of a whole partitioned dataset.
+/// Returns the partitions of a whole partitioned dataset.
 pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
     let origin: &dyn Any = dataset.origin()?.as_ref();
     origin.downcast_ref()
 }
 
 impl Dataset {
-    /// The rows with the columns of a partition, from their values as text.
+    /// Returns the rows with the columns of a partition, whose values are given as text.
     #[doc(hidden)]
     pub fn with_partition_columns(&self, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
         with_partition_columns(self, partition)
@@ -518,20 +549,23 @@ impl Dataset {
     /// all columns; empty for other datasets, and for parts of partitioned ones.
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(partitions) = partitions_of(self) else { return Vec::new() };
-        let partition = |leaf: &LeafPartition| Partition {
-            name: partitions.name_of(leaf),
-            path: leaf.path.clone(),
-            keys: leaf.keys.clone(),
-            rows: Dataset::from_slices(partitions.schema.clone(), leaf.pieces.clone()),
-        };
-        partitions.leaves.iter().map(partition).collect()
+        let mut list = Vec::with_capacity(partitions.leaves.len());
+        for leaf in &partitions.leaves {
+            list.push(Partition {
+                name: partitions.name_of(leaf),
+                path: leaf.path.clone(),
+                keys: leaf.keys.clone(),
+                rows: Dataset::from_slices(partitions.schema.clone(), leaf.pieces.clone()),
+            });
+        }
+        list
     }
 }
 
 /// One partition of a dataset.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// The name of its directory inside that of the dataset, such as `host=a1/day=3`.
+    /// The path of its directory below the dataset's directory, such as `host=a1/day=3`.
     pub name: String,
     /// Its directory.
     pub path: PathBuf,
@@ -557,9 +591,9 @@ mod tests {
         }
     }
 
-    /// Looking for new partitions costs little where one directory stays empty, and finds what comes there.
+    /// Checks that a rescan costs little while a directory stays empty, and finds a file that is created there.
     #[test]
-    fn an_empty_directory_is_looked_at_again_only_when_its_names_change() {
+    fn an_empty_directory_is_scanned_again_only_when_its_entries_change() {
         let root = tempfile::tempdir().unwrap();
         let place = |name: &str| root.path().join(name);
         for name in ["host=a", "host=b", "host=c"] {
@@ -571,7 +605,7 @@ mod tests {
         let settled = |mut partitions: Partitions| {
             let begun = std::time::Instant::now();
             loop {
-                partitions = partitions.looked().unwrap();
+                partitions = partitions.rescan().unwrap();
                 if partitions.is_settled() {
                     return partitions;
                 }
@@ -588,11 +622,11 @@ mod tests {
         }
     }
 
-    /// A partition of sealed segments was replaced by its sorted rows after the partitions were listed, and before its own
-    /// were looked for: then `refresh` failed, though all was there.
+    /// `refresh` failed if a partition of sealed segments was replaced by its sorted rows after the partitions were listed
+    /// and before its segments were opened.
     #[cfg(feature = "table")]
     #[test]
-    fn a_partition_that_is_replaced_while_others_are_listed_is_found() {
+    fn a_partition_that_is_replaced_during_a_refresh_is_found() {
         use std::sync::Mutex;
 
         use crate::ipc::ReadOptions;

@@ -1,4 +1,4 @@
-//! Rows that earlier writers have committed to partitions and not brought to the disk.
+//! Syncs rows that earlier writers have committed to partitions without a sync.
 
 use std::path::{Path, PathBuf};
 
@@ -11,45 +11,50 @@ use crate::table::{WriterOptions, is_durable, sync_leftovers};
 /// The partitions that earlier writers may have left without a sync.
 #[derive(Debug, Default)]
 pub(super) struct UnsyncedPartitions {
-    /// Their directories, once they were looked for.
+    /// The directories of these partitions, once they were searched for.
     directories: Option<Vec<PathBuf>>,
 }
 
 impl UnsyncedPartitions {
-    /// Brings to the disk what was committed to the partitions of `root` before the first call, but for those with a writer:
-    /// they are looked at again by the next call.
+    /// Syncs the rows that were committed to the partitions of `root` before the first call. Partitions that have a writer
+    /// are left to the next call.
     ///
     /// # Errors
-    /// The first one of a partition, after all others were brought to the disk.
+    /// The first error of a partition, after all others were synced.
     pub fn sync(&mut self, root: &Path, options: &WriterOptions) -> Result<()> {
         let directories = match self.directories.take() {
             Some(directories) => directories,
-            None => not_on_disk(root)?,
+            None => find_unsynced(root)?,
         };
-        let mut left = Vec::new();
-        let mut all = Ok(());
+        let mut unsynced = Vec::new();
+        let mut result = Ok(());
         for directory in directories {
-            let synced = sync_leftovers(&directory, options);
-            if !matches!(synced, Ok(true)) {
-                left.push(directory.clone());
+            match sync_leftovers(&directory, options) {
+                Ok(true) => (),
+                Ok(false) => unsynced.push(directory),
+                Err(e) => {
+                    let what = "bringing to the disk what another writer has left in this partition";
+                    result = result.and(Err(e.at(&directory).context(what)));
+                    unsynced.push(directory);
+                }
             }
-            let what = "bringing to the disk what another writer has left in this partition";
-            all = all.and(synced.map(drop).map_err(|e| e.at(&directory).context(what)));
         }
-        self.directories = Some(left);
-        all
+        self.directories = Some(unsynced);
+        result
     }
 }
 
-/// The partitions of `root` with commits that a power cut would take.
-fn not_on_disk(root: &Path) -> Result<Vec<PathBuf>> {
-    /// Equivalent to copying this many bytes.
+/// Returns the partitions of `root` with commits that would not survive a power cut.
+fn find_unsynced(root: &Path) -> Result<Vec<PathBuf>> {
+    /// Checking a partition is equivalent to copying this many bytes.
     const WORK: usize = 64 << 10;
-    let directories = if is_directory(root)? { partition_directories(root)? } else { Vec::new() };
-    let looked = parallel::map(directories.len(), directories.len() * WORK, |number| {
-        // What can't be read is looked at again, which tells the reason.
+    let mut directories = if is_directory(root)? { partition_directories(root)? } else { Vec::new() };
+    let are_durable = parallel::map(directories.len(), directories.len() * WORK, |number| {
+        // A partition that can't be read is synced later, which reports the error.
         is_durable(&directories[number]).unwrap_or(false)
     });
-    let left = directories.into_iter().zip(looked).filter(|(_, is_on_disk)| !is_on_disk);
-    Ok(left.map(|(directory, _)| directory).collect())
+    assert_eq!(are_durable.len(), directories.len(), "a result for each partition");
+    let mut are_durable = are_durable.into_iter();
+    directories.retain(|_| are_durable.next() == Some(false));
+    Ok(directories)
 }

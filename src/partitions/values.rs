@@ -7,7 +7,7 @@ use crate::array::{Value, value_bytes};
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// The type of text that takes no memory per row.
+/// Returns the type of text that takes no memory per row.
 fn category() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
@@ -15,13 +15,13 @@ fn category() -> DataType {
 /// Infers the type for all of `values`: integers, dates, else text. Only integers in canonical form count, so that
 /// nothing is lost: `007` is text.
 pub(super) fn infer<'a>(values: impl Iterator<Item = Option<&'a str>> + Clone) -> DataType {
-    let mut known = values.flatten().peekable();
-    if known.peek().is_none() {
+    let mut texts = values.flatten().peekable();
+    if texts.peek().is_none() {
         return category();
     }
-    if known.clone().all(|text| integer(text).is_some()) {
+    if texts.clone().all(|text| integer(text).is_some()) {
         DataType::Int64
-    } else if known.all(|text| date(text).is_some()) {
+    } else if texts.all(|text| date(text).is_some()) {
         DataType::Date32
     } else {
         category()
@@ -34,12 +34,12 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 fn date(text: &str) -> Option<i64> {
-    let found = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
-    // Spaces and signs are read as well.
-    (text.len() == 10 && found.to_string() == text).then(|| found.to_epoch_days().into())
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    // The parser accepts spaces and signs as well.
+    (text.len() == 10 && date.to_string() == text).then(|| date.to_epoch_days().into())
 }
 
-/// Whether columns of the type can be partition columns.
+/// Returns true if columns of the type can be partition columns.
 pub(super) fn is_supported(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(keys, values) => {
@@ -64,19 +64,18 @@ pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a
         DataType::UInt64 => text.parse().ok().map(Value::UInt),
         _ => text.parse().ok().map(Value::Int),
     };
-    // For integers, those in the type's range.
-    let is_of_type = |value: &Value<'_>| {
-        !field.data_type().is_integer() || value_bytes::encode_fixed(field.data_type(), value).is_some()
-    };
-    value.filter(is_of_type).ok_or_else(|| {
-        let message = format!(
-            "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types \
-             of your own",
-            field.name(),
-            type_name(field.data_type())
-        );
-        Error::invalid(message)
-    })
+    // An integer may be out of the type's range.
+    if let Some(value) = value
+        && (!field.data_type().is_integer() || value_bytes::encode_fixed(field.data_type(), &value).is_some())
+    {
+        return Ok(value);
+    }
+    Err(Error::invalid(format!(
+        "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types of your \
+         own",
+        field.name(),
+        type_name(field.data_type())
+    )))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub enum PartitionBy {
 impl FromStr for PartitionBy {
     type Err = Error;
 
-    /// `host`, `day(ts)`, `month(ts)` or `year(ts)`.
+    /// Parses `host`, `day(ts)`, `month(ts)` or `year(ts)`.
     fn from_str(text: &str) -> Result<PartitionBy> {
         let Some((function, column)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) else {
             return Ok(PartitionBy::Column(text.to_owned()));
@@ -51,7 +51,7 @@ impl FromStr for PartitionBy {
 }
 
 impl PartitionBy {
-    /// The partition column.
+    /// Returns the name of the partition column.
     fn key(&self) -> &str {
         match self {
             PartitionBy::Column(name) => name,
@@ -61,7 +61,7 @@ impl PartitionBy {
         }
     }
 
-    /// The source column.
+    /// Returns the name of the column of the rows from which the key is made.
     fn column(&self) -> &str {
         let (PartitionBy::Column(name) | PartitionBy::Day(name) | PartitionBy::Month(name) | PartitionBy::Year(name)) =
             self;
@@ -69,19 +69,14 @@ impl PartitionBy {
     }
 
     fn check(&self, schema: &SchemaRef) -> Result<()> {
-        let missing = || {
+        let Ok(field) = schema.field_with_name(self.column()) else {
             let message = format!("partition_by: there is no column '{}'", self.column());
-            Error::new(ErrorKind::ColumnNotFound, message)
+            return Err(Error::new(ErrorKind::ColumnNotFound, message));
         };
-        let field = schema.field_with_name(self.column()).map_err(|_| missing())?;
         let data_type = field.data_type();
-        let is_key = |data_type: &DataType| {
-            use DataType::{Boolean, Date32, LargeUtf8, Utf8, Utf8View};
-            data_type.is_integer() || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Boolean | Date32)
-        };
         let fits = match (self, data_type) {
-            (PartitionBy::Column(_), DataType::Dictionary(_, values)) => is_key(values),
-            (PartitionBy::Column(_), other) => is_key(other),
+            (PartitionBy::Column(_), DataType::Dictionary(_, values)) => has_directory_names(values),
+            (PartitionBy::Column(_), other) => has_directory_names(other),
             (_, other) => matches!(other, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64),
         };
         if fits {
@@ -96,8 +91,8 @@ impl PartitionBy {
         Err(Error::invalid_argument(format!("partition_by: column '{name}' is {got}, expected {expected}")))
     }
 
-    /// The partition's value for a row: a number for a part of a time, else the value itself.
-    fn value_of<'a>(&self, value: Value<'a>) -> Value<'a> {
+    /// Returns the key of a row with `value` in the column: a day for a part of a time, else the value itself.
+    fn key_value<'a>(&self, value: Value<'a>) -> Value<'a> {
         if matches!(self, PartitionBy::Column(_)) {
             return value;
         }
@@ -108,16 +103,29 @@ impl PartitionBy {
         }
     }
 
-    /// The text of a value in a directory's name.
-    fn text(&self, value: &Value<'_>) -> Result<Option<String>> {
-        let text = text_of(self.key(), value)?;
-        let cut = |text: String| match self {
-            PartitionBy::Month(_) => text.rsplit_once('-').map_or(text.clone(), |(month, _)| month.to_owned()),
-            PartitionBy::Year(_) => text.rsplitn(3, '-').last().map_or(text.clone(), str::to_owned),
-            _ => text,
+    /// Returns the text of a key in a directory's name; `None` for null.
+    fn text(&self, key: &Value<'_>) -> Result<Option<String>> {
+        let Some(mut text) = text_of(self.key(), key)? else { return Ok(None) };
+        // A day is written as 2026-01-31. The year may have a sign, so the parts are cut from the end.
+        let cut_parts = match self {
+            PartitionBy::Column(_) | PartitionBy::Day(_) => 0,
+            PartitionBy::Month(_) => 1,
+            PartitionBy::Year(_) => 2,
         };
-        Ok(text.map(cut))
+        for _ in 0..cut_parts {
+            let Some(end) = text.rfind('-') else {
+                return Err(Error::internal(format!("a day without a month: '{text}'")));
+            };
+            text.truncate(end);
+        }
+        Ok(Some(text))
     }
+}
+
+/// Returns true if values of the type can be names of directories.
+fn has_directory_names(data_type: &DataType) -> bool {
+    use DataType::{Boolean, Date32, LargeUtf8, Utf8, Utf8View};
+    data_type.is_integer() || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Boolean | Date32)
 }
 
 fn days_of(time: i64, unit: TimeUnit) -> i64 {
@@ -131,9 +139,10 @@ type PartitionValues = Vec<Option<String>>;
 #[derive(Debug)]
 struct OpenPartition {
     writer: Writer,
+    /// True if rows were appended since the last commit.
     has_rows: bool,
-    /// The number of the last append that used it.
-    used: u64,
+    /// The number of the last append that used the partition.
+    last_append: u64,
 }
 
 /// Appends rows of a partitioned table, each to its partition, which is created if necessary. Each partition is a table
@@ -145,26 +154,27 @@ pub struct PartitionedWriter {
     by: Vec<PartitionBy>,
     /// All columns.
     schema: SchemaRef,
-    /// The numbers of the stored ones.
+    /// The numbers of the stored columns.
     stored: Vec<usize>,
     options: WriterOptions,
-    most_open: usize,
+    max_open: usize,
     open: HashMap<PartitionValues, OpenPartition>,
     /// The partitions with rows that wait for the commit, because of the limit, in the order of their first rows.
     waiting: VecDeque<PartitionValues>,
-    /// These rows.
+    /// The rows that wait, by partition.
     waiting_rows: HashMap<PartitionValues, VecDeque<Dataset>>,
     /// The closed partitions with committed rows that may not be on the disk, with the reasons.
     unsynced: BTreeMap<PartitionValues, Error>,
-    /// What earlier writers have left.
-    left: UnsyncedPartitions,
+    /// Partitions that earlier writers may have left without a sync.
+    leftovers: UnsyncedPartitions,
+    /// The number of appends so far.
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
 }
 
-/// The maximum number of partitions open at the same time.
-const MOST_OPEN: usize = 64;
+/// The default of [`PartitionedWriter::max_open`].
+const DEFAULT_MAX_OPEN: usize = 64;
 
 impl PartitionedWriter {
     /// Creates a writer of the partitions of `table`, for rows of `schema`, split by `by`, level by level. A partition
@@ -196,23 +206,18 @@ impl PartitionedWriter {
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let stored = names.enumerate().filter(|(_, name)| !keys.contains(name)).map(|(number, _)| number).collect();
         let root = std::path::absolute(table).map_err(|e| Error::io("finding the directory", &e))?;
-        let by = by.to_vec();
-        let options = options.clone();
-        let open = HashMap::new();
-        let waiting = VecDeque::new();
-        let waiting_rows = HashMap::new();
         Ok(PartitionedWriter {
             root,
-            by,
+            by: by.to_vec(),
             schema,
             stored,
-            options,
-            most_open: MOST_OPEN,
-            open,
-            waiting,
-            waiting_rows,
+            options: options.clone(),
+            max_open: DEFAULT_MAX_OPEN,
+            open: HashMap::new(),
+            waiting: VecDeque::new(),
+            waiting_rows: HashMap::new(),
             unsynced: BTreeMap::new(),
-            left: UnsyncedPartitions::default(),
+            leftovers: UnsyncedPartitions::default(),
             appends: 0,
             broken: None,
         })
@@ -220,7 +225,7 @@ impl PartitionedWriter {
 
     /// Sets the maximum number of open partitions; 64 by default. Rows of others wait in memory for the commit.
     pub fn max_open(mut self, partitions: usize) -> PartitionedWriter {
-        self.most_open = partitions.max(1);
+        self.max_open = partitions.max(1);
         self
     }
 
@@ -246,14 +251,17 @@ impl PartitionedWriter {
     /// other partitions already have rows of the same call, nothing more can be appended or committed before
     /// [`rollback`](PartitionedWriter::rollback).
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        self.check()?;
+        self.check_usable()?;
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let rows = dataset.select(&names)?;
-        let groups = self.groups(&rows)?;
+        let groups = self.group_rows(&rows)?;
+        let grouped: usize = groups.iter().map(|(_, group)| group.0.len()).sum();
+        assert_eq!(grouped as u64, rows.len()?, "each row is in one partition");
         let stored = rows.select_at(&self.stored)?;
         self.appends += 1;
         for (number, (keys, group)) in groups.into_iter().enumerate() {
             let rows = group.select_from(&stored)?;
+            debug_assert_eq!(rows.len().ok(), Some(group.0.len() as u64), "the rows of the group");
             if let Err(e) = self.append_to(keys, rows) {
                 if number > 0 {
                     self.broken = Some(format!("appending failed midway ({})", e.message()));
@@ -270,31 +278,38 @@ impl PartitionedWriter {
             earlier.push_back(rows);
             return Ok(());
         }
-        let has_room = self.open.contains_key(&keys) || self.open.len() < self.most_open || self.close_idle()?;
+        let has_room = self.open.contains_key(&keys) || self.open.len() < self.max_open || self.close_idle()?;
         if has_room {
             return self.append_now(keys, &rows);
         }
         self.waiting.push_back(keys.clone());
         self.waiting_rows.insert(keys, VecDeque::from([rows]));
+        self.check_waiting();
         Ok(())
+    }
+
+    /// Asserts that no waiting rows can be lost: each partition with such rows is in the queue once.
+    fn check_waiting(&self) {
+        assert_eq!(self.waiting.len(), self.waiting_rows.len(), "a partition in the queue for each with waiting rows");
     }
 
     /// Appends to a partition, which is opened if it is not open.
     fn append_now(&mut self, keys: PartitionValues, rows: &Dataset) -> Result<()> {
-        let used = self.appends;
+        let last_append = self.appends;
         if let Some(partition) = self.open.get_mut(&keys) {
-            partition.used = used;
+            partition.last_append = last_append;
             partition.has_rows = true;
             return partition.writer.append_dataset(rows);
         }
         let mut writer = self.open_partition(&keys)?;
         let appended = writer.append_dataset(rows);
         let has_rows = appended.is_ok();
-        self.open.insert(keys, OpenPartition { writer, has_rows, used });
+        self.open.insert(keys, OpenPartition { writer, has_rows, last_append });
         appended
     }
 
     fn open_partition(&self, keys: &PartitionValues) -> Result<Writer> {
+        assert_eq!(keys.len(), self.by.len(), "a value for each level");
         let texts = keys.iter().map(|text| text.as_deref().map_or(Value::Null, Value::Str));
         let values: Vec<(&str, Value<'_>)> = self.by.iter().map(PartitionBy::key).zip(texts).collect();
         partition_writer(&self.root, &values, Some(self.schema.clone()), &self.options)
@@ -303,11 +318,12 @@ impl PartitionedWriter {
     /// Closes the least recently used partition without uncommitted rows; returns false if there is none.
     fn close_idle(&mut self) -> Result<bool> {
         let idle = self.open.iter().filter(|(_, partition)| !partition.has_rows);
-        let Some(keys) = idle.min_by_key(|(_, partition)| partition.used).map(|(keys, _)| keys.clone()) else {
-            return Ok(false);
-        };
-        let closed = self.open.remove(&keys).map(|partition| self.close_partition(keys, partition.writer));
-        closed.transpose()?;
+        let Some((keys, _)) = idle.min_by_key(|(_, partition)| partition.last_append) else { return Ok(false) };
+        let keys = keys.clone();
+        if let Some(partition) = self.open.remove(&keys) {
+            assert!(!partition.has_rows, "closing a partition would commit rows");
+            self.close_partition(keys, partition.writer)?;
+        }
         Ok(true)
     }
 
@@ -320,7 +336,7 @@ impl PartitionedWriter {
         closed
     }
 
-    /// The error of the first partition that is closed and not synced.
+    /// Returns the error of the first partition that is closed and not synced.
     fn check_closed(&self) -> Result<()> {
         let Some(e) = self.unsynced.values().next() else { return Ok(()) };
         let what =
@@ -328,13 +344,14 @@ impl PartitionedWriter {
         Err(e.clone().context(what))
     }
 
-    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`] all are on
-    /// the disk when this returns, as after [`sync`](PartitionedWriter::sync).
+    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`] all
+    /// are on the disk when this returns, as after [`sync`](PartitionedWriter::sync).
     ///
     /// # Errors
     /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
     pub fn commit(&mut self) -> Result<()> {
-        self.check()?;
+        self.check_usable()?;
+        self.check_waiting();
         for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
             partition.writer.commit()?;
             partition.has_rows = false;
@@ -347,45 +364,52 @@ impl PartitionedWriter {
                 partition.has_rows = false;
             }
         }
-        if self.options.sync == SyncPolicy::Commit { self.sync_left() } else { Ok(()) }
+        assert!(
+            self.waiting_rows.is_empty(),
+            "{} partitions with rows that were not committed",
+            self.waiting_rows.len()
+        );
+        if self.options.sync == SyncPolicy::Commit { self.sync_leftovers() } else { Ok(()) }
     }
 
-    fn sync_left(&mut self) -> Result<()> {
-        self.left.sync(&self.root, &self.options)
+    fn sync_leftovers(&mut self) -> Result<()> {
+        self.leftovers.sync(&self.root, &self.options)
     }
 
     /// Appends the waiting rows of a partition.
     fn append_waiting(&mut self, keys: &PartitionValues) -> Result<()> {
-        if self.open.len() >= self.most_open && !self.open.contains_key(keys) {
+        if self.open.len() >= self.max_open && !self.open.contains_key(keys) {
             self.close_idle()?;
         }
         while let Some(rows) = self.waiting_rows.get(keys).and_then(|rows| rows.front().cloned()) {
             self.append_now(keys.clone(), &rows)?;
-            // If something fails later, they must not be appended again.
+            // Removed one by one, as the rows must not be appended again if something fails later.
             self.waiting_rows.get_mut(keys).and_then(VecDeque::pop_front);
         }
         self.waiting_rows.remove(keys);
         Ok(())
     }
 
-    /// Brings all committed rows to the disk, and with them those that earlier writers have left in any partition: once this
-    /// returns, what was committed before this writer was made survives a power cut too. A partition that another process is
-    /// writing now is left to that one.
+    /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition: everything
+    /// that was committed before this writer was created survives a power cut, too. A partition that another process is
+    /// writing now is left to that process.
     ///
     /// # Errors
-    /// The first error of [`Writer::sync`], after all open partitions were synced, else that of another partition. That of one
-    /// that could not be closed, to make room for another one, comes again until rows are appended to it, committed and synced.
+    /// The first error of [`Writer::sync`], after all open partitions were synced, else the first error of another
+    /// partition. If a partition could not be closed, to make room for another one, the error is reported again until rows
+    /// are appended to the partition, committed and synced.
     pub fn sync(&mut self) -> Result<()> {
-        let mut all = Ok(());
+        let mut result = Ok(());
         for (keys, partition) in &mut self.open {
             let synced = partition.writer.sync();
             if synced.is_ok() {
                 self.unsynced.remove(keys);
             }
-            all = all.and(synced);
+            result = result.and(synced);
         }
-        all.and_then(|()| self.check_closed())?;
-        self.sync_left()
+        result?;
+        self.check_closed()?;
+        self.sync_leftovers()
     }
 
     /// Discards the rows appended since the last commit.
@@ -406,15 +430,18 @@ impl PartitionedWriter {
     /// [`sync`](PartitionedWriter::sync), after all partitions were closed.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
-        let mut all = Ok(());
+        let mut result = Ok(());
         for (keys, partition) in std::mem::take(&mut self.open) {
-            all = all.and(self.close_partition(keys, partition.writer));
+            assert!(!partition.has_rows, "closing a partition with rows that were not committed");
+            result = result.and(self.close_partition(keys, partition.writer));
         }
-        all.and_then(|()| self.check_closed())?;
-        self.sync_left()
+        result?;
+        self.check_closed()?;
+        self.sync_leftovers()
     }
 
-    fn check(&self) -> Result<()> {
+    /// Returns an error if a failed append has to be rolled back first.
+    fn check_usable(&self) -> Result<()> {
         match &self.broken {
             None => Ok(()),
             Some(why) => {
@@ -424,34 +451,33 @@ impl PartitionedWriter {
         }
     }
 
-    /// The rows of each partition, in the order of their first rows.
-    fn groups(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, PartitionRows)>> {
+    /// Groups rows by partition, in the order of their first rows.
+    fn group_rows(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, PartitionRows)>> {
         let columns: Vec<Column> = self.by.iter().map(|by| rows.column(by.column())).collect::<Result<_>>()?;
         let mut values: Vec<_> = columns.iter().map(Column::values).collect();
         let mut groups: Vec<(PartitionValues, PartitionRows)> = Vec::new();
         let mut numbers: HashMap<PartitionValues, usize> = HashMap::new();
-        // Consecutive rows are mostly of one partition.
-        let mut last: Option<(Vec<Value<'_>>, usize)> = None;
+        // The keys and the group of the previous row: consecutive rows mostly belong to one partition.
+        let mut previous: Option<(Vec<Value<'_>>, usize)> = None;
         for row in 0..rows.len()? {
-            let mut found = Vec::with_capacity(values.len());
+            let mut keys = Vec::with_capacity(values.len());
             for (by, values) in self.by.iter().zip(&mut values) {
                 let value = values.next().ok_or_else(|| Error::internal("a column shorter than its dataset"))??;
-                found.push(by.value_of(value));
+                keys.push(by.key_value(value));
             }
-            if let Some((known, number)) = &last
-                && known.iter().zip(&found).all(|(a, b)| is_same(a, b))
+            if let Some((previous_keys, number)) = &previous
+                && previous_keys.iter().zip(&keys).all(|(a, b)| is_same(a, b))
             {
                 groups[*number].1.add(row);
                 continue;
             }
-            let keys =
-                self.by.iter().zip(&found).map(|(by, value)| by.text(value)).collect::<Result<PartitionValues>>()?;
-            let number = *numbers.entry(keys.clone()).or_insert(groups.len());
+            let texts = self.by.iter().zip(&keys).map(|(by, key)| by.text(key)).collect::<Result<PartitionValues>>()?;
+            let number = *numbers.entry(texts.clone()).or_insert(groups.len());
             if number == groups.len() {
-                groups.push((keys, PartitionRows::default()));
+                groups.push((texts, PartitionRows::default()));
             }
             groups[number].1.add(row);
-            last = Some((found, number));
+            previous = Some((keys, number));
         }
         Ok(groups)
     }
@@ -474,10 +500,11 @@ struct PartitionRows(Vec<i64>);
 
 impl PartitionRows {
     fn add(&mut self, row: u64) {
+        debug_assert!(self.0.last().is_none_or(|&last| last < row as i64), "rows are added in order");
         self.0.push(row as i64);
     }
 
-    /// The rows: a slice of the dataset if they are consecutive, else gathered.
+    /// Returns the rows: a slice of the dataset if they are consecutive, else gathered.
     fn select_from(&self, dataset: &Dataset) -> Result<Dataset> {
         let (Some(&first), Some(&last)) = (self.0.first(), self.0.last()) else { return dataset.slice(0, 0) };
         if (last - first) as usize + 1 == self.0.len() {
