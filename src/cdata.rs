@@ -13,7 +13,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_data::ArrayData;
 use arrow_schema::ffi::Flags;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use crate::array::{UncheckedArray, aligned, struct_from_columns};
 use crate::dataset::{BatchSlice, Column, Dataset};
@@ -132,7 +132,7 @@ impl Dataset {
 /// Returns all arrays of a C stream, of any type, with checked values, and their field.
 ///
 /// # Safety
-/// Those of [`Dataset::import_stream`].
+/// As for [`Dataset::import_stream`].
 ///
 /// # Errors
 /// As `import_stream`, and `InvalidData` for damaged values.
@@ -147,7 +147,7 @@ pub unsafe fn import_arrays(stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<
 /// Returns all arrays of a C stream, and their field.
 ///
 /// # Safety
-/// Those of [`Dataset::import_stream`].
+/// As for [`Dataset::import_stream`].
 unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<UncheckedArray>)> {
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
         return Err(taken("stream"));
@@ -171,7 +171,7 @@ unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unch
         }
         // SAFETY: the stream gave the array with this very schema.
         let array = unsafe { array_of(array, field.data_type()) }?;
-        // There may be any number of those that have no rows.
+        // A stream may have any number of arrays without rows, of which one is enough.
         if arrays.is_empty() || !array.is_empty() {
             arrays.push(array);
         }
@@ -181,7 +181,7 @@ unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unch
 /// Returns one array of any type passed through the C data interface, with checked values, and its field.
 ///
 /// # Safety
-/// Those of [`Dataset::import_array`].
+/// As for [`Dataset::import_array`].
 ///
 /// # Errors
 /// As `import_array`, and `InvalidData` for damaged values.
@@ -281,14 +281,14 @@ impl Column {
         } else {
             word.min(16)
         };
-        let values_of = |part| plain_chunk(part, width, alignment);
         self.with_change_check(|| {
             // Batches tend to be alike: the first shows whether the others are worth trying.
-            match self.as_dataset().parts().next().transpose()?.map(values_of) {
-                Some(Ok(None)) => Ok(None),
-                Some(Err(e)) => Err(e),
-                _ => Ok(self.each_part(values_of)?.into_iter().collect()),
+            if let Some(first) = self.as_dataset().parts().next().transpose()?
+                && plain_chunk(first, width, alignment)?.is_none()
+            {
+                return Ok(None);
             }
+            Ok(self.each_part(|part| plain_chunk(part, width, alignment))?.into_iter().collect())
         })
     }
 
@@ -301,69 +301,78 @@ impl Column {
     }
 }
 
-/// The part's only column, if it has only values of `width` bytes, aligned to `alignment`.
+/// Returns the values of the part's only column, if they are `width` bytes each, aligned to `alignment`, without nulls.
 fn plain_chunk(part: BatchSlice<'_>, width: usize, alignment: usize) -> Result<Option<FixedWidthChunk<'_>>> {
-    let mut found = Vec::with_capacity(1);
+    let mut columns = Vec::with_capacity(1);
     let rows = part.rows;
     let mut column = std::iter::once((part.piece.columns[0], width));
-    part.piece.source.fixed_width_values(part.batch, rows.end, &mut column, true, &mut found)?;
-    let values = found.pop().flatten().filter(|plain| !plain.has_nulls).map(|plain| plain.values);
-    let values = values.and_then(|values| values.get(rows.start * width..rows.end * width));
-    let values = values.filter(|values| values.as_ptr().addr().is_multiple_of(alignment));
-    Ok(values.map(|values| FixedWidthChunk { rows: rows.len(), values }))
+    part.piece.source.fixed_width_values(part.batch, rows.end, &mut column, true, &mut columns)?;
+    assert_eq!(columns.len(), 1, "one entry for one column");
+    let Some(plain) = columns[0].filter(|plain| !plain.has_nulls) else { return Ok(None) };
+    let Some(values) = plain.values.get(rows.start * width..rows.end * width) else { return Ok(None) };
+    if !values.as_ptr().addr().is_multiple_of(alignment) {
+        return Ok(None);
+    }
+    Ok(Some(FixedWidthChunk { rows: rows.len(), values }))
 }
 
-/// The role of a fixed-width type's values, if it has nothing else but a validity bitmap.
+/// Returns the role of a fixed-width type's values, if it has nothing else but a validity bitmap.
 fn plain_role(data_type: &DataType) -> Option<BufferRole> {
     let layout = layout(data_type);
     let is_plain = layout.plain_width().is_some() && !matches!(data_type, DataType::Dictionary(..));
     layout.value_roles().next().filter(|_| is_plain)
 }
 
-/// A schema as a C struct: a struct type of the columns.
+/// Exports a schema as a C struct: a struct type of the columns.
 ///
 /// # Errors
 /// `Unsupported` for types that the C data interface lacks.
 #[doc(hidden)]
 pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema> {
-    let unfit = |e| Error::unsupported(format!("exporting the schema: {e}"));
-    export_type(&DataType::Struct(schema.fields().clone()))?.with_metadata(schema.metadata()).map_err(unfit)
+    export_type(&DataType::Struct(schema.fields().clone()))?
+        .with_metadata(schema.metadata())
+        .map_err(|e| Error::unsupported(format!("exporting the schema: {e}")))
 }
 
-/// A field as a C struct: as arrow-rs does, but with the flags of maps.
+/// Exports a field as a C struct, as arrow-rs does, but with the flags of maps.
 ///
 /// # Errors
 /// As [`export_schema`].
 #[doc(hidden)]
 pub fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
-    let unfit = |e| Error::unsupported(format!("exporting the field '{}': {e}", field.name().escape_debug()));
     let mut flags = if field.is_nullable() { Flags::NULLABLE } else { Flags::empty() };
     flags.set(Flags::DICTIONARY_ORDERED, is_ordered(field));
     flags.set(Flags::MAP_KEYS_SORTED, matches!(field.data_type(), DataType::Map(_, true)));
     export_type(field.data_type())?
         .with_name(field.name())
         .and_then(|schema| schema.with_flags(flags)?.with_metadata(field.metadata()))
-        .map_err(unfit)
+        .map_err(|e| Error::unsupported(format!("exporting the field '{}': {e}", field.name().escape_debug())))
 }
 
 fn export_type(data_type: &DataType) -> Result<FFI_ArrowSchema> {
-    let unfit = |e| Error::unsupported(format!("exporting the type {}: {e}", type_name(data_type)));
     if !data_type.is_nested() {
-        return FFI_ArrowSchema::try_from(data_type).map_err(unfit);
+        return FFI_ArrowSchema::try_from(data_type).map_err(|e| unsupported_type(data_type, &e));
     }
     let format = match data_type {
         DataType::Struct(_) => "+s".to_owned(),
-        nested => FFI_ArrowSchema::try_from(nested).map_err(unfit)?.format().to_owned(),
+        nested => {
+            let schema = FFI_ArrowSchema::try_from(nested).map_err(|e| unsupported_type(data_type, &e))?;
+            schema.format().to_owned()
+        }
     };
     let below = children(data_type).into_iter().map(|child| export_field(child)).collect::<Result<_>>()?;
     let dictionary = match data_type {
         DataType::Dictionary(_, values) => Some(export_type(values)?),
         _ => None,
     };
-    FFI_ArrowSchema::try_new(&format, below, dictionary).map_err(unfit)
+    FFI_ArrowSchema::try_new(&format, below, dictionary).map_err(|e| unsupported_type(data_type, &e))
 }
 
-/// Whether a stream's arrays are structs of all columns, or one column itself.
+fn unsupported_type(data_type: &DataType, e: &ArrowError) -> Error {
+    Error::unsupported(format!("exporting the type {}: {e}", type_name(data_type)))
+}
+
+/// The form of a stream's arrays: structs of all columns, or one column itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StreamShape {
     Table,
@@ -395,8 +404,8 @@ impl Producer {
         }
     }
 
-    /// The next array, or a released one at the end. After an error it is the same error, as who goes on behind a missing
-    /// batch would take the later ones for its rows.
+    /// Returns the next array, or a released one at the end. After an error it returns the same error again: a consumer
+    /// that went on after a missing batch would take later rows for the missing ones.
     fn next(&mut self) -> Result<FFI_ArrowArray> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -424,7 +433,7 @@ impl Producer {
     }
 }
 
-/// The code by which consumers tell a failure of the system, or of its memory, from data that is wrong.
+/// Returns the code by which consumers distinguish a failure of the system, or a lack of memory, from wrong data.
 fn code_of(error: &Error) -> c_int {
     error.errno().unwrap_or(match error.kind() {
         _ if error.is_out_of_memory() => libc::ENOMEM,

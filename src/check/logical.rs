@@ -1,6 +1,6 @@
-//! Logical checks, beyond those that make values safe to read: decimals within their precision, whole days in date64,
-//! times within a day. Some software writes such values, and their arrays are sound, so these checks are only made on
-//! request.
+//! Logical checks beyond the checks that make values safe to read: decimals within their precision, whole days in date64,
+//! times within a day. Some software writes values that fail them, in arrays that are sound otherwise, so these checks are
+//! only made on request.
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
@@ -43,7 +43,7 @@ fn check(array: &ArrayData) -> Result<()> {
     match array.data_type() {
         Decimal32(precision, _) | Decimal64(precision, _) | Decimal128(precision, _) | Decimal256(precision, _) => {
             let limit = i256::from_i128(10).checked_pow(u32::from(*precision)).unwrap_or(i256::MAX);
-            check_rows(array, |found| match found {
+            check_rows(array, |value| match value {
                 Value::Decimal { digits, .. } if digits >= limit || digits <= -limit => {
                     Some(format!("{digits} has more than {precision} digits"))
                 }
@@ -53,7 +53,7 @@ fn check(array: &ArrayData) -> Result<()> {
         Date64 => check_days(array)?,
         Time32(unit) | Time64(unit) => {
             let day = 86_400 * per_second(*unit);
-            check_rows(array, |found| match found {
+            check_rows(array, |value| match value {
                 Value::Time(time, _) if !(0..day).contains(&time) => Some(format!("{time} is not a time within a day")),
                 _ => None,
             })?;
@@ -72,7 +72,7 @@ fn check_rows(array: &ArrayData, wrong: impl Fn(Value<'_>) -> Option<String>) ->
     Ok(())
 }
 
-/// Cells show date64 as days, so this reads the milliseconds themselves.
+/// Checks the milliseconds of date64 in the buffer, as cells show days.
 fn check_days(array: &ArrayData) -> Result<()> {
     let values = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice()).as_chunks::<8>().0;
     for row in 0..array.len() {

@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing is damaged.
+    /// Returns true if nothing is damaged.
     pub fn is_good(&self) -> bool {
         !self.findings.iter().any(|finding| finding.is_damage)
     }
@@ -46,15 +46,11 @@ impl Report {
         self.batches += other.batches;
         self.segments += other.segments;
         self.findings.extend(other.findings);
-        let moved = other.repaired.into_iter().flat_map(|repaired| {
+        if let Some(repaired) = other.repaired {
             let sum = self.repaired.get_or_insert_default();
             sum.kept += repaired.kept;
             sum.given_up = sum.given_up.zip(repaired.given_up).map(|(a, b)| a + b);
-            repaired.moved
-        });
-        let moved: Vec<PathBuf> = moved.collect();
-        if let Some(sum) = &mut self.repaired {
-            sum.moved.extend(moved);
+            sum.moved.extend(repaired.moved);
         }
     }
 }
@@ -69,9 +65,9 @@ pub fn check(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Resu
     guard(|| {
         let mut report =
             each(path, &mut |path, progress| check_one(path, progress).map_err(|e| e.at(path)), &mut progress)?;
-        let is_damage = true;
-        let finding = |message| Finding { path: path.to_path_buf(), offset: None, message, is_damage };
-        report.findings.extend(foreign_file(path)?.map(finding));
+        if let Some(message) = foreign_file(path)? {
+            report.findings.push(Finding { path: path.to_path_buf(), offset: None, message, is_damage: true });
+        }
         Ok(report)
     })
 }
@@ -84,15 +80,17 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
     guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
 }
 
-/// As [`check`], and if there is damage, keeps the rows before it; in a table also those behind text that is not UTF-8, which has
-/// `?` for the bytes that are wrong. Damaged files are never written to: a file is
-/// renamed to end in `.damaged`; a table's damaged segment and, if rows of it are lost, all later ones move to a
-/// directory of such a name beside the table, or to the hidden directory `.damaged` inside where nothing can be moved
-/// out of the table, as from a mount point. `findings` describes the state before, the other fields the state after.
+/// As [`check`], and if there is damage, keeps the rows before it. A table also keeps rows after text that is not UTF-8,
+/// in which wrong bytes are replaced by `?`.
+///
+/// Damaged files are never written to. A file is renamed to end in `.damaged`. A table's damaged segment and, if rows of
+/// it are lost, all later segments move to a directory of such a name next to the table, or to the hidden directory
+/// `.damaged` inside it if nothing can be moved out of the table, as from a mount point. `findings` describes the state
+/// before the repair, the other fields the state after it.
 ///
 /// # Errors
 /// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table, and for a file
-/// that is no Arrow data, which stays as it is: of a directory, the other files are repaired before.
+/// that is not Arrow data, which stays as it is. The other files of a directory are repaired before the error is returned.
 pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
     guard(|| {
@@ -129,29 +127,29 @@ fn each(
     refused.map_or(Ok(report), Err)
 }
 
-/// The files in a directory that is not a table, and the tables and files of its partitions.
+/// Returns the files in a directory that is not a table, and the tables and files of its partitions.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
     let partitions = partition_directories(directory)?;
     if partitions.is_empty() {
         return arrow_files(directory);
     }
-    let mut found = Vec::new();
+    let mut tables_and_files = Vec::new();
     for partition in partitions {
         if is_table(&partition)? {
-            found.push(partition);
+            tables_and_files.push(partition);
             continue;
         }
         match arrow_files(&partition) {
-            Ok(files) => found.extend(files),
+            Ok(files) => tables_and_files.extend(files),
             // A partition created a moment ago has no file yet.
             Err(e) if e.kind() == ErrorKind::NotFound => (),
             Err(e) => return Err(e),
         }
     }
-    Ok(found)
+    Ok(tables_and_files)
 }
 
-/// The message about a directory with another Arrow file beside the segments of a table.
+/// Returns the message about a directory that holds another Arrow file and segments of a table.
 fn foreign_file(directory: &Path) -> Result<Option<String>> {
     if !is_directory(directory)? || is_table(directory)? {
         return Ok(None);
@@ -170,7 +168,7 @@ fn foreign_file(directory: &Path) -> Result<Option<String>> {
     }))
 }
 
-/// Whether a directory contains segments and no other Arrow files.
+/// Returns true if a directory contains segments and no other Arrow files.
 fn is_table(folder: &Path) -> Result<bool> {
     table::is_table(folder)
 }
@@ -194,34 +192,35 @@ fn table_report(checked: table::TableCheck) -> Report {
 }
 
 fn check_ipc(bytes: Bytes, path: &Path, progress: OnProgress) -> Result<Report> {
-    let mut found = Findings::new(path);
-    let (_, sound) = open_and_check(bytes, path, &mut found, progress)?;
-    Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() })
+    let mut findings = Findings::new(path);
+    let (_, summary) = open_and_check(bytes, path, &mut findings, progress)?;
+    let batches = summary.batches as u64;
+    Ok(Report { rows: summary.rows, batches, findings: findings.into_list()?, ..Report::default() })
 }
 
-/// Opens and checks; `None` if it can't be opened.
+/// Opens and checks an IPC file or stream. Returns no source if it can't be opened.
 fn open_and_check(
     bytes: Bytes,
     path: &Path,
-    found: &mut Findings,
+    findings: &mut Findings,
     progress: OnProgress,
 ) -> Result<(Option<IpcSource>, CheckSummary)> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     match IpcSource::open(bytes, Some(path), options) {
         Ok(ipc) => {
-            let sound = ipc.check_all(found, progress);
-            Ok((Some(ipc), sound))
+            let summary = ipc.check_all(findings, progress);
+            Ok((Some(ipc), summary))
         }
         Err(e) if e.is_corruption() => {
-            found.error(None, &e);
+            findings.error(None, &e);
             Ok((None, CheckSummary::default()))
         }
         Err(e) => Err(e),
     }
 }
 
-/// The path with links resolved, without a trailing slash: other names are derived from it.
-fn own_path(path: &Path) -> Result<PathBuf> {
+/// Returns the path with links resolved, without a trailing slash, so that other names can be derived from it.
+fn resolve_links(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none() || path.is_symlink() {
         std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e))
     } else {
@@ -230,7 +229,7 @@ fn own_path(path: &Path) -> Result<PathBuf> {
 }
 
 fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
-    let path = &own_path(path)?;
+    let path = &resolve_links(path)?;
     let had_positions = has_positions(path)?;
     let before = if is_directory(path)? {
         table::repair_table(path, progress)?.map(|(checked, repaired)| (table_report(checked), repaired))
@@ -261,34 +260,38 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     Ok(Report { findings, repaired: Some(repaired), ..now })
 }
 
-/// Whether `path` is a table with positions, as far as it can be opened.
+/// Returns true if `path` is a table with positions, as far as it can be opened.
 fn has_positions(path: &Path) -> Result<bool> {
     if !is_directory(path)? {
         return Ok(false);
     }
-    let positions = table::open_table(path, ReadOptions::default())
-        .and_then(|table| table.map_or(Ok(false), |table| Ok(!table.positions()?.is_empty())));
+    let positions = match table::open_table(path, ReadOptions::default()) {
+        Ok(Some(table)) => table.positions(),
+        Ok(None) => return Ok(false),
+        Err(e) => Err(e),
+    };
     match positions {
-        // What the system has failed at may be right.
+        Ok(positions) => Ok(!positions.is_empty()),
+        // The table may be sound if the system has failed.
         Err(e) if e.kind() == ErrorKind::Io => Err(e),
-        found => Ok(found.unwrap_or(false)),
+        Err(_) => Ok(false),
     }
 }
 
 /// Repairs an IPC file or stream.
 fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<RepairReport>)> {
-    let mut found = Findings::new(path);
+    let mut findings = Findings::new(path);
     let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
     let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");
-    let (ipc, sound) = open_and_check(bytes.clone(), path, &mut found, progress)?;
-    let has_damage = found.has_damage();
-    let report =
-        Report { rows: sound.rows, batches: sound.batches as u64, findings: found.into_list()?, ..Report::default() };
+    let (ipc, summary) = open_and_check(bytes.clone(), path, &mut findings, progress)?;
+    let has_damage = findings.has_damage();
+    let batches = summary.batches as u64;
+    let report = Report { rows: summary.rows, batches, findings: findings.into_list()?, ..Report::default() };
     if !has_damage {
         return Ok((report, None));
     }
-    let rows_before = ipc.as_ref().map(|_| sound.rows);
-    let kept = good_rows(ipc, sound, bytes.clone(), path)?;
+    let rows_before = ipc.as_ref().map(|_| summary.rows);
+    let kept = good_rows(ipc, summary, bytes.clone(), path)?;
     let format = if is_file { Format::File } else { Format::Stream };
     let aside = table::damaged_path(path, |name| Ok(!exists(name)?))?;
     let mut rows = 0;
@@ -298,7 +301,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
             let options = WriteOptions { format, ..WriteOptions::default() };
             let part = table::write_part(&FileSystem::default(), &dataset, (path, path), &options)?;
             table::link_aside(path, &aside)?;
-            // Before the damaged file loses the name that it had.
+            // The new link must be on the disk before the damaged file loses its name.
             path.parent().map_or(Ok(()), table::sync_folder)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }
@@ -317,27 +320,27 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     Ok((report, Some(RepairReport { kept: rows, given_up, moved: vec![aside] })))
 }
 
-/// The rows of all batches before the first bad one; a file without its footer is read from the beginning. `None` if
-/// the schema can't be determined.
+/// Returns the rows of all batches before the first bad one. A file without its footer is read from the beginning.
+/// Returns `None` if the schema can't be determined.
 ///
 /// # Errors
-/// Those of reading the file, which may be sound.
-fn good_rows(ipc: Option<IpcSource>, sound: CheckSummary, bytes: Bytes, path: &Path) -> Result<Option<Dataset>> {
-    let (ipc, sound) = match ipc {
-        Some(ipc) => (ipc, sound),
+/// Errors of reading the file, which may be sound.
+fn good_rows(ipc: Option<IpcSource>, summary: CheckSummary, bytes: Bytes, path: &Path) -> Result<Option<Dataset>> {
+    let (ipc, summary) = match ipc {
+        Some(ipc) => (ipc, summary),
         None => {
             let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
             let Some(ipc) = none_if_corrupt(IpcSource::open(bytes, Some(path), options))? else { return Ok(None) };
-            let mut found = Findings::new(path);
-            let sound = ipc.check_all(&mut found, &mut |_, _| ());
-            found.into_list()?;
-            (ipc, sound)
+            let mut findings = Findings::new(path);
+            let summary = ipc.check_all(&mut findings, &mut |_, _| ());
+            findings.into_list()?;
+            (ipc, summary)
         }
     };
-    if sound.is_disputed {
+    if summary.is_disputed {
         return Ok(None);
     }
-    let rows = match sound.good.checked_sub(1) {
+    let rows = match summary.good.checked_sub(1) {
         Some(last) => match none_if_corrupt(ipc.span(last))?.flatten() {
             Some(span) => span.end,
             None => return Ok(None),

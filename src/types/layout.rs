@@ -58,7 +58,7 @@ impl BufferRole {
         }
     }
 
-    /// Whether the bytes of this role differ between big-endian and little-endian files.
+    /// Returns true if the bytes of this role differ between big-endian and little-endian files.
     pub fn has_byte_order(self) -> bool {
         !matches!(
             self,
@@ -93,7 +93,7 @@ impl BufferRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     roles: [Option<BufferRole>; 3],
-    /// Whether any number of `Data` buffers follow (views).
+    /// True if any number of `Data` buffers follow (views).
     pub variadic: bool,
 }
 
@@ -108,12 +108,12 @@ impl Layout {
         self.roles().filter(|&role| role != BufferRole::Validity)
     }
 
-    /// Whether the type has a validity bitmap.
+    /// Returns true if the type has a validity bitmap.
     pub fn has_validity(&self) -> bool {
         self.roles[0] == Some(BufferRole::Validity)
     }
 
-    /// The bytes per row, if the type has only those and a validity bitmap.
+    /// Returns the bytes per row, if the type has only values and a validity bitmap.
     pub(crate) fn plain_width(&self) -> Option<usize> {
         let mut roles = self.value_roles();
         match (roles.next(), roles.next()) {
@@ -123,10 +123,9 @@ impl Layout {
     }
 }
 
-/// The layout of a type; a dictionary-encoded column has that of its keys.
+/// Returns the layout of a type. A dictionary-encoded column has the layout of its keys.
 pub fn layout(data_type: &DataType) -> Layout {
     use DataType::*;
-    let fixed = |width| with_validity([Some(BufferRole::Values { width, word: width }), None]);
     match data_type {
         Null => bare([None, None]),
         Boolean => with_validity([Some(BufferRole::Bits), None]),
@@ -184,7 +183,7 @@ pub(crate) fn fixed_size(size: i32) -> Result<usize> {
 
 /// As [`fixed_size`], for functions without errors: values of a negative size have no bytes and no items.
 pub(crate) fn fixed_size_or_zero(size: i32) -> usize {
-    usize::try_from(size).unwrap_or(0)
+    size.max(0).unsigned_abs() as usize
 }
 
 /// The size in bytes of each number of a numeric type, such as a dictionary's keys or run ends.
@@ -195,6 +194,11 @@ pub(crate) fn fixed_size_or_zero(size: i32) -> usize {
 pub(crate) fn number_width(data_type: &DataType) -> Result<usize> {
     let width = data_type.primitive_width();
     width.ok_or_else(|| Error::internal(format_args!("keys or run ends of type {}", type_name(data_type))))
+}
+
+/// Returns the layout of numbers of `width` bytes.
+fn fixed(width: usize) -> Layout {
+    with_validity([Some(BufferRole::Values { width, word: width }), None])
 }
 
 fn with_validity(rest: [Option<BufferRole>; 2]) -> Layout {
@@ -239,7 +243,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// The name of a field's type: `extension<arrow.uuid>` for an extension type, else that of the storage type.
+/// Returns the name of a field's type: `extension<arrow.uuid>` for an extension type, else the storage type's name.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
         Some(name) => format!("extension<{}>", escape_hidden(name)),
@@ -247,7 +251,7 @@ pub fn field_type_name(field: &Field) -> String {
     }
 }
 
-/// Whether values of the type take any memory, beside the bit that says whether they are null.
+/// Returns true if values of the type take memory other than their validity bits.
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) fn has_bits(data_type: &DataType) -> bool {
     match data_type {
@@ -258,25 +262,26 @@ pub(crate) fn has_bits(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a field has ordered categories: a dictionary whose order is that of its values.
+/// Returns true if a field has ordered categories: a dictionary that defines the order of its values.
 pub(crate) fn is_ordered(field: &Field) -> bool {
     field.dict_is_ordered() == Some(true)
 }
 
-/// Whether values are bytes: text or binary, of any layout.
+/// Returns true if values are text or binary, of any layout.
 pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
-/// Whether a time zone is UTC by its name.
+/// Returns true if the name of a time zone means UTC.
 pub(crate) fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00")
 }
 
-/// Whether a time is compatible with a column, by the time zones that both may have. An empty zone means that it is
-/// unknown whether the time has one, as with NumPy's times: such a time is in UTC if the column is, and incompatible
-/// with any other zone, where it may be ambiguous or nonexistent.
+/// Returns true if a time is compatible with a column, by the time zones that both may have.
+///
+/// An empty zone means that it is unknown whether the time has one, as with NumPy's times. Such a time is in UTC if the
+/// column is, and incompatible with any other zone, where it may be ambiguous or nonexistent.
 #[doc(hidden)]
 pub fn zones_agree(column: Option<&str>, time: Option<&str>) -> bool {
     match (column, time) {
@@ -305,7 +310,7 @@ pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// `LargeUtf8` as `large_utf8`.
+/// Converts `LargeUtf8` to `large_utf8`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {
@@ -319,8 +324,9 @@ fn snake_case(name: &str) -> String {
 }
 
 fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
-    let member = |field: &'a FieldRef| format!("{}: {}", escape_hidden(field.name()), field_type_name(field));
-    fields.map(member).collect::<Vec<_>>().join(", ")
+    let members: Vec<String> =
+        fields.map(|field| format!("{}: {}", escape_hidden(field.name()), field_type_name(field))).collect();
+    members.join(", ")
 }
 
 fn map_types(entries: &DataType) -> String {

@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, Time
 use crate::error::{Error, Result};
 
 /// The maximum nesting depth of types.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Parses a type as printed by [`type_name`](crate::type_name): `timestamp[ms, UTC]`, `list<int32>`, `struct<x:
 /// float32, y: float32>`. Types inside another are nullable unless followed by `not null`.
@@ -83,7 +83,8 @@ struct TypeParser<'a> {
 
 impl<'a> TypeParser<'a> {
     fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+        debug_assert!(self.text.is_char_boundary(self.at), "parsed up to the middle of a character");
+        &self.text[self.at..]
     }
 
     fn skip(&mut self, skipped: impl Fn(char) -> bool) {
@@ -100,9 +101,9 @@ impl<'a> TypeParser<'a> {
     fn eat(&mut self, token: &str) -> bool {
         let start = self.at;
         self.space();
-        let found = self.rest().starts_with(token);
-        self.at = if found { self.at + token.len() } else { start };
-        found
+        let is_next = self.rest().starts_with(token);
+        self.at = if is_next { self.at + token.len() } else { start };
+        is_next
     }
 
     fn want(&mut self, token: &str, what: &str) -> Result<()> {
@@ -208,8 +209,8 @@ impl<'a> TypeParser<'a> {
 
     fn data_type(&mut self) -> Result<DataType> {
         self.space();
-        if self.depth >= DEEPEST {
-            return Err(self.expected(&format!("types no more than {DEEPEST} deep")));
+        if self.depth >= MAX_DEPTH {
+            return Err(self.expected(&format!("types no more than {MAX_DEPTH} deep")));
         }
         let start = self.at;
         let name = self.word().to_ascii_lowercase();
@@ -217,15 +218,15 @@ impl<'a> TypeParser<'a> {
             return Ok(data_type);
         }
         self.depth += 1;
-        let found = self.with_parameters(&name);
+        let parsed = self.with_parameters(&name);
         self.depth -= 1;
-        found.unwrap_or_else(|| {
+        parsed.unwrap_or_else(|| {
             self.at = start;
             Err(self.expected("a type such as int64 or utf8"))
         })
     }
 
-    /// The type named `name`, with the parameters that follow; `None` if there is none.
+    /// Parses the parameters of the type named `name`; returns `None` if there is no such type.
     fn with_parameters(&mut self, name: &str) -> Option<Result<DataType>> {
         use DataType::*;
         Some(match name {
@@ -335,18 +336,18 @@ impl<'a> TypeParser<'a> {
         i32::try_from(size).map_err(|_| self.expected("a size below 2^31"))
     }
 
-    fn decimal(&mut self, most: u8, of: fn(u8, i8) -> DataType) -> Result<DataType> {
-        let what = format!("a precision from 1 to {most}");
+    fn decimal(&mut self, max_precision: u8, make_type: fn(u8, i8) -> DataType) -> Result<DataType> {
+        let what = format!("a precision from 1 to {max_precision}");
         self.want("(", "a precision and a scale in parentheses")?;
         let start = self.at;
         let precision: u8 = self.number(&what)?;
-        if !(1..=most).contains(&precision) {
+        if !(1..=max_precision).contains(&precision) {
             self.at = start;
             return Err(self.expected(&what));
         }
         let scale = if self.eat(",") { self.number("a scale")? } else { 0 };
         self.want(")", "a closing parenthesis")?;
-        Ok(of(precision, scale))
+        Ok(make_type(precision, scale))
     }
 
     fn item(&mut self) -> Result<FieldRef> {
