@@ -100,10 +100,10 @@ pub fn set_interrupt_hook(hook: fn() -> bool) {
 impl CancelToken {
     /// Returns the call that this thread works for, or a new one.
     pub fn current() -> CancelToken {
-        match CALL.with_borrow(|call| call.clone()) {
-            Some(call) => call,
-            None => CancelToken::default(),
+        if let Some(call) = CALL.with_borrow(|call| call.clone()) {
+            return call;
         }
+        CancelToken::default()
     }
 
     /// Returns the flag that ends the call's waits once it is set, for example by a signal handler.

@@ -251,7 +251,7 @@ pub struct Finding {
     pub offset: Option<u64>,
     /// The part of the file concerned, what was expected, and what was found.
     pub message: String,
-    /// Whether it is damage. Otherwise it is a note, for example about what a killed writer has left behind.
+    /// True for damage, false for a note, for example about leftovers of a killed writer.
     pub is_damage: bool,
 }
 
@@ -324,24 +324,24 @@ impl Findings {
         self.add(false, offset, message);
     }
 
-    /// Whether anything is damaged.
+    /// Returns true if anything is damaged.
     pub(crate) fn has_damage(&self) -> bool {
         self.list.iter().any(|finding| finding.is_damage)
     }
 }
 
 impl Error {
-    /// Whether the error is about the contents of the bytes rather than access to them.
+    /// Returns true if the error is about the contents of the bytes rather than access to them.
     pub(crate) fn is_corruption(&self) -> bool {
         use ErrorKind::*;
         matches!(self.kind(), InvalidData | Unsupported | SchemaMismatch | FileChanged)
     }
 }
 
-/// What was read; `None` if the bytes are damaged.
+/// Returns the value that was read; `None` if the bytes are damaged.
 ///
 /// # Errors
-/// Those of access to the bytes, which may be sound.
+/// Errors of access to the bytes, which may be sound.
 #[cfg(feature = "check")]
 pub(crate) fn none_if_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {

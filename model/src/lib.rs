@@ -20,17 +20,17 @@ use loom::sync::{Condvar, Mutex};
 /// A file's words, and what is wrong with them.
 #[derive(Debug)]
 pub struct LoomWords {
-    /// Those that one thread alone stores to.
+    /// The words that only one thread stores to.
     words: BTreeMap<u64, AtomicU64>,
-    /// Those that several store to.
+    /// The words that several threads store to.
     ///
-    /// Of two stores by different threads loom knows which comes first only as long as it does not learn more of one of
-    /// them; then loads see values that were overwritten long ago, which no memory model allows. So stores are swaps here,
-    /// all of them relaxed, which puts them into the order in which they are tried; and all orders are.
+    /// loom only knows the order of two stores by different threads until it learns more about one of them. Then loads see
+    /// values that were overwritten long ago, which no memory model allows. So stores are relaxed swaps here, which are
+    /// ordered as they are tried; and all orders are tried.
     flags: BTreeMap<u64, AtomicU64>,
-    /// What the one writer has put where.
+    /// The values that the only writer has stored, by offset.
     put: StdMutex<BTreeMap<u64, u64>>,
-    /// The kernel's queue of those who sleep (futex(2)): it compares and queues under one lock.
+    /// The kernel's queue of sleeping threads (futex(2)): it compares and queues under one lock.
     queue: Mutex<()>,
     woken: Condvar,
     faults: Faults,
@@ -46,7 +46,7 @@ pub struct Faults {
 }
 
 impl LoomWords {
-    /// Zeros at the offsets `words`, stored to by one thread, and `flags`, stored to by several.
+    /// Creates zeros at the offsets `words`, stored to by one thread, and `flags`, stored to by several.
     pub fn new(words: impl IntoIterator<Item = u64>, flags: &[u64], faults: Faults) -> LoomWords {
         let words = words.into_iter().map(|offset| (offset, AtomicU64::new(0))).collect();
         let flags = flags.iter().map(|&offset| (offset, AtomicU64::new(0))).collect();
@@ -54,16 +54,16 @@ impl LoomWords {
         LoomWords { words, flags, put: StdMutex::default(), queue, woken, faults }
     }
 
-    /// The value that the writer has put there, which for words that never change is all there is.
-    fn known(&self, offset: u64) -> u64 {
-        self.put.lock().unwrap_or_else(|e| e.into_inner()).get(&offset).copied().unwrap_or(0)
+    /// Returns the value that the writer has stored at `offset`, or 0. Words that never change are only kept here.
+    fn last_stored(&self, offset: u64) -> u64 {
+        self.put.lock().unwrap_or_else(|e| e.into_inner()).get(&offset).map_or(0, |&value| value)
     }
 
     fn load(&self, offset: u64, order: Ordering) -> u64 {
         match (self.words.get(&offset), self.flags.get(&offset)) {
             (Some(word), _) => word.load(order),
             (None, Some(flag)) => flag.load(Ordering::Relaxed),
-            (None, None) => self.known(offset),
+            (None, None) => self.last_stored(offset),
         }
     }
 
@@ -81,7 +81,7 @@ impl SharedWords for LoomWords {
     fn store_words(&self, offset: u64, bytes: &[u8]) {
         for (raw, offset) in bytes.as_chunks::<8>().0.iter().zip((offset..).step_by(8)) {
             let value = u64::from_le_bytes(*raw);
-            if self.known(offset) == value {
+            if self.last_stored(offset) == value {
                 continue;
             }
             if let Some(word) = self.words.get(&offset) {
@@ -118,7 +118,7 @@ impl SharedWords for LoomWords {
         self.store(offset, value.into());
     }
 
-    /// There is no timeout: who is not woken sleeps for ever, and loom says so.
+    /// Waits without a timeout: a thread that is not woken sleeps forever, which loom reports.
     fn wait(&self, offset: u64, expected: u32, _timeout: Duration) {
         let queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
         if self.load(offset, Ordering::Relaxed) as u32 == expected {

@@ -1,8 +1,8 @@
-//! What another library passes by the Arrow C data interface, checked before it is believed: schemas and arrays whose counts,
-//! lengths, offsets and pointers are those of their types. Values are left unchecked.
+//! Imports schemas and arrays that another library passes through the Arrow C data interface. Counts, lengths and offsets
+//! are checked against the types, and pointers for null. Values are left unchecked.
 //!
-//! Whoever passes a pointer that leads nowhere, or a buffer that is shorter than its array says, can't be told from
-//! others: the interface has no lengths of buffers.
+//! A dangling pointer, or a buffer that is shorter than its array says, can't be detected: the interface has no lengths of
+//! buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -24,11 +24,11 @@ use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{BufferRole, layout, type_name};
 
-/// How deep types may be nested, as in a file.
+/// The maximum nesting depth of types, as in a file.
 const MAX_DEPTH: usize = 64;
-/// The most entries of metadata, children and buffers that a struct may say it has.
+/// The maximum number of metadata entries, children and buffers that a struct may declare.
 const MAX_COUNT: i64 = 1 << 24;
-/// The longest key or value of metadata.
+/// The maximum length of a key or value of metadata.
 const MAX_TEXT: i32 = 1 << 30;
 const EXTENSION: &str = "ARROW:extension:name";
 
@@ -86,7 +86,7 @@ pub(super) fn taken(what: &str) -> Error {
 pub(super) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
     // SAFETY: both are the struct of the interface, and as large.
     let raw = unsafe { &*std::ptr::from_ref(schema).cast::<RawSchema>() };
-    // arrow-rs reads names, formats and metadata as it finds them, and panics over those of others.
+    // Copied, since arrow-rs reads names, formats and metadata without checks, and panics if they are wrong.
     let copy = copy_of(raw, 0)?;
     let field = Field::try_from(&copy).map_err(wrong_schema)?;
     check_type(field.data_type())?;
@@ -127,7 +127,7 @@ fn copy_of(raw: &RawSchema, depth: usize) -> Result<FFI_ArrowSchema> {
         .map_err(wrong_schema)
 }
 
-/// How many children a format has; `None` if it may have any number.
+/// Returns the number of children of a format; `None` if it may have any number.
 fn count_of(format: &str) -> Option<usize> {
     match format {
         "+s" => None,
@@ -137,14 +137,14 @@ fn count_of(format: &str) -> Option<usize> {
     }
 }
 
-/// The text that `start` points to; `None` if it is not UTF-8.
+/// Returns the text that `start` points to; `None` if it is not UTF-8.
 fn text_of<'a>(start: *const c_char) -> Option<&'a str> {
     // SAFETY: not null, so text that ends in NUL and lives as long as its schema (*Structure definitions*), of which the callers
     // have a reference.
     unsafe { CStr::from_ptr(start) }.to_str().ok()
 }
 
-/// The structs that `start` points to, which are `count`; `missing` is the error for one that is not there.
+/// Returns the `count` structs that `start` points to; `missing` makes the error for a null pointer to a struct.
 fn children_of<'a, T>(count: i64, start: *const *const T, missing: impl Fn() -> Error) -> Result<Vec<&'a T>> {
     match usize::try_from(count) {
         Ok(0) => Ok(Vec::new()),
@@ -159,7 +159,7 @@ fn children_of<'a, T>(count: i64, start: *const *const T, missing: impl Fn() -> 
     }
 }
 
-/// The metadata at `start`, without what is not UTF-8.
+/// Reads the metadata at `start`, and leaves out entries that are not UTF-8.
 fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
     if start.is_null() {
         return Ok(Vec::new());
@@ -168,7 +168,8 @@ fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
     let count = metadata.number(MAX_COUNT as i32)?;
     let mut all = Vec::new();
     for _ in 0..count {
-        let (key, value) = (metadata.text()?, metadata.text()?);
+        let key = metadata.text()?;
+        let value = metadata.text()?;
         all.extend(key.zip(value));
     }
     Ok(all)
@@ -178,15 +179,15 @@ fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
 struct MetadataReader(*const u8);
 
 impl MetadataReader {
-    fn number(&mut self, most: i32) -> Result<usize> {
+    fn number(&mut self, max: i32) -> Result<usize> {
         // SAFETY: called where the metadata has a number, as its counts say, which need not be aligned.
         let number = i32::from_ne_bytes(unsafe { self.0.cast::<[u8; 4]>().read_unaligned() });
         self.skip(4);
-        let len = usize::try_from(number).ok().filter(|_| number <= most);
+        let len = usize::try_from(number).ok().filter(|_| number <= max);
         len.ok_or_else(|| wrong_schema(format_args!("metadata with a length of {number}")))
     }
 
-    /// The next text; `None` if it is not UTF-8.
+    /// Reads the next text; returns `None` if it is not UTF-8.
     fn text(&mut self) -> Result<Option<String>> {
         let len = self.number(MAX_TEXT)?;
         // SAFETY: as many bytes follow as the number before says.
@@ -201,7 +202,7 @@ impl MetadataReader {
     }
 }
 
-/// Checks what arrow-rs takes for granted of a type.
+/// Checks the properties of a type that arrow-rs relies on.
 fn check_type(data_type: &DataType) -> Result<()> {
     use DataType::*;
     let is_right = match data_type {
@@ -230,8 +231,8 @@ fn wrong_array(why: impl std::fmt::Display) -> Error {
     wrong("array", why)
 }
 
-/// Returns the array as one of type `data_type`, whose values nobody has checked. It keeps the buffers where they are, and
-/// releases them with the last of its own.
+/// Returns the array as an array of type `data_type` with unchecked values. Buffers are not copied; they are released when
+/// the last reference to the returned array is dropped.
 ///
 /// # Errors
 /// `InvalidArgument` for an array that was released, or can't be of that type.
@@ -243,8 +244,8 @@ pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Re
     let owner = Arc::new(array);
     let raw = Arc::as_ptr(&owner).cast::<RawArray>();
     // SAFETY: the struct of the interface, which the owner keeps.
-    let found = read_array(unsafe { &*raw }, data_type, &owner)?;
-    normalize_offsets(&found).map(UncheckedArray::from).map_err(|e| e.context("importing an Arrow C array"))
+    let imported = read_array(unsafe { &*raw }, data_type, &owner)?;
+    normalize_offsets(&imported).map(UncheckedArray::from).map_err(|e| e.context("importing an Arrow C array"))
 }
 
 fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>) -> Result<ArrayData> {
@@ -273,24 +274,21 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
 }
 
-/// Which rows an array has.
+/// The rows of an array.
 #[derive(Clone, Copy)]
 struct RowRange {
     offset: usize,
     len: usize,
-    /// How many are null, if it says so.
+    /// The declared number of nulls, if there is one.
     nulls: Option<usize>,
 }
 
 impl RowRange {
     fn parse(raw: &RawArray) -> Result<RowRange> {
-        let count = |what: &str, count: i64| {
-            usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
-        };
-        let len = count("a length", raw.length)?;
-        // Buffers of no rows may be missing, whatever the offset is.
-        let offset = if len == 0 { 0 } else { count("an offset", raw.offset)? };
-        let nulls = if raw.null_count == -1 { None } else { Some(count("a count of nulls", raw.null_count)?) };
+        let len = row_count("a length", raw.length)?;
+        // Buffers without rows may be missing, whatever the offset is.
+        let offset = if len == 0 { 0 } else { row_count("an offset", raw.offset)? };
+        let nulls = if raw.null_count == -1 { None } else { Some(row_count("a count of nulls", raw.null_count)?) };
         if offset.checked_add(len).is_none_or(|end| isize::try_from(end).is_err()) {
             return Err(wrong_array(format_args!("an offset of {offset} rows")));
         }
@@ -303,6 +301,10 @@ impl RowRange {
     fn end(self) -> usize {
         self.offset + self.len
     }
+}
+
+fn row_count(what: &str, count: i64) -> Result<usize> {
+    usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
 }
 
 /// The buffers of one array.
@@ -353,7 +355,7 @@ impl Buffers<'_> {
         Ok((nulls, buffers))
     }
 
-    /// Where the buffers begin.
+    /// Returns the addresses of the buffers.
     fn places(&self) -> Result<&[*const u8]> {
         let count = self.raw.n_buffers;
         match usize::try_from(count) {
@@ -386,10 +388,10 @@ impl Buffers<'_> {
         }
     }
 
-    /// The last of the offsets: the length of the data that they point to.
+    /// Returns the last of the offsets, which is the length of the data that they point to.
     fn last_offset(&self, offsets: &Buffer) -> Result<usize> {
         let width = offsets.len() / (self.rows.end() + 1);
-        let last = offsets.get(offsets.len() - width..).unwrap_or_default();
+        let last = &offsets[offsets.len() - width..];
         let last = match (last.first_chunk::<8>(), last.first_chunk::<4>()) {
             (Some(last), _) => i64::from_ne_bytes(*last),
             (None, Some(last)) => i32::from_ne_bytes(*last).into(),

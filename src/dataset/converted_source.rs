@@ -1,4 +1,4 @@
-//! The rows of a source in a newer schema: for a partition whose schema is older than that of others.
+//! [`ConvertedSource`]: the rows of a source in a newer schema, for a partition whose schema is older than others.
 
 use std::sync::{Arc, OnceLock};
 

@@ -255,8 +255,6 @@ impl PartitionedWriter {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let rows = dataset.select(&names)?;
         let groups = self.group_rows(&rows)?;
-        let grouped: usize = groups.iter().map(|(_, group)| group.0.len()).sum();
-        assert_eq!(grouped as u64, rows.len()?, "each row is in one partition");
         let stored = rows.select_at(&self.stored)?;
         self.appends += 1;
         for (number, (keys, group)) in groups.into_iter().enumerate() {
@@ -321,14 +319,14 @@ impl PartitionedWriter {
         let Some((keys, _)) = idle.min_by_key(|(_, partition)| partition.last_append) else { return Ok(false) };
         let keys = keys.clone();
         if let Some(partition) = self.open.remove(&keys) {
-            assert!(!partition.has_rows, "closing a partition would commit rows");
-            self.close_partition(keys, partition.writer)?;
+            self.close_partition(keys, partition)?;
         }
         Ok(true)
     }
 
-    fn close_partition(&mut self, keys: PartitionValues, writer: Writer) -> Result<()> {
-        let closed = writer.close();
+    fn close_partition(&mut self, keys: PartitionValues, partition: OpenPartition) -> Result<()> {
+        assert!(!partition.has_rows, "closing a partition with rows that were not committed");
+        let closed = partition.writer.close();
         match &closed {
             Ok(()) => drop(self.unsynced.remove(&keys)),
             Err(e) => drop(self.unsynced.insert(keys, e.clone())),
@@ -364,11 +362,7 @@ impl PartitionedWriter {
                 partition.has_rows = false;
             }
         }
-        assert!(
-            self.waiting_rows.is_empty(),
-            "{} partitions with rows that were not committed",
-            self.waiting_rows.len()
-        );
+        self.check_waiting();
         if self.options.sync == SyncPolicy::Commit { self.sync_leftovers() } else { Ok(()) }
     }
 
@@ -432,8 +426,7 @@ impl PartitionedWriter {
         self.commit()?;
         let mut result = Ok(());
         for (keys, partition) in std::mem::take(&mut self.open) {
-            assert!(!partition.has_rows, "closing a partition with rows that were not committed");
-            result = result.and(self.close_partition(keys, partition.writer));
+            result = result.and(self.close_partition(keys, partition));
         }
         result?;
         self.check_closed()?;
@@ -479,6 +472,8 @@ impl PartitionedWriter {
             groups[number].1.add(row);
             previous = Some((keys, number));
         }
+        let grouped: usize = groups.iter().map(|(_, group)| group.0.len()).sum();
+        assert_eq!(grouped as u64, rows.len()?, "each row is in one partition");
         Ok(groups)
     }
 }

@@ -161,7 +161,7 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
     ("crates/mapping/src/shared_file.rs", &["self.medium.tell("], "a witness of tests, whose errors the next call has"),
     ("crates/mapping/src/shared_file.rs", &["metadata().is_ok_and(has)"], "the file is stamped once more"),
     ("crates/mapping/src/shared_file.rs", &["self.medium.remove(&part)"], "what can't be removed only costs space"),
-    ("src/directory.rs", &["found.created().ok()"], "not every file system has times of creation"),
+    ("src/directory.rs", &["metadata.created().ok()"], "not every file system has times of creation"),
     ("crates/mapping/src/sys.rs", &["wait_for_any("], "waits are made one by one then"),
     ("crates/mapping/src/view.rs", &["self.get(i).ok()"], "an iterator that ends where the array does"),
     ("crates/mapping/src/wait_set.rs", &["waited.is_err()"], "the wait ends"),
