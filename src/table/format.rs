@@ -1,4 +1,5 @@
-//! The bytes of a segment that are not Arrow's: header and commit records, as specified in `docs/format.md`.
+//! Encodes and decodes the parts of a segment that are not Arrow's: header and commit records, as specified in
+//! `docs/format.md`.
 //!
 //! ```text
 //! 0   "ARROW1\0\0"  Schema message  empty message        the front that Arrow readers expect
@@ -10,13 +11,14 @@
 //! Everything is little-endian. **Committed bytes never change; only one record changes, atomically.**
 
 use crate::error::{Error, Result};
+/// The first bytes of the header.
+pub(super) use crate::ipc::SEGMENT as MAGIC;
+use crate::rows::{Region, ZoneMap};
+
 /// The default maximum number of rows in a segment.
 pub(super) const DEFAULT_ROWS: u64 = 4 << 20;
 /// The default number of rows in a zone.
 pub(super) const ZONE_ROWS: u32 = 1 << 16;
-/// The first bytes of the header.
-pub(super) use crate::ipc::SEGMENT as MAGIC;
-use crate::rows::{Region, ZoneMap};
 
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
@@ -30,31 +32,36 @@ pub(super) const TAIL: &[u8; 6] = b"ARROW1";
 /// The length of the footer's length field and the bytes after it.
 pub(super) const TAIL_LEN: u64 = 4 + TAIL.len() as u64;
 
-/// In the live page: the sequence of the newest visible commit; waiting readers sleep on its low half.
+// Offsets in the live page.
+
+/// The sequence of the newest visible commit; waiting readers sleep on its low half.
 pub(super) const SEQUENCE: u64 = 0;
-/// In the live page: set by sleeping readers.
+/// A flag that is set by sleeping readers.
 pub(super) const WAITING: u64 = 64;
-/// In the live page: the writer's process id.
+/// The writer's process id.
 pub(super) const WRITER: u64 = 128;
 
-/// In the live page: the durable record or log entries being synced, which may not be on the disk. After a failed sync
-/// the system may treat pages as written that are not, until the boot ends.
+/// The durable record or log entries being synced, which may not be on the disk. After a failed sync the system may
+/// treat pages as written that are not, until the boot ends.
 pub(super) const UNSYNCED: u64 = 192;
 
-/// In the live page: a later proof of the newest visible commit, whose durable record is being written over: the number of
-/// the commit, that of the durable record that this proof is since, and the checksum.
+/// A later proof of the newest visible commit, whose durable record is being overwritten: the number of the commit, the
+/// number of the durable record at which this proof begins, and the checksum.
 pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
 
-/// In the live page: the modification time that the file was given when it was last closed, in seconds since 1970, and which file
-/// it was: a copy is another one.
+/// The modification time that the file was given when it was last closed, in seconds since 1970.
 pub(super) const STAMPED: u64 = 320;
+/// The fingerprint of the writer's file. A copy of the file has another one.
 pub(super) const OWN_FILE: u64 = 328;
 
-/// The boot of a record that counts after a crash of the machine, or in a page cache that is not that of its writer.
+/// The boot id of a record that stays valid after a crash of the machine, or in another page cache than its writer's.
 pub(super) const NO_BOOT: [u8; 16] = [0; 16];
 
-/// Keys of the schema's metadata that hold a dense segment's settings, as the header does for a growable one.
+// Keys of the schema's metadata that hold a dense segment's settings, as the header does for a growable one.
+
+/// The number of the column that the rows are sorted by.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
+/// The maximum number of rows in the table's segments.
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
 /// 1 if late rows are accepted.
 pub(super) const ACCEPTS_LATE: &str = "arrowwood.late";
@@ -85,19 +92,19 @@ pub struct LivePage {
 }
 
 impl LivePage {
-    /// The offset of the record of commit `sequence`.
+    /// Returns the offset of the record of commit `sequence`.
     #[inline]
     pub fn record(&self, sequence: u64) -> u64 {
         self.live + PAGE + (sequence & 1) * self.record
     }
 
-    /// The offset of the word that selects the newest record.
+    /// Returns the offset of the word that selects the newest record.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.live + SEQUENCE
     }
 
-    /// The offset of the word that sleeping readers set.
+    /// Returns the offset of the word that sleeping readers set.
     #[inline]
     pub fn waiting(&self) -> u64 {
         self.live + WAITING
@@ -124,20 +131,20 @@ pub(super) struct Header {
     pub footer: u64,
     /// The column whose values never decrease, or, if late rows are accepted, the column by which rows can be late.
     pub sorted_by: Option<u32>,
-    /// Whether rows less than earlier rows in that column are accepted.
+    /// True if rows are accepted that are less than earlier rows in the `sorted_by` column.
     pub is_late: bool,
     /// The maximum number of rows in the table's segments.
     pub segment_rows: u64,
     /// The bytes of the log.
     pub log: u64,
-    /// The buffers in the order of a record batch, then those of the dictionaries in the order of their fields.
+    /// The buffers in the order of a record batch, then the buffers of the dictionaries in the order of their fields.
     pub regions: Vec<Region>,
     /// The maximum of each counter of a record.
     pub limits: Vec<u64>,
     /// The columns with zones.
     pub zones: Vec<ZoneMap>,
-    /// The number of footers, the first ones, in whose place the schema of all others stands; 0 in format 1.0, where each
-    /// footer has its own, and its messages in the slot of its number.
+    /// The number of footers, the first ones, whose space the schema of all others takes; 0 in format 1.0, where each
+    /// footer has its own schema, and its messages in the slot of its number.
     pub shared: u64,
 }
 
@@ -153,12 +160,12 @@ pub(super) struct TableSettings {
 }
 
 impl TableSettings {
-    /// The column whose values never decrease.
+    /// Returns the column whose values never decrease.
     pub fn order(&self) -> Option<u32> {
         self.sorted_by.filter(|_| !self.is_late)
     }
 
-    /// The number of zones in a segment of `rows` rows: one for each block that it can hold.
+    /// Returns the zone maps of a segment for `capacity` rows. In a segment smaller than a zone, one zone has all rows.
     pub fn zones(&self, capacity: u64) -> Vec<ZoneMap> {
         let rows = capacity.clamp(1, self.zone_rows.into()) as u32;
         self.index.iter().map(|&column| ZoneMap { column, rows }).collect()
@@ -166,7 +173,7 @@ impl TableSettings {
 }
 
 impl Header {
-    /// The table's settings in the header.
+    /// Returns the table's settings in the header.
     pub fn settings(&self) -> TableSettings {
         TableSettings {
             sorted_by: self.sorted_by,
@@ -177,55 +184,56 @@ impl Header {
         }
     }
 
-    /// The column whose values never decrease.
+    /// Returns the column whose values never decrease.
     pub fn order(&self) -> Option<u32> {
         self.sorted_by.filter(|_| !self.is_late)
     }
 
-    /// The size of the file.
+    /// Returns the size of the file.
     pub fn file_len(&self) -> u64 {
         self.tail + TAIL_LEN
     }
 
-    /// The offsets of the mutable words.
+    /// Returns the offsets of the mutable words.
     #[inline]
     pub fn page(&self) -> LivePage {
         LivePage { live: self.live, record: self.record }
     }
 
-    /// The immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`: they are
-    /// zeros after the file was truncated and grew again.
+    /// Returns the immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`: they
+    /// are zeros after the file was truncated and grew again.
     pub fn marks(&self, start: u64, fixed: &[u8]) -> Vec<(u64, Vec<u8>)> {
         vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
-    /// The offset of a durable record.
+    /// Returns the offset of a durable record.
     pub fn durable(&self, number: u64) -> u64 {
         self.live + PAGE + (2 + (number & 1)) * self.record
     }
 
-    /// The offset of the log, after the records.
+    /// Returns the offset of the log, after the records.
     pub fn log_start(&self) -> u64 {
         self.live + PAGE + 4 * self.record
     }
 
-    /// Where the footer with this number begins, which is so far before the footer's length.
+    /// Returns the offset of footer `number`. The footer's length selects it: the distance from there to the tail.
     pub fn footer_at(&self, number: u64) -> u64 {
+        debug_assert!(number < u64::from(self.slots), "footer {number} of {}", self.slots);
         self.tail - (number + 1) * self.footer
     }
 
-    /// Where the schema of all footers begins; the footer's length if each has its own.
+    /// Returns the offset of the schema that all footers share, or the tail if each footer has its own schema.
     pub fn shared_at(&self) -> u64 {
         self.tail - self.shared * self.footer
     }
 
-    /// The length of a header of version `minor`.
+    /// Returns the length of a header of version `minor`.
     pub fn encoded_len(minor: u16, regions: usize, counters: usize, zones: usize) -> usize {
         let more = if minor == 0 { 0 } else { MORE };
         HEADER + 16 * regions + 8 * (counters + zones) + more
     }
 
-    /// Checks the length of a header, and the number of its zones, against what it has room to say.
+    /// Checks that the length of a header, and the number of its zones, fit into their fields.
     ///
     /// # Errors
     /// `InvalidData` with the expected and the found value.
@@ -239,8 +247,11 @@ impl Header {
         Ok(())
     }
 
+    /// Encodes the header, whose length [`Header::check_len`] has accepted.
     pub fn encode(&self) -> Vec<u8> {
         let len = Header::encoded_len(self.minor, self.regions.len(), self.limits.len(), self.zones.len());
+        assert!(len <= MOST_HEADER, "a header of {len} bytes, which no reader would accept");
+        assert!(self.zones.len() <= usize::from(u16::MAX), "{} columns with zones", self.zones.len());
         let mut bytes = Vec::with_capacity(len);
         bytes.extend(MAGIC);
         bytes.extend(MAJOR.to_le_bytes());
@@ -261,7 +272,7 @@ impl Header {
         bytes.extend(if self.is_late { LATE } else { 0 }.to_le_bytes());
         bytes.extend(self.segment_rows.to_le_bytes());
         bytes.extend(self.log.to_le_bytes());
-        debug_assert_eq!(bytes.len(), HEADER, "the fixed part");
+        assert_eq!(bytes.len(), HEADER, "the length of the header's fixed part");
         for region in &self.regions {
             bytes.extend(region.offset.to_le_bytes());
             bytes.extend(region.capacity.to_le_bytes());
@@ -274,12 +285,16 @@ impl Header {
         if self.minor > 0 {
             bytes.extend(self.shared.to_le_bytes());
         }
+        assert_eq!(bytes.len(), len, "the header's length, which is stored in it");
         let crc = crc32c::crc32c(&bytes);
         bytes[16..20].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// The length of the header that begins with `fixed`, or an error if it is not a valid header.
+    /// Returns the length of the header that begins with `fixed`.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is not a header, `Unsupported` for another major version.
     pub fn len_of(fixed: &[u8]) -> Result<usize> {
         let word = LittleEndian(fixed);
         if fixed.len() < HEADER || fixed[..8] != MAGIC {
@@ -297,7 +312,10 @@ impl Header {
         }
     }
 
-    /// Reads a header with the length returned by `len_of`.
+    /// Decodes a header with the length returned by [`Header::len_of`].
+    ///
+    /// # Errors
+    /// `InvalidData` if it is damaged, or its lists or flags are impossible. The offsets in it are not checked.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         let word = LittleEndian(bytes);
         let len = Header::len_of(bytes)?;
@@ -324,8 +342,8 @@ impl Header {
         }
         let lists = Header::encoded_len(0, regions, counters, zones);
         let shared = if minor == 0 { 0 } else { word.u64(lists) };
-        let map = |at: usize| ZoneMap { column: word.u32(at), rows: word.u32(at + 4) };
-        let region = |at: usize| Region { offset: word.u64(at), capacity: word.u64(at + 8) };
+        let limits_start = HEADER + 16 * regions;
+        let zones_start = limits_start + 8 * counters;
         let header = Header {
             minor,
             slots: word.u32(20),
@@ -341,9 +359,15 @@ impl Header {
             is_late: flags & LATE != 0,
             segment_rows: word.u64(112),
             log: word.u64(120),
-            regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
-            limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
-            zones: (0..zones).map(|i| map(HEADER + 16 * regions + 8 * (counters + i))).collect(),
+            regions: (HEADER..limits_start)
+                .step_by(16)
+                .map(|at| Region { offset: word.u64(at), capacity: word.u64(at + 8) })
+                .collect(),
+            limits: (limits_start..zones_start).step_by(8).map(|at| word.u64(at)).collect(),
+            zones: (zones_start..zones_start + 8 * zones)
+                .step_by(8)
+                .map(|at| ZoneMap { column: word.u32(at), rows: word.u32(at + 4) })
+                .collect(),
             shared,
         };
         let expected = header.tail.checked_add(TAIL_LEN);
@@ -356,7 +380,7 @@ impl Header {
     }
 }
 
-/// Whether a header of `len` bytes has room for its lists, and nothing after them unless its version is newer.
+/// Returns true if a header of `len` bytes has room for its lists, and nothing after them unless its version is newer.
 fn is_long_enough(len: usize, minor: u16, [regions, counters, zones]: [usize; 3]) -> bool {
     // No list is longer than the header, so nothing overflows here.
     let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(minor, regions, counters, zones));
@@ -369,34 +393,35 @@ pub const MOST_POSITIONS: usize = 256;
 /// The maximum length of a position's name in bytes.
 pub(super) const MOST_NAME: usize = 255;
 
-/// The length in bytes of a record with the given numbers of counters and positions.
+/// Returns the length in bytes of a record with the given numbers of counters and positions.
 pub fn record_len(counters: usize, positions: usize) -> usize {
     RECORD + 8 * (counters + positions)
 }
 
-/// The number of positions in the record whose fixed part begins `bytes`; in a torn record, any number within bounds.
+/// Returns the number of positions in the record whose fixed part begins `bytes`; in a torn record, any number within
+/// bounds.
 pub fn positions_of(bytes: &[u8]) -> usize {
     (LittleEndian(bytes).u32(44) as usize).min(MOST_POSITIONS)
 }
 
-/// One commit.
+/// The record of one commit. The file has two visible and two durable ones, and entries of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The commit's number.
     pub sequence: u64,
-    /// Whether no more rows follow it in the segment.
+    /// True if no more rows follow in the segment.
     pub sealed: bool,
-    /// Whether the commit is valid only once the previous segment is sealed.
+    /// True if the commit is valid only once the previous segment is sealed.
     pub provisional: bool,
-    /// Visible records: whether the commit that sealed the segment has rows in the next one, too.
+    /// Visible records: true if the commit that sealed the segment has rows in the next one, too.
     pub goes_on: bool,
-    /// The system's boot in which it was made.
+    /// The id of the system's boot in which the commit was made.
     pub boot: [u8; 16],
     /// Durable records: the sequence of the previous durable record, 0 if none.
     pub previous: u64,
     /// Durable records: the checksum of the bytes appended since the previous durable record.
     pub delta: u32,
-    /// Visible records: how to tell whether their rows are there. Absent from those of early writers.
+    /// Visible records: a checksum that tells whether their rows are there. Early writers made none.
     pub proof: Option<Proof>,
     /// Rows, then the other counters: null counts, bytes of text, items of lists, entries of dictionaries.
     pub counters: Vec<u64>,
@@ -404,8 +429,8 @@ pub struct Record {
     pub positions: Vec<i64>,
 }
 
-/// How to tell whether the rows of a visible commit are there, without knowing whether the page cache is the one that they
-/// were written to.
+/// The proof of a visible commit: tells whether its rows are there without knowing whether the page cache is the one that
+/// they were written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// The checksum of what was appended since `base`; see `protocol::proof`.
@@ -416,11 +441,14 @@ pub struct Proof {
     pub mount: u64,
 }
 
-/// Commits are numbered below this.
+/// The exclusive upper bound of commit numbers.
 pub(super) const MOST_SEQUENCE: u64 = 1 << 62;
 
-/// Refuses to count on from a number that commits don't reach in a thousand years: the file was damaged or forged, and
-/// there may be no numbers left for more commits.
+/// Checks that commits can be numbered from `sequence` on. They don't reach half of the bound in a thousand years: a file
+/// with such a number was damaged or forged, and there may be no numbers left for more commits.
+///
+/// # Errors
+/// `InvalidData`.
 pub(super) fn check_sequence(sequence: u64) -> Result<()> {
     if sequence < MOST_SEQUENCE / 2 {
         return Ok(());
@@ -432,18 +460,19 @@ pub(super) fn check_sequence(sequence: u64) -> Result<()> {
     Err(Error::invalid(message))
 }
 
+// The bits of a record's state.
 const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;
 const PROVEN: u32 = 4;
 const GOES_ON: u32 = 8;
 
 impl Record {
-    /// The first counter; a record that was never written has none.
+    /// Returns the number of rows, which is the first counter. A record that was never written has no counters.
     pub fn rows(&self) -> u64 {
-        self.counters.first().copied().unwrap_or(0)
+        self.counters.first().map_or(0, |&rows| rows)
     }
 
-    /// Whether more rows may follow, and whether the rows are valid by themselves.
+    /// Returns the state of the segment after the commit.
     pub fn state(&self) -> CommitState {
         CommitState { sealed: self.sealed, provisional: self.provisional, goes_on: self.goes_on }
     }
@@ -452,7 +481,8 @@ impl Record {
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend(self.sequence.to_le_bytes());
-        debug_assert!(self.proof.is_none() || self.delta == 0, "the two have the same place");
+        assert!(self.proof.is_none() || self.delta == 0, "proof and delta have the same place in a record");
+        assert!(self.positions.len() <= MOST_POSITIONS, "{} positions in a record", self.positions.len());
         let proof = self.proof.unwrap_or_default();
         bytes.extend((self.state().bits() | if self.proof.is_some() { PROVEN } else { 0 }).to_le_bytes());
         bytes.extend([0; 4]);
@@ -462,7 +492,7 @@ impl Record {
         bytes.extend((self.positions.len() as u32).to_le_bytes());
         bytes.extend(proof.base.to_le_bytes());
         bytes.extend(proof.mount.to_le_bytes());
-        debug_assert_eq!(bytes.len(), RECORD, "the fixed part");
+        assert_eq!(bytes.len(), RECORD, "the length of the record's fixed part");
         self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
         self.positions.iter().for_each(|position| bytes.extend(position.to_le_bytes()));
         let crc = crc32c::crc32c(bytes);
@@ -477,7 +507,8 @@ impl Record {
         counters: &[u64],
         positions: &[i64],
     ) {
-        debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
+        debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "the record's length never changes");
+        debug_assert!(sequence < MOST_SEQUENCE, "commit {sequence}");
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&(state.bits() | PROVEN).to_le_bytes());
         bytes[12..16].fill(0);
@@ -487,7 +518,7 @@ impl Record {
         let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
         let positions = positions.iter().map(|position| position.to_le_bytes());
         let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
-        words.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
+        words.iter_mut().zip(numbers).for_each(|(word, number)| *word = number);
         let crc = crate::map::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
@@ -526,7 +557,7 @@ impl Record {
     }
 }
 
-/// Whether more rows may follow in a segment, and whether its rows are valid by themselves.
+/// The state of a segment after a commit: whether more rows may follow, and whether its rows are valid by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitState {
     /// As [`Record::sealed`].
@@ -539,13 +570,11 @@ pub struct CommitState {
 
 impl CommitState {
     fn bits(self) -> u32 {
-        let CommitState { sealed, provisional, goes_on } = self;
-        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-        bit(sealed, SEALED) | bit(provisional, PROVISIONAL) | bit(goes_on, GOES_ON)
+        u32::from(self.sealed) * SEALED | u32::from(self.provisional) * PROVISIONAL | u32::from(self.goes_on) * GOES_ON
     }
 }
 
-/// Reads little-endian words from bytes; 0 past the end.
+/// Reads little-endian words at offsets of a byte slice. Words past its end are 0.
 struct LittleEndian<'a>(&'a [u8]);
 
 impl LittleEndian<'_> {
@@ -618,7 +647,7 @@ mod tests {
         assert!(Header::check_len(MOST_HEADER, 65_536).unwrap_err().contains("`zones`: expected 65535 columns"));
     }
 
-    /// Offset, size and name of each field in the page's table under the heading `title`.
+    /// Returns offset, size and name of each field in the page's table under the heading `title`.
     fn fields_of_page(title: &str) -> Vec<(usize, usize, String)> {
         let page = include_str!("../../docs/format.md");
         let section = page.split(&format!("### {title}\n")).nth(1).unwrap();

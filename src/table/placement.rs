@@ -1,5 +1,5 @@
-//! The layout of a segment. The writer chooses limits, slots and their sizes; every offset follows from those and from
-//! the schema, so a reader checks a header by computing its offsets again.
+//! Computes the layout of a segment. The writer chooses limits, slots and their sizes; every offset follows from these
+//! and from the schema, so a reader checks a header by computing its offsets again.
 
 use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
 use crate::dataset::order::is_sortable;
@@ -9,21 +9,22 @@ use crate::types::field_type_name;
 
 /// The exclusive upper bound of row numbers.
 pub(super) const MOST_ROWS: u64 = 1 << 62;
-/// One slot is published and the others rest, so there are at least two.
+/// The possible numbers of slots. One slot is published and the others rest, so there are at least two.
 const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
 /// The maximum size in bytes of a slot, of a footer, and of the log.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// Completes `chosen` with all offsets, for an encoded header of `len` bytes at byte `start` of the file. `None` if a
-/// file can't hold them.
+/// Completes `chosen` with all offsets, for an encoded header of `len` bytes at byte `start` of the file. Returns `None`
+/// if they are beyond the size of any file.
 pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> Option<Header> {
-    debug_assert_eq!(chosen.limits.len(), plan.counters, "a limit for each counter");
+    assert_eq!(chosen.limits.len(), plan.counters, "a segment has a limit for each counter");
     let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;
     let record = (record_len(plan.counters, MOST_POSITIONS) as u64).checked_next_multiple_of(PAGE)?;
     let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(4)?)?.checked_add(chosen.log)?;
     let slots = u64::from(chosen.slots);
     let first = ring.checked_add(chosen.slot.checked_mul(slots)?)?.checked_next_multiple_of(ALIGNMENT)?;
     let (regions, end) = plan.place(first, &chosen.limits)?;
+    assert_eq!(regions.len(), plan.regions, "a segment has a region for each buffer");
     let tail = end.checked_add(chosen.footer.checked_mul(slots)?)?.checked_next_multiple_of(PAGE)?;
     Some(Header { live, record, ring, regions, tail, ..chosen.clone() })
 }
@@ -41,12 +42,15 @@ pub(super) fn check(header: &Header, start: usize, len: usize, plan: &Plan) -> R
     let Some(expected) = place(header, start, len, plan) else {
         return Err(format!("a segment of {} rows with these limits has no room in a file", header.capacity));
     };
-    let place = |name: &str, expected: u64, got: u64| check_that(expected == got, name, expected, got);
-    place("live", expected.live, header.live)?;
-    place("record", expected.record, header.record)?;
-    place("ring", expected.ring, header.ring)?;
+    check_offset("live", expected.live, header.live)?;
+    check_offset("record", expected.record, header.record)?;
+    check_offset("ring", expected.ring, header.ring)?;
     check_regions(&expected.regions, &header.regions)?;
-    place("tail", expected.tail, header.tail)
+    check_offset("tail", expected.tail, header.tail)
+}
+
+fn check_offset(name: &str, expected: u64, got: u64) -> Result<(), String> {
+    check_that(expected == got, name, expected, got)
 }
 
 fn check_that(is_right: bool, name: &str, expected: impl std::fmt::Display, got: u64) -> Result<(), String> {
@@ -62,7 +66,7 @@ fn check_lists(header: &Header, plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// The sizes of the log, the ring and the footers.
+/// Checks the sizes of the log, the ring and the footers.
 fn check_choices(header: &Header) -> Result<(), String> {
     let slots = u64::from(header.slots);
     check_that(SLOTS.contains(&slots), "slots", format_args!("{} to {}", SLOTS.start(), SLOTS.end()), slots)?;
@@ -72,37 +76,39 @@ fn check_choices(header: &Header) -> Result<(), String> {
     }
     let is_right = header.log.is_multiple_of(PAGE) && header.log <= MOST_BYTES;
     check_that(is_right, "log", format_args!("a multiple of {PAGE} up to {MOST_BYTES}"), header.log)?;
-    // One is published and another one is written, beside those whose place the schema has.
-    let most = (slots - 2) * u64::from(header.minor > 0);
+    // The schema must leave two footers: the published one, and the one that is written next.
+    let shares_schema = u64::from(header.minor > 0);
+    let max_shared = (slots - 2) * shares_schema;
     check_that(
-        (u64::from(header.minor > 0)..=most).contains(&header.shared),
+        (shares_schema..=max_shared).contains(&header.shared),
         "shared",
-        format_args!("1 to {most}"),
+        format_args!("1 to {max_shared}"),
         header.shared,
     )?;
     // The published footer is identified by its distance from the end, in 31 bits.
-    let most = i32::MAX as u64 / slots;
-    check_that(header.footer <= most, "footer", format_args!("{most} bytes at most for {slots} slots"), header.footer)
+    let max_bytes = i32::MAX as u64 / slots;
+    let expected = format_args!("{max_bytes} bytes at most for {slots} slots");
+    check_that(header.footer <= max_bytes, "footer", expected, header.footer)
 }
 
-/// The number of rows, and the limit of each counter.
+/// Checks the number of rows, and the limit of each counter.
 fn check_limits(header: &Header, plan: &Plan) -> Result<(), String> {
     let Header { first_row, capacity, segment_rows, limits, .. } = header;
     check_that(*first_row < MOST_ROWS, "first_row", "less than 2^62", *first_row)?;
-    let most = 1..MOST_COUNTED;
-    check_that(most.contains(capacity), "capacity", "1 to 2^48 - 1 rows", *capacity)?;
-    let rows = *capacity..MOST_COUNTED;
-    check_that(rows.contains(segment_rows), "segment_rows", format_args!("{capacity} to 2^48 - 1"), *segment_rows)?;
+    check_that((1..MOST_COUNTED).contains(capacity), "capacity", "1 to 2^48 - 1 rows", *capacity)?;
+    let allowed_rows = *capacity..MOST_COUNTED;
+    let expected = format_args!("{capacity} to 2^48 - 1");
+    check_that(allowed_rows.contains(segment_rows), "segment_rows", expected, *segment_rows)?;
     check_that(limits[0] == *capacity, "the limit of rows", format_args!("{capacity}, as `capacity`"), limits[0])?;
     let allowed = plan.limits(|_| MOST_COUNTED - 1);
-    let wrong = limits.iter().zip(&allowed).position(|(limit, allowed)| limit > allowed);
-    match wrong {
+    assert_eq!(allowed.len(), limits.len(), "the lists' lengths were checked before");
+    match limits.iter().zip(&allowed).position(|(limit, allowed)| limit > allowed) {
         Some(n) => Err(format!("the limit of counter {n}: expected {} at most, got {}", allowed[n], limits[n])),
         None => Ok(()),
     }
 }
 
-/// The column that the rows are sorted by.
+/// Checks the column that the rows are sorted by.
 fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
     let Some(number) = header.sorted_by else {
         let is_right = !header.is_late;
@@ -121,14 +127,14 @@ fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
 }
 
 fn check_regions(expected: &[Region], got: &[Region]) -> Result<(), String> {
-    debug_assert_eq!(expected.len(), got.len(), "the lists are counted before");
-    match expected.iter().zip(got).position(|(expected, got)| expected != got) {
-        Some(number) => {
-            let say = |region: Region| format!("{} bytes at byte {}", region.capacity, region.offset);
-            let expected = say(expected[number]);
-            let got = say(got[number]);
-            Err(format!("buffer {number}: expected room for {expected}, got {got}"))
+    assert_eq!(expected.len(), got.len(), "the lists' lengths were checked before");
+    for (number, (expected, got)) in expected.iter().zip(got).enumerate() {
+        if expected != got {
+            return Err(format!(
+                "buffer {number}: expected room for {} bytes at byte {}, got {} bytes at byte {}",
+                expected.capacity, expected.offset, got.capacity, got.offset
+            ));
         }
-        None => Ok(()),
     }
+    Ok(())
 }

@@ -1,7 +1,7 @@
-//! What other Arrow readers find at a live segment's end: messages, and a footer that points to them.
+//! Encodes and decodes the footer that other Arrow readers find at a live segment's end, and the messages that it points to.
 //!
-//! In format 1.0 each footer has the schema, and its messages are in the slot of its number. Since 1.1 all footers point to
-//! one schema behind them, and their messages may stand anywhere in the ring.
+//! Each footer of format 1.0 has the schema, and its messages are in the slot of its number. Since 1.1 all footers point
+//! to one schema behind them, and their messages may stand anywhere in the ring.
 
 use crate::ipc::{
     BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema,
@@ -12,12 +12,12 @@ use crate::table::format::{Header, LINE};
 
 /// The number of times that the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
-/// The most footers in whose place the schema stands.
+/// The maximum number of footers whose space the schema takes.
 const MOST_SHARED: u64 = 4096;
 /// Bytes after each footer for its publication time.
 pub(in crate::table) const STAMP: usize = 8;
 
-/// The sizes of what is published, which depend on the schema only.
+/// The sizes of published messages and footers, which depend on the schema only.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct FooterSizes {
     /// The record batch message, then the dictionary messages.
@@ -30,53 +30,58 @@ pub(in crate::table) struct FooterSizes {
 }
 
 impl FooterSizes {
-    /// For the footers of a segment with this header.
+    /// Returns the sizes for a segment with this header; `None` if no file has room for them.
     pub fn for_header(header: &Header, plan: &Plan) -> Option<FooterSizes> {
         if header.shared > 0 { FooterSizes::shared(plan) } else { FooterSizes::unshared(plan) }
     }
 
-    /// For footers that share a schema.
+    /// Returns the sizes of footers that share a schema.
     pub fn shared(plan: &Plan) -> Option<FooterSizes> {
-        let messages = messages(plan)?;
+        let messages = message_lengths(plan)?;
         let footer = footer_with_shared_schema_len(plan.dictionaries.len()) + STAMP;
         let schema = shared_schema(&plan.schema.schema);
-        // The schema takes the place of some footers, and that should be of few.
+        // Longer footers, so that a long schema takes the space of no more than `MOST_SHARED`.
         let footer = (footer as u64).max(schema.len() as u64 / MOST_SHARED);
         Some(FooterSizes { group: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE), schema })
     }
 
-    /// For footers each of which has the schema.
+    /// Returns the sizes of footers each of which has its own schema.
     fn unshared(plan: &Plan) -> Option<FooterSizes> {
-        let messages = messages(plan)?;
+        let messages = message_lengths(plan)?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
         let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
         Some(FooterSizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
     }
 
-    /// Whether a segment with this header has room for them.
+    /// Returns true if a segment with this header has room for messages, footers and schema.
     pub fn fit(&self, header: &Header) -> bool {
         let schema = self.schema.len() as u64;
         header.slot >= self.group && header.footer >= self.footer && schema <= header.shared * header.footer
     }
 }
 
-/// The lengths of the messages.
-fn messages(plan: &Plan) -> Option<Vec<u64>> {
+/// Returns the maximum lengths of the messages.
+fn message_lengths(plan: &Plan) -> Option<Vec<u64>> {
     // Zeros are omitted from a flatbuffer, so the largest message is one without zeros.
     let region = Region { offset: 1 << 40, capacity: 1 << 40 };
     let regions = vec![region; plan.regions];
     let counters = vec![1 << 30; plan.counters];
-    let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
-    (0..1 + plan.dictionaries.len()).map(len).collect()
+    let mut lengths = Vec::with_capacity(1 + plan.dictionaries.len());
+    for number in 0..1 + plan.dictionaries.len() {
+        let (metadata, _) = message(plan, number, &regions, 1, &counters)?;
+        lengths.push(framed_len(&metadata));
+    }
+    Some(lengths)
 }
 
 fn framed_len(metadata: &[u8]) -> u64 {
     (8 + metadata.len() as u64).next_multiple_of(LINE)
 }
 
-/// A message padded to `len` bytes.
+/// Frames a message, and pads it to `len` bytes.
 fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
+    assert!(framed_len(metadata) <= len, "a message of {} bytes in a slot of {len}", metadata.len());
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(u32::MAX.to_le_bytes());
     bytes.extend((len as u32 - 8).to_le_bytes());
@@ -85,8 +90,8 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
-/// Message number `number` of a published footer, with its body at byte `base` of the file: the record batch, then the
-/// dictionaries.
+/// Returns the metadata of message number `number` of a published footer, with its body at byte `base` of the file.
+/// Message 0 is the record batch, the others are the dictionaries. `None` if counters exceed the size of any file.
 pub(in crate::table) fn message_metadata(
     plan: &Plan,
     number: usize,
@@ -95,63 +100,65 @@ pub(in crate::table) fn message_metadata(
     counters: &[u64],
 ) -> Option<BatchMetadata> {
     let Some(number) = number.checked_sub(1) else {
-        let mut said = BatchMetadata::with_capacity(counters[0], plan.regions);
+        let mut metadata = BatchMetadata::with_capacity(counters[0], plan.regions);
         for column in &plan.columns {
-            describe(column, counters[0], regions, base, counters, &mut said)?;
+            describe(column, counters[0], regions, base, counters, &mut metadata)?;
         }
-        return Some(said);
+        return Some(metadata);
     };
     let dictionary = &plan.dictionaries[number];
     let entries = counters[dictionary.entries];
-    let mut said = BatchMetadata::with_capacity(entries, 4);
-    describe(&dictionary.values, entries, regions, base, counters, &mut said)?;
-    Some(said)
+    let mut metadata = BatchMetadata::with_capacity(entries, 4);
+    describe(&dictionary.values, entries, regions, base, counters, &mut metadata)?;
+    Some(metadata)
 }
 
-/// The metadata of message number `number`, and the length of its body.
+/// Returns the encoded metadata of message number `number`, and the length of its body.
 fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> Option<(Vec<u8>, i64)> {
-    let said = message_metadata(plan, number, regions, base, counters)?;
+    let metadata = message_metadata(plan, number, regions, base, counters)?;
     let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
-    Some((batch_metadata(&said, None, dictionary), said.body_length))
+    Some((batch_metadata(&metadata, None, dictionary), metadata.body_length))
 }
 
-/// Describes a node and its children. `None` if counters exceed the size of any file.
+/// Adds a node and its children to a message. Returns `None` if counters exceed the size of any file.
 fn describe(
     node: &PlanNode,
     rows: u64,
     regions: &[Region],
     base: u64,
     counters: &[u64],
-    said: &mut BatchMetadata,
+    metadata: &mut BatchMetadata,
 ) -> Option<()> {
     let nulls = match node.kind {
         Storage::Nothing => rows,
         _ => node.nulls.map_or(0, |counter| counters[counter]),
     };
-    said.nodes.push((rows as i64, nulls as i64));
+    metadata.nodes.push((rows as i64, nulls as i64));
     let lengths = node.lengths(rows, counters)?;
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
-        add_buffer(said, regions[node.region + number], base, length);
+        add_buffer(metadata, regions[node.region + number], base, length);
     }
     if let Storage::Views { .. } = node.kind {
-        said.variadics.push(1);
+        metadata.variadics.push(1);
     }
-    node.each_child(rows, counters, |child, rows| describe(child, rows, regions, base, counters, said))
+    node.each_child(rows, counters, |child, rows| describe(child, rows, regions, base, counters, metadata))
 }
 
-fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {
+fn add_buffer(metadata: &mut BatchMetadata, region: Region, base: u64, length: u64) {
     if length == 0 {
-        return said.buffers.push((0, 0));
+        return metadata.buffers.push((0, 0));
     }
-    said.buffers.push(((region.offset - base) as i64, length as i64));
+    debug_assert!(region.offset >= base, "buffers come after all messages");
+    metadata.buffers.push(((region.offset - base) as i64, length as i64));
     // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may
     // be a newer one if they were slow.
     let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
     let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
-    said.body_length = said.body_length.max((region.offset - base + end) as i64);
+    metadata.body_length = metadata.body_length.max((region.offset - base + end) as i64);
 }
 
-/// The messages that begin at byte `at` of the file, and footer `number` that points to them, without the bytes after it.
+/// Encodes the messages that begin at byte `at` of the file, and footer `number`, which points to them. Returns both,
+/// the footer without the bytes after it; `None` if counters exceed the size of any file.
 pub(in crate::table) fn encode_footer(
     sizes: &FooterSizes,
     plan: &Plan,
@@ -162,9 +169,9 @@ pub(in crate::table) fn encode_footer(
     let mut bytes = Vec::with_capacity(sizes.group as usize);
     let mut blocks = Vec::with_capacity(sizes.messages.len());
     for (number, &len) in sizes.messages.iter().enumerate() {
-        let at = at + bytes.len() as u64;
-        let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters)?;
-        blocks.push(Block::new(at as i64, len as i32, body_length));
+        let offset = at + bytes.len() as u64;
+        let (metadata, body_length) = message(plan, number, &header.regions, offset + len, counters)?;
+        blocks.push(Block::new(offset as i64, len as i32, body_length));
         bytes.extend(framed(&metadata, len));
     }
     let footer = if header.shared == 0 {
@@ -176,7 +183,8 @@ pub(in crate::table) fn encode_footer(
     Some((bytes, footer))
 }
 
-/// The number of the footer that the footer's length selects; `None` if it is the length of no footer. It has no checksum.
+/// Returns the number of the footer that the footer's length selects; `None` if no footer has this length. The word has no
+/// checksum.
 pub(in crate::table) fn selected_footer(header: &Header, length: u32) -> Option<u64> {
     let count = u64::from(length).checked_div(header.footer)?;
     let fits = u64::from(length).is_multiple_of(header.footer);
@@ -184,14 +192,21 @@ pub(in crate::table) fn selected_footer(header: &Header, length: u32) -> Option<
     (header.shared..u64::from(header.slots)).contains(&number).then_some(number)
 }
 
-/// When a footer was published, in µs since 1970, and where its messages begin; `bytes` are those in its place.
+/// Returns the time when a footer was published, in µs since 1970, and the offset of its messages; `bytes` are all bytes
+/// of the footer. The time is 0 if nothing was written there.
 pub(in crate::table) fn footer_stamp(header: &Header, bytes: &[u8], number: u64) -> (u64, u64) {
-    let word = |at: usize| bytes.get(at..at + 8).and_then(|raw| raw.try_into().ok()).map_or(0, u64::from_le_bytes);
-    let at = if header.shared == 0 { header.ring + number * header.slot } else { word(FOOTER_BATCH) };
-    (word(bytes.len().saturating_sub(STAMP)), at)
+    assert_eq!(bytes.len() as u64, header.footer, "the length of a footer");
+    let messages = if header.shared == 0 { header.ring + number * header.slot } else { word_at(bytes, FOOTER_BATCH) };
+    (word_at(bytes, bytes.len() - STAMP), messages)
 }
 
-/// Whether the selected footer, with its messages, is that of `counters`. `read` fills in bytes of the file from an offset on.
+/// Reads a little-endian word; 0 if the bytes end before it, as in a footer that is too short for a pointer to messages.
+fn word_at(bytes: &[u8], offset: usize) -> u64 {
+    bytes.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |raw| u64::from_le_bytes(*raw))
+}
+
+/// Returns true if the selected footer and its messages are the ones for `counters`. `read` fills its last argument with
+/// the bytes of the file from an offset on.
 pub(in crate::table) fn is_published<E>(
     sizes: &FooterSizes,
     plan: &Plan,
@@ -212,9 +227,9 @@ pub(in crate::table) fn is_published<E>(
     let Some((messages, expected)) = encode_footer(sizes, plan, header, counters, (at, number)) else {
         return Ok(false);
     };
-    let mut there = vec![0; messages.len()];
-    read(at, &mut there)?;
-    Ok(there == messages && footer.starts_with(&expected))
+    let mut published = vec![0; messages.len()];
+    read(at, &mut published)?;
+    Ok(published == messages && footer.starts_with(&expected))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! The log of a segment: small durable commits, each in one place, so that one write makes it durable.
+//! Encodes and decodes the log of a segment: small durable commits, each in one place, so that one write makes it durable.
 //!
 //! ```text
 //! entry   record │ counters before │ bytes appended          cut into pages of 4096 bytes;
 //!         page 0 │ 00×8 page 1     │ 00×8 page 2             all but the first begin with 8 zeros
 //! ```
-//! An entry is a durable record with its bytes: those within the record's counters but not within the previous ones,
-//! buffer by buffer, as for the checksum of a durable record. A system crash loses the pages of the columns and keeps
-//! the entry, so the bytes are restored from it. Entries may be overwritten once their bytes are in the columns and
-//! covered by a durable record.
+//! An entry is a durable record with the bytes that were appended since the previous counters, buffer by buffer, in the
+//! order of a durable record's checksum. A system crash loses the pages of the columns and keeps the entry, so the bytes
+//! are restored from it. Entries may be overwritten once their bytes are in the columns and covered by a durable record.
 
 use crate::error::Result;
 use crate::rows::{Extent, Plan};
@@ -18,7 +17,7 @@ pub(in crate::table) const MOST_ENTRY: usize = 64 << 10;
 /// The zeros at the start of an entry's second and later pages: no entry begins with them.
 const MARK: usize = 8;
 
-/// Bytes of a region that one record has and another has not.
+/// Bytes of a region that were appended between two commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct AppendedBytes {
     pub region: usize,
@@ -37,11 +36,11 @@ impl AppendedBytes {
         }
     }
 
-    /// Continues the CRC-32C `crc` with the piece's bytes, without unused bits; `copy` fills its last argument with the bytes
-    /// of a region from an offset on.
+    /// Continues the CRC-32C `crc` with the piece's bytes, without unused bits; `copy` fills its last argument with the
+    /// bytes of a region from an offset on.
     ///
     /// # Errors
-    /// Those of `copy`.
+    /// Returns the errors of `copy`.
     pub fn checksum(&self, mut crc: u32, copy: &mut impl FnMut(usize, u64, &mut [u8]) -> Result<()>) -> Result<u32> {
         let mut chunk = vec![0; self.len.min(1 << 16) as usize];
         let mut done = 0;
@@ -59,22 +58,27 @@ impl AppendedBytes {
     }
 }
 
-/// The bytes that `to` has and `from` has not, region by region. For bits that grow from `m` to `n`, those from byte
-/// ⌊m/8⌋ on.
+/// Returns the bytes that were appended between commits with counters `from` and `to`, region by region. If bits grow from
+/// `m` to `n`, these are the bytes from ⌊m/8⌋ on.
 pub(in crate::table) fn appended_bytes(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
     let before = plan.extents(from)?;
     let after = plan.extents(to)?;
-    let piece = |(old, new): (Extent, Extent)| {
-        debug_assert_eq!(old.region, new.region, "the extents of one plan");
-        let at = match old.bits {
-            Some(bits) => bits / 8,
-            // The very first offset is 0 and was never appended.
-            None => old.bytes.min(new.bytes),
-        };
-        let bits = new.bits.map(|bits| (bits % 8) as u32).filter(|&bits| bits > 0);
-        AppendedBytes { region: new.region, at, len: new.bytes.saturating_sub(at), bits }
+    assert_eq!(before.len(), after.len(), "a plan has the same extents for all counters");
+    let pieces = before.into_iter().zip(after).map(|(old, new)| appended_to_region(old, new));
+    Ok(pieces.filter(|piece| piece.len > 0).collect())
+}
+
+#[inline]
+fn appended_to_region(old: Extent, new: Extent) -> AppendedBytes {
+    debug_assert_eq!(old.region, new.region, "the extents of one plan");
+    let at = match old.bits {
+        Some(bits) => bits / 8,
+        // The very first offset is 0 and was never appended.
+        None => old.bytes.min(new.bytes),
     };
-    Ok(before.into_iter().zip(after).map(piece).filter(|piece| piece.len > 0).collect())
+    let bits = new.bits.map(|bits| (bits % 8) as u32).filter(|&bits| bits > 0);
+    // Counters of damaged records may have decreased: nothing was appended then.
+    AppendedBytes { region: new.region, at, len: new.bytes.saturating_sub(at), bits }
 }
 
 /// An intact entry.
@@ -91,72 +95,82 @@ pub(in crate::table) struct LogEntry {
 }
 
 impl LogEntry {
-    /// The entry's encoded bytes, in whole pages. `None` if there are too many.
+    /// Encodes `record` as an entry, in whole pages, with the bytes appended since the counters `before`. Returns `None` if
+    /// they are too many.
     ///
-    /// Sets `record.delta`; `copy` fills its last argument with the bytes of a region from an offset on.
+    /// Sets the record's `delta`; `copy` fills its last argument with the bytes of a region from an offset on.
+    ///
+    /// # Errors
+    /// Returns the errors of `copy`.
     pub fn encode(
         plan: &Plan,
         before: &[u64],
         mut record: Record,
         mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Vec<u8>>> {
+        assert_eq!(before.len(), record.counters.len(), "the counters of one segment");
+        assert!(before.iter().zip(&record.counters).all(|(old, new)| old <= new), "counters never decrease");
         let pieces = appended_bytes(plan, before, &record.counters)?;
-        let sizes = pieces.iter().map(|piece| piece.len).sum::<u64>();
-        let head = record_len(record.counters.len(), record.positions.len());
-        if sizes > (MOST_ENTRY - (head + 8 * before.len()).min(MOST_ENTRY)) as u64 {
+        let size = pieces.iter().map(|piece| piece.len).sum::<u64>();
+        let fixed = record_len(record.counters.len(), record.positions.len()) + 8 * before.len();
+        if size > MOST_ENTRY.saturating_sub(fixed) as u64 {
             return Ok(None);
         }
         let mut rest: Vec<u8> = before.iter().flat_map(|counter| counter.to_le_bytes()).collect();
         for piece in &pieces {
-            let from = rest.len();
-            rest.resize(from + piece.len as usize, 0);
-            copy(piece.region, piece.at, &mut rest[from..])?;
-            piece.clear_unused(&mut rest[from..]);
+            let start = rest.len();
+            rest.resize(start + piece.len as usize, 0);
+            copy(piece.region, piece.at, &mut rest[start..])?;
+            piece.clear_unused(&mut rest[start..]);
         }
         record.delta = crc32c::crc32c(&rest);
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         bytes.extend(rest);
+        assert_eq!(bytes.len() as u64, fixed as u64 + size, "the length of an entry");
         Ok(Some(paged(&bytes)))
     }
 
-    /// Decodes the entry at byte `at` of a log, and returns it with its length in the log; `None` if there is no intact
+    /// Decodes the entry at byte `start` of a log, and returns it with its length in the log; `None` if there is no intact
     /// entry.
     ///
     /// # Errors
-    /// `InvalidData` if its checksums are right but it can't belong to the segment: see `check`.
+    /// `InvalidData` if its checksums are right but `check` finds that it can't belong to the segment.
     fn decode(
         plan: &Plan,
         log: &[u8],
-        at: usize,
+        start: usize,
         check: impl Fn(&Record) -> Result<()>,
     ) -> Result<Option<(LogEntry, usize)>> {
         let counters = plan.counters;
-        let Some(fixed) = unpaged(log, at, record_len(0, 0)) else { return Ok(None) };
+        let Some(fixed) = unpaged(log, start, record_len(0, 0)) else { return Ok(None) };
         let head = record_len(counters, positions_of(&fixed));
-        let Some(bytes) = unpaged(log, at, head + 8 * counters) else { return Ok(None) };
+        let Some(bytes) = unpaged(log, start, head + 8 * counters) else { return Ok(None) };
         let Some(record) = Record::decode(&bytes, counters) else { return Ok(None) };
         check(&record)?;
         let before: Vec<u64> = bytes[head..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect();
         if before.iter().zip(&record.counters).any(|(before, after)| before > after) {
-            // Its second checksum may show that it is torn; otherwise no writer wrote it.
+            // The second checksum might show that it is torn. An intact entry like this was written by no writer.
             return Ok(None);
         }
         let pieces = appended_bytes(plan, &before, &record.counters)?;
         let Ok(size) = usize::try_from(pieces.iter().map(|piece| piece.len).sum::<u64>()) else { return Ok(None) };
-        let Some(whole) = head.checked_add(8 * counters + size).and_then(|len| unpaged(log, at, len)) else {
+        let Some(whole) = head.checked_add(8 * counters + size).and_then(|len| unpaged(log, start, len)) else {
             return Ok(None);
         };
         if crc32c::crc32c(&whole[head..]) != record.delta {
             return Ok(None);
         }
-        let pages = whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK) + 1;
+        // The first page has no mark.
+        let pages = 1 + whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK);
         let bytes = whole[head + 8 * counters..].to_vec();
-        Ok(Some((LogEntry { start: at as u64, record, before, pieces, bytes }, pages * PAGE as usize)))
+        Ok(Some((LogEntry { start: start as u64, record, before, pieces, bytes }, pages * PAGE as usize)))
     }
 
-    /// Each piece with its bytes.
+    /// Iterates over the pieces, each with its bytes.
     pub fn parts(&self) -> impl Iterator<Item = (&AppendedBytes, &[u8])> {
+        let size = self.pieces.iter().map(|piece| piece.len).sum::<u64>();
+        assert_eq!(size, self.bytes.len() as u64, "an entry has the bytes of its pieces");
         let mut rest = &self.bytes[..];
         self.pieces.iter().map(move |piece| {
             let (part, more) = rest.split_at(piece.len as usize);
@@ -166,58 +180,58 @@ impl LogEntry {
     }
 }
 
-/// The intact entries of a log, in the order of their offsets.
+/// Returns the intact entries of a log, in the order of their offsets.
 ///
 /// # Errors
-/// As [`LogEntry::decode`].
+/// `InvalidData` if `check` rejects one of them.
 pub(in crate::table) fn entries(
     plan: &Plan,
     log: &[u8],
     check: impl Fn(&Record) -> Result<()>,
 ) -> Result<Vec<LogEntry>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < log.len() {
-        match LogEntry::decode(plan, log, at, &check)? {
+    let mut entries = Vec::new();
+    let mut start = 0;
+    while start < log.len() {
+        match LogEntry::decode(plan, log, start, &check)? {
             Some((entry, len)) => {
-                found.push(entry);
-                at += len;
+                entries.push(entry);
+                start += len;
             }
-            None => at += PAGE as usize,
+            None => start += PAGE as usize,
         }
     }
-    Ok(found)
+    Ok(entries)
 }
 
-/// The intact entries of a log, in the order of their commits, that follow a durable commit with these counters: each
-/// begins at or before the current end and ends after it.
+/// Returns the entries, in the order of their commits, that follow the durable commit `base`: each begins at or before the
+/// current end and ends after it. `boot` is the boot of the base, if it has one; all returned entries have the same.
 pub(in crate::table) fn entries_after(
     mut entries: Vec<LogEntry>,
     boot: Option<[u8; 16]>,
     base: &Record,
 ) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
-    let mut found: Vec<LogEntry> = Vec::new();
+    let mut following: Vec<LogEntry> = Vec::new();
     let mut last = base.clone();
     let mut boot = boot;
     for entry in entries {
-        let is_reached = entry.before.iter().zip(&last.counters).all(|(before, there)| before <= there);
+        let is_reached = entry.before.iter().zip(&last.counters).all(|(before, last)| before <= last);
         let is_newer = entry.record.sequence > last.sequence && is_ahead(&entry.record, &last);
         if is_reached && is_newer && *boot.get_or_insert(entry.record.boot) == entry.record.boot {
             last = entry.record.clone();
-            found.push(entry);
+            following.push(entry);
         }
     }
-    found
+    following
 }
 
-/// Whether `newer` has everything that `older` has, and more.
+/// Returns true if `newer` has everything that `older` has, and more.
 fn is_ahead(newer: &Record, older: &Record) -> bool {
     let has_all = older.counters.iter().zip(&newer.counters).all(|(old, new)| old <= new);
     has_all && (newer.counters != older.counters || newer.positions != older.positions)
 }
 
-/// Cuts bytes into pages.
+/// Cuts an entry into pages.
 fn paged(bytes: &[u8]) -> Vec<u8> {
     let (first, rest) = bytes.split_at(bytes.len().min(PAGE as usize));
     let mut paged = first.to_vec();
@@ -230,11 +244,11 @@ fn paged(bytes: &[u8]) -> Vec<u8> {
     paged
 }
 
-/// The first `len` bytes of the content of the pages from byte `at` on; `None` if the log ends before.
-fn unpaged(log: &[u8], at: usize, len: usize) -> Option<Vec<u8>> {
+/// Returns the first `len` bytes of the entry whose pages begin at byte `start`; `None` if the log or the entry ends before.
+fn unpaged(log: &[u8], start: usize, len: usize) -> Option<Vec<u8>> {
     let first = len.min(PAGE as usize);
-    let mut bytes = log.get(at..at.checked_add(first)?)?.to_vec();
-    let mut page = at + PAGE as usize;
+    let mut bytes = log.get(start..start.checked_add(first)?)?.to_vec();
+    let mut page = start + PAGE as usize;
     while bytes.len() < len {
         let part = (len - bytes.len()).min(PAGE as usize - MARK);
         if log.get(page..page.checked_add(MARK)?)? != [0; MARK] {

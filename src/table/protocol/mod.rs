@@ -1,6 +1,8 @@
-//! The protocol between a table's writer and its readers: `publish` (making a commit visible), `footer`, `ring` and `rate_limiter`
-//! (the published footer, for other Arrow readers: its bytes, its places, how often), `log` (small durable commits), `proof`
-//! (whether the rows of a commit are there). Of `table`, uses `format` only.
+//! Implements the protocol between a table's writer and its readers.
+//!
+//! `publish` makes a commit visible. `footer`, `ring` and `rate_limiter` publish footers for other Arrow readers: their
+//! bytes, their places in the file, and how often. `log` keeps small durable commits, and `proof` tells whether the rows
+//! of a commit are there. Uses only `format` of `table`.
 
 pub(super) mod footer;
 pub(super) mod log;

@@ -1,7 +1,7 @@
-//! The proof of a visible commit: a checksum of what was appended since a durable record.
+//! Computes the proof of a visible commit: a checksum of the bytes appended since a durable record.
 //!
-//! A commit is visible as soon as it is in the page cache. The machine may stay up and lose the page cache of a file system,
-//! as when a snapshot of its volume is mounted. Who can't tell whether that happened compares the rows with the proof.
+//! A commit is visible as soon as it is in the page cache. The machine may stay up and lose the page cache of a file
+//! system, as when a snapshot of its volume is mounted. A reader that can't rule this out compares the rows with the proof.
 //!
 //! ```text
 //! buffer 0   ├──── durable ────┼── appended ──┤   CRC-32C     ┐
@@ -16,11 +16,11 @@ use crate::rows::{BufferGrowth, Plan};
 use crate::table::format::Header;
 use crate::table::protocol::log::appended_bytes;
 
-/// The proof of a commit with counters `to`, since one with counters `from`; `copy` fills its last argument with the bytes of a
-/// region from an offset on.
+/// Returns the proof of a commit with counters `to` since one with counters `from`; `copy` fills its last argument with the
+/// bytes of a region from an offset on.
 ///
 /// # Errors
-/// Those of `copy`.
+/// Returns the errors of `copy`.
 pub(in crate::table) fn proof_of(
     plan: &Plan,
     from: &[u64],
@@ -33,20 +33,20 @@ pub(in crate::table) fn proof_of(
     })
 }
 
-/// By how many bits the checksum of a region is rotated.
+/// Returns the number of bits by which the checksum of a region is rotated.
 fn turn(region: usize) -> u32 {
     (region % 32) as u32
 }
 
-/// The proof of the newest commit, for its writer: as [`proof_of`], with checksums that go on where they ended at the last
-/// commit.
+/// Computes the proof of each commit for the writer, as [`proof_of`] would, with checksums that continue where they ended
+/// at the last commit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::table) struct Checksums {
     buffers: Vec<CountedBuffer>,
     runs: Vec<ByteRun>,
-    /// What was written behind each of the runs, if anything was.
+    /// The bytes written behind each of the runs since the last commit, if any.
     written: Vec<Option<WrittenBytes>>,
-    /// The number of each region's run, in the order of the regions; `usize::MAX` of those that have none.
+    /// The number of each region's run, in the order of the regions; `usize::MAX` for regions without one.
     numbers: Vec<usize>,
     proof: u32,
 }
@@ -55,9 +55,9 @@ pub(in crate::table) struct Checksums {
 /// writing them.
 #[derive(Clone, Copy, Debug)]
 struct WrittenBytes {
-    /// The offset behind them.
+    /// The offset of their last byte.
     upto: u64,
-    /// The CRC-32C from the start of the run on.
+    /// The CRC-32C from the start of the run up to there.
     crc: u32,
     /// The byte at `upto`. It may be written anew with more bits.
     last: u8,
@@ -67,7 +67,7 @@ struct WrittenBytes {
 #[derive(Clone, Copy, Debug)]
 struct CountedBuffer {
     growth: BufferGrowth,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     offset: u64,
 }
 
@@ -83,8 +83,10 @@ impl CountedBuffer {
 const MANY: u64 = 1 << 10;
 
 impl Checksums {
-    /// Those that begin where a commit with these counters ends; bitmaps begin with the byte that its last bits are in.
+    /// Creates checksums that begin where a commit with these counters ends. Bitmaps begin with the byte that contains
+    /// the commit's last bits.
     pub fn since(plan: &Plan, header: &Header, counters: &[u64]) -> Checksums {
+        assert_eq!(header.regions.len(), plan.regions, "a segment has a region for each buffer");
         let mut sums = Checksums::default();
         sums.numbers.resize(plan.regions, usize::MAX);
         for growth in plan.growth() {
@@ -112,18 +114,18 @@ impl Checksums {
         self.written[number] = Some(WrittenBytes { upto, crc: crc32c::crc32c_append(crc, whole), last });
     }
 
-    /// Before bytes of a region are stored from `offset` on: forgets what was written there. Returns the offset behind the
-    /// bytes that are not forgotten.
+    /// Forgets the bytes of a region that were written at `offset` or later, before others are stored there. Returns the
+    /// offset behind the bytes that are still known.
     pub fn forget_written(&mut self, region: usize, offset: u64) -> u64 {
         let Some(written) = self.written.get_mut(self.numbers[region]) else { return 0 };
         *written = written.filter(|written| written.upto < offset);
         written.map_or(0, |written| written.upto + 1)
     }
 
-    /// Takes in the bytes up to a commit with these counters, and returns its proof.
+    /// Advances the checksums to a commit with these counters, and returns its proof.
     ///
     /// # Errors
-    /// Those of reading the bytes.
+    /// `Io` if the bytes can't be read.
     #[inline]
     pub fn advance(&mut self, counters: &[u64], store: &SharedFile) -> Result<u32> {
         let ends = self.buffers.iter().map(|buffer| buffer.end(counters));
@@ -138,7 +140,8 @@ impl Checksums {
     }
 }
 
-/// Takes in the whole bytes of runs that have many: from memory those that were written, from the file all others.
+/// Advances runs with many new bytes over all whole ones. Bytes that were written are taken from memory, all others from
+/// the file.
 #[cold]
 fn take_many(
     runs: &mut [ByteRun],
@@ -146,6 +149,7 @@ fn take_many(
     written: &mut [Option<WrittenBytes>],
     store: &SharedFile,
 ) -> Result<()> {
+    assert_eq!(runs.len(), written.len(), "each run has its written bytes");
     for ((run, ByteRunEnd { upto, .. }), written) in runs.iter_mut().zip(ends).zip(written) {
         if let Some(written) = written.take().filter(|written| (run.upto..=upto).contains(&written.upto)) {
             (run.crc, run.upto) = (written.crc, written.upto);

@@ -1,4 +1,4 @@
-//! Publishes commits from the writer to its readers: the three protocols over shared words, and nothing else.
+//! Publishes commits from the writer to its readers: three protocols over shared words.
 //!
 //! ```text
 //! writer                                            reader
@@ -15,7 +15,7 @@
 //! notices, because the record's own sequence changes before the rest of the record.
 //!
 //! `waiting` is cleared *before* the store that sleepers watch. Cleared after it, it could be the flag of a reader that
-//! has already seen this commit and goes to sleep until the next one, which would then not wake it.
+//! has already seen this commit and goes to sleep until the next one. That commit would not wake the reader.
 //!
 //! All accesses are atomic: the words of a record are stored and loaded relaxed, one by one, so that a slow reader gets
 //! words of two commits, but never half a word. The crate `model` runs these functions under a model checker, in all
@@ -38,10 +38,12 @@ pub const PATIENCE: usize = 10_000;
 /// commit is not visible to readers yet.
 #[inline]
 pub fn prepare(words: &impl SharedWords, page: LivePage, sequence: u64, record: &[u8]) {
-    let at = page.record(sequence);
-    words.store_words(at, &record[..8]);
+    debug_assert_eq!(record[..8], sequence.to_le_bytes(), "a record begins with its number");
+    debug_assert!(record.len() as u64 <= page.record, "a record must not reach into the next one");
+    let offset = page.record(sequence);
+    words.store_words(offset, &record[..8]);
     words.fence(Ordering::Release);
-    words.store_words(at + 8, &record[8..]);
+    words.store_words(offset + 8, &record[8..]);
 }
 
 /// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
@@ -53,16 +55,17 @@ pub fn commit(words: &impl SharedWords, page: LivePage, sequence: u64, record: &
     }
     prepare(words, page, sequence, record);
     words.publish64(page.sequence(), sequence);
-    // Between the store of the sequence and the load of the flag; the sleeper does the same in reverse order.
+    // The sequence is stored before the flag is loaded; the sleeper does the same in reverse order.
     words.fence(Ordering::SeqCst);
     if was_asked || words.load32(page.waiting()) != 0 {
         words.wake(page.sequence());
     }
 }
 
-/// Returns the newest commit: the result of `decode` on the bytes of its record, of which `fixed` come before the
-/// positions; `bytes` has room for the longest record. `None` if its record is damaged, or was torn in each of
-/// `patience` attempts.
+/// Returns the newest commit, or `None` if its record is damaged, or was torn in each of `patience` attempts.
+///
+/// `bytes` has room for the longest record, `fixed` is the number of a record's bytes before the positions, and `decode`
+/// decodes the record of a commit with a given number.
 pub fn newest<R>(
     words: &impl SharedWords,
     page: LivePage,
@@ -70,12 +73,13 @@ pub fn newest<R>(
     decode: impl Fn(&[u8], u64) -> Option<R>,
     patience: usize,
 ) -> Option<R> {
-    let mut last = 0;
-    let mut looks = 0;
-    while looks < patience {
+    debug_assert!(fixed <= bytes.len(), "the buffer has room for a record");
+    let mut last_sequence = 0;
+    let mut attempts = 0;
+    while attempts < patience {
         let sequence = words.load64(page.sequence());
-        looks = if sequence == last { looks + 1 } else { 0 };
-        last = sequence;
+        attempts = if sequence == last_sequence { attempts + 1 } else { 0 };
+        last_sequence = sequence;
         words.load_words(page.record(sequence), &mut bytes[..fixed]);
         let len = (fixed + 8 * positions_of(&bytes[..fixed])).min(bytes.len());
         words.load_words(page.record(sequence) + fixed as u64, &mut bytes[fixed..len]);
@@ -89,8 +93,8 @@ pub fn newest<R>(
     None
 }
 
-/// Sets the flag of sleeping readers, before the number of the newest commit is looked at once more. No store where it is set:
-/// that would change the time of modification of a file that nobody writes.
+/// Sets the flag of sleeping readers, before the caller loads the number of the newest commit once more. Stores nothing if
+/// the flag is set: a store would change the modification time of a file that may have no writer.
 pub fn request_wake(words: &impl SharedWords, page: LivePage) {
     if words.load32(page.waiting()) == 0 {
         words.publish32(page.waiting(), 1);
@@ -105,7 +109,7 @@ pub fn sleep(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: D
     wait(words, page, sequence, timeout);
 }
 
-/// As [`sleep`], of a reader that has set the flag by [`request_wake`].
+/// Sleeps like [`sleep`], for a reader that has set the flag by [`request_wake`].
 pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Duration) {
     if words.load64(page.sequence()) == sequence {
         words.wait(page.sequence(), sequence as u32, timeout);
@@ -116,7 +120,7 @@ pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Du
 /// stores `length` at `tail`, which selects the footer. No reader may be using either.
 ///
 /// # Errors
-/// Those of the disk; nothing was published then.
+/// Returns the errors of the disk. Nothing was published then.
 pub fn publish_footer(
     words: &impl SharedWords,
     slot: (u64, &[u8]),

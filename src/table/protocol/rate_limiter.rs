@@ -1,76 +1,78 @@
-//! How often footers are published, and how long the place of one rests: so long that another Arrow reader may pause
-//! between any two of its reads.
+//! Limits how often footers are published, so that the place of each rests before it is used again: another Arrow reader
+//! may pause for that long between any two of its reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the place of a footer rests after another one was published, in µs.
+/// The time in µs for which the place of a footer rests after another one was published.
 static REST: AtomicU64 = AtomicU64::new(60_000_000);
-/// How much later it is than the clocks say, in µs.
-static LATER: AtomicU64 = AtomicU64::new(0);
+/// The simulated time in µs that has passed in addition to the clocks' time.
+static ELAPSED: AtomicU64 = AtomicU64::new(0);
 
-/// Footers are published at least this often while there are commits: this part of the rest is the longest interval.
-const LEAST: u32 = 600;
+/// The minimum number of footers that are published within the maximum rest while there are commits.
+const MIN_FOOTERS: u32 = 600;
 
-/// Simulates that the places of published footers rest for so long before they are used again, which is a minute.
+/// Simulates that the places of published footers rest for this long before they are used again, instead of a minute.
 pub fn simulate_rest(rest: Duration) {
     REST.store(u64::try_from(rest.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Simulates that so much more time has passed for published footers.
+/// Simulates that this much more time has passed for published footers.
 pub fn simulate_elapsed(by: Duration) {
-    LATER.fetch_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    ELAPSED.fetch_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-fn later() -> Duration {
-    Duration::from_micros(LATER.load(Ordering::Relaxed))
+fn simulated() -> Duration {
+    Duration::from_micros(ELAPSED.load(Ordering::Relaxed))
 }
 
+/// Returns the current time, including simulated time.
 pub(super) fn now() -> Instant {
-    Instant::now() + later()
+    Instant::now() + simulated()
 }
 
-/// As [`Instant::elapsed`], by [`now`].
+/// Returns the time since an instant of [`now`].
 pub(super) fn elapsed(since: Instant) -> Duration {
     now().saturating_duration_since(since)
 }
 
-/// The time in µs since 1970.
+/// Returns the time in µs since 1970, including simulated time.
 pub(super) fn unix_micros() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since + later()).as_micros() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since + simulated()).as_micros() as u64)
 }
 
-/// The pace of a segment's footers. Some may be published at once, then one each interval; a few more if somebody waits
-/// for them. So never more of them are published in the time that a place rests than there are places.
+/// Limits the rate of a segment's footers: some may be published at once, then one each interval, and a few more if a
+/// caller waits for them. While a place rests, fewer footers are published than there are places.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
     pub rest: Duration,
     interval: Duration,
     burst: u32,
     urgent: u32,
-    /// When all that was published would have been, one each interval.
+    /// The time by which all published footers would have been published at the rate of one each interval.
     due: Option<Instant>,
 }
 
 impl RateLimiter {
-    /// For `places` footers and their messages.
+    /// Creates a limiter for `places` footers and their messages.
     pub fn new(places: u64) -> RateLimiter {
         let places = u32::try_from(places).unwrap_or(u32::MAX).max(2);
         let burst = (places / 4).clamp(1, 64);
         let urgent = (places / 8).min(128);
         // One is published, and some are left for clocks that don't agree.
         let steady = places.saturating_sub(burst + urgent + (places / 64).max(1) + 1).max(1);
-        let most = Duration::from_micros(REST.load(Ordering::Relaxed));
-        let rest = most.min(most / LEAST * steady);
+        let max_rest = Duration::from_micros(REST.load(Ordering::Relaxed));
+        let rest = max_rest.min(max_rest / MIN_FOOTERS * steady);
+        assert!(burst > 0 && steady > 0, "{places} places: {burst} at once, {steady} steady");
         RateLimiter { rest, interval: rest / steady, burst, urgent, due: None }
     }
 
-    /// The time until a footer may be published.
+    /// Returns the time until a footer may be published.
     pub fn wait(&self) -> Duration {
         self.wait_behind(self.burst)
     }
 
-    /// The time until a footer may be published that somebody waits for.
+    /// Returns the time until a footer may be published that a caller waits for.
     pub fn wait_if_urgent(&self) -> Duration {
         self.wait_behind(self.burst + self.urgent)
     }
@@ -80,15 +82,15 @@ impl RateLimiter {
         due.saturating_sub(self.interval * (burst - 1))
     }
 
-    /// Counts a footer that is published, or was.
-    pub fn count(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.max(at)) + self.interval);
+    /// Counts a footer that was published at `time`.
+    pub fn count(&mut self, time: Instant) {
+        self.due = Some(self.due.map_or(time, |due| due.max(time)) + self.interval);
     }
 
-    /// Counts no more than the footers that may be published at once: more than that says that a clock was wrong.
+    /// Limits the counted footers to those that may be published at once: a larger count shows that a clock was wrong.
     pub fn bound(&mut self) {
-        let most = now() + self.interval * (self.burst + self.urgent);
-        self.due = self.due.map(|due| due.min(most));
+        let max_due = now() + self.interval * (self.burst + self.urgent);
+        self.due = self.due.map(|due| due.min(max_due));
     }
 }
 

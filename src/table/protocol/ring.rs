@@ -1,16 +1,17 @@
-//! The ring of published footers for other Arrow readers.
+//! Publishes footers for other Arrow readers, and manages the ring of their messages.
 //!
 //! To publish, the messages are written to a part of the ring that no reader can be using, a footer to its own place, and
-//! then the footer's *length*, one aligned word, is stored: footers end at increasing distances before it, so another
+//! then the footer's *length*, one aligned word, is stored: footers begin at increasing distances before it, so another
 //! length selects another footer (a flatbuffer ignores the bytes after it). Both places rest for a minute before they are
 //! used again: the time that another Arrow reader has between reading the footer and decoding the messages it points to.
 //!
-//! Messages follow each other around the ring, each time around 64 bytes earlier: what a reader finds that comes back to
-//! them after more than that minute is the middle of other messages, and no message.
+//! Messages follow each other around the ring, 64 bytes earlier in each lap. A reader that comes back to old messages after
+//! more than that minute finds the middle of other messages, and no message.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::footer::{FooterSizes, STAMP, encode_footer, footer_stamp, selected_footer};
@@ -23,85 +24,97 @@ use crate::table::format::{Header, LINE, PAGE};
 
 /// Footers are used block by block, as many as possible of the first ones: a reader reads all bytes behind a footer.
 const BLOCK: u64 = 128;
-/// The most bytes of the ring that are kept ready to be written, unless they are less than some groups of messages.
+/// The maximum number of bytes of the ring that have blocks before they are written, unless a few groups of messages need
+/// more.
 const READY: u64 = 256 << 10;
-/// How long somebody waits for a place if a clock was wrong.
+/// The longest wait for a place if a clock was wrong.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most footers of a segment; fewer if their messages need more than `MOST_BYTES`.
-const MOST_FOOTERS: u64 = 4096;
-const LEAST_FOOTERS: u64 = 64;
-const MOST_BYTES: u64 = 48 << 20;
+/// The maximum number of footers of a segment; fewer if their messages need more than `MAX_BYTES`.
+const MAX_FOOTERS: u64 = 4096;
+const MIN_FOOTERS: u64 = 64;
+const MAX_BYTES: u64 = 48 << 20;
 
-/// The number of footers of a new segment, and the share of the ring that each of them adds.
+/// Returns the number of footers of a new segment, and the share of the ring that each of them adds.
 pub(in crate::table) fn ring_size(sizes: &FooterSizes) -> (u64, u64) {
     let slot = (sizes.group + sizes.group / 8).next_multiple_of(LINE);
-    let footers = (MOST_BYTES / (slot + sizes.footer)).clamp(LEAST_FOOTERS, MOST_FOOTERS);
+    let footers = (MAX_BYTES / (slot + sizes.footer)).clamp(MIN_FOOTERS, MAX_FOOTERS);
     (footers, slot)
 }
 
-/// A published footer: its number, and where its messages begin.
+/// The places of a footer and its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FooterSlot {
     number: u64,
+    /// The offset of the messages from the start of the ring.
     messages: u64,
 }
 
-/// Where the messages of the next footer stand. Offsets count from the start of the ring.
+/// The position in the ring of the next footer's messages. Offsets count from the start of the ring.
 #[derive(Debug)]
 struct Frontier {
+    /// The bytes of a footer's messages.
     group: u64,
     /// The bytes of a lap. A group may end beyond it.
     lap: u64,
     next: u64,
-    /// From here up to `next` there may be blocks.
+    /// The start of the bytes before `next` that may have blocks.
     from: u64,
-    /// The bytes from `next` on that have blocks.
+    /// The number of bytes from `next` on that have blocks.
     ready: u64,
-    /// How many bytes get blocks, or are given back, at a time.
+    /// The number of bytes that get blocks, or are given back, at a time.
     step: u64,
 }
 
 impl Frontier {
     fn new(group: u64, header: &Header) -> Frontier {
+        assert!(group > 0, "a footer has messages");
         let bytes = header.slot * u64::from(header.slots);
-        // Of whole groups and a line: so each lap begins at another multiple of a line.
+        // Whole groups and a line, so that each lap begins at another multiple of a line.
         let lap = (bytes.saturating_sub(group + LINE) / group).max(1) * group + LINE;
         let step = (128 * group).min(READY).max(4 * group).next_multiple_of(PAGE);
         Frontier { group, lap, next: 0, from: 0, ready: 0, step }
     }
 
     fn distance(&self, from: u64, to: u64) -> u64 {
+        debug_assert!(from <= to + self.lap, "{from} and {to} are offsets in a lap of {}", self.lap);
         (to + self.lap - from) % self.lap
     }
 
-    /// The parts of the ring from `from` on, in bytes of the ring.
+    /// Returns the parts of the ring, as start and end, that the `len` bytes from `from` on are in: two if they go beyond
+    /// the end of the lap.
     fn parts(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let end = from + len;
         let first = if end < self.lap { end } else { self.lap + self.group };
         [(from, first), (0, end.saturating_sub(self.lap))].into_iter().filter(|(from, to)| from < to)
     }
 
-    /// Whether the next messages would be written over those at `used`.
+    /// Returns true if the next messages would overwrite the messages at `used`.
     fn reaches(&self, used: u64) -> bool {
         self.distance(self.next, used) < self.group
     }
 
-    /// Goes on behind those of the messages at `used` that leave the most room, if one leaves room for a group.
+    /// Continues behind one of the messages at `used`: where the gap is largest, if it has room for a group.
     fn go_around(&mut self, used: &[u64]) {
-        let is_free = |&next: &u64| used.iter().all(|&messages| self.distance(messages, next) >= self.group);
-        let room = |&next: &u64| used.iter().map(|&messages| self.distance(next, messages)).min();
-        let behind = used.iter().map(|messages| (messages + self.group) % self.lap).filter(is_free).max_by_key(room);
-        let behind = behind.filter(|next| room(next) >= Some(self.group));
-        self.next = behind.unwrap_or(self.next);
+        let mut max_gap = 0;
+        for start in used.iter().map(|messages| (messages + self.group) % self.lap) {
+            let is_free = used.iter().all(|&messages| self.distance(messages, start) >= self.group);
+            let gap = used.iter().map(|&messages| self.distance(start, messages)).min();
+            // The last of several equal gaps, behind the oldest messages.
+            if let Some(gap) = gap.filter(|&gap| is_free && gap >= max_gap.max(self.group)) {
+                max_gap = gap;
+                self.next = start;
+            }
+        }
     }
 
-    /// Gives the next messages blocks. Where the file system is full, they go over the oldest ones.
+    /// Gives the next messages blocks. If the file system is full, they overwrite the oldest ones.
     fn prepare(&mut self, store: &SharedFile, ring: u64) -> io::Result<()> {
         if self.ready >= self.group.max(self.step / 2) {
             return Ok(());
         }
-        let len = self.step.min(self.lap - (self.distance(self.from, self.next) + self.ready).min(self.lap));
+        let with_blocks = self.distance(self.from, self.next) + self.ready;
+        let len = self.step.min(self.lap - with_blocks.min(self.lap));
         let start = (self.next + self.ready) % self.lap;
         let mut parts = self.parts(start, len);
         match parts.try_for_each(|(from, to)| store.fill_holes(ring + from, to - from)) {
@@ -122,10 +135,10 @@ impl Frontier {
         self.ready = self.ready.saturating_sub(self.group);
     }
 
-    /// The parts of the ring before `used`, the oldest messages in use, if they are worth giving back.
+    /// Takes the parts of the ring before `used`, the oldest messages in use, if they are worth giving back.
     fn take_rested(&mut self, used: u64) -> Option<impl Iterator<Item = (u64, u64)> + use<>> {
         let rested = self.distance(self.from, used);
-        // Where the file system was full, newer messages stand before the oldest ones.
+        // Newer messages come before the oldest ones after the file system was full.
         if rested < self.step || rested > self.distance(self.from, self.next) {
             return None;
         }
@@ -136,33 +149,35 @@ impl Frontier {
     }
 }
 
-/// The footers that are free: block by block, from the first block on, and downwards in each. Polars reads the footer's
-/// length twice, and refuses the file if the second is greater, so lengths should rarely grow.
+/// The free footers. They are taken block by block, from the first block on, and downwards in each block. Polars reads the
+/// footer's length twice, and refuses the file if the second is greater, so lengths should rarely grow.
 #[derive(Debug)]
 struct FreeFooters {
-    /// The number of the first one.
+    /// The number of the segment's first footer. Footers before it have given their place to the schema.
     first: u64,
     is_free: Vec<bool>,
+    /// The number of free footers.
     count: usize,
-    /// So many of them have blocks of the file system.
+    /// The number of footers, the first ones, that have blocks of the file system.
     ready: u64,
 }
 
 impl FreeFooters {
     fn new(header: &Header) -> FreeFooters {
+        assert!(header.shared < header.slots.into(), "the schema leaves no footer of {}", header.slots);
         let count = (u64::from(header.slots) - header.shared) as usize;
         FreeFooters { first: header.shared, is_free: vec![true; count], count, ready: 0 }
     }
 
     fn set(&mut self, number: u64, is_free: bool) {
-        let place = number.checked_sub(self.first).and_then(|place| self.is_free.get_mut(place as usize));
-        if let Some(place) = place {
-            self.count = self.count + usize::from(is_free) - usize::from(*place);
-            *place = is_free;
-        }
+        let end = self.first + self.is_free.len() as u64;
+        assert!((self.first..end).contains(&number), "footer {number} of {} to {end}", self.first);
+        let index = (number - self.first) as usize;
+        self.count = self.count + usize::from(is_free) - usize::from(self.is_free[index]);
+        self.is_free[index] = is_free;
     }
 
-    /// The one to take after `current`, of the first `count`.
+    /// Returns the free footer to take after `current` from the first `count`.
     fn next(&self, current: Option<u64>, count: u64) -> Option<u64> {
         let free = &self.is_free[..(count as usize).min(self.is_free.len())];
         let below = current.and_then(|current| current.checked_sub(self.first)?.checked_sub(1));
@@ -171,19 +186,19 @@ impl FreeFooters {
         {
             return Some(self.first + below);
         }
+        // The first block with free footers only, else a block with the most of them.
         let blocks = free.chunks(BLOCK as usize).enumerate();
-        let counted = blocks.map(|(number, block)| (block.iter().filter(|&&is_free| is_free).count(), number, block));
-        // The first one where all are free, else one where most are.
-        let best = counted.max_by_key(|&(count, number, block)| {
+        let (number, block) = blocks.max_by_key(|(number, block)| {
+            let count = block.iter().filter(|&&is_free| is_free).count();
             let is_whole = count == block.len();
-            (is_whole, if is_whole { 0 } else { count }, Reverse(number))
-        });
-        let (_, number, block) = best?;
+            (is_whole, if is_whole { 0 } else { count }, Reverse(*number))
+        })?;
         let last = block.iter().rposition(|&is_free| is_free)?;
         Some(self.first + number as u64 * BLOCK + last as u64)
     }
 
-    /// As [`FreeFooters::next`], with blocks of the file system; `None` if there is no free one that has some or gets some.
+    /// Returns the same footer as [`FreeFooters::next`], after giving it blocks of the file system; `None` if no free one
+    /// has blocks or gets some.
     fn prepare(&mut self, store: &SharedFile, header: &Header, current: Option<u64>) -> io::Result<Option<u64>> {
         let all = self.is_free.len() as u64;
         let Some(number) = self.next(current, all) else { return Ok(None) };
@@ -201,12 +216,12 @@ impl FreeFooters {
     }
 }
 
-/// The free places, and the published footer.
+/// The published footer of a segment, and the places of the next ones.
 #[derive(Debug)]
 pub(in crate::table) struct FooterRing {
     sizes: FooterSizes,
     free: FreeFooters,
-    /// Places and when they were retired, oldest first.
+    /// Places, each with the time when another footer was published in its stead, oldest first.
     resting: VecDeque<(FooterSlot, Instant)>,
     current: Option<FooterSlot>,
     /// `None` in format 1.0, where messages are in the slot of their footer's number.
@@ -219,10 +234,10 @@ pub(in crate::table) struct FooterRing {
 }
 
 impl FooterRing {
-    /// The state of a new segment; nothing is published yet.
+    /// Creates the ring of a new segment; nothing is published yet.
     ///
     /// # Errors
-    /// Those of reserving space for the first footers.
+    /// Returns an error if space for the first footers can't be reserved.
     pub fn create(sizes: FooterSizes, header: &Header, store: &SharedFile) -> io::Result<FooterRing> {
         let mut footer = FooterRing::new(sizes, header);
         footer.prepare(header, store)?;
@@ -237,7 +252,7 @@ impl FooterRing {
         FooterRing { sizes, free, resting, current: None, frontier, pace, stamp: 0, published: 0 }
     }
 
-    /// Reserves space: a full disk should not keep commits from other readers.
+    /// Reserves space, as a full disk should not keep commits from other readers.
     fn prepare(&mut self, header: &Header, store: &SharedFile) -> io::Result<()> {
         let Some(frontier) = &mut self.frontier else {
             let slots = u64::from(header.slots);
@@ -246,138 +261,154 @@ impl FooterRing {
             return store.fill_holes(header.footer_at(slots - 1), slots * header.footer);
         };
         frontier.prepare(store, header.ring)?;
-        self.free.prepare(store, header, self.current.map(|place| place.number)).map(|_| ())
+        self.free.prepare(store, header, self.current.map(|slot| slot.number)).map(|_| ())
     }
 
-    /// The state of a segment whose footer another process may have published a moment ago.
+    /// Reads the ring of a segment whose footer another process may have published a moment ago.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns the errors of the disk.
     pub fn reopen(sizes: FooterSizes, header: &Header, store: &SharedFile) -> io::Result<FooterRing> {
         let mut schema = vec![0; sizes.schema.len()];
         store.read(header.shared_at(), &mut schema)?;
         if schema != sizes.schema {
-            // It is damaged, or another version of the library has put it together differently.
+            // It is damaged, or was encoded by another version of the library.
             store.write(header.shared_at(), &sizes.schema)?;
         }
-        let mut footer = FooterRing::new(sizes, header);
+        let mut ring = FooterRing::new(sizes, header);
         let current = selected_footer(header, store.load32(header.tail));
-        let mut stamps = footer.stamps(header, store, current)?;
-        stamps.sort_unstable_by_key(|&(stamp, place)| (stamp, Reverse(place.number)));
-        let now = (now(), unix_micros());
-        for (later, (stamp, place)) in (0..).zip(&mut stamps) {
-            if *stamp > now.1 {
-                // Of a clock that was put back: nobody would know when it has rested.
-                *stamp = now.1 + later;
-                store.write(header.footer_at(place.number) + header.footer - STAMP as u64, &stamp.to_le_bytes())?;
+        let mut footers = ring.stamped_footers(header, store, current)?;
+        footers.sort_unstable_by_key(|footer| (footer.stamp, Reverse(footer.slot.number)));
+        let (now, now_micros) = (now(), unix_micros());
+        for (later, footer) in (0..).zip(&mut footers) {
+            if footer.stamp > now_micros {
+                // The clock was put back, and this time would not tell when the place has rested.
+                footer.stamp = now_micros + later;
+                let offset = header.footer_at(footer.slot.number) + header.footer - STAMP as u64;
+                store.write(offset, &footer.stamp.to_le_bytes())?;
             }
         }
-        let at = |stamp: u64| now.0.checked_sub(Duration::from_micros(now.1.saturating_sub(stamp)));
-        for (number, &(stamp, place)) in stamps.iter().enumerate() {
+        for (number, footer) in footers.iter().enumerate() {
             // It was retired when the next one was published.
-            let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
-            let retired = at(next).filter(|at| elapsed(*at) < footer.pace.rest);
-            if Some(place.number) == current {
-                footer.current = Some(place);
-            } else if let Some(retired) = retired {
-                footer.resting.push_back((place, retired));
+            let retired = footers.get(number + 1).map_or(now_micros, |next| next.stamp);
+            let retired = instant_of(retired, now, now_micros);
+            if Some(footer.slot.number) == current {
+                ring.current = Some(footer.slot);
+            } else if let Some(retired) = retired.filter(|&retired| elapsed(retired) < ring.pace.rest) {
+                ring.resting.push_back((footer.slot, retired));
             } else {
                 continue;
             }
-            footer.free.set(place.number, false);
-            at(stamp).into_iter().for_each(|at| footer.pace.count(at));
-        }
-        footer.pace.bound();
-        footer.stamp = stamps.last().map_or(0, |last| last.0);
-        let oldest = footer.oldest();
-        let of_current = stamps.iter().find(|(_, place)| Some(place.number) == current);
-        // One that was written and not published has a later time.
-        let newest =
-            stamps.last().filter(|last| of_current.is_none_or(|of_current| last.0 > of_current.0)).or(of_current);
-        if let Some((frontier, (_, newest))) = footer.frontier.as_mut().zip(newest) {
-            frontier.next = (newest.messages + frontier.group) % frontier.lap;
-            frontier.from = oldest.unwrap_or(*newest).messages;
-            if footer.current.is_some_and(|current| frontier.reaches(current.messages)) {
-                // A lost page cache left an older footer published, whose messages stand behind those of the newest.
-                let resting = footer.resting.iter().rev().map(|(place, _)| place.messages);
-                frontier
-                    .go_around(&footer.current.iter().map(|place| place.messages).chain(resting).collect::<Vec<_>>());
+            ring.free.set(footer.slot.number, false);
+            if let Some(published) = instant_of(footer.stamp, now, now_micros) {
+                ring.pace.count(published);
             }
         }
-        footer.prepare(header, store)?;
-        Ok(footer)
+        ring.pace.bound();
+        ring.stamp = footers.last().map_or(0, |last| last.stamp);
+        let oldest = ring.oldest();
+        let published = footers.iter().find(|footer| Some(footer.slot.number) == current);
+        // A footer that was written and not published has a later time than the published one.
+        let newest = match (footers.last(), published) {
+            (Some(last), Some(published)) if last.stamp <= published.stamp => Some(published),
+            (last, _) => last,
+        };
+        if let Some((frontier, newest)) = ring.frontier.as_mut().zip(newest) {
+            frontier.next = (newest.slot.messages + frontier.group) % frontier.lap;
+            frontier.from = oldest.unwrap_or(newest.slot).messages;
+            if ring.current.is_some_and(|current| frontier.reaches(current.messages)) {
+                // A lost page cache left an older footer published, whose messages follow the newest ones.
+                let resting = ring.resting.iter().rev().map(|(slot, _)| slot.messages);
+                let used: Vec<u64> = ring.current.iter().map(|slot| slot.messages).chain(resting).collect();
+                frontier.go_around(&used);
+            }
+        }
+        ring.prepare(header, store)?;
+        Ok(ring)
     }
 
-    /// The times of the footers that there are, and their places.
-    fn stamps(&self, header: &Header, store: &SharedFile, current: Option<u64>) -> io::Result<Vec<(u64, FooterSlot)>> {
+    /// Reads the times and places of all footers in the file.
+    fn stamped_footers(
+        &self,
+        header: &Header,
+        store: &SharedFile,
+        current: Option<u64>,
+    ) -> io::Result<Vec<StampedFooter>> {
         let first = header.footer_at(u64::from(header.slots) - 1);
         let end = header.shared_at();
-        let mut stamps = Vec::new();
+        let mut footers = Vec::new();
         let mut piece = vec![0; ((64 << 10) / header.footer).max(1) as usize * header.footer as usize];
-        let mut at = first;
-        while let Some(data) = store.next_data(at)?.filter(|&data| data < end) {
-            at = data.max(first) - (data.max(first) - first) % header.footer;
-            let len = piece.len().min((end - at) as usize);
-            store.read(at, &mut piece[..len])?;
+        let mut offset = first;
+        while let Some(data) = store.next_data(offset)?.filter(|&data| data < end) {
+            offset = data.max(first) - (data.max(first) - first) % header.footer;
+            let len = piece.len().min((end - offset) as usize);
+            store.read(offset, &mut piece[..len])?;
             for bytes in piece[..len].chunks_exact(header.footer as usize) {
-                let number = (header.tail - at) / header.footer - 1;
+                let number = (header.tail - offset) / header.footer - 1;
                 let (stamp, messages) = footer_stamp(header, bytes, number);
                 let messages = messages.wrapping_sub(header.ring);
-                let is_inside = |frontier: &Frontier| messages < frontier.lap && messages.is_multiple_of(LINE);
                 let is_used = stamp > 0 || Some(number) == current;
-                if is_used && self.frontier.as_ref().is_none_or(is_inside) {
-                    stamps.push((stamp, FooterSlot { number, messages }));
+                let is_inside = match &self.frontier {
+                    Some(frontier) => messages < frontier.lap && messages.is_multiple_of(LINE),
+                    None => true,
+                };
+                if is_used && is_inside {
+                    footers.push(StampedFooter { stamp, slot: FooterSlot { number, messages } });
                 }
-                at += header.footer;
+                offset += header.footer;
             }
         }
-        Ok(stamps)
+        Ok(footers)
     }
 
-    /// How long places rest.
+    /// Returns the time that places rest.
     pub fn rest(&self) -> Duration {
         self.pace.rest
     }
 
-    /// The time until the next footer may be published, which leaves places for urgent ones.
+    /// Returns the time until the next footer may be published, which leaves places for urgent ones.
     pub fn wait(&mut self) -> Duration {
         self.wait_for_place().max(self.pace.wait())
     }
 
-    /// The time until a footer may be published that somebody waits for.
+    /// Returns the time until a footer may be published that a caller waits for.
     pub fn wait_if_urgent(&mut self) -> Duration {
         self.wait_for_place().min(PATIENCE).max(self.pace.wait_if_urgent())
     }
 
-    /// The time until a place has rested.
+    /// Returns the time until a place has rested.
     fn wait_for_place(&mut self) -> Duration {
-        self.rested();
+        self.retire_rested();
         let Some((oldest, since)) = self.resting.front() else { return Duration::ZERO };
-        let is_over = self.frontier.as_ref().is_some_and(|frontier| frontier.reaches(oldest.messages));
-        let is_free = self.free.count > 0 && !is_over;
+        let is_reached = self.frontier.as_ref().is_some_and(|frontier| frontier.reaches(oldest.messages));
+        let is_free = self.free.count > 0 && !is_reached;
         if is_free { Duration::ZERO } else { self.pace.rest.saturating_sub(elapsed(*since)) }
     }
 
-    fn rested(&mut self) {
+    /// Lets all places that have rested be used again.
+    fn retire_rested(&mut self) {
         while self.resting.front().is_some_and(|(_, since)| elapsed(*since) >= self.pace.rest) {
             self.retire_oldest();
         }
     }
 
-    /// The oldest place in use.
+    /// Returns the oldest place in use.
     fn oldest(&self) -> Option<FooterSlot> {
-        self.resting.front().map(|&(place, _)| place).or(self.current)
+        self.resting.front().map(|&(slot, _)| slot).or(self.current)
     }
 
-    /// Lets the oldest place be used again.
+    /// Lets the oldest resting place be used again, and returns it.
     fn retire_oldest(&mut self) -> Option<FooterSlot> {
-        let (place, _) = self.resting.pop_front()?;
-        self.free.set(place.number, true);
-        Some(place)
+        let (slot, _) = self.resting.pop_front()?;
+        self.free.set(slot.number, true);
+        Some(slot)
     }
 
     /// Publishes `counters`, which commit `sequence` made visible. Call it only after `wait` returned zero, or if a
     /// slow reader may lose the place it is using.
+    ///
+    /// # Errors
+    /// Returns the errors of the disk. The footer published before stays then.
     pub fn publish(
         &mut self,
         store: &SharedFile,
@@ -386,45 +417,48 @@ impl FooterRing {
         counters: &[u64],
         sequence: u64,
     ) -> io::Result<()> {
-        self.rested();
-        let place = self.take(store, header)?;
-        let at = header.ring + place.messages;
-        let Some((mut messages, mut footer)) = encode_footer(&self.sizes, plan, header, counters, (at, place.number))
-        else {
+        self.retire_rested();
+        let slot = self.take(store, header)?;
+        let mut messages_start = header.ring + slot.messages;
+        let encoded = encode_footer(&self.sizes, plan, header, counters, (messages_start, slot.number));
+        let Some((mut messages, mut footer)) = encoded else {
             return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
         };
         let stamp = unix_micros().max(self.stamp + 1);
+        assert!(footer.len() <= header.footer as usize - STAMP, "the footer covers its own time");
         footer.resize(header.footer as usize - STAMP, 0);
         footer.extend(stamp.to_le_bytes());
-        let footer_at = header.footer_at(place.number);
-        let is_inside = (header.shared..u64::from(header.slots)).contains(&place.number);
-        if !is_inside || at + messages.len() as u64 > header.ring + u64::from(header.slots) * header.slot {
-            return Err(io::Error::other(Error::internal(format_args!("a footer in place {place:?}"))));
+        let is_inside = (header.shared..u64::from(header.slots)).contains(&slot.number);
+        let ring_end = header.ring + u64::from(header.slots) * header.slot;
+        if !is_inside || messages_start + messages.len() as u64 > ring_end {
+            return Err(io::Error::other(Error::internal(format_args!("a footer in place {slot:?}"))));
         }
-        let mut from = at;
-        if self.frontier.as_ref().is_some_and(|frontier| place.messages < frontier.group) {
-            // Of old messages that begin before the first ones of this lap, no more than the end would be written over.
-            messages.splice(..0, vec![0; place.messages as usize]);
-            from = header.ring;
+        if self.frontier.as_ref().is_some_and(|frontier| slot.messages < frontier.group) {
+            // Clear the start of the ring: these messages would overwrite only the end of old ones that begin there.
+            messages.splice(..0, vec![0; slot.messages as usize]);
+            messages_start = header.ring;
         }
-        let length = (header.tail - footer_at) as u32;
-        publish::publish_footer(store, (from, &messages), (footer_at, &footer), (header.tail, length))?;
-        self.free.set(place.number, false);
+        let footer_start = header.footer_at(slot.number);
+        let length = (header.tail - footer_start) as u32;
+        assert_eq!(selected_footer(header, length), Some(slot.number), "the length selects the footer");
+        assert_ne!(self.current, Some(slot), "readers are using the published footer");
+        publish::publish_footer(store, (messages_start, &messages), (footer_start, &footer), (header.tail, length))?;
+        self.free.set(slot.number, false);
         let now = now();
-        self.resting.extend(self.current.replace(place).map(|before| (before, now)));
+        self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
         self.pace.count(now);
-        (self.stamp, self.published) = (stamp, sequence);
-        self.go_on(store, header);
+        self.stamp = stamp;
+        self.published = sequence;
+        self.advance(store, header);
         Ok(())
     }
 
-    /// The place of the next footer and its messages. If none is free, the oldest one is taken.
+    /// Takes the place of the next footer and its messages. If none is free, the oldest one is taken.
     fn take(&mut self, store: &SharedFile, header: &Header) -> io::Result<FooterSlot> {
-        let none = || io::Error::other("the ring of published footers has no place");
-        let current = self.current.map(|place| place.number);
+        let current = self.current.map(|slot| slot.number);
         let number = match self.free.prepare(store, header, current)? {
             Some(number) => number,
-            None => self.retire_oldest().ok_or_else(none)?.number,
+            None => self.retire_oldest().ok_or_else(no_place)?.number,
         };
         let Some(frontier) = &mut self.frontier else {
             return Ok(FooterSlot { number, messages: number * header.slot });
@@ -432,8 +466,8 @@ impl FooterRing {
         frontier.prepare(store, header.ring)?;
         let messages = frontier.next;
         let reached = self.resting.iter().take_while(|(oldest, _)| frontier.reaches(oldest.messages)).count();
-        if self.current.is_some_and(|place| frontier.reaches(place.messages)) {
-            return Err(none());
+        if self.current.is_some_and(|slot| frontier.reaches(slot.messages)) {
+            return Err(no_place());
         }
         for _ in 0..reached {
             self.retire_oldest();
@@ -441,37 +475,36 @@ impl FooterRing {
         Ok(FooterSlot { number, messages })
     }
 
-    /// Goes on behind the messages that were written, and gives back blocks of those that have rested.
-    fn go_on(&mut self, store: &SharedFile, header: &Header) {
+    /// Moves behind the messages that were written, and gives back blocks of messages that have rested.
+    fn advance(&mut self, store: &SharedFile, header: &Header) {
         let oldest = self.oldest();
         let Some(frontier) = &mut self.frontier else { return };
         frontier.advance();
-        let rested = oldest.and_then(|oldest| frontier.take_rested(oldest.messages));
-        for (from, to) in rested.into_iter().flatten() {
-            let (from, to) = ((header.ring + from).next_multiple_of(PAGE), header.ring + to);
-            // Blocks that stay allocated only cost space.
-            let _ = if from < to - to % PAGE { store.release(from, to - to % PAGE - from) } else { Ok(()) };
+        let Some(rested) = oldest.and_then(|oldest| frontier.take_rested(oldest.messages)) else { return };
+        for (from, to) in rested {
+            let from = (header.ring + from).next_multiple_of(PAGE);
+            let to = header.ring + to;
+            let to = to - to % PAGE;
+            if from < to {
+                // Blocks that stay allocated only cost space.
+                let _ = store.release(from, to - from);
+            }
         }
     }
 
-    /// The parts of the file used only by places that have rested or were never used.
+    /// Returns the parts of the file, as start and end, that are used only by places that have rested or were never used.
     pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
-        self.rested();
-        let used = || self.resting.iter().map(|&(place, _)| place).chain(self.current);
-        let mut numbers: Vec<u64> = used().map(|place| place.number).collect();
-        numbers.sort_unstable();
-        let gaps = |first: u64| {
-            let starts = std::iter::once(first).chain(numbers.iter().map(|number| number + 1));
-            let ends = numbers.iter().copied().chain([u64::from(header.slots)]);
-            starts.zip(ends).filter(|(from, to)| from < to)
-        };
-        let mut unused: Vec<_> = gaps(header.shared)
-            .map(|(from, to)| (header.footer_at(to - 1), header.footer_at(from) + header.footer))
+        self.retire_rested();
+        let mut used: Vec<u64> = self.resting.iter().map(|(slot, _)| slot.number).collect();
+        used.extend(self.current.map(|slot| slot.number));
+        used.sort_unstable();
+        let mut unused: Vec<_> = gaps(&used, header.shared..header.slots.into())
+            .map(|gap| (header.footer_at(gap.end - 1), header.footer_at(gap.start) + header.footer))
             .collect();
         let oldest = self.oldest();
         let Some(frontier) = &mut self.frontier else {
-            let slot = |number: u64| header.ring + number * header.slot;
-            unused.extend(gaps(0).map(|(from, to)| (slot(from), slot(to))));
+            let slots = gaps(&used, 0..header.slots.into());
+            unused.extend(slots.map(|gap| (header.ring + gap.start * header.slot, header.ring + gap.end * header.slot)));
             return unused;
         };
         let len = oldest.map_or(frontier.lap, |oldest| frontier.distance(frontier.next, oldest.messages));
@@ -481,6 +514,31 @@ impl FooterRing {
         self.free.ready = 0;
         unused
     }
+}
+
+/// A footer in the file, with its time in µs since 1970.
+struct StampedFooter {
+    stamp: u64,
+    slot: FooterSlot,
+}
+
+/// Returns the instant of a footer's time; `None` if it is before all instants.
+fn instant_of(stamp: u64, now: Instant, now_micros: u64) -> Option<Instant> {
+    // A footer whose time was put back may be a few µs ahead.
+    now.checked_sub(Duration::from_micros(now_micros.saturating_sub(stamp)))
+}
+
+/// Iterates over the ranges of `all` between the numbers `used`, which are sorted.
+fn gaps(used: &[u64], all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    debug_assert!(used.is_sorted(), "the numbers are in order");
+    let starts = std::iter::once(all.start).chain(used.iter().map(|number| number + 1));
+    let ends = used.iter().copied().chain([all.end]);
+    starts.zip(ends).map(|(start, end)| start..end).filter(|gap| !gap.is_empty())
+}
+
+#[cold]
+fn no_place() -> io::Error {
+    io::Error::other("the ring of published footers has no place")
 }
 
 #[cfg(test)]
@@ -496,7 +554,7 @@ mod tests {
         FooterSizes::shared(&Plan::for_schema(&schema).unwrap()).unwrap()
     }
 
-    /// Also where each column is a dictionary, and where there are more columns places rest for longer than a second.
+    /// Dictionaries need more messages; even in a table of a thousand of them, places rest for seconds.
     #[test]
     fn places_rest_for_a_minute_in_tables_of_a_hundred_columns() {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -515,11 +573,11 @@ mod tests {
                 rest >= Duration::from_secs(least),
                 "{columns} × {data_type}: {footers} footers of {slot}: {rest:?}"
             );
-            assert!(footers == LEAST_FOOTERS || footers * (slot + sizes.footer) <= MOST_BYTES);
+            assert!(footers == MIN_FOOTERS || footers * (slot + sizes.footer) <= MAX_BYTES);
         }
     }
 
-    /// Each lap begins elsewhere: the messages of many laps begin at each line once.
+    /// Each lap begins at another line, so the messages of many laps begin at each line once.
     #[test]
     fn messages_begin_where_others_began_only_after_many_laps() {
         let header = Header { slot: 288, slots: 128, shared: 1, ..Header::default() };
@@ -537,7 +595,7 @@ mod tests {
         assert_eq!(seen.len() as u64, frontier.lap / LINE);
     }
 
-    /// A lost page cache may leave an older footer published, behind whose messages those of the newest end.
+    /// A lost page cache may leave an older footer published, whose messages follow the newest ones.
     #[test]
     fn messages_go_around_those_that_are_published() {
         let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
@@ -550,7 +608,7 @@ mod tests {
         assert!(!frontier.reaches(1000));
     }
 
-    /// Where the file system was full, messages are written over old ones: those that are new are not given back with them.
+    /// Messages overwrite old ones after the file system was full: the new ones are not given back with the old.
     #[test]
     fn messages_that_went_back_are_kept() {
         let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
