@@ -73,6 +73,8 @@ pub(super) const POSITIONS: &str = "arrowwood.positions";
 /// Bit in the header's `flags`: late rows are accepted.
 const LATE: u16 = 1;
 
+/// The offset in the header of the number of the segment's first row.
+pub(super) const FIRST_ROW: u64 = 24;
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
 /// The bytes after the header's lists, from version 1.1 on.
@@ -470,6 +472,16 @@ impl Record {
     /// Returns the number of rows, which is the first counter. A record that was never written has no counters.
     pub fn rows(&self) -> u64 {
         self.counters.first().map_or(0, |&rows| rows)
+    }
+
+    /// Returns true if both commits have the same rows and positions.
+    pub fn has_same_contents(&self, other: &Record) -> bool {
+        self.counters == other.counters && self.positions == other.positions
+    }
+
+    /// Returns true if none of the counters is less than in `other`.
+    pub fn has_all_counted_in(&self, other: &Record) -> bool {
+        self.counters.iter().zip(&other.counters).all(|(count, other)| count >= other)
     }
 
     /// Returns the state of the segment after the commit.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, read_schema, same_schema};
 use crate::rows::{Plan, PlanNode, Storage};
-use crate::table::format::{Header, Record, TAIL};
+use crate::table::format::{Header, Record, TAIL, TAIL_LEN};
 use crate::table::protocol::FooterSizes;
 use crate::table::protocol::footer::{STAMP, encode_footer, footer_stamp, message_metadata, selected_footer};
 use crate::table::reader::{Damage, Segment};
@@ -15,14 +15,14 @@ use crate::table::reader::{Damage, Segment};
 #[derive(Debug)]
 pub(super) struct FooterCheck {
     pub counters: Vec<u64>,
-    /// Bytes that this version would have written differently, with the same meaning.
-    pub odd: Option<Damage>,
+    /// A byte that this version would have written differently, with the same meaning.
+    pub unusual: Option<Damage>,
     /// The number of a footer with a later time than the published one.
     pub later: Option<u64>,
 }
 
 impl FooterCheck {
-    /// Its counters, with the names of positions that `record` has: other readers don't see positions.
+    /// Returns the footer's counters, with the length of the positions' names in `record`: other readers don't see positions.
     pub fn with_names_of(&self, segment: &Segment, record: &Record) -> Vec<u64> {
         let names = segment.plan.names.bytes;
         let mut counters = self.counters.clone();
@@ -31,7 +31,7 @@ impl FooterCheck {
     }
 }
 
-/// Why a footer could not be read.
+/// The reason why a footer could not be read.
 #[derive(Debug)]
 pub(super) enum FooterError {
     /// It is damaged.
@@ -53,67 +53,74 @@ impl FooterError {
 }
 
 impl From<Damage> for FooterError {
-    fn from(wrong: Damage) -> FooterError {
-        FooterError::Damage(wrong)
+    fn from(damage: Damage) -> FooterError {
+        FooterError::Damage(damage)
     }
 }
 
 /// Reads the published footer.
 pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
-    let number = selected(segment)?;
-    match read_number(segment, number) {
-        Err(FooterError::Damage(wrong)) if has_written_schema(segment)? => Err(FooterError::Unwritten(wrong)),
+    let number = read_selected(segment)?;
+    match read_footer_number(segment, number) {
+        Err(FooterError::Damage(damage)) if has_written_schema(segment)? => Err(FooterError::Unwritten(damage)),
         read => read,
     }
 }
 
-/// The number of the published footer. What says it was on the disk before the segment had a name, or is one word.
-fn selected(segment: &Segment) -> Result<u64, FooterError> {
+/// Returns the number of the published footer. A crash can't damage it: it is one word, and the bytes behind it were on the
+/// disk before the segment had a name.
+fn read_selected(segment: &Segment) -> Result<u64, FooterError> {
     let header = &segment.header;
-    let tail = bytes(segment, header.tail, 10)?;
-    if tail[4..] != TAIL[..] {
-        let got = tail[4..].escape_ascii();
+    let tail = read_bytes(segment, header.tail, TAIL_LEN)?;
+    let (length, end) = tail.split_at(4);
+    if end != TAIL {
+        let got = end.escape_ascii();
         return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
     }
-    let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
-    let number = selected_footer(header, word).ok_or_else(|| {
-        let each = header.footer;
-        let slots = header.slots;
-        let least = header.shared + 1;
-        (
-            header.tail,
-            format!("the footer's length: expected a multiple of {each}, {least} to {slots} times that, got {word}"),
-        )
-    })?;
-    Ok(number)
+    let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+    if let Some(number) = selected_footer(header, length) {
+        return Ok(number);
+    }
+    let message = format!(
+        "the footer's length: expected a multiple of {}, {} to {} times that, got {length}",
+        header.footer,
+        header.shared + 1,
+        header.slots
+    );
+    Err((header.tail, message).into())
 }
 
-fn read_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterError> {
+fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterError> {
     let header = &segment.header;
-    let at = header.footer_at(number);
-    // All that another reader reads.
-    let footer = bytes(segment, at, if header.shared == 0 { header.footer } else { header.tail - at })?;
-    let messages = messages_of(segment, number, at, &footer)?;
-    let counters = counters_of(&segment.plan, &messages).filter(|counters| are_within(counters, &header.limits));
-    let start = messages.first().map_or(at, |message| message.at);
-    let counters =
-        counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
+    let start = header.footer_at(number);
+    // Another reader reads all bytes up to the footer's length, with the schema behind the footer.
+    let footer = read_bytes(segment, start, if header.shared == 0 { header.footer } else { header.tail - start })?;
+    let messages = read_messages(segment, number, start, &footer)?;
+    let messages_start = messages.first().map_or(start, |message| message.start);
+    let counters = match counters_of(&segment.plan, &messages) {
+        Some(counters) if are_within(&counters, &header.limits) => counters,
+        _ => {
+            let message = "the messages for other readers: counts beyond the segment's limits";
+            return Err((messages_start, message.into()).into());
+        }
+    };
     for (number, message) in messages.iter().enumerate() {
-        let expected =
-            message_metadata(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
-                (message.at, format!("message {number} for other readers: counts that no file has room for"))
-            })?;
-        if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
-            return Err((message.at, format!("message {number} for other readers: {difference}")).into());
+        let expected = message_metadata(&segment.plan, number, &header.regions, message.body, &counters);
+        let difference = match expected {
+            Some(expected) => difference(&expected, message, segment.mapping.len() as u64),
+            None => Some("counts that no file has room for".into()),
+        };
+        if let Some(difference) = difference {
+            return Err((message.start, format!("message {number} for other readers: {difference}")).into());
         }
     }
-    let odd = odd_byte(segment, (start, number), &footer, &counters)?;
-    Ok(FooterCheck { odd, later: later(segment, number)?, counters })
+    let unusual = find_unusual_byte(segment, (messages_start, number), &footer, &counters)?;
+    Ok(FooterCheck { unusual, later: find_later(segment, number)?, counters })
 }
 
-fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, FooterError> {
+fn read_bytes(segment: &Segment, offset: u64, len: u64) -> Result<Vec<u8>, FooterError> {
     let mut bytes = vec![0; len as usize];
-    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| FooterError::from_error(at, e.into()))?;
+    segment.mapping.read_at(offset as usize, &mut bytes).map_err(|e| FooterError::from_error(offset, e.into()))?;
     Ok(bytes)
 }
 
@@ -123,141 +130,164 @@ fn are_within(counters: &[u64], limits: &[u64]) -> bool {
 
 /// A message as stored.
 struct FooterMessage {
-    at: u64,
+    /// The offset of the message in the file.
+    start: u64,
+    /// The offset of the message's body.
     body: u64,
     body_len: u64,
     batch: BatchHeader,
 }
 
-/// The messages that a footer lists: the record batch, then the dictionaries.
-fn messages_of(segment: &Segment, number: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, FooterError> {
-    let said = read_footer(footer).map_err(|e| (at, format!("the footer: {}", e.message())))?;
-    if !same_schema(&said.schema, &segment.plan.schema) {
-        return Err((at, "the footer's schema is not the one in front of the file".into()).into());
+/// Reads the messages that a footer at byte `footer_start` lists: the record batch, then the dictionaries.
+fn read_messages(
+    segment: &Segment,
+    number: u64,
+    footer_start: u64,
+    footer: &[u8],
+) -> Result<Vec<FooterMessage>, FooterError> {
+    let footer = read_footer(footer).map_err(|e| (footer_start, format!("the footer: {}", e.message())))?;
+    if !same_schema(&footer.schema, &segment.plan.schema) {
+        return Err((footer_start, "the footer's schema is not the one in front of the file".into()).into());
     }
     let expected = (1, segment.plan.dictionaries.len());
-    let got = (said.batches.len(), said.dictionaries.len());
+    let got = (footer.batches.len(), footer.dictionaries.len());
     if expected != got {
-        return Err(
-            (at, format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}")).into()
-        );
+        let message = format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}");
+        return Err((footer_start, message).into());
     }
     let ids = std::iter::once(None).chain(segment.plan.dictionaries.iter().map(|dictionary| Some(dictionary.id)));
-    let places = said.batches.iter().chain(&said.dictionaries);
-    let room = room(&segment.header, number);
-    places.zip(ids).map(|(place, id)| message_at(segment, &room, at, *place, id)).collect()
+    let blocks = footer.batches.iter().chain(&footer.dictionaries);
+    let room = message_room(&segment.header, number);
+    blocks.zip(ids).map(|(block, id)| read_message(segment, &room, footer_start, *block, id)).collect()
 }
 
-/// Where the messages of a footer may be: in the slot of its number, or anywhere in the ring.
-fn room(header: &Header, number: u64) -> Range<u64> {
+/// Returns the bytes of the file in which the messages of a footer may be: the slot of its number, or the ring.
+fn message_room(header: &Header, number: u64) -> Range<u64> {
     let slots = if header.shared == 0 { number..number + 1 } else { 0..header.slots.into() };
     header.ring + slots.start * header.slot..header.ring + slots.end * header.slot
 }
 
-fn message_at(
+fn read_message(
     segment: &Segment,
     room: &Range<u64>,
-    footer: u64,
-    place: [i64; 3],
+    footer_start: u64,
+    block: [i64; 3],
     id: Option<i64>,
 ) -> Result<FooterMessage, FooterError> {
-    let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-    let is_inside = at >= room.start && metadata >= 8 && at.checked_add(metadata).is_some_and(|end| end <= room.end);
+    let [start, len, body_len] = block.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+    let is_inside = start >= room.start && len >= 8 && start.checked_add(len).is_some_and(|end| end <= room.end);
     if !is_inside {
-        return Err((
-            footer,
-            format!("the footer: a block {place:?} outside of its place, bytes {} to {}", room.start, room.end),
-        )
-            .into());
+        let message =
+            format!("the footer: a block {block:?} outside of its place, bytes {} to {}", room.start, room.end);
+        return Err((footer_start, message).into());
     }
-    let framed = bytes(segment, at, metadata)?;
-    let prefix = [u32::MAX.to_le_bytes(), (metadata as u32 - 8).to_le_bytes()].concat();
-    if framed[..8] != prefix {
-        let got = &framed[..8];
-        return Err(
-            (at, format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}")).into()
-        );
+    let framed = read_bytes(segment, start, len)?;
+    let (got, message) = framed.split_at(8);
+    let prefix = [u32::MAX.to_le_bytes(), (len as u32 - 8).to_le_bytes()].concat();
+    if got != prefix {
+        let message = format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}");
+        return Err((start, message).into());
     }
-    let (batch, own, found) =
-        read_batch(&framed[8..]).map_err(|e| (at, format!("a message for other readers: {}", e.message())))?;
-    if found != id || own as u64 != body_len {
+    let (batch, got_len, got_id) =
+        read_batch(message).map_err(|e| (start, format!("a message for other readers: {}", e.message())))?;
+    if got_id != id || got_len as u64 != body_len {
         let message = format!(
-            "a message for other readers: dictionary {found:?} with {own} bytes, expected {id:?} with {body_len}"
+            "a message for other readers: dictionary {got_id:?} with {got_len} bytes, expected {id:?} with {body_len}"
         );
-        return Err((at, message).into());
+        return Err((start, message).into());
     }
-    Ok(FooterMessage { at, body: at + metadata, body_len, batch })
+    Ok(FooterMessage { start, body: start + len, body_len, batch })
 }
 
-/// The counters that the messages were made from.
+/// Returns the counters that the messages were made from.
 fn counters_of(plan: &Plan, messages: &[FooterMessage]) -> Option<Vec<u64>> {
     let mut counters = vec![0; plan.counters];
     let (rows, dictionaries) = messages.split_first()?;
+    assert_eq!(dictionaries.len(), plan.dictionaries.len(), "the messages were counted before");
     counters[0] = rows.batch.rows as u64;
-    let mut at = (0, 0);
+    let mut cursor = BatchCursor::default();
     for column in &plan.columns {
-        gather(column, &rows.batch, &mut at, &mut counters)?;
+        collect_counters(column, &rows.batch, &mut cursor, &mut counters)?;
     }
     for (dictionary, message) in plan.dictionaries.iter().zip(dictionaries) {
         counters[dictionary.entries] = message.batch.rows as u64;
-        gather(&dictionary.values, &message.batch, &mut (0, 0), &mut counters)?;
+        collect_counters(&dictionary.values, &message.batch, &mut BatchCursor::default(), &mut counters)?;
     }
     Some(counters)
 }
 
-fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counters: &mut [u64]) -> Option<()> {
-    let (_, nulls) = batch.nodes.get(at.0)?;
+/// The next field node and the next buffer of a message.
+#[derive(Default)]
+struct BatchCursor {
+    node: usize,
+    buffer: usize,
+}
+
+fn collect_counters(
+    node: &PlanNode,
+    batch: &BatchHeader,
+    cursor: &mut BatchCursor,
+    counters: &mut [u64],
+) -> Option<()> {
+    let (_, nulls) = batch.nodes.get(cursor.node)?;
     if let Some(counter) = node.nulls {
         counters[counter] = u64::try_from(*nulls).ok()?;
     }
-    at.0 += 1;
+    cursor.node += 1;
     match node.kind {
         Storage::Bytes { counter, .. } | Storage::Views { counter } => {
-            counters[counter] = u64::try_from(batch.buffers.get(at.1 + 2)?.1).ok()?;
+            counters[counter] = u64::try_from(batch.buffers.get(cursor.buffer + 2)?.1).ok()?;
         }
         Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
-            counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?;
+            counters[counter] = u64::try_from(batch.nodes.get(cursor.node)?.0).ok()?;
         }
         _ => (),
     }
-    at.1 += node.buffers();
+    cursor.buffer += node.buffers();
     for (number, child) in node.children.iter().enumerate() {
         if let Storage::DenseUnion { first } = node.kind {
-            counters[first + number] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?;
+            counters[first + number] = u64::try_from(batch.nodes.get(cursor.node)?.0).ok()?;
         }
-        gather(child, batch, at, counters)?;
+        collect_counters(child, batch, cursor, counters)?;
     }
     Some(())
 }
 
-/// The first number in which a message differs from the expected one.
+/// Describes the first number in which a message differs from the expected one.
 fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Option<String> {
     let batch = &got.batch;
     if batch.compression.is_some() {
         return Some("expected no compression".into());
     }
-    let pair = |what: &str, expected: &[(i64, i64)], got: &[(i64, i64)]| {
-        if expected.len() != got.len() {
-            return Some(format!("expected {} {what}s, got {}", expected.len(), got.len()));
-        }
-        let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
-        Some(format!("{what} {number}: expected {:?}, got {:?}", expected[number], got[number]))
-    };
-    pair("field node", &expected.nodes, &batch.nodes)
-        .or_else(|| pair("buffer", &expected.buffers, &batch.buffers))
-        .or_else(|| (expected.variadics != batch.variadics).then(|| "the numbers of data buffers of views".into()))
-        .or_else(|| {
-            let needed = batch.buffers.iter().map(|(at, len)| at.saturating_add(*len) as u64).max().unwrap_or(0);
-            let len = got.body_len;
-            let room = file - got.body;
-            (len < needed || len > room).then(|| format!("a body of {len} bytes, expected {needed} to {room}"))
-        })
+    let different = list_difference("field node", &expected.nodes, &batch.nodes)
+        .or_else(|| list_difference("buffer", &expected.buffers, &batch.buffers));
+    if different.is_some() {
+        return different;
+    }
+    if expected.variadics != batch.variadics {
+        return Some("the numbers of data buffers of views".into());
+    }
+    let min_len = batch.buffers.iter().map(|(start, len)| start.saturating_add(*len) as u64).fold(0, u64::max);
+    let max_len = file - got.body;
+    let len = got.body_len;
+    if !(min_len..=max_len).contains(&len) {
+        return Some(format!("a body of {len} bytes, expected {min_len} to {max_len}"));
+    }
+    None
 }
 
-/// The first byte that this version of arrowwood would have written differently.
-fn odd_byte(
+fn list_difference(what: &str, expected: &[(i64, i64)], got: &[(i64, i64)]) -> Option<String> {
+    if expected.len() != got.len() {
+        return Some(format!("expected {} {what}s, got {}", expected.len(), got.len()));
+    }
+    let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
+    Some(format!("{what} {number}: expected {:?}, got {:?}", expected[number], got[number]))
+}
+
+/// Finds the first byte that this version of arrowwood would have written differently.
+fn find_unusual_byte(
     segment: &Segment,
-    (start, number): (u64, u64),
+    (messages_start, number): (u64, u64),
     footer: &[u8],
     counters: &[u64],
 ) -> Result<Option<Damage>, FooterError> {
@@ -265,70 +295,78 @@ fn odd_byte(
     let Some(sizes) = FooterSizes::for_header(header, &segment.plan).filter(|sizes| sizes.fit(header)) else {
         return Ok(None);
     };
-    let Some((messages, mut expected)) = encode_footer(&sizes, &segment.plan, header, counters, (start, number)) else {
-        return Ok(None);
-    };
-    expected.resize(header.footer as usize - STAMP, 0);
-    let there = bytes(segment, start, messages.len() as u64)?;
-    let schema = bytes(segment, header.shared_at(), sizes.schema.len() as u64)?;
-    let odd = first_difference(start, &messages, &there);
-    let odd = odd.or_else(|| first_difference(header.footer_at(number), &expected, footer));
-    Ok(odd.or_else(|| first_difference(header.shared_at(), &sizes.schema, &schema)))
+    let encoded = encode_footer(&sizes, &segment.plan, header, counters, (messages_start, number));
+    let Some((expected_messages, mut expected_footer)) = encoded else { return Ok(None) };
+    expected_footer.resize(header.footer as usize - STAMP, 0);
+    let messages = read_bytes(segment, messages_start, expected_messages.len() as u64)?;
+    let schema = read_bytes(segment, header.shared_at(), sizes.schema.len() as u64)?;
+    Ok(first_difference(messages_start, &expected_messages, &messages)
+        .or_else(|| first_difference(header.footer_at(number), &expected_footer, footer))
+        .or_else(|| first_difference(header.shared_at(), &sizes.schema, &schema)))
 }
 
-/// The first byte at which `got`, which begins at byte `at`, differs from `expected`.
-pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Damage> {
+/// Finds the first byte at which `got`, which begins at byte `start` of the file, differs from `expected`.
+pub(super) fn first_difference(start: u64, expected: &[u8], got: &[u8]) -> Option<Damage> {
     let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
     let expected = expected[number];
     let got = got[number];
-    Some((at + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
+    Some((start + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
 }
 
-/// A footer with a later time than that of footer `number`: either it was never published, or the wrong one is.
-fn later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
-    let header = &segment.header;
-    let stamp = |number: u64| -> Result<u64, FooterError> {
-        Ok(footer_stamp(header, &bytes(segment, header.footer_at(number), header.footer)?, number).0)
-    };
-    let shown = stamp(number)?;
-    for other in header.shared..header.slots.into() {
-        if stamp(other)? > shown {
+/// Finds a footer with a later time than footer `number`: either it was never published, or the wrong one is.
+fn find_later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
+    let published = read_stamp(segment, number)?;
+    for other in segment.header.shared..segment.header.slots.into() {
+        if read_stamp(segment, other)? > published {
             return Ok(Some(other));
         }
     }
     Ok(None)
 }
 
-/// Whether a footer, published or not, has the schema at the front of the file, or can't be read.
+fn read_stamp(segment: &Segment, number: u64) -> Result<u64, FooterError> {
+    let header = &segment.header;
+    let footer = read_bytes(segment, header.footer_at(number), header.footer)?;
+    Ok(footer_stamp(header, &footer, number).0)
+}
+
+/// Returns true if a footer, published or not, has the schema at the front of the file, or none can be read.
 ///
 /// # Errors
-/// Those of reading the file.
+/// Returns the errors of reading the file.
 pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
     let copies = copies_of_schema(segment)?;
     Ok(copies.is_empty() || copies.contains(&true))
 }
 
-/// Whether no copy of the schema is damaged by what a crash can't do: the one that footers share never changes, and was on the
-/// disk before the segment had a name.
+/// Returns true if no copy of the schema has damage that a crash can't cause: the one that footers share never changes, and
+/// was on the disk before the segment had a name.
 fn has_written_schema(segment: &Segment) -> Result<bool, FooterError> {
     let copies = copies_of_schema(segment).map_err(FooterError::Unread)?;
     Ok(if segment.header.shared == 0 { copies.is_empty() || copies.contains(&true) } else { copies == [true] })
 }
 
-/// Whether the schema at the front of the file is that of each footer, or of all, that can be read.
+/// Compares each copy of the schema that can be read, in all footers or for all of them, with the one at the front of the
+/// file. Returns true for each that is the same.
 fn copies_of_schema(segment: &Segment) -> Result<Vec<bool>> {
     let header = &segment.header;
-    let mut found = Vec::new();
-    let shared = (header.shared_at(), header.shared * header.footer);
-    let own = (0..header.slots.into()).map(|number| (header.footer_at(number), header.footer));
-    let places: Vec<_> = if header.shared == 0 { own.collect() } else { vec![shared] };
-    for (at, len) in places {
-        match bytes(segment, at, len) {
-            Ok(there) if header.shared == 0 => found.extend(read_footer(&there).map(|footer| footer.schema)),
-            Ok(there) => found.extend(read_schema(&there)),
-            Err(FooterError::Damage(_) | FooterError::Unwritten(_)) => (),
-            Err(FooterError::Unread(e)) => return Err(e),
+    let mut copies = Vec::new();
+    if header.shared == 0 {
+        for number in 0..header.slots.into() {
+            let footer = none_if_damaged(read_bytes(segment, header.footer_at(number), header.footer))?;
+            copies.extend(footer.and_then(|footer| read_footer(&footer).ok()).map(|footer| footer.schema));
         }
+    } else {
+        let schema = none_if_damaged(read_bytes(segment, header.shared_at(), header.shared * header.footer))?;
+        copies.extend(schema.and_then(|schema| read_schema(&schema).ok()));
     }
-    Ok(found.iter().map(|schema| same_schema(schema, &segment.plan.schema)).collect())
+    Ok(copies.iter().map(|schema| same_schema(schema, &segment.plan.schema)).collect())
+}
+
+fn none_if_damaged<T>(read: Result<T, FooterError>) -> Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(FooterError::Damage(_) | FooterError::Unwritten(_)) => Ok(None),
+        Err(FooterError::Unread(e)) => Err(e),
+    }
 }

@@ -1,5 +1,7 @@
-//! Checks and repairs whole tables: `footer_check` (the published footer, read back), `table_check` (what was found),
-//! `segments` (finding damage), `repair` (keeping the good rows). Uses all other modules of `table`.
+//! Checks and repairs whole tables.
+//!
+//! `segments` finds damage, `footer_check` reads back the published footer, `table_check` holds the findings, and `repair`
+//! keeps the good rows. Uses all other modules of `table`.
 
 mod footer_check;
 mod repair;

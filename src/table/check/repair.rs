@@ -4,10 +4,11 @@
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file, but by finishing a prepared commit as the next writer would. The new file is on
-//! the disk before anything moves, and so are the segments before it; then the segments move, the last one first, so that
-//! an interrupted repair leaves a table with the same damage and fewer segments after it.
-//! Where all rows of the damaged segment are good, up to the next one, it alone moves. Text that is not UTF-8 costs no row:
+//! Nothing is written into a damaged file, except that a prepared commit is finished as by the next writer. The new file is
+//! on the disk before anything moves, and so are the segments before it; then the segments move, the last one first, so
+//! that an interrupted repair leaves a table with the same damage and fewer segments after it.
+//!
+//! If all rows of the damaged segment are good, up to the next one, it alone moves. Text that is not UTF-8 costs no row:
 //! `?` takes the place of its bytes.
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::footer_check::has_witness;
-use super::segments::{look_at_all, schema_of, trusted};
+use super::segments::{check_all_segments, newest_undamaged, schema_of};
 use super::table_check::{SegmentCheck, TableCheck};
 use crate::array::{Bytes, UncheckedArray, to_array};
 use crate::dataset::{Batches, Dataset, order};
@@ -31,7 +32,7 @@ use crate::directory::{FileId, exists, is_directory};
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::{IpcSource, ReadOptions, WriteOptions, count_zero_bits};
 use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, remove_leftovers};
-use crate::rows::{Plan, PlanNode, Storage, supports_zones};
+use crate::rows::{Plan, PlanDictionary, PlanNode, Storage, supports_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
     Segment, chain, dense_settings, end_of_list_views, members_of, offset_at, open_segment, without_settings,
@@ -60,7 +61,7 @@ pub(crate) fn repair_table(
 ) -> Result<Option<(TableCheck, Option<RepairReport>)>> {
     let home = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's directory", &e).at(folder))?;
     let lock = &acquire_lock(&FileSystem::default(), home).map_err(|e| e.at(folder))?;
-    let Some(before) = look_at_all(folder, false, progress)? else { return Ok(None) };
+    let Some(before) = check_all_segments(folder, false, progress)? else { return Ok(None) };
     if !before.has_damage() {
         restore_footers(lock.medium(), home, &before.without_footers())?;
         return Ok(Some((before, None)));
@@ -82,77 +83,82 @@ impl TableRepair<'_> {
         let parts_removed = remove_leftovers(self.lock.medium(), self.home);
         parts_removed.map_err(|e| Error::io("syncing the directory that the table is in", &e).at(self.folder))?;
         let mut repaired = RepairReport { given_up: Some(0), ..RepairReport::default() };
-        // First what the next writer would do first: rows of a part of a commit must not stay, nor a part of its rows be
-        // given up.
+        // A commit is kept or given up as a whole, so the repair begins like the next writer would.
         let is_changed = finish_commit(self.lock.medium(), self.home)?;
-        // Before anything moves: a damaged leftover of a merge costs no rows, and none may be put in its place.
+        // Merges are finished before anything moves: a damaged leftover of a merge costs no rows, and no file may be put in
+        // its place.
         let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
         restore_footers(self.lock.medium(), self.home, &before.without_footers())?;
-        let mut again = if is_changed || is_finished { self.look(progress)? } else { None };
+        let mut rechecked = if is_changed || is_finished { Some(self.recheck(progress)?) } else { None };
         let mut replaced = None;
         loop {
-            let checked = again.as_ref().unwrap_or(before);
+            let checked = rechecked.as_ref().unwrap_or(before);
             let Some(first) = checked.segments.iter().position(SegmentCheck::has_damage) else {
                 repaired.kept = checked.rows();
                 return Ok(repaired);
             };
             let start = checked.segments[first].start;
+            assert!(
+                replaced.is_none_or(|replaced| replaced <= start),
+                "segments are replaced in the order of their rows"
+            );
             let sound: Vec<u64> = checked.segments[..first].iter().map(|segment| segment.start).collect();
             sync_segments(self.lock.medium(), self.home, &sound)?;
             let (replacement, rows) = Replacement::write(self.lock.medium(), self.home, checked, first)?;
-            // Once: where the new file is damaged, too, the others can't stay behind it.
+            // Each segment is replaced alone only once: behind a new file that is damaged, too, the others can't stay.
             if checked.is_whole(first, rows) && replaced != Some(start) {
-                repaired.moved.extend(self.put(replacement, start, &[start])?);
+                repaired.moved.extend(self.replace(replacement, start, &[start])?);
                 replaced = Some(start);
-                again = self.look(progress)?;
+                rechecked = Some(self.recheck(progress)?);
                 continue;
             }
-            let all = chain::list(self.folder)?.unwrap_or_default();
-            let moving: Vec<u64> = all.into_iter().filter(|&other| other >= start).collect();
-            repaired.moved.extend(self.put(replacement, start, &moving)?);
-            // With the rows that a dense one before has of it.
-            let rows = checked.reach(first).saturating_sub(start).max(rows);
+            let segments = chain::list(self.folder)?.into_iter().flatten();
+            let moving: Vec<u64> = segments.filter(|&other| other >= start).collect();
+            repaired.moved.extend(self.replace(replacement, start, &moving)?);
+            // A dense segment before may have rows of the damaged one.
+            let rows = checked.end_before(first).saturating_sub(start).max(rows);
             repaired.kept = checked.segments[..first].iter().filter_map(|segment| segment.rows).sum::<u64>() + rows;
-            repaired.given_up = given_up(checked, first).map(|known| known.saturating_sub(rows));
+            repaired.given_up = rows_from(checked, first).map(|rows_before| rows_before.saturating_sub(rows));
             return Ok(repaired);
         }
     }
 
-    fn look(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Option<TableCheck>> {
-        let found = look_at_all(self.folder, false, progress)?;
-        found.map(Some).ok_or_else(|| Error::internal("the repaired table has no segment").at(self.folder))
+    fn recheck(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<TableCheck> {
+        check_all_segments(self.folder, false, progress)?
+            .ok_or_else(|| Error::internal("the repaired table has no segment").at(self.folder))
     }
 
-    /// Moves the segments `moving`, of which `start` is the first, and puts the replacement in its place. Returns where
-    /// they are now.
-    fn put(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
+    /// Moves the segments `moving` aside, of which `start` is the first, and puts the replacement in its place. Returns the
+    /// paths to which they were moved.
+    fn replace(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
+        assert!(moving.is_sorted(), "segments are listed in order");
         let medium = self.lock.medium();
         medium.check_directory().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
         // A segment can't be moved out of a mount point.
-        let is_alone = !self.lock.is_replaceable();
-        let place = place_for(self.folder, moving, is_alone)?;
+        let is_mount_point = !self.lock.is_replaceable();
+        let aside = create_damaged_folder(self.folder, moving, is_mount_point)?;
         for &other in moving.iter().rev().filter(|&&other| other != start) {
             let from = chain::path(self.home, other);
-            let to = place.join(chain::name(other));
+            let to = aside.join(chain::name(other));
             // An interrupted repair may have given it both names, and a rename between them does nothing.
-            let moved = if is_same(&from, &to)? {
-                sync_folder(&place)?;
+            let moved = if is_same_file(&from, &to)? {
+                sync_folder(&aside)?;
                 medium.remove(&from)
             } else {
                 medium.rename(&from, &to)
             };
             moved.map_err(|e| moving_failed(&e, &from))?;
         }
-        let own = chain::path(self.home, start);
-        link_aside(&own, &place.join(chain::name(start))).map_err(|e| e.at(&own))?;
-        // Before the damaged files lose the names that they had.
-        sync_folder(&place)?;
-        replacement.put(medium, self.home, start).map_err(|e| e.at(&own))?;
+        let path = chain::path(self.home, start);
+        link_aside(&path, &aside.join(chain::name(start))).map_err(|e| e.at(&path))?;
+        // The new names are on the disk before the damaged file loses its old one.
+        sync_folder(&aside)?;
+        replacement.put(medium, self.home, start).map_err(|e| e.at(&path))?;
         self.lock.sync().map_err(|e| Error::io("syncing the directory", &e).at(self.folder))?;
-        if !is_alone {
-            self.folder.parent().map_or(Ok(()), sync_folder)?;
+        if let Some(parent) = self.folder.parent().filter(|_| !is_mount_point) {
+            sync_folder(parent)?;
         }
-        Ok(moving.iter().map(|&other| place.join(chain::name(other))).collect())
+        Ok(moving.iter().map(|&other| aside.join(chain::name(other))).collect())
     }
 }
 
@@ -160,28 +166,27 @@ fn moving_failed(e: &std::io::Error, path: &Path) -> Error {
     Error::io("moving a damaged file out of the way", e).at(path)
 }
 
-/// The number of rows from segment `first` on, as far as known.
-fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
-    let rest = &checked.segments[first..];
-    let rows = |number: usize| {
-        let next = rest.get(number + 1).map(|next| next.start - rest[number].start);
-        // Rows missing before the next segment were given up as well.
-        next.into_iter().chain(rest[number].rows).max()
-    };
-    (0..rest.len()).map(rows).sum()
+/// Returns the number of rows from segment `first` on; `None` if unknown.
+fn rows_from(checked: &TableCheck, first: usize) -> Option<u64> {
+    let mut sum = 0;
+    for (number, segment) in checked.segments.iter().enumerate().skip(first) {
+        // Rows missing before the next segment are given up as well.
+        sum += segment.rows.max(checked.rows_to_next(number))?;
+    }
+    Some(sum)
 }
 
-/// `path` with `.damaged` appended, or `.damaged-2` and so on: the first name for which `is_free` returns true.
+/// Returns `path` with `.damaged` appended, or `.damaged-2` and so on: the first name for which `is_free` returns true.
 ///
 /// # Errors
-/// Those of `is_free`.
+/// Returns the errors of `is_free`.
 pub(crate) fn damaged_path(path: &Path, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
     numbered(name, is_free)
 }
 
-/// `name`, or with `-2` and so on appended: the first one for which `is_free` returns true.
+/// Returns `name`, or `name` with `-2` and so on appended: the first one for which `is_free` returns true.
 fn numbered(name: OsString, is_free: impl Fn(&Path) -> Result<bool>) -> Result<PathBuf> {
     let mut path = PathBuf::from(&name);
     let mut number = 1;
@@ -192,66 +197,72 @@ fn numbered(name: OsString, is_free: impl Fn(&Path) -> Result<bool>) -> Result<P
     Ok(path)
 }
 
-/// A folder beside the table, or hidden inside, that contains none of the segments to be moved there.
-fn place_for(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> {
-    let is_own = |start: u64, there: &Path| is_same(&chain::path(folder, start), &there.join(chain::name(start)));
-    let is_free = |there: &Path| {
-        if exists(there)? && !is_directory(there)? {
-            return Ok(false);
-        }
-        for &start in moving {
-            if exists(&there.join(chain::name(start)))? && !is_own(start, there)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    let place =
-        if is_inside { numbered(folder.join(".damaged").into(), is_free) } else { damaged_path(folder, is_free) }?;
-    let made = if is_directory(&place)? {
-        Ok(())
+/// Creates or finds a folder next to the table, or hidden inside, that contains none of the segments to be moved there.
+fn create_damaged_folder(folder: &Path, moving: &[u64], is_inside: bool) -> Result<PathBuf> {
+    let aside = if is_inside {
+        numbered(folder.join(".damaged").into(), |aside| has_room_for(aside, folder, moving))
     } else {
-        // No more people may come to the files than before.
-        fs::create_dir(&place).and_then(|()| fs::set_permissions(&place, fs::metadata(folder)?.permissions()))
-    };
-    made.map_err(|e| Error::io("making a directory for the damaged files", &e).at(&place))?;
-    // Also one that an interrupted repair has made.
-    place.parent().map_or(Ok(()), sync_folder)?;
-    Ok(place)
+        damaged_path(folder, |aside| has_room_for(aside, folder, moving))
+    }?;
+    if !is_directory(&aside)? {
+        // The files must not become accessible to more users than before.
+        fs::create_dir(&aside)
+            .and_then(|()| fs::set_permissions(&aside, fs::metadata(folder)?.permissions()))
+            .map_err(|e| Error::io("making a directory for the damaged files", &e).at(&aside))?;
+    }
+    // An interrupted repair may have created it without syncing its name.
+    if let Some(parent) = aside.parent() {
+        sync_folder(parent)?;
+    }
+    Ok(aside)
 }
 
-/// Whether two names belong to the same file.
-fn is_same(a: &Path, b: &Path) -> Result<bool> {
-    let found = FileId::find(a)?;
-    Ok(found.is_some() && found == FileId::find(b)?)
+/// Returns true if the segments `moving` of the table in `folder` can be moved to the folder `aside`, or were moved there.
+fn has_room_for(aside: &Path, folder: &Path, moving: &[u64]) -> Result<bool> {
+    if exists(aside)? && !is_directory(aside)? {
+        return Ok(false);
+    }
+    for &start in moving {
+        let path = aside.join(chain::name(start));
+        if exists(&path)? && !is_same_file(&chain::path(folder, start), &path)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if two names belong to the same file.
+fn is_same_file(a: &Path, b: &Path) -> Result<bool> {
+    let id = FileId::find(a)?;
+    Ok(id.is_some() && id == FileId::find(b)?)
 }
 
 /// Gives the file at `path` the second name `aside`, so that it stays when `path` is replaced.
 pub(crate) fn link_aside(path: &Path, aside: &Path) -> Result<()> {
-    if is_same(path, aside)? {
+    if is_same_file(path, aside)? {
         return Ok(());
     }
-    // Without hard links there is a moment without a file of that name.
-    let named = fs::hard_link(path, aside).or_else(|e| {
-        let is_without =
+    let linked = fs::hard_link(path, aside).or_else(|e| {
+        let lacks_links =
             matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks);
-        if !is_without || crate::map::exists(aside)? { Err(e) } else { fs::rename(path, aside) }
+        // Without hard links there is a moment without a file of that name.
+        if !lacks_links || crate::map::exists(aside)? { Err(e) } else { fs::rename(path, aside) }
     });
-    named.map_err(|e| moving_failed(&e, path))
+    linked.map_err(|e| moving_failed(&e, path))
 }
 
 /// Syncs the names added to and removed from a folder.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    let synced = FileSystem::default().sync_dir(folder);
-    synced.map_err(|e| Error::io("syncing the directory", &e).at(folder))
+    FileSystem::default().sync_dir(folder).map_err(|e| Error::io("syncing the directory", &e).at(folder))
 }
 
 /// The replacement of the damaged segment.
 enum Replacement {
-    /// Rows, in a dense file without a name yet.
+    /// The good rows, in a dense file without a name yet.
     Dense(PathBuf),
-    /// No rows, and none before: an empty segment to continue with.
+    /// An empty segment for the writer to continue with: the table has no rows.
     Empty(Box<LiveSegment>),
+    /// Segments before have all rows.
     Nothing,
 }
 
@@ -259,56 +270,71 @@ impl Replacement {
     /// Writes the good rows of segment number `first` to the disk, and returns their number.
     fn write(medium: &FileSystem, folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
         let start = checked.segments[first].start;
-        if checked.reach(first) > start {
-            // A dense one before has these rows, and a new file in this place would hide them.
+        if checked.end_before(first) > start {
+            // A dense segment before has these rows, and a new file with this name would hide them.
             return Ok((Replacement::Nothing, 0));
         }
         let path = chain::path(folder, start);
         let segment = none_if_corrupt(open_segment(&path))?.flatten();
-        let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
-        let others = all.filter(|other| *other != path).filter_map(|path| schema_of(&path).transpose());
-        let others = others.collect::<Result<Vec<SchemaRef>>>()?;
-        // The segment's copies of its schema may disagree; another segment can decide.
-        let is_known =
-            |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
-        let has_witness = segment.as_ref().map_or(Ok(true), has_witness)?;
-        let found = match &segment {
-            Some(segment) if !has_witness && !is_known(&segment.plan.schema.schema) => None,
-            Some(segment) => rows_of_growing(segment)?,
-            None => rows_of_dense(&path, is_known)?,
+        let mut other_schemas = Vec::new();
+        for other in checked.segments.iter().filter(|other| other.start != start) {
+            other_schemas.extend(schema_of(&chain::path(folder, other.start))?);
+        }
+        let good_rows = match &segment {
+            // The segment's copies of its schema may disagree; another segment can decide.
+            Some(segment) if !has_witness(segment)? && !has_schema(&other_schemas, &segment.plan.schema.schema) => None,
+            Some(segment) => good_rows_of_growable(segment)?,
+            None => good_rows_of_dense(&path, &other_schemas)?,
         };
-        // Readers take no more of a dense segment than up to the next name, and find the rest there.
-        let most = checked.rows_to_next(first).filter(|_| segment.is_none()).unwrap_or(u64::MAX);
-        let found = found.map(|dataset| dataset.slice(0, dataset.len()?.min(most))).transpose()?;
-        if let Some(dataset) = found
-            && dataset.len()? > 0
-        {
-            let part = write_part(medium, &dataset, (folder, &path), &WriteOptions::default())?;
-            return Ok((Replacement::Dense(part), dataset.len()?));
+        if let Some(dataset) = good_rows {
+            let mut rows = dataset.len()?;
+            if segment.is_none()
+                && let Some(rows_to_next) = checked.rows_to_next(first)
+            {
+                // Readers take no more of a dense segment than up to the next name, and find the rest there.
+                rows = rows.min(rows_to_next);
+            }
+            if rows > 0 {
+                let dataset = dataset.slice(0, rows)?;
+                let part = write_part(medium, &dataset, (folder, &path), &WriteOptions::default())?;
+                return Ok((Replacement::Dense(part), rows));
+            }
         }
         if first > 0 {
             return Ok((Replacement::Nothing, 0));
         }
+        let schema = match other_schemas.pop() {
+            Some(schema) => Some(schema),
+            None => schema_of(&path)?,
+        };
         let header = segment.as_ref().map(|segment| &segment.header);
-        let schema = others.into_iter().next_back().map_or_else(|| schema_of(&path), |schema| Ok(Some(schema)))?;
-        // The rest of a damaged schema may contain types that can't grow.
-        let empty = schema.and_then(|schema| empty_segment(medium, folder, start, &schema, header).transpose());
-        Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
+        if let Some(schema) = schema
+            && let Some(empty) = empty_segment(medium, folder, start, &schema, header)?
+        {
+            return Ok((Replacement::Empty(Box::new(empty)), 0));
+        }
+        // The rest of a damaged schema contains types that can't grow.
+        Ok((Replacement::Nothing, 0))
     }
 
     fn put(self, medium: &FileSystem, folder: &Path, start: u64) -> Result<()> {
-        let place = chain::path(folder, start);
-        let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
-        match self {
-            Replacement::Dense(part) => medium.rename(&part, &place).map_err(failed),
-            Replacement::Empty(live) => live.shared.store.replace(&place).map_err(failed),
-            Replacement::Nothing if exists(&place)? => medium.remove(&place).map_err(failed),
+        let path = chain::path(folder, start);
+        let replaced = match self {
+            Replacement::Dense(part) => medium.rename(&part, &path),
+            Replacement::Empty(live) => live.shared.store.replace(&path),
+            Replacement::Nothing if exists(&path)? => medium.remove(&path),
             Replacement::Nothing => Ok(()),
-        }
+        };
+        replaced.map_err(|e| Error::io("replacing the damaged segment", &e))
     }
 }
 
-/// A segment without rows and without a name; `None` if the schema allows none.
+/// Returns true if `schema` is one of `schemas`, apart from the table's settings in its metadata.
+fn has_schema(schemas: &[SchemaRef], schema: &SchemaRef) -> bool {
+    schemas.iter().any(|other| without_settings(other) == without_settings(schema))
+}
+
+/// Creates a segment without rows and without a name; `None` if the schema allows none.
 fn empty_segment(
     medium: &FileSystem,
     folder: &Path,
@@ -317,53 +343,56 @@ fn empty_segment(
     header: Option<&Header>,
 ) -> Result<Option<LiveSegment>> {
     let Ok(plan) = Plan::for_schema(&without_settings(schema)) else { return Ok(None) };
-    // Damaged settings are given up: a table without the setting is better than no table.
-    let default = || WriterOptions::default().settings(&plan);
-    let mut settings = match header.map(Header::settings).or_else(|| dense_settings(schema).ok()) {
-        Some(settings) => settings,
-        None => default()?,
+    let mut settings = match (header, dense_settings(schema)) {
+        (Some(header), _) => header.settings(),
+        (None, Ok(settings)) => settings,
+        // Damaged settings are given up: a table without the setting is better than no table.
+        (None, Err(_)) => WriterOptions::default().settings(&plan)?,
     };
-    let type_of = |column: u32| schema.fields().get(column as usize).map(|field| field.data_type());
-    settings.sorted_by = settings.sorted_by.filter(|&column| type_of(column).is_some_and(order::is_sortable));
+    let data_type = |column: u32| Some(schema.fields().get(column as usize)?.data_type());
+    settings.sorted_by = settings.sorted_by.filter(|&column| data_type(column).is_some_and(order::is_sortable));
     settings.is_late &= settings.sorted_by.is_some();
-    settings.index.retain(|&column| type_of(column).is_some_and(supports_zones));
+    settings.index.retain(|&column| data_type(column).is_some_and(supports_zones));
     first_segment(medium, folder, &Arc::new(plan), start, settings).map(Some)
 }
 
-/// The rows before the first damaged one.
+/// Returns the rows before the first damaged one.
 ///
 /// # Errors
-/// Those of reading the segment, which may be sound.
-fn rows_of_growing(segment: &Segment) -> Result<Option<Dataset>> {
+/// Returns the errors of reading the segment, which may be sound.
+fn good_rows_of_growable(segment: &Segment) -> Result<Option<Dataset>> {
     // Damaged bytes of small durable commits are still good in the log.
     let logged = none_if_corrupt(segment.with_log())?.flatten();
     let segment = logged.as_ref().unwrap_or(segment);
-    let mut newest = trusted(segment)?;
+    let mut newest = newest_undamaged(segment)?;
     cut_dictionaries(segment, &mut newest);
-    let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
-    let Some(record) = record_of(segment, &newest, rows) else { return Ok(None) };
-    let column = |number: usize| sound(segment.column(number, &record)?);
-    let columns = (0..segment.plan.columns.len()).map(column);
-    let Some(columns) = none_if_corrupt(columns.collect::<Result<Vec<_>>>())? else { return Ok(None) };
-    let dataset = dataset_of(&segment.plan.schema.schema, columns, rows);
+    let rows = longest_prefix(newest.rows(), |rows| is_good(segment, &newest, rows));
+    let Some(record) = record_with_rows(segment, &newest, rows) else { return Ok(None) };
+    let mut columns = Vec::new();
+    for number in 0..segment.plan.columns.len() {
+        let column = segment.column(number, &record).and_then(check_and_mend);
+        let Some(column) = none_if_corrupt(column)? else { return Ok(None) };
+        columns.push(column);
+    }
+    let dataset = dataset_from_columns(&segment.plan.schema.schema, columns, rows);
     // The positions of the remaining rows are unknown.
     Ok(dataset.map(|dataset| with_settings(dataset, &segment.header.settings(), &BTreeMap::new())))
 }
 
-fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
+fn dataset_from_columns(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
     let columns = columns.into_iter().map(to_array).collect();
     let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options).ok()?;
     Dataset::try_from(vec![batch]).ok()
 }
 
-/// The greatest of `0 ..= most` that is good, if everything before a good one is good.
-fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
-    if is_good(most) {
-        return most;
+/// Returns the largest number in `0 ..= max` for which `is_good` returns true, if it does so for all smaller ones.
+fn longest_prefix(max: u64, is_good: impl Fn(u64) -> bool) -> u64 {
+    if is_good(max) {
+        return max;
     }
     let mut good = 0;
-    let mut bad = most;
+    let mut bad = max;
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
         if is_good(middle) { good = middle } else { bad = middle }
@@ -371,17 +400,16 @@ fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
     good
 }
 
-/// The values of an array, with `?` for each byte of text that is not UTF-8: a value that is none is not worth the rows
-/// behind it.
+/// Checks an array, and replaces each byte of text that is not UTF-8 by `?`: rows are not given up for invalid text.
 ///
 /// # Errors
 /// `InvalidData` for other damage.
-fn sound(array: UncheckedArray) -> Result<ArrayData> {
-    array.clone().checked(&[]).or_else(|e| mended(&array)?.checked(&[]).map_err(|_| e))
+fn check_and_mend(array: UncheckedArray) -> Result<ArrayData> {
+    array.clone().checked(&[]).or_else(|e| mend_array(&array)?.checked(&[]).map_err(|_| e))
 }
 
-fn mended(array: &UncheckedArray) -> Result<UncheckedArray> {
-    let children = array.child_data().iter().map(mended).collect::<Result<Vec<_>>>()?;
+fn mend_array(array: &UncheckedArray) -> Result<UncheckedArray> {
+    let children = array.child_data().iter().map(mend_array).collect::<Result<Vec<_>>>()?;
     let mut buffers = array.buffers().to_vec();
     let width = match array.data_type() {
         DataType::Utf8 => 4,
@@ -389,42 +417,49 @@ fn mended(array: &UncheckedArray) -> Result<UncheckedArray> {
         _ => 0,
     };
     if let ([offsets, text], 1..) = (&mut buffers[..], width) {
-        let offset = |row: usize| {
-            let mut raw = [0; 8];
-            raw[..width].copy_from_slice(offsets.get(width * row..width * (row + 1))?);
-            usize::try_from(u64::from_le_bytes(raw)).ok()
-        };
         let mut bytes = text.to_vec();
         for row in array.offset()..array.offset() + array.len() {
-            let range = offset(row).zip(offset(row + 1)).map(|(from, to)| from..to);
-            range.and_then(|range| bytes.get_mut(range)).into_iter().for_each(mend);
+            if let Some(start) = text_offset(offsets, width, row)
+                && let Some(end) = text_offset(offsets, width, row + 1)
+                && let Some(value) = bytes.get_mut(start..end)
+            {
+                mend_text(value);
+            }
         }
         *text = Buffer::from_vec(bytes);
     }
     array.with_buffers(buffers, children, |bits| Ok(Buffer::from(bits)))
 }
 
-/// Puts `?` in place of what is not UTF-8, so that the text stays as long as it is.
-fn mend(text: &mut [u8]) {
-    let mut at = 0;
-    while let Err(e) = std::str::from_utf8(&text[at..]) {
-        let start = at + e.valid_up_to();
+/// Reads offset `number` of `width` bytes; `None` if there is none.
+fn text_offset(offsets: &[u8], width: usize, number: usize) -> Option<usize> {
+    let mut raw = [0; 8];
+    raw[..width].copy_from_slice(offsets.get(width * number..width * (number + 1))?);
+    usize::try_from(u64::from_le_bytes(raw)).ok()
+}
+
+/// Replaces bytes that are not UTF-8 by `?`, so that the text keeps its length.
+fn mend_text(text: &mut [u8]) {
+    let mut valid = 0;
+    while let Err(e) = std::str::from_utf8(&text[valid..]) {
+        let start = valid + e.valid_up_to();
         let end = e.error_len().map_or(text.len(), |len| start + len);
         text[start..end].fill(b'?');
-        at = end;
+        valid = end;
     }
 }
 
 fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
-    let Some(record) = record_of(segment, newest, rows) else { return false };
+    let Some(record) = record_with_rows(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
-        let Ok(array) = segment.column(number, &record).and_then(sound) else { return false };
+        let Ok(array) = segment.column(number, &record).and_then(check_and_mend) else { return false };
         segment.header.order() != Some(number as u32) || order::check_ascending("", &array, None).is_ok()
     })
 }
 
-/// The record of a commit of the first `rows` rows, computed from the values; `None` if they are inconsistent.
-fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
+/// Returns the record of a commit of the first `rows` rows, computed from the values; `None` if they are inconsistent.
+fn record_with_rows(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
+    assert!(rows <= newest.rows(), "{rows} rows of a commit with {}", newest.rows());
     let mut record = newest.clone();
     record.counters[0] = rows;
     for column in &segment.plan.columns {
@@ -433,56 +468,69 @@ fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
     Some(record)
 }
 
-fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: &mut [u64]) -> Option<()> {
+/// Sets the counters of a node and its children for the first `rows` rows; `None` if one would be more than in `max`.
+fn count(segment: &Segment, node: &PlanNode, rows: u64, max: &[u64], counters: &mut [u64]) -> Option<()> {
     if let Some(counter) = node.nulls {
         counters[counter] =
             count_zero_bits(&segment.region_slice(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
     }
     if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind {
         let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
-        counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
+        counters[counter] = Some(end).filter(|&end| end <= max[counter])?;
     }
     if let Storage::ListViews { width, counter } = node.kind {
         let end = end_of_list_views(segment, node.region, width, rows)?;
-        counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
+        counters[counter] = Some(end).filter(|&end| end <= max[counter])?;
     }
     if let Storage::DenseUnion { first } = node.kind {
         counters[first..first + node.children.len()].copy_from_slice(&members_of(segment, node, rows)?);
     }
     for (number, child) in node.children.iter().enumerate() {
         let rows = node.child_rows(number, rows, counters)?;
-        count(segment, child, rows, most, counters)?;
+        count(segment, child, rows, max, counters)?;
     }
     Some(())
 }
 
-/// Dictionaries up to the first damaged text.
+/// Cuts each dictionary in `newest` before its first damaged entry.
 fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
     for dictionary in &segment.plan.dictionaries {
-        let of = |entries: u64| {
-            let mut counters = newest.counters.clone();
-            counters[dictionary.entries] = entries;
-            count(segment, &dictionary.values, entries, &newest.counters, &mut counters)?;
-            let array = segment.dictionary(dictionary, &counters).ok()?;
-            array.check(&[]).ok().map(|()| counters)
-        };
-        let entries = longest(newest.counters[dictionary.entries], |entries| of(entries).is_some());
-        if let Some(counters) = of(entries) {
+        let entries = longest_prefix(newest.counters[dictionary.entries], |entries| {
+            counters_with_entries(segment, dictionary, &newest.counters, entries).is_some()
+        });
+        if let Some(counters) = counters_with_entries(segment, dictionary, &newest.counters, entries) {
             newest.counters = counters;
         }
     }
 }
 
-/// The same for a dense file: the good part of its batch.
-fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<Option<Dataset>> {
+/// Returns the counters with the first `entries` entries of a dictionary; `None` if one of them is damaged.
+fn counters_with_entries(
+    segment: &Segment,
+    dictionary: &PlanDictionary,
+    max: &[u64],
+    entries: u64,
+) -> Option<Vec<u64>> {
+    let mut counters = max.to_vec();
+    counters[dictionary.entries] = entries;
+    count(segment, &dictionary.values, entries, max, &mut counters)?;
+    segment.dictionary(dictionary, &counters).and_then(|array| array.check(&[])).ok()?;
+    Some(counters)
+}
+
+/// Returns the rows before the first damaged one of a dense file. `other_schemas` are the schemas of other segments.
+///
+/// # Errors
+/// Returns the errors of reading the file, which may be sound.
+fn good_rows_of_dense(path: &Path, other_schemas: &[SchemaRef]) -> Result<Option<Dataset>> {
     let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
     // Without a footer it is read from the front.
     let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
     let Some(ipc) = none_if_corrupt(IpcSource::open(bytes, Some(path), options))? else { return Ok(None) };
-    let mut found = Findings::new(path);
-    let whole = ipc.check_all(&mut found, &mut |_, _| ());
-    found.into_list()?;
-    if whole.is_disputed && !is_known(ipc.schema()) {
+    let mut findings = Findings::new(path);
+    let summary = ipc.check_all(&mut findings, &mut |_, _| ());
+    findings.into_list()?;
+    if summary.is_disputed && !has_schema(other_schemas, ipc.schema()) {
         return Ok(None);
     }
     if ipc.num_batches()? == 0 {
@@ -491,15 +539,14 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Result<O
     let Some(arrays) = none_if_corrupt(ipc.sound_columns(0))? else { return Ok(None) };
     let sorted_by =
         dense_settings(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
-    let is_good = |rows: u64| {
+    let Some(span) = none_if_corrupt(ipc.span(0))?.flatten() else { return Ok(None) };
+    let rows = longest_prefix(span.end, |rows| {
         arrays.iter().enumerate().all(|(number, array)| {
-            let Ok(array) = sound(array.slice(0, rows as usize)) else { return false };
+            let Ok(array) = check_and_mend(array.slice(0, rows as usize)) else { return false };
             sorted_by != Some(number) || order::check_ascending("", &array, None).is_ok()
         })
-    };
-    let Some(span) = none_if_corrupt(ipc.span(0))?.flatten() else { return Ok(None) };
-    let rows = longest(span.end, is_good);
-    let columns = arrays.iter().map(|array| sound(array.slice(0, rows as usize)));
+    });
+    let columns = arrays.iter().map(|array| check_and_mend(array.slice(0, rows as usize)));
     let columns = none_if_corrupt(columns.collect::<Result<_>>())?;
-    Ok(columns.and_then(|columns| dataset_of(ipc.schema(), columns, rows)))
+    Ok(columns.and_then(|columns| dataset_from_columns(ipc.schema(), columns, rows)))
 }

@@ -1,4 +1,4 @@
-//! What a check of a whole table has found, segment by segment.
+//! Holds the findings of a check of a whole table, segment by segment.
 
 use arrow_schema::SchemaRef;
 
@@ -12,12 +12,12 @@ pub(super) struct SegmentCheck {
     pub rows: Option<u64>,
     pub sealed: bool,
     pub dense: bool,
-    /// The rows in the file: those of a dense one may go on behind the next segment's first.
+    /// The rows in the file. A dense one may contain the rows of later segments, too.
     pub in_file: u64,
     pub schema: Option<SchemaRef>,
-    /// Whether its schema is none of the table.
+    /// True if its schema can't be converted to the table's.
     pub is_foreign: bool,
-    /// Whether a crash has lost its footer for other readers.
+    /// True if a crash has lost its footer for other readers.
     pub lacks_footer: bool,
     pub findings: Vec<Finding>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct TableCheck {
     pub(super) segments: Vec<SegmentCheck>,
     /// Findings about the folder as a whole.
     pub(super) folder: Vec<Finding>,
-    /// Whether other segments were there at the end than at the beginning.
+    /// True if the segments at the end of the check differ from those at its beginning.
     pub(super) has_changed: bool,
 }
 
@@ -55,61 +55,73 @@ impl TableCheck {
         self.segments.iter().any(SegmentCheck::has_damage)
     }
 
-    /// The first rows of the sound segments whose footers for other readers a crash has lost.
+    /// Returns the first rows of the sound segments whose footers for other readers a crash has lost.
     pub(super) fn without_footers(&self) -> Vec<u64> {
         let lacking = self.segments.iter().filter(|segment| segment.lacks_footer && !segment.has_damage());
         lacking.map(|segment| segment.start).collect()
     }
 
-    /// The number of rows from the start of a segment to that of the next one, if there is one.
+    /// Returns the number of rows from the start of a segment to the start of the next one, if there is one.
     pub(super) fn rows_to_next(&self, number: usize) -> Option<u64> {
-        self.segments.get(number + 1).map(|next| next.start - self.segments[number].start)
+        let next = self.segments.get(number + 1)?;
+        let start = self.segments[number].start;
+        assert!(start < next.start, "the segments at {start} and {} are in order", next.start);
+        Some(next.start - start)
     }
 
     pub(super) fn is_damaged(&self, start: u64) -> bool {
         self.segments.iter().any(|segment| segment.start == start && segment.has_damage())
     }
 
-    /// The row up to which the segments before segment `number` reach without it. After a compaction that was cut off, a
-    /// dense one has the rows of those that follow.
-    pub(super) fn reach(&self, number: usize) -> u64 {
-        let before = &self.segments[..number];
-        let ends = before.iter().map(|segment| segment.start + segment.rows.unwrap_or(0).max(segment.in_file));
-        ends.max().unwrap_or(0)
+    /// Returns the row after the last one in the files before segment `number`. After a compaction that was cut off, a
+    /// dense file has the rows of later segments, too.
+    pub(super) fn end_before(&self, number: usize) -> u64 {
+        let mut end = 0;
+        for segment in &self.segments[..number] {
+            let rows = segment.rows.map_or(segment.in_file, |rows| rows.max(segment.in_file));
+            end = end.max(segment.start + rows);
+        }
+        end
     }
 
-    /// Whether the first `rows` rows of a segment are all that the table has in it, so that the next one can stay.
+    /// Returns true if the table has no more than the first `rows` rows of a segment in it, so that the next one can stay.
     pub(super) fn is_whole(&self, number: usize, rows: u64) -> bool {
         self.rows_to_next(number) == Some(rows) && !self.segments[number].is_foreign
     }
 
-    /// Whether the rows of a segment are unknown, by damage that was not found again.
+    /// Returns true if the rows of a segment are unknown because of damage that was not found again.
     pub(super) fn lacks_rows(&self) -> bool {
         self.segments.iter().any(|segment| segment.rows.is_none())
     }
 
-    /// Goes on with the segments `starts` where that with row `row` was there no more: without what was dropped, or from the
-    /// dense one on that has its rows, if that was not looked at since. Returns the number of the next segment.
-    pub(super) fn go_on_without(&mut self, row: u64, starts: &[u64]) -> usize {
+    /// Continues after the segment that begins with row `row` was gone, with the current segments `starts`: without dropped
+    /// segments, and from the dense one on that has its rows now, unless it was checked since. Returns the number of the
+    /// next segment to check.
+    pub(super) fn continue_without(&mut self, row: u64, starts: &[u64]) -> usize {
+        debug_assert!(starts.is_sorted(), "segments are listed in order");
         let first = starts.first().copied().unwrap_or(row);
-        self.segments.retain(|looked| looked.start >= first);
+        self.segments.retain(|segment| segment.start >= first);
         let next = starts.partition_point(|&start| start <= row);
         let Some(owner) = next.checked_sub(1) else { return 0 };
-        let has_rows = |looked: &SegmentCheck| looked.start == starts[owner] && looked.start + looked.in_file > row;
-        if self.segments.last().is_some_and(has_rows) {
+        if let Some(last) = self.segments.last()
+            && last.start == starts[owner]
+            && last.start + last.in_file > row
+        {
             return next;
         }
-        self.segments.retain(|looked| looked.start < starts[owner]);
+        self.segments.retain(|segment| segment.start < starts[owner]);
         owner
     }
 
     /// Drops damage that `before` did not have.
-    pub(super) fn keep_known(&mut self, before: &TableCheck) {
+    pub(super) fn retain_damage_of(&mut self, before: &TableCheck) {
         for segment in &mut self.segments {
-            let known = before.segments.iter().find(|other| other.start == segment.start);
+            let earlier = match before.segments.iter().find(|other| other.start == segment.start) {
+                Some(earlier) => &earlier.findings[..],
+                None => &[],
+            };
             segment.findings.retain(|finding| {
-                let is_same = |other: &Finding| other.is_damage && other.offset == finding.offset;
-                !finding.is_damage || known.is_some_and(|known| known.findings.iter().any(is_same))
+                !finding.is_damage || earlier.iter().any(|other| other.is_damage && other.offset == finding.offset)
             });
         }
     }

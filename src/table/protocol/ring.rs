@@ -504,7 +504,8 @@ impl FooterRing {
         let oldest = self.oldest();
         let Some(frontier) = &mut self.frontier else {
             let slots = gaps(&used, 0..header.slots.into());
-            unused.extend(slots.map(|gap| (header.ring + gap.start * header.slot, header.ring + gap.end * header.slot)));
+            unused
+                .extend(slots.map(|gap| (header.ring + gap.start * header.slot, header.ring + gap.end * header.slot)));
             return unused;
         };
         let len = oldest.map_or(frontier.lap, |oldest| frontier.distance(frontier.next, oldest.messages));

@@ -1,4 +1,4 @@
-//! Recovery after a system crash: durable records, and how to fall back on them.
+//! Recovers segments after a system crash: falls back on durable records and the log.
 //!
 //! A durable record contains a checksum of the bytes appended since the previous durable record, so record and data can
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum doesn't
@@ -12,9 +12,13 @@ use crate::map::{Mapping, Mode, boot_id, read_boot_id};
 use crate::rows::Plan;
 use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended_bytes, entries, entries_after};
+use crate::table::reader::chain::visible_rows;
 use crate::table::reader::segment::{RecoveredState, Segment};
 
-/// The checksum of the bytes that `to` has and `from` has not, buffer by buffer.
+/// Returns the checksum of the bytes that were appended between commits with counters `from` and `to`, buffer by buffer.
+///
+/// # Errors
+/// Returns the errors of `copy`, which fills its last argument with the bytes of a region from an offset on.
 pub(in crate::table) fn delta_checksum(
     plan: &Plan,
     from: &[u64],
@@ -27,7 +31,7 @@ pub(in crate::table) fn delta_checksum(
 /// Checks that the system's boot has an id, without which commits lost in a system crash could not be told from others.
 ///
 /// # Errors
-/// `Unsupported`; those of reading it.
+/// `Unsupported` if it has none, or the errors of reading it.
 pub(in crate::table) fn check_boot_id() -> Result<()> {
     let id = read_boot_id().map_err(|e| Error::io("reading the id of the machine's boot", &e))?;
     if id != [0; 16] {
@@ -48,7 +52,7 @@ pub(in crate::table) struct UnsyncedMarker {
     pub log_page: u32,
 }
 
-/// Whether a commit is on the disk.
+/// The durability of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitDurability {
     NotDurable,
@@ -58,8 +62,8 @@ pub enum CommitDurability {
 }
 
 impl UnsyncedMarker {
-    /// The encoded note in the live page. It is valid for this boot: after the next boot, the file has the contents of
-    /// the disk.
+    /// Encodes the note in the live page. It is valid for this boot: after the next boot, the file has the contents of the
+    /// disk.
     pub fn word(self) -> u64 {
         let kind = self.record.map_or(3, |number| 1 + (number & 1));
         u64::from(self.log_page) << 32 | u64::from(crc32c::crc32c(&boot_id()) & !3) | kind
@@ -72,42 +76,37 @@ impl UnsyncedMarker {
         notes.into_iter().find(|note| note.word() == word)
     }
 
-    /// Whether durable record `number` may not be on the disk.
+    /// Returns true if durable record `number` may not be on the disk.
     pub fn has_record(self, number: u64) -> bool {
         self.record == Some(number & 1)
     }
 
-    /// Whether an entry of the log may not be on the disk.
+    /// Returns true if an entry of the log may not be on the disk.
     fn has_entry(self, entry: &LogEntry) -> bool {
         entry.start / PAGE >= u64::from(self.log_page)
     }
 }
 
 impl Segment {
-    /// Returns whether the commit of `record` is on the disk.
+    /// Returns the durability of the commit of `record`.
     ///
     /// # Errors
-    /// As [`Segment::record_at`].
+    /// Returns the errors of [`Segment::record_at`].
     pub fn durability(&self, record: &Record) -> Result<CommitDurability> {
-        let there = self.both_durable()?;
-        let unsynced = self.unsynced();
-        let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
-        let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, durable)| durable);
-        let is_same = |durable: &Record| {
-            let has_all = durable.counters == record.counters && durable.positions == record.positions;
-            has_all && durable.sealed == record.sealed
-        };
-        let mut found = CommitDurability::NotDurable;
-        for durable in synced.filter(is_same) {
-            if !durable.provisional {
-                return Ok(CommitDurability::Standalone);
+        let mut durability = CommitDurability::NotDurable;
+        let durable = self.both_durable()?;
+        for durable in synced_records(durable, self.unsynced()) {
+            if durable.has_same_contents(record) && durable.sealed == record.sealed {
+                if !durable.provisional {
+                    return Ok(CommitDurability::Standalone);
+                }
+                durability = CommitDurability::Provisional;
             }
-            found = CommitDurability::Provisional;
         }
-        Ok(found)
+        Ok(durability)
     }
 
-    /// The number of rows that would survive a power cut, as far as the file shows.
+    /// Returns the number of rows that would survive a power cut, as far as the file shows.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -119,7 +118,7 @@ impl Segment {
         Ok(logged.pop().map(|entry| entry.record).or(base).map_or(0, |record| record.rows()))
     }
 
-    /// Whether the commit of `record`, the segment's newest one, is in a durable record or a log that is on the disk.
+    /// Returns true if the commit of `record`, the segment's newest one, is in a durable record or a log that is on the disk.
     ///
     /// # Errors
     /// As [`Segment::check_record`].
@@ -130,30 +129,29 @@ impl Segment {
         }
         let (base, mut logged) = self.synced()?;
         let newest = logged.pop().map(|entry| entry.record).or(base);
-        Ok(newest.is_some_and(|newest| newest.counters == record.counters && newest.positions == record.positions))
+        Ok(newest.is_some_and(|newest| newest.has_same_contents(record)))
     }
 
-    /// The newest durable record that was synced, and the synced entries of the log that follow it.
+    /// Returns the newest durable record that was synced, and the synced entries of the log that follow it.
     fn synced(&self) -> Result<(Option<Record>, Vec<LogEntry>)> {
-        let there = self.both_durable()?;
+        let durable = self.both_durable()?;
         let mut logged = self.log_entries()?;
         let unsynced = self.unsynced();
+        let base = synced_records(durable, unsynced).max_by_key(|record| record.sequence);
+        let base = base.map(|record| self.checked_record(record)).transpose()?;
         logged.retain(|entry| !unsynced.is_some_and(|note| note.has_entry(entry)));
-        let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
-        let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, record)| record);
-        let base = synced.max_by_key(|record| record.sequence).map(|record| self.checked_record(record)).transpose()?;
-        let logged = logged_behind(self, base.as_ref(), logged);
+        let logged = entries_behind(self, base.as_ref(), logged);
         Ok((base, logged))
     }
 
-    /// The note of unsynced data. Loaded after the data it covers was read.
+    /// Loads the note of unsynced data. Call it after the data was read that it covers.
     fn unsynced(&self) -> Option<UnsyncedMarker> {
-        // A durable record or entry read before is noted here, unless it was synced since.
+        // A durable record or entry that was read before is noted here, unless it was synced since.
         fence(Ordering::Acquire);
         UnsyncedMarker::from_word(self.mapping.load64((self.header.live + UNSYNCED) as usize))
     }
 
-    /// The newest valid commit: after a system crash, the newest durable one.
+    /// Finds the newest valid commit: after a system crash, the newest durable one.
     ///
     /// # Errors
     /// `InvalidData` if an intact record can't belong to the segment; the newest commit is unknown then.
@@ -167,8 +165,8 @@ impl Segment {
         match seen {
             Some(record) if self.is_current(&record)? => Ok(record),
             Some(record) => self.recovered(record.sequence),
-            // The pages of sequence and records reach the disk, or a copy, in any order: then the previous commit is
-            // valid.
+            // The pages of sequence and records reach the disk, or a copy, in any order, so the record may be older than
+            // its number: the previous commit is valid then.
             None => match self.other_visible()? {
                 Some(record) => Ok(record),
                 None => self.recovered(self.sane_sequence()?),
@@ -176,27 +174,29 @@ impl Segment {
         }
     }
 
-    /// The commit after `newest` that seals the segment, if a writer of this boot has prepared but not published it.
+    /// Finds the commit after `newest` that seals the segment, if a writer of this boot has prepared but not published it.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if an intact record can't belong to the segment.
     pub fn prepared(&self, newest: &Record) -> Result<Option<Record>> {
-        let number = newest.sequence + 1;
-        let is_live = |record: &Record| record.boot == boot_id() && !record.provisional;
-        let Some(record) = self.record_at(self.header.page().record(number))? else { return Ok(None) };
-        let has_all = record.counters.iter().zip(&newest.counters).all(|(next, now)| next >= now);
-        let is_next = record.sequence == number && record.sealed && has_all && self.sequence() == newest.sequence;
-        if !is_next || newest.sealed || !is_live(newest) || !is_live(&record) {
+        assert!(newest.sequence < MOST_SEQUENCE, "numbers of records are checked");
+        let sequence = newest.sequence + 1;
+        let Some(record) = self.record_at(self.header.page().record(sequence))? else { return Ok(None) };
+        if newest.boot != boot_id() || newest.provisional || record.boot != boot_id() || record.provisional {
             return Ok(None);
         }
-        // Whether all of its segments are there is known only of a page cache that is the writer's.
+        let is_next = record.sequence == sequence && record.has_all_counted_in(newest);
+        if !is_next || newest.sealed || !record.sealed || self.sequence() != newest.sequence {
+            return Ok(None);
+        }
+        // In another page cache than the writer's, some of the commit's segments may be missing.
         if self.is_doubtful() {
             return Ok(None);
         }
         self.checked_record(record).map(Some)
     }
 
-    /// The newest durable commit, with the bytes from its log in place.
+    /// Returns the newest durable commit, with the bytes from its log in place.
     fn recovered(&self, visible: u64) -> Result<Record> {
         if let Some(replayed) = &self.replayed {
             return Ok(replayed.record.clone());
@@ -208,11 +208,11 @@ impl Segment {
         Err(Error::internal("the log of a segment was not read when the segment was opened").at(self.path()))
     }
 
-    /// The state recovered after a system crash; `None` if a commit was made since.
+    /// Returns the state recovered after a system crash; `None` if a commit was made since.
     pub(super) fn left_by_a_crash(&self) -> Result<Option<RecoveredState>> {
         let visible = match self.visible_within(1)? {
             Some(record) if self.is_current(&record)? => return Ok(None),
-            // Whatever the other one is: the first writer of this boot may be in its first commit, or was killed in it.
+            // The other record doesn't matter: the first writer of this boot may be in its first commit, or was killed in it.
             Some(record) => record.sequence,
             None => match self.newest_whole()? {
                 Some(record) if self.is_current(&record)? => return Ok(None),
@@ -224,14 +224,14 @@ impl Segment {
 
     /// Maps the segment again, with the bytes of the log in place.
     fn replay(self, left: RecoveredState) -> Result<Segment> {
-        let mut segment = self.with_bytes_of(&left.entries)?;
+        let mut segment = self.with_logged_bytes(&left.entries)?;
         segment.page_cache = self.page_cache.clone();
         segment.replayed = Some(left);
         Ok(segment)
     }
 
-    /// The segment with the bytes of the log's intact entries of this boot in place of what is in the columns now; `None`
-    /// if there are none. Each entry has a checksum of its bytes, and what was committed does not change.
+    /// Returns the segment with the bytes of the log's intact entries of this boot in place of the bytes in the columns;
+    /// `None` if there are no such entries. Each entry has a checksum of its bytes, and committed bytes never change.
     pub fn with_log(&self) -> Result<Option<Segment>> {
         let mut entries = self.log_entries()?;
         entries.retain(|entry| entry.record.boot == boot_id());
@@ -240,42 +240,52 @@ impl Segment {
             let mut end = 0;
             for piece in &entry.pieces {
                 end += piece.len as usize;
-                // Later rows have the other bits of a bitmap's last byte.
+                // The other bits of a bitmap's last byte belong to later rows.
                 if let Some((bits, last)) = piece.bits.zip(entry.bytes[..end].last_mut()) {
-                    let mut there = [0];
-                    let at = self.header.regions[piece.region].offset + piece.at + piece.len - 1;
-                    self.mapping.read_at(at as usize, &mut there)?;
-                    *last |= there[0] & 0xff << bits;
+                    let mut stored = [0];
+                    let offset = self.offset_of(piece) + piece.len - 1;
+                    self.mapping.read_at(offset as usize, &mut stored)?;
+                    *last |= stored[0] & 0xff << bits;
                 }
             }
         }
-        if entries.is_empty() { Ok(None) } else { self.with_bytes_of(&entries).map(Some) }
+        if entries.is_empty() { Ok(None) } else { self.with_logged_bytes(&entries).map(Some) }
     }
 
-    fn with_bytes_of(&self, entries: &[LogEntry]) -> Result<Segment> {
-        let place = |piece: &AppendedBytes| {
-            let region = self.header.regions[piece.region];
-            debug_assert!(piece.at + piece.len <= region.capacity, "counters of entries are checked");
-            (region.offset + piece.at) as usize
-        };
-        let parts = entries.iter().flat_map(LogEntry::parts);
-        let over: Vec<(usize, &[u8])> = parts.map(|(piece, bytes)| (place(piece), bytes)).collect();
-        if over.iter().any(|(at, bytes)| at + bytes.len() > self.mapping.len()) {
-            return Err(Error::internal("an entry of the log goes beyond its buffer"));
+    fn with_logged_bytes(&self, entries: &[LogEntry]) -> Result<Segment> {
+        let mut patches: Vec<(usize, &[u8])> = Vec::new();
+        for (piece, bytes) in entries.iter().flat_map(LogEntry::parts) {
+            let offset = self.offset_of(piece) as usize;
+            if offset + bytes.len() > self.mapping.len() {
+                return Err(Error::internal("an entry of the log goes beyond its buffer"));
+            }
+            patches.push((offset, bytes));
         }
-        let mapping = Mapping::open_patched(self.path(), over.into_iter())?;
-        let gone = || Error::new(ErrorKind::FileChanged, "the segment was replaced while it was opened; open it anew");
-        Segment::open(mapping)?.filter(|segment| segment.header == self.header).ok_or_else(gone)
+        let mapping = Mapping::open_patched(self.path(), patches.into_iter())?;
+        match Segment::open(mapping)? {
+            Some(segment) if segment.header == self.header => Ok(segment),
+            _ => {
+                let message = "the segment was replaced while it was opened; open it anew";
+                Err(Error::new(ErrorKind::FileChanged, message))
+            }
+        }
     }
 
-    /// The intact entries of the log, in the order of their offsets.
+    /// Returns the offset in the file of bytes that a checked record has.
+    fn offset_of(&self, piece: &AppendedBytes) -> u64 {
+        let region = self.header.regions[piece.region];
+        debug_assert!(piece.at + piece.len <= region.capacity, "counters of records are checked");
+        region.offset + piece.at
+    }
+
+    /// Reads the intact entries of the log, in the order of their offsets.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if an intact entry can't belong to the segment, or the errors of reading the file.
     pub fn log_entries(&self) -> Result<Vec<LogEntry>> {
         let mut log = vec![0; PAGE.min(self.header.log) as usize];
         self.mapping.read_at(self.header.log_start() as usize, &mut log)?;
-        // Entries are written from the start on: most logs were never used.
+        // The first entry begins the log, and most logs were never used.
         if log.iter().all(|&byte| byte == 0) {
             return Ok(Vec::new());
         }
@@ -284,24 +294,24 @@ impl Segment {
         entries(&self.plan, &log, |record| self.check_record(record))
     }
 
-    /// Both durable records, unchecked.
+    /// Reads both durable records, unchecked.
     pub fn both_durable(&self) -> Result<[Option<Record>; 2]> {
         self.records_at([0, 1].map(|number| self.header.durable(number)))
     }
 
-    /// The intact visible records.
+    /// Reads the intact visible records.
     pub fn whole_records(&self) -> Result<Vec<Record>> {
         let both = self.records_at([0, 1].map(|number| self.header.page().record(number)))?;
         Ok(both.into_iter().flatten().collect())
     }
 
-    /// The intact visible record of this boot with the largest number.
+    /// Returns the intact visible record of this boot with the largest number.
     pub(super) fn newest_whole(&self) -> Result<Option<Record>> {
         let whole = self.whole_records()?.into_iter().filter(|record| record.boot == boot_id());
         Ok(whole.max_by_key(|record| record.sequence))
     }
 
-    /// The number in the live page, which has no checksum.
+    /// Returns the number in the live page, which has no checksum, if it is possible.
     fn sane_sequence(&self) -> Result<u64> {
         let sequence = self.sequence();
         if sequence < MOST_SEQUENCE {
@@ -314,8 +324,8 @@ impl Segment {
         Err(Error::invalid(message).at(self.path()))
     }
 
-    /// The newest commit of this boot, if its visible record is torn: the other visible one, or a durable one that has
-    /// more.
+    /// Returns the newest commit of this boot if its visible record is torn: the other visible one, or a durable one that
+    /// has more.
     fn other_visible(&self) -> Result<Option<Record>> {
         let Some(record) = self.newest_whole()? else { return Ok(None) };
         let record = self.checked_record(record)?;
@@ -327,12 +337,12 @@ impl Segment {
         Ok(Some(Record { sequence, previous: 0, delta: 0, ..record }))
     }
 
-    /// The newest durable commit, if it was synced in this boot, has more than `seen`, and its bytes are in the columns:
-    /// those of a copy may not be.
+    /// Returns the newest durable commit, if it was synced in this boot, has more than `seen`, and its bytes are in the
+    /// columns; in a copy of the file they may be missing.
     ///
-    /// Numbers don't tell which of the two is newer, as durable commits may have larger ones than the visible commits
-    /// that they are of; counters do, as they never decrease. Where only positions differ, a smaller number is that of an
-    /// older commit; with a larger one, nothing that was synced is newer than the durable commit.
+    /// Numbers don't tell which of the two is newer, as a durable record may have a larger number than the visible record of
+    /// the same commit; counters do, as they never decrease. If only positions differ, a smaller number belongs to an older
+    /// commit; with a larger one, nothing that was synced is newer than the durable commit.
     fn synced_behind(&self, seen: &Record) -> Result<Option<Record>> {
         let (mut newest, logged) = self.synced()?;
         if let Some(base) = &newest
@@ -346,102 +356,111 @@ impl Segment {
             }
             newest = Some(entry.record);
         }
-        let has_all =
-            |durable: &Record| durable.counters.iter().zip(&seen.counters).all(|(durable, seen)| durable >= seen);
-        let has_moved = |durable: &Record| {
-            let may_follow = durable.sequence > seen.sequence && (durable.sealed || !seen.sealed);
-            may_follow && durable.positions != seen.positions
+        let Some(newest) = newest.filter(|durable| durable.boot == boot_id() && durable.has_all_counted_in(seen))
+        else {
+            return Ok(None);
         };
-        let is_behind = |durable: &Record| {
-            durable.boot == boot_id() && has_all(durable) && (says_more(durable, seen) || has_moved(durable))
-        };
-        Ok(newest.filter(is_behind))
+        let may_follow = newest.sequence > seen.sequence && (newest.sealed || !seen.sealed);
+        let has_moved = may_follow && newest.positions != seen.positions;
+        Ok(if has_more(&newest, seen) || has_moved { Some(newest) } else { None })
     }
 
-    /// Whether the bytes of an entry of the log are in the columns.
+    /// Returns true if the bytes of an entry of the log are in the columns.
     fn has_bytes(&self, entry: &LogEntry) -> Result<bool> {
         for (piece, bytes) in entry.parts() {
-            let mut there = vec![0; bytes.len()];
-            self.mapping.read_at((self.header.regions[piece.region].offset + piece.at) as usize, &mut there)?;
-            piece.clear_unused(&mut there);
-            if there != bytes {
+            let mut stored = vec![0; bytes.len()];
+            self.mapping.read_at(self.offset_of(piece) as usize, &mut stored)?;
+            piece.clear_unused(&mut stored);
+            if stored != bytes {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
+    /// Returns the number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
     /// valid after a system crash.
     ///
     /// # Errors
-    /// As [`Segment::record_at`].
+    /// Returns the errors of [`Segment::record_at`].
     pub fn abandoned_record(&self, kept: &Record) -> Result<Option<u64>> {
-        let there = self.both_durable()?;
-        let is_given_up = |durable: &Record| kept.boot != boot_id() && says_more(durable, kept);
-        Ok(there.iter().position(|durable| durable.as_ref().is_some_and(is_given_up)).map(|number| number as u64))
+        for (number, durable) in (0..).zip(self.both_durable()?) {
+            if durable.is_some_and(|durable| kept.boot != boot_id() && has_more(&durable, kept)) {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
-    /// Whether the bytes that a durable record has and the one before has not are there.
+    /// Returns true if the bytes that were appended between the previous durable record and `record` are in the file.
     ///
     /// # Errors
-    /// Those of reading them.
+    /// Returns the errors of reading them.
     pub fn has_delta_of(&self, record: &Record) -> Result<bool> {
         is_on_disk(self, record, &self.durable_records()?)
     }
 
-    /// The intact durable records, the newest first.
+    /// Reads the intact durable records, the newest first.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if one can't belong to the segment, or the errors of reading the file.
     pub fn durable_records(&self) -> Result<Vec<Record>> {
-        let whole = self.both_durable()?.into_iter().flatten();
-        let mut found = whole.map(|record| self.checked_record(record)).collect::<Result<Vec<_>>>()?;
-        found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
-        Ok(found)
+        let intact = self.both_durable()?.into_iter().flatten();
+        let mut records = intact.map(|record| self.checked_record(record)).collect::<Result<Vec<_>>>()?;
+        records.sort_by_key(|record| std::cmp::Reverse(record.sequence));
+        Ok(records)
     }
 }
 
-/// Whether a durable record has rows, bytes or a seal that `kept` has not.
-pub(super) fn says_more(durable: &Record, kept: &Record) -> bool {
-    let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
-    has_more || durable.sealed && !kept.sealed
+/// Iterates over the durable records that were synced.
+fn synced_records(durable: [Option<Record>; 2], unsynced: Option<UnsyncedMarker>) -> impl Iterator<Item = Record> {
+    let numbered = (0..).zip(durable);
+    let synced = numbered.filter(move |&(number, _)| !unsynced.is_some_and(|note| note.has_record(number)));
+    synced.filter_map(|(_, record)| record)
+}
+
+/// Returns true if a durable record has rows, bytes or a seal that `kept` lacks.
+pub(super) fn has_more(durable: &Record, kept: &Record) -> bool {
+    !kept.has_all_counted_in(durable) || durable.sealed && !kept.sealed
 }
 
 /// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
 /// it.
 pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState> {
-    let found = segment.durable_records()?;
+    let durable = segment.durable_records()?;
     let mut base = None;
-    for record in &found {
-        if is_on_disk(segment, record, &found)? {
+    for record in &durable {
+        if is_on_disk(segment, record, &durable)? {
             base = Some(record.clone());
             break;
         }
     }
-    let highest = found.iter().map(|record| record.sequence).fold(visible, u64::max);
-    let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
-    let last = base.clone().unwrap_or_else(zeros);
+    let last = base.clone().unwrap_or_else(|| segment.empty_record());
     // A sealed segment has all bytes in its columns.
     let logged = if last.sealed { Vec::new() } else { segment.log_entries()? };
-    let sequence = logged.iter().map(|entry| entry.record.sequence).fold(highest, u64::max);
-    debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
+    let records = durable.iter().chain(logged.iter().map(|entry| &entry.record));
+    let sequence = records.map(|record| record.sequence).fold(visible, u64::max);
+    assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
     let entries = entries_after(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
-    // A commit of this boot whose page cache is gone is none of this boot.
+    assert!(newest.has_all_counted_in(&last), "recovery goes back behind a durable record");
+    // A commit of this boot whose page cache is gone counts like one of another boot.
     let boot = if segment.is_lost() { NO_BOOT } else { newest.boot };
     Ok(RecoveredState { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
 }
 
-/// The entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes in
-/// its columns.
-fn logged_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
-    let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
-    let last = base.unwrap_or(&nothing);
+/// Returns the entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes
+/// in its columns.
+fn entries_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
+    let empty = segment.empty_record();
+    let last = base.unwrap_or(&empty);
     if last.sealed { Vec::new() } else { entries_after(logged, base.map(|record| record.boot), last) }
 }
 
-/// Whether a durable record's data has reached the disk with it.
+/// Returns true if a durable record's data has reached the disk with it. `all` are the segment's durable records.
+///
+/// # Errors
+/// Returns the errors of reading the data.
 pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
     let before = match record.previous {
         0 => vec![0; record.counters.len()],
@@ -455,15 +474,14 @@ pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> 
     Ok(checksum(segment, &before, record)? == record.delta)
 }
 
-/// The checksum of the bytes in the segment that `record` has and `before` has not.
+/// Returns the checksum of the bytes in the segment that were appended between counters `before` and `record`.
 pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
     delta_checksum(&segment.plan, before, &record.counters, |region, at, into| segment.read_region(region, at, into))
 }
 
-/// The number of rows lost in a system crash.
+/// Returns the number of rows lost in a system crash: the visible ones behind `kept`, if there are any.
 pub(in crate::table) fn lost_rows(segment: &Segment, kept: &Record) -> Result<u64> {
-    let visible = segment.visible()?.map_or(0, |visible| visible.rows());
-    Ok(visible.saturating_sub(kept.rows()))
+    Ok(visible_rows(segment)?.saturating_sub(kept.rows()))
 }
 
 /// Opens the segment at `path`. After a system crash, restores the bytes of its log in memory only: a reader writes to
@@ -473,7 +491,7 @@ pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
     open_mapping(mapping).map_err(|e| e.at(path))
 }
 
-/// As [`open_segment`], for a mapped file.
+/// Opens a mapped segment like [`open_segment`].
 pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>> {
     let Some(segment) = Segment::open(mapping)? else { return Ok(None) };
     check_boot_id()?;
@@ -488,7 +506,8 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
 
 #[cfg(test)]
 thread_local! {
-    /// What another process does to the table when this thread has opened a segment, and has not read its newest commit.
+    /// Simulates another process that changes the table when this thread has opened a segment, and has not read its newest
+    /// commit.
     pub(in crate::table) static BEFORE_READING: std::cell::Cell<Option<Box<dyn FnOnce()>>>
         = const { std::cell::Cell::new(None) };
 }

@@ -256,7 +256,12 @@ impl Segment {
         check_record(record, &self.header, &self.plan).map_err(|e| e.at(self.path()))
     }
 
-    /// The record, if [`Segment::check_record`] accepts it.
+    /// Returns the record of a segment to which nothing was committed.
+    pub fn empty_record(&self) -> Record {
+        Record { counters: vec![0; self.header.limits.len()], ..Record::default() }
+    }
+
+    /// Returns the record, if [`Segment::check_record`] accepts it.
     pub fn checked_record(&self, record: Record) -> Result<Record> {
         self.check_record(&record).map(|()| record)
     }
