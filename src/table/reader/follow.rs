@@ -1,12 +1,14 @@
-//! [`follow`]: new rows of a table, as they are committed.
+//! Follows the new rows of a table, as they are committed: see [`follow`].
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::sealed_source::{SealedSource, SegmentEntry};
+use super::sealed_source::SealedSource;
 use super::segment::Segment;
-use super::table::{can_grow, check_goes_on, close_files, has_sealed, let_go, reopened, still_there, wait_target};
+use super::table::{
+    WaitTarget, can_grow, check_goes_on, check_still_there, close_files, has_sealed, release_segments, reopen,
+    wait_target,
+};
 use super::waker::FollowWaker;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,17 +17,17 @@ use crate::table::protocol::publish;
 use crate::text::plural;
 
 /// The longest sleep: nothing wakes the followers of a directory that was removed.
-const LOOK: Duration = Duration::from_millis(500);
+const MAX_SLEEP: Duration = Duration::from_millis(500);
 /// The sleep between polls of a reader that can't write to the file, and so can't ask the writer to wake it.
 const POLL: Duration = Duration::from_millis(1);
 /// Polls before a follower sleeps: sleeping and waking takes longer than these.
 const SPINS: usize = 100;
-/// The shortest time between two wake-ups. To wake a process takes its writer some 4 µs: a follower of more frequent commits
-/// looks this often instead of asking to be woken.
+/// The shortest time between two wake-ups. Waking a process takes its writer some 4 µs: a follower of more frequent commits
+/// polls this often instead of asking to be woken.
 const NAP: Duration = Duration::from_micros(250);
 
-/// Attempts to open a table while its rows are being dropped.
-const TRIES: usize = 3;
+/// The number of attempts to open a table again while its rows are being dropped.
+const REOPENS: usize = 3;
 
 /// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after the
 /// rows are dropped from the table.
@@ -35,14 +37,14 @@ pub struct TableFollower {
     /// The number of the first row not returned yet.
     next: u64,
     timeout: Option<Duration>,
-    /// A mapping of the live segment's file to sleep on, writable if permitted.
-    bed: Option<Mapping>,
+    /// A mapping of the live segment's file to be woken by, writable if permitted.
+    wake_mapping: Option<Mapping>,
     /// The time of the last wake-up by the writer.
-    woken: Option<Instant>,
-    /// Whether commits are so frequent that the follower looks for them instead of being woken.
+    last_wake: Option<Instant>,
+    /// True if commits are so frequent that the follower polls for them instead of being woken.
     naps: bool,
     /// The time of the last check that the table still exists.
-    looked: Instant,
+    last_check: Instant,
     waker: Option<FollowWaker>,
 }
 
@@ -67,13 +69,21 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
     let dataset = dataset.refresh()?;
     let end = dataset.first_row() + dataset.len()?;
     let next = start.unwrap_or(end);
-    let looked = Instant::now();
-    let follow = TableFollower { dataset, next, timeout, bed: None, woken: None, naps: false, looked, waker: None };
-    follow.check_gap()?;
+    let follower = TableFollower {
+        dataset,
+        next,
+        timeout,
+        wake_mapping: None,
+        last_wake: None,
+        naps: false,
+        last_check: Instant::now(),
+        waker: None,
+    };
+    follower.check_gap()?;
     if next > end {
-        return Err(follow.beyond(end));
+        return Err(follower.beyond(end));
     }
-    Ok(follow)
+    Ok(follower)
 }
 
 impl TableFollower {
@@ -91,24 +101,26 @@ impl TableFollower {
             if newest.is_some() || is_woken {
                 return Ok(newest);
             }
-            let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(MAX_SLEEP, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(None);
             }
-            if self.looked.elapsed() >= LOOK {
-                self.looked = Instant::now();
-                guard(|| {
-                    let there = still_there(&self.dataset)?;
-                    check_goes_on(&self.dataset, &there, self.next)?;
-                    self.dataset = there;
-                    Ok::<_, Error>(())
-                })?;
+            if self.last_check.elapsed() >= MAX_SLEEP {
+                self.last_check = Instant::now();
+                guard(|| self.check_still_there())?;
             }
-            guard(|| self.sleep(left.min(LOOK)))?;
+            guard(|| self.sleep(left.min(MAX_SLEEP)))?;
         }
     }
 
-    /// What ends a wait from another thread.
+    fn check_still_there(&mut self) -> Result<()> {
+        let newest = check_still_there(&self.dataset)?;
+        check_goes_on(&self.dataset, &newest, self.next)?;
+        self.dataset = newest;
+        Ok(())
+    }
+
+    /// Returns a handle that ends a wait from another thread.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -127,23 +139,23 @@ impl TableFollower {
         self.waker.get_or_insert_with(FollowWaker::new).clone()
     }
 
-    /// The committed rows not returned yet.
+    /// Returns the committed rows not returned yet.
     fn newest(&mut self) -> Result<Option<Dataset>> {
         let next = self.next;
-        // Rows of which a page was lost are not returned.
-        guard(|| self.find_new()).inspect_err(|_| self.next = next)
+        // If a page of the rows was lost, they are returned by no poll.
+        guard(|| self.take_new()).inspect_err(|_| self.next = next)
     }
 
-    fn find_new(&mut self) -> Result<Option<Dataset>> {
-        let mut found = self.dataset.refresh().and_then(|newest| self.take(newest));
-        for _ in 0..TRIES {
+    fn take_new(&mut self) -> Result<Option<Dataset>> {
+        let mut rows = self.dataset.refresh().and_then(|newest| self.take(newest));
+        for _ in 0..REOPENS {
             // Known segments may have been dropped before they were opened, which is not an error of the table.
-            if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
+            if !matches!(&rows, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
             }
-            found = reopened(&self.dataset).and_then(|newest| self.take(newest));
+            rows = reopen(&self.dataset).and_then(|newest| self.take(newest));
         }
-        found
+        rows
     }
 
     /// Continues with `newest`: takes the rows from the next one on.
@@ -157,10 +169,11 @@ impl TableFollower {
         if from >= end {
             return Ok(None);
         }
-        let rows = held(&self.dataset.slice(from - first, end - from)?)?;
+        let rows = with_open_segments(&self.dataset.slice(from - first, end - from)?)?;
         self.next = from + rows.len()?;
+        assert!(self.next <= end, "rows up to {} of a table that ends with {end}", self.next);
         if has_sealed(&rows) {
-            self.dataset = let_go(&self.dataset, self.next);
+            self.dataset = release_segments(&self.dataset, self.next);
         }
         Ok(Some(rows))
     }
@@ -197,56 +210,59 @@ impl TableFollower {
         }
     }
 
-    /// Whether the rows not returned yet are those of `now` from the same number on: another directory may have
-    /// replaced the table's.
+    /// Checks that the rows not returned yet are the same in `newest`: another directory may have replaced the table's.
     ///
     /// # Errors
     /// `FileChanged` if they may be different rows.
-    pub(crate) fn check_continues_in(&self, now: &Dataset) -> Result<()> {
-        check_goes_on(&self.dataset, now, self.next)
+    pub(crate) fn check_continues_in(&self, newest: &Dataset) -> Result<()> {
+        check_goes_on(&self.dataset, newest, self.next)
     }
 
     /// Returns `rows`, the last returned ones, again with the next poll.
     pub(crate) fn put_back(&mut self, rows: &Dataset) {
-        debug_assert!(rows.first_row() <= self.next);
+        assert!(rows.first_row() <= self.next, "rows that were not returned are put back");
         self.next = rows.first_row();
     }
 
-    /// The number of the row after the last returned one.
+    /// Returns the number of the row after the last returned one.
     pub fn next_row(&self) -> u64 {
         self.next
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
         let target = wait_target(&self.dataset);
-        let bed = target.map(|(segment, ..)| bed_of(&mut self.bed, &segment.mapping)).transpose()?.flatten();
-        let Some(((segment, page, sequence), bed)) = target.zip(bed) else {
+        let mapping = match target {
+            Some(target) => open_wake_mapping(&mut self.wake_mapping, &target.segment.mapping)?,
+            None => None,
+        };
+        let Some((WaitTarget { segment, page, sequence }, mapping)) = target.zip(mapping) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
         let word = page.sequence() as usize;
         for _ in 0..SPINS {
-            if bed.load64(word) != sequence {
+            if mapping.load64(word) != sequence {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
         if self.naps {
             std::thread::sleep(timeout.min(NAP));
-            self.naps = bed.load64(word) != sequence;
+            self.naps = mapping.load64(word) != sequence;
             return Ok(());
         }
-        let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
-        publish::request_wake(bed, page);
-        let words = quiet(segment, bed);
-        let sleep = || publish::wait(words, page, sequence, timeout);
+        let timeout = if mapping.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
+        publish::request_wake(mapping, page);
+        let words = mapping_to_wait_on(segment, mapping);
         match &self.waker {
-            Some(waker) => waker.asleep(words, page.sequence(), sleep),
-            None => sleep(),
+            Some(waker) => {
+                waker.sleep_with(words, page.sequence(), || publish::wait(words, page, sequence, timeout));
+            }
+            None => publish::wait(words, page, sequence, timeout),
         }
-        if bed.load64(word) != sequence {
-            let before = self.woken.replace(Instant::now());
-            self.naps = before.is_some_and(|before| before.elapsed() < NAP);
+        if mapping.load64(word) != sequence {
+            let last_wake = self.last_wake.replace(Instant::now());
+            self.naps = last_wake.is_some_and(|last_wake| last_wake.elapsed() < NAP);
         }
         Ok(())
     }
@@ -256,35 +272,38 @@ impl TableFollower {
 pub(crate) enum WakeEvent {
     /// A word changes.
     Word(AwaitedWord),
-    /// A name is added to the directory of a table whose writer is gone and left a file that doesn't grow.
+    /// A name is added to the directory of a table whose writer has left a file that doesn't grow.
     Names(PathBuf),
 }
 
 impl TableFollower {
-    /// Returns the event that announces new rows. From now on the writer wakes those who wait for it; rows committed
-    /// before must be looked for afterwards. `None` if the writer can't wake this process, for lack of permissions or
-    /// mappings.
+    /// Returns the event that announces new rows. From now on the writer wakes its waiters; the caller must poll for rows
+    /// committed before. `None` if the writer can't wake this process, for lack of permissions or mappings.
     pub(crate) fn wake_event(&mut self) -> Result<Option<WakeEvent>> {
-        guard(|| {
-            let Some((segment, page, sequence)) = wait_target(&self.dataset) else {
-                let source = self.dataset.pieces().last().and_then(|piece| piece.source.facts().path);
-                return Ok(source.map(|folder| WakeEvent::Names(folder.to_path_buf())));
-            };
-            if !self.bed.as_ref().is_some_and(|bed| bed.is_same_file(&segment.mapping)) && mappings_are_scarce() {
-                return Ok(None);
-            }
-            let replaced = || Error::new(ErrorKind::FileChanged, "another file has taken the live segment's name");
-            let bed = bed_of(&mut self.bed, &segment.mapping)?.ok_or_else(replaced)?;
-            if bed.mode() != Mode::ReadWrite {
-                return Ok(None);
-            }
-            // Only its words are needed: thousands of tables have thousands of files.
-            bed.close_file();
-            publish::request_wake(bed, page);
-            let offset = page.sequence() as usize;
-            let mapping = quiet(segment, bed).clone();
-            Ok(Some(WakeEvent::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
-        })
+        guard(|| self.request_wake())
+    }
+
+    fn request_wake(&mut self) -> Result<Option<WakeEvent>> {
+        let Some(WaitTarget { segment, page, sequence }) = wait_target(&self.dataset) else {
+            let folder = self.dataset.pieces().last().and_then(|piece| piece.source.facts().path);
+            return Ok(folder.map(|folder| WakeEvent::Names(folder.to_path_buf())));
+        };
+        let is_mapped = self.wake_mapping.as_ref().is_some_and(|mapping| mapping.is_same_file(&segment.mapping));
+        if !is_mapped && mappings_are_scarce() {
+            return Ok(None);
+        }
+        let Some(mapping) = open_wake_mapping(&mut self.wake_mapping, &segment.mapping)? else {
+            return Err(Error::new(ErrorKind::FileChanged, "another file has taken the live segment's name"));
+        };
+        if mapping.mode() != Mode::ReadWrite {
+            return Ok(None);
+        }
+        // Only its words are needed: thousands of tables have thousands of files.
+        mapping.close_file();
+        publish::request_wake(mapping, page);
+        let offset = page.sequence() as usize;
+        let mapping = mapping_to_wait_on(segment, mapping).clone();
+        Ok(Some(WakeEvent::Word(AwaitedWord { mapping, offset, value: sequence as u32 })))
     }
 
     /// Closes the files of known segments, which stay mapped.
@@ -292,27 +311,30 @@ impl TableFollower {
         close_files(&self.dataset);
     }
 
-    /// Whether all committed rows have been seen.
+    /// Returns true if there are no committed rows that this follower has not seen.
     pub(crate) fn is_newest(&self) -> bool {
         self.dataset.is_newest()
     }
 }
 
-/// The mapping to wait on: where it is writable, waiting for a word of it counts as a store (Linux), which changes the file's time of
-/// modification. Patched pages are this process's own, and don't change; neither do those of a file of a lower layer.
-fn quiet<'a>(segment: &'a Segment, bed: &'a Mapping) -> &'a Mapping {
-    if segment.mapping.is_patched() || segment.is_on_overlay { bed } else { &segment.mapping }
+/// Returns the mapping to wait on: the segment's, which is read-only, unless its words never change. Linux treats a wait on
+/// a writable mapping as a store, which changes the file's modification time. Patched pages belong to this process, and
+/// don't change, and neither do pages of a file in a lower layer.
+fn mapping_to_wait_on<'a>(segment: &'a Segment, wake_mapping: &'a Mapping) -> &'a Mapping {
+    if segment.mapping.is_patched() || segment.is_on_overlay { wake_mapping } else { &segment.mapping }
 }
 
-/// The mapping to be woken by: `known` if it is of the file of the live segment, which is mapped as `segment`, else a new one,
-/// writable if permitted, so that the writer can be notified. `None` if another file has the segment's name by now, as
-/// where a larger one took the place of an empty one: its words are others.
-fn bed_of<'a>(known: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
-    if !known.as_ref().is_some_and(|bed| bed.is_same_file(segment)) {
-        let bed = |path| Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read));
-        *known = segment.path().map(bed).transpose()?;
+/// Returns a mapping of the file that is mapped as `segment`, writable if permitted, so that the writer can be notified:
+/// `wake_mapping`, or a new one in its place. `None` if another file has the segment's name by now, as when a larger segment
+/// has replaced an empty one: it has other words.
+fn open_wake_mapping<'a>(wake_mapping: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
+    if !wake_mapping.as_ref().is_some_and(|mapping| mapping.is_same_file(segment)) {
+        *wake_mapping = match segment.path() {
+            Some(path) => Some(Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))?),
+            None => None,
+        };
     }
-    Ok(known.as_ref().filter(|bed| bed.is_same_file(segment)))
+    Ok(wake_mapping.as_ref().filter(|mapping| mapping.is_same_file(segment)))
 }
 
 impl Iterator for TableFollower {
@@ -323,21 +345,25 @@ impl Iterator for TableFollower {
     }
 }
 
-/// Returns the first of `rows`, with their segments opened, so that they can be read whatever happens to the files. All
-/// rows, or those of as many segments as can safely be open at once.
+/// The maximum number of segments that one dataset of a follower keeps open.
+const MAX_OPEN_SEGMENTS: usize = 1024;
+
+/// Opens the segments of `rows`, so that they can be read whatever happens to the files. Returns all rows, or the first
+/// ones in as many segments as can safely be open at once.
 ///
 /// # Errors
 /// `NotFound` if the rows were dropped before.
-fn held(rows: &Dataset) -> Result<Dataset> {
-    const MOST: usize = 1024;
+fn with_open_segments(rows: &Dataset) -> Result<Dataset> {
     let mut count = 0;
     for piece in rows.pieces() {
         let Some(history) = piece.source.find::<SealedSource>() else { break };
         let start = history.start() + piece.start;
         let end = start.saturating_add(piece.rows()?);
-        let inside = |entry: &&Arc<SegmentEntry>| entry.first_row < end && entry.first_row + entry.rows > start;
-        for entry in history.entries().filter(inside) {
-            if count == MOST {
+        for entry in history.entries() {
+            if entry.first_row >= end || entry.first_row + entry.rows <= start {
+                continue;
+            }
+            if count == MAX_OPEN_SEGMENTS {
                 return rows.slice(0, entry.first_row - start);
             }
             entry.open(&history.table)?;
@@ -378,7 +404,7 @@ mod tests {
         assert_eq!(follower.poll(Duration::ZERO).unwrap().unwrap().len().unwrap(), 1);
         let path = chain::path(&std::fs::canonicalize(&table).unwrap(), 0);
         follower.sleep(Duration::ZERO).unwrap();
-        assert!(follower.bed.as_ref().is_some_and(|bed| bed.is_at(&path).unwrap()));
+        assert!(follower.wake_mapping.as_ref().is_some_and(|mapping| mapping.is_at(&path).unwrap()));
         let Some(WakeEvent::Word(word)) = follower.wake_event().unwrap() else { panic!("nothing to wait for") };
         assert!(word.mapping.is_at(&path).unwrap());
     }

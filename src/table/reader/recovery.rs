@@ -317,11 +317,16 @@ impl Segment {
         if sequence < MOST_SEQUENCE {
             return Ok(sequence);
         }
+        Err(self.impossible_sequence(sequence))
+    }
+
+    #[cold]
+    fn impossible_sequence(&self, sequence: u64) -> Error {
         let message = format!(
             "the number of the newest commit: expected less than 2^62, got {sequence}; restore the file, or let \
              `arrowwood check --repair` keep what is good"
         );
-        Err(Error::invalid(message).at(self.path()))
+        Error::invalid(message).at(self.path())
     }
 
     /// Returns the newest commit of this boot if its visible record is torn: the other visible one, or a durable one that
@@ -440,7 +445,9 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState>
     let logged = if last.sealed { Vec::new() } else { segment.log_entries()? };
     let records = durable.iter().chain(logged.iter().map(|entry| &entry.record));
     let sequence = records.map(|record| record.sequence).fold(visible, u64::max);
-    assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
+    if sequence >= MOST_SEQUENCE {
+        return Err(segment.impossible_sequence(sequence));
+    }
     let entries = entries_after(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
     assert!(newest.has_all_counted_in(&last), "recovery goes back behind a durable record");

@@ -1,6 +1,5 @@
-//! The sealed segments of a table as a source of batches, opened when their rows are first needed.
+//! Reads the sealed segments of a table as a source of batches. They are opened when their rows are first needed.
 
-use crate::map::MutexExt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +24,7 @@ use crate::dataset::{
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSource, ReadOptions};
-use crate::map::{ChangeCheck, mappings_are_scarce};
+use crate::map::{ChangeCheck, MutexExt, mappings_are_scarce};
 use crate::rows::supports_zones;
 use crate::table::format::{
     ACCEPTS_LATE, DEFAULT_ROWS, INDEX, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, TableSettings, ZONE_ROWS,
@@ -46,13 +45,13 @@ pub(super) struct TableInfo {
     pub folder_id: Option<FileId>,
     pub schema: SchemaRef,
     pub options: ReadOptions,
-    /// Those of the newest segment.
+    /// The settings of the newest segment.
     pub settings: TableSettings,
     /// The row before which segments were found to be gone.
     pub dropped: AtomicU64,
 }
 
-/// The columns of a segment as of one commit.
+/// The columns of a segment at one commit.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub segment: Arc<Segment>,
@@ -61,13 +60,13 @@ pub(super) struct Snapshot {
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
-/// The error for a live segment at `path` that is gone.
+/// Returns the error for a live segment at `path` that is gone.
 pub(super) fn removed(path: &Path) -> Error {
     let message = "the live segment was removed, or replaced by another table's, while it was followed";
     Error::new(ErrorKind::FileChanged, message).at(path)
 }
 
-/// The error for a table whose row numbers have changed.
+/// Returns the error for a table whose row numbers have changed.
 pub(super) fn replaced(folder: &Path) -> Error {
     let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other numbers now; \
                    open the table again";
@@ -75,7 +74,7 @@ pub(super) fn replaced(folder: &Path) -> Error {
 }
 
 impl TableInfo {
-    /// Whether the directory is still the listed one. Sorting replaces it by another one.
+    /// Returns true if the directory is still the listed one. Sorting replaces it by another one.
     ///
     /// # Errors
     /// `Io`.
@@ -83,16 +82,16 @@ impl TableInfo {
         Ok(FileId::find(&self.folder)? == self.folder_id)
     }
 
-    /// The error for changed row numbers.
+    /// Returns the error for changed row numbers.
     pub fn replaced(&self) -> Error {
         replaced(&self.folder)
     }
 
-    /// The first row of the last segment now that begins at row `row` or before: where that was merged, the dense one that
-    /// has its rows.
+    /// Returns the first row of the last current segment that begins at row `row` or before: after a merge, the dense segment
+    /// that has the row.
     fn start_at_or_before(&self, row: u64) -> Result<Option<u64>> {
-        let starts = chain::list_at_one_moment(&self.folder)?.unwrap_or_default();
-        Ok(starts.into_iter().rev().find(|&start| start <= row))
+        let starts = chain::list_at_one_moment(&self.folder)?;
+        Ok(starts.and_then(|starts| starts.into_iter().rev().find(|&start| start <= row)))
     }
 
     /// See [`Source::successor`].
@@ -102,7 +101,7 @@ impl TableInfo {
         if self.is_in_place()? { Ok(start.map(|start| chain::path(&self.folder, start))) } else { Err(self.replaced()) }
     }
 
-    /// What is known of all rows of the table.
+    /// Returns the facts about all rows of the table.
     pub fn facts(&self) -> Facts<'_> {
         let late_by = self.settings.sorted_by.filter(|_| self.settings.is_late);
         Facts {
@@ -112,7 +111,7 @@ impl TableInfo {
         }
     }
 
-    /// Whether segments may have zones for a column.
+    /// Returns true if segments may have zones for a column.
     #[cfg(feature = "compute")]
     pub fn has_index(&self, column: usize) -> bool {
         self.settings.index.iter().any(|&indexed| indexed as usize == column)
@@ -120,7 +119,7 @@ impl TableInfo {
 }
 
 impl Snapshot {
-    /// The zones of a column, if there are any.
+    /// Returns the zones of a column, if there are any.
     #[cfg(feature = "compute")]
     pub fn zones(&self, column: usize) -> Result<Option<Zones>> {
         let Some(map) = self.segment.plan.zones.iter().find(|map| map.column == column) else { return Ok(None) };
@@ -136,13 +135,12 @@ impl Snapshot {
     }
 
     pub fn column(&self, column: usize) -> Result<&UncheckedArray> {
-        let missing = || Error::invalid_argument(format!("there is no column {column}"));
-        let place = self.columns.get(column).ok_or_else(missing)?;
-        match place.get() {
+        let cell = self.columns.get(column).ok_or_else(|| no_column(column))?;
+        match cell.get() {
             Some(array) => Ok(array),
             None => {
                 let array = self.segment.column(column, &self.record)?;
-                Ok(place.get_or_init(|| array))
+                Ok(cell.get_or_init(|| array))
             }
         }
     }
@@ -159,6 +157,11 @@ impl Snapshot {
     }
 }
 
+#[cold]
+fn no_column(column: usize) -> Error {
+    Error::invalid_argument(format!("there is no column {column}"))
+}
+
 /// A sealed segment, or the Arrow file that replaced it.
 #[derive(Debug)]
 pub(super) struct SegmentEntry {
@@ -167,8 +170,8 @@ pub(super) struct SegmentEntry {
     pub opened: OnceLock<OpenedFile>,
 }
 
-/// The file of a segment. In one piece: of two threads that open the segment, one may find the file that replaced the other's,
-/// with another schema.
+/// The opened file of a segment. File and conversion are set together: if two threads open the segment, one may find the file
+/// that replaced the other's, with another schema.
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     pub file: OpenedSegment,
@@ -197,16 +200,14 @@ pub(super) struct DenseSlice {
 impl DenseSlice {
     fn column(&self, column: usize) -> Result<&UncheckedArray> {
         let whole = self.ipc.column(0, column)?;
-        let place =
-            self.columns.get(column).ok_or_else(|| Error::invalid_argument(format!("there is no column {column}")))?;
-        Ok(place.get_or_init(|| whole.slice(self.start, self.rows)))
+        let cell = self.columns.get(column).ok_or_else(|| no_column(column))?;
+        Ok(cell.get_or_init(|| whole.slice(self.start, self.rows)))
     }
 
     fn checked(&self, column: usize) -> Result<&ArrayData> {
         let whole = self.ipc.checked_column(0, column)?;
-        let place =
-            self.checked.get(column).ok_or_else(|| Error::invalid_argument(format!("there is no column {column}")))?;
-        Ok(place.get_or_init(|| slice(whole, self.start, self.rows)))
+        let cell = self.checked.get(column).ok_or_else(|| no_column(column))?;
+        Ok(cell.get_or_init(|| slice(whole, self.start, self.rows)))
     }
 }
 
@@ -227,23 +228,26 @@ pub(super) struct SealedSource {
     pub last_file: Option<FileId>,
 }
 
-/// A setting of the table in a dense segment's schema metadata.
+/// Returns a setting of the table in a dense segment's schema metadata.
 ///
 /// # Errors
 /// `InvalidData` if it is not a number.
-fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
-    let wrong = |text: &String| {
-        Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
-    };
-    schema.metadata().get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+fn parse_setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
+    let Some(text) = schema.metadata().get(key) else { return Ok(None) };
+    match text.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(Error::invalid(format!(
+            "the schema's metadata has '{text}' for {key}, expected a number; restore the file"
+        ))),
+    }
 }
 
-/// The column by which a dense segment is sorted.
+/// Returns the column by which a dense segment is sorted.
 ///
 /// # Errors
 /// `InvalidData` if the schema's metadata names an impossible column.
-fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
-    let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
+fn parse_sorted_by(schema: &Schema) -> Result<Option<usize>> {
+    let Some(number) = parse_setting(schema, SORTED_BY)? else { return Ok(None) };
     let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
     if !column.is_some_and(|column| is_sortable(column.data_type())) {
         return Err(Error::invalid(format!(
@@ -254,53 +258,81 @@ fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     Ok(Some(number as usize))
 }
 
-/// The table's settings in a dense segment.
+/// Returns the table's settings in a dense segment.
 ///
 /// # Errors
 /// `InvalidData` if the schema's metadata is invalid.
 pub(in crate::table) fn dense_settings(schema: &Schema) -> Result<TableSettings> {
-    let sorted_by = sorted_by_of(schema)?.map(|column| column as u32);
-    let is_late = setting(schema, ACCEPTS_LATE)?.is_some_and(|late| late > 0) && sorted_by.is_some();
-    let segment_rows = setting(schema, SEGMENT_ROWS)?.unwrap_or(DEFAULT_ROWS);
+    let sorted_by = parse_sorted_by(schema)?.map(|column| column as u32);
+    let is_late = parse_setting(schema, ACCEPTS_LATE)?.is_some_and(|late| late > 0) && sorted_by.is_some();
+    let segment_rows = parse_setting(schema, SEGMENT_ROWS)?.unwrap_or(DEFAULT_ROWS);
     let text = schema.metadata().get(INDEX).map_or("", String::as_str);
-    let column = |number: &str| {
-        let column = number.parse::<u16>().ok()?;
-        let field = schema.fields().get(usize::from(column))?;
-        supports_zones(field.data_type()).then_some(column.into())
-    };
-    let index: Option<Vec<u32>> = text.split_whitespace().map(column).collect();
-    let wrong = || {
-        Error::invalid(format!(
+    let Some(index) = text.split_whitespace().map(|number| parse_indexed_column(schema, number)).collect() else {
+        return Err(Error::invalid(format!(
             "the schema's metadata has '{text}' for {INDEX}, expected numbers of columns whose values have an order; \
              restore the file"
-        ))
+        )));
     };
-    Ok(TableSettings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
+    Ok(TableSettings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS })
 }
 
-/// The positions in the schema metadata of a dense segment.
-pub(super) fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
+fn parse_indexed_column(schema: &Schema, number: &str) -> Option<u32> {
+    let column = number.parse::<u16>().ok()?;
+    let field = schema.fields().get(usize::from(column))?;
+    supports_zones(field.data_type()).then_some(column.into())
+}
+
+/// Returns the positions, by name, in the schema metadata of a dense segment.
+///
+/// # Errors
+/// `InvalidData` if the schema's metadata is invalid.
+pub(super) fn dense_positions(schema: &Schema) -> Result<Vec<(String, i64)>> {
     let text = schema.metadata().get(POSITIONS).map_or("", String::as_str);
-    let line = |line: &str| {
-        let (value, name) = line.split_once(' ')?;
-        Some((name.to_string(), value.parse().ok()?))
-    };
-    let wrong = || {
-        Error::invalid(format!(
+    let Some(positions) = text.lines().map(parse_position).collect() else {
+        return Err(Error::invalid(format!(
             "the schema's metadata has '{text}' for {POSITIONS}, expected a number and a name a line"
-        ))
+        )));
     };
-    text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
+    Ok(positions)
 }
 
-/// The schema as given when the table was created.
+fn parse_position(line: &str) -> Option<(String, i64)> {
+    let (value, name) = line.split_once(' ')?;
+    Some((name.to_string(), value.parse().ok()?))
+}
+
+/// Returns the schema as it was when the table was created, without the table's settings in its metadata.
 pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
     metadata.retain(|key, _| !SETTINGS.contains(&key.as_str()));
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
+impl OpenedFile {
+    fn footprint(&self) -> Footprint {
+        let mut footprint = match &self.file {
+            OpenedSegment::Growable(snapshot) => {
+                Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
+            }
+            OpenedSegment::Dense(ipc) => ipc.footprint(),
+            OpenedSegment::DenseSlice(within) => within.ipc.footprint(),
+        };
+        if let Some(fitted) = &self.fitted {
+            footprint.copied += fitted.copied();
+        }
+        footprint
+    }
+}
+
 impl OpenedSegment {
+    fn resident(&self) -> Result<u64> {
+        match self {
+            OpenedSegment::Growable(snapshot) => Ok(snapshot.segment.mapping.resident()? as u64),
+            OpenedSegment::Dense(ipc) => ipc.resident(),
+            OpenedSegment::DenseSlice(within) => within.ipc.resident(),
+        }
+    }
+
     pub fn schema(&self) -> &SchemaRef {
         match self {
             OpenedSegment::Growable(snapshot) => &snapshot.segment.plan.schema.schema,
@@ -334,7 +366,7 @@ impl OpenedSegment {
     }
 }
 
-/// The zones of a column of a dense segment, from its footer.
+/// Returns the zones of a column of a dense segment, from its footer.
 ///
 /// # Errors
 /// `InvalidData` if they can't be those of the column.
@@ -346,18 +378,18 @@ pub(in crate::table) fn dense_zones(ipc: &IpcSource, column: usize) -> Result<Op
 }
 
 impl SegmentEntry {
-    /// A segment that is opened when it is needed.
+    /// Creates an entry for a segment that is opened when it is needed.
     pub fn new(first_row: u64, rows: u64) -> Arc<SegmentEntry> {
         Arc::new(SegmentEntry { first_row, rows, opened: OnceLock::new() })
     }
 
-    /// A segment whose file has the table's schema.
+    /// Creates an entry for an opened segment, whose file has the table's schema.
     pub fn opened(first_row: u64, rows: u64, file: OpenedSegment) -> Arc<SegmentEntry> {
         let opened = OnceLock::from(OpenedFile { file, fitted: None });
         Arc::new(SegmentEntry { first_row, rows, opened })
     }
 
-    /// The file, if it was opened.
+    /// Returns the file, if it was opened.
     pub fn file(&self) -> Option<&OpenedSegment> {
         self.opened.get().map(|opened| &opened.file)
     }
@@ -387,14 +419,14 @@ impl SegmentEntry {
 
     fn open_by_name(&self, table: &TableInfo, path: &Path) -> Result<OpenedSegment> {
         match open_file(path, table.options) {
-            Ok(SegmentFile::Growable(found)) if found.0.header.first_row != self.first_row => {
+            Ok(SegmentFile::Growable(opened)) if opened.0.header.first_row != self.first_row => {
                 let message =
-                    format!("the segment begins with row {}, which is not its name", found.0.header.first_row);
+                    format!("the segment begins with row {}, which is not its name", opened.0.header.first_row);
                 Err(Error::invalid(message).at(path))
             }
             // Rows followed by a later segment are committed, whether or not this segment is marked as sealed.
-            Ok(SegmentFile::Growable(found)) => {
-                let (segment, record) = *found;
+            Ok(SegmentFile::Growable(opened)) => {
+                let (segment, record) = *opened;
                 // Near the limit of mappings, a copy of its contents.
                 let segment = if mappings_are_scarce() { segment.copied(&record)? } else { segment };
                 Ok(OpenedSegment::Growable(Snapshot::new(Arc::new(segment), record)))
@@ -408,9 +440,10 @@ impl SegmentEntry {
         }
     }
 
-    /// The rows of this segment in a dense file that begins with row `first_row` and may contain those of its
+    /// Returns the rows of this segment in a dense file that begins with row `first_row` and may contain rows of its
     /// neighbours: names are removed after the file with all their rows is in place.
     fn slice_dense(&self, ipc: IpcSource, first_row: u64) -> Result<OpenedSegment> {
+        assert!(first_row <= self.first_row, "a file from row {first_row} on for rows from {}", self.first_row);
         let rows = ipc.count_until(u64::MAX)?;
         let start = self.first_row - first_row;
         let reaches = start.checked_add(self.rows).is_some_and(|end| end <= rows);
@@ -424,7 +457,7 @@ impl SegmentEntry {
         Ok(OpenedSegment::DenseSlice(Box::new(within)))
     }
 
-    /// The rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
+    /// Returns the rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
     fn merged(&self, table: &TableInfo) -> Result<Option<OpenedSegment>> {
         for _ in 0..MERGES {
             let Some(before) = table.start_at_or_before(self.first_row)? else { return Ok(None) };
@@ -456,7 +489,7 @@ impl SegmentEntry {
             Err(e) if !matches!(opened, OpenedSegment::Growable(_)) => {
                 SchemaConversion::try_reverse(&table.schema, opened.schema()).map(Some).map_err(|_| e)
             }
-            found => found,
+            fit => fit,
         };
         let fit = fit.map_err(|e| e.context("the schemas of the table and of this segment differ"))?;
         if rows != self.rows || batches != 1 {
@@ -488,7 +521,7 @@ impl SegmentEntry {
 }
 
 impl SealedSource {
-    /// A history of the segments `entries`, in order; `None` if there are none.
+    /// Creates a source of the segments `entries`, in order; `None` if there are none.
     pub fn new(
         table: &Arc<TableInfo>,
         entries: Vec<Arc<SegmentEntry>>,
@@ -496,23 +529,27 @@ impl SealedSource {
     ) -> Option<Arc<SealedSource>> {
         let sealed = SegmentList { list: AppendVec::new(), adding: Mutex::new(()) };
         let len = entries.len();
+        assert!(
+            entries.is_sorted_by(|a, b| a.first_row + a.rows <= b.first_row),
+            "segments are in the order of their rows, and don't overlap"
+        );
         let is_added = entries.into_iter().all(|entry| sealed.list.push(entry));
-        debug_assert!(is_added, "a folder has no room for so many segments");
+        assert!(is_added, "a folder has no room for {len} segments");
         let sealed = Arc::new(sealed);
         (len > 0).then(|| Arc::new(SealedSource { table: table.clone(), sealed, len, last_file }))
     }
 
-    /// The history with `sealed` added after its segments, which stay in place. Datasets that learn of the same
+    /// Returns the source with `sealed` added after its segments, which stay in place. Datasets that learn of the same
     /// segments at the same time share them; `None` if different ones were added.
     pub fn with(&self, sealed: Vec<Arc<SegmentEntry>>) -> Option<Arc<SealedSource>> {
-        let _alone = self.sealed.adding.lock_ignoring_poison();
+        let _adding = self.sealed.adding.lock_ignoring_poison();
         let mut len = self.len;
         for entry in sealed {
-            let is_there = match self.sealed.list.get(len) {
-                Some(known) => known.first_row == entry.first_row && known.rows == entry.rows,
+            let is_added = match self.sealed.list.get(len) {
+                Some(added) => added.first_row == entry.first_row && added.rows == entry.rows,
                 None => self.sealed.list.push(entry),
             };
-            if !is_there {
+            if !is_added {
                 return None;
             }
             len += 1;
@@ -530,7 +567,7 @@ impl SealedSource {
         self.sealed.list.get(self.len.checked_sub(1)?)
     }
 
-    /// The segment whose first row is `first_row`.
+    /// Returns the segment whose first row is `first_row`.
     pub fn find(&self, first_row: u64) -> Option<&Arc<SegmentEntry>> {
         let number = self.sealed.list.partition_point(|entry| entry.first_row < first_row);
         self.get(number).filter(|entry| entry.first_row == first_row)
@@ -548,7 +585,7 @@ impl SealedSource {
         chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
     }
 
-    /// Whether the last segment is still the same file: it may have been removed together with later ones, or merged
+    /// Returns true if the last segment is still the same file: it may have been removed together with later ones, or merged
     /// with them, and then no segment has the name of its end.
     ///
     /// # Errors
@@ -558,13 +595,13 @@ impl SealedSource {
         Ok(self.last_file == FileId::find(&path)?)
     }
 
-    /// Whether there is no segment behind these, and none is known to be gone.
+    /// Returns true if there is no segment behind these, and none is known to be gone.
     pub fn is_newest(&self) -> Result<bool> {
         let is_last = !exists(&self.next_path())? && !self.lacks_segments();
         Ok(is_last && self.is_last_file()? && self.table.is_in_place()?)
     }
 
-    /// Whether some of the segments are known to be gone.
+    /// Returns true if some of the segments are known to be gone.
     pub fn lacks_segments(&self) -> bool {
         self.table.dropped.load(Ordering::Relaxed) > self.start()
     }
@@ -588,11 +625,9 @@ impl Batches for SealedSource {
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let span = |entry: &Arc<SegmentEntry>| {
-            let start = entry.first_row - self.start();
-            start..start + entry.rows
-        };
-        Ok(self.get(batch).map(span))
+        let Some(entry) = self.get(batch) else { return Ok(None) };
+        let start = entry.first_row - self.start();
+        Ok(Some(start..start + entry.rows))
     }
 
     fn locate(&self, row: u64) -> Result<Option<usize>> {
@@ -642,20 +677,7 @@ impl Batches for SealedSource {
     }
 
     fn footprint(&self) -> Footprint {
-        let of = |entry: &Arc<SegmentEntry>| match entry.file() {
-            Some(OpenedSegment::Growable(snapshot)) => {
-                Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
-            }
-            Some(OpenedSegment::Dense(ipc)) => ipc.footprint(),
-            Some(OpenedSegment::DenseSlice(within)) => within.ipc.footprint(),
-            None => Footprint::default(),
-        };
-        let fitted = |entry: &Arc<SegmentEntry>| {
-            let fitted = entry.opened.get().and_then(|opened| opened.fitted.as_ref());
-            let copied = fitted.map_or(0, |fitted| fitted.copied());
-            Footprint { mapped: 0, copied }
-        };
-        self.entries().flat_map(|entry| [of(entry), fitted(entry)]).sum()
+        self.entries().filter_map(|entry| entry.opened.get()).map(OpenedFile::footprint).sum()
     }
 
     fn check_unchanged(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
@@ -669,13 +691,7 @@ impl Batches for SealedSource {
     }
 
     fn resident(&self) -> Result<u64> {
-        let of = |entry: &Arc<SegmentEntry>| match entry.file() {
-            Some(OpenedSegment::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
-            Some(OpenedSegment::Dense(ipc)) => ipc.resident(),
-            Some(OpenedSegment::DenseSlice(within)) => within.ipc.resident(),
-            None => Ok(0),
-        };
-        self.entries().map(of).sum()
+        self.entries().filter_map(|entry| entry.file()).map(OpenedSegment::resident).sum()
     }
 }
 
@@ -714,12 +730,12 @@ impl Source for SealedSource {
         match file {
             OpenedSegment::Growable(snapshot) => snapshot.zones(column),
             OpenedSegment::Dense(ipc) => {
-                let found = dense_zones(ipc, column)?;
-                Ok(found.map(|(rows, list)| Zones { rows, skipped: 0, list }))
+                let zones = dense_zones(ipc, column)?;
+                Ok(zones.map(|(rows, list)| Zones { rows, skipped: 0, list }))
             }
             OpenedSegment::DenseSlice(within) => {
-                let found = dense_zones(&within.ipc, column)?;
-                Ok(found.map(|(rows, list)| Zones { rows, skipped: within.start as u64, list }))
+                let zones = dense_zones(&within.ipc, column)?;
+                Ok(zones.map(|(rows, list)| Zones { rows, skipped: within.start as u64, list }))
             }
         }
     }

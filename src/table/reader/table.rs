@@ -1,9 +1,9 @@
-//! A table as its readers see it: sealed segments, which are opened when their rows are first needed, and the live one
-//! as of one commit.
+//! Opens and refreshes a table for its readers: sealed segments, which are opened when their rows are first needed, and the
+//! live one at one commit.
 //!
 //! ```text
-//! Dataset ── pieces ──▶ History { segment, segment, … }      shared by all newer datasets until a segment is sealed
-//!                  └──▶ Live { segment, commit }             one for each refresh that finds a newer commit
+//! Dataset ── pieces ──▶ SealedSource { segment, segment, … } shared by all newer datasets until a segment is sealed
+//!                  └──▶ LiveSource { segment, commit }       one for each refresh that finds a newer commit
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_schema::{FieldRef, Schema};
+use arrow_schema::Schema;
 
 use super::chain;
 use super::chain::{SegmentChain, open_dense, open_last, repeated};
 use super::live::{Growth, LiveSource};
 use super::sealed_source::{
-    self, OpenedSegment, SealedSource, SegmentEntry, Snapshot, TableInfo, dense_settings, positions_said,
+    self, OpenedSegment, SealedSource, SegmentEntry, Snapshot, TableInfo, dense_positions, dense_settings,
 };
 use super::segment::Segment;
 use crate::dataset::{Batches, Dataset, Origin, Source, SourceSlice, resolve_columns};
@@ -31,71 +31,86 @@ use crate::table::format::{LivePage, Record};
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may change its working directory.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's directory", &e))?;
-    let look = || SegmentChain::open(folder)?.map_or(Ok(None), |chain| open_chain(folder, options, chain, None));
-    guard(|| repeated(folder, look))
+    guard(|| {
+        repeated(folder, || match SegmentChain::open(folder)? {
+            Some(chain) => open_chain(folder, options, chain, None),
+            None => Ok(None),
+        })
+    })
 }
 
-/// An earlier state of the table: segments of its history, and its live segment.
-type PreviousTable<'a> = (&'a Arc<TableInfo>, Option<&'a SealedSource>, Option<&'a Arc<Segment>>);
+/// An earlier state of the table.
+struct PreviousTable<'a> {
+    table: &'a Arc<TableInfo>,
+    history: Option<&'a SealedSource>,
+    live: Option<&'a Arc<Segment>>,
+}
 
-/// The table that the files are; `None` for others that are called so.
+/// Opens the table that `chain` has found; `None` if the files are no table although they have such names.
 fn open_chain(
     folder: &Path,
     options: ReadOptions,
     chain: SegmentChain,
     before: Option<PreviousTable<'_>>,
 ) -> Result<Option<Dataset>> {
-    // A table without segments is empty, and begins with row 0.
-    let last_start = chain.starts.last().copied().unwrap_or(0);
-    // Taken before it is opened: if it is replaced in between, the next check finds the difference.
-    let last_file = FileId::find(&chain::path(folder, last_start))?.filter(|_| chain.last.is_none());
-    let (live, dense) = match chain.last {
-        Some((segment, record)) => (Some((Arc::new(segment), record)), None),
-        None => (None, Some(open_dense(&chain::path(folder, last_start), options)?)),
+    let Some(&last_start) = chain.starts.last() else {
+        return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder));
     };
-    let (schema, settings) = match (&live, &dense) {
+    // Its identity is taken before it is opened: if it is replaced in between, the next check finds the difference.
+    let last_file = FileId::find(&chain::path(folder, last_start))?.filter(|_| chain.last.is_none());
+    let dense = match &chain.last {
+        Some(_) => None,
+        None => Some(open_dense(&chain::path(folder, last_start), options)?),
+    };
+    let (schema, settings) = match (&chain.last, &dense) {
         (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.settings()),
         (None, Some(ipc)) => (ipc.schema().clone(), dense_settings(ipc.schema()).map_err(|e| e.at(folder))?),
-        (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
+        (None, None) => return Err(Error::internal("a table without a last segment").at(folder)),
     };
-    // Files that were pushed to a store and copied back are no segments, although they have such names.
-    if let Some(ipc) = &dense
-        && (ipc.is_indexed() || ipc.num_batches()? > 1)
-    {
-        return Ok(None);
-    }
-    // A dense segment was opened by its name, which another directory may have as well.
-    if dense.is_some() && FileId::find(folder)? != chain.folder_id {
-        return Err(sealed_source::replaced(folder));
+    if let Some(ipc) = &dense {
+        // Files that were pushed to a store and copied back are no segments, although they have such names.
+        if ipc.is_indexed() || ipc.num_batches()? > 1 {
+            return Ok(None);
+        }
+        // A dense segment was opened by its name, which another directory may have as well.
+        if FileId::find(folder)? != chain.folder_id {
+            return Err(sealed_source::replaced(folder));
+        }
     }
     // Segments read with another schema, or from another directory, can't be shared.
     let folder_id = chain.folder_id;
-    let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields() && table.folder_id == folder_id);
-    let table = before.map_or_else(
-        || {
+    let before =
+        before.filter(|before| before.table.schema.fields() == schema.fields() && before.table.folder_id == folder_id);
+    let table = match &before {
+        Some(before) => before.table.clone(),
+        None => {
             let dropped = AtomicU64::default();
             Arc::new(TableInfo { folder: folder.to_path_buf(), folder_id, schema, options, settings, dropped })
-        },
-        |(table, ..)| table.clone(),
-    );
-    let known = before.and_then(|(_, history, _)| history);
+        }
+    };
+    let history_before = before.as_ref().and_then(|before| before.history);
     let mut entries = Vec::with_capacity(chain.starts.len());
     for pair in chain.starts.windows(2) {
         let first_row = pair[0];
-        let rows = pair[1] - pair[0];
-        let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
-        let unopened = || SegmentEntry::new(first_row, rows);
-        entries.push(found.cloned().unwrap_or_else(unopened));
+        assert!(first_row < pair[1], "segments are listed in the order of their rows");
+        let rows = pair[1] - first_row;
+        let entry = match history_before.and_then(|history| history.find(first_row)) {
+            Some(entry) if entry.rows == rows => entry.clone(),
+            _ => SegmentEntry::new(first_row, rows),
+        };
+        entries.push(entry);
     }
     if let Some(ipc) = dense {
         let rows = ipc.count_until(u64::MAX)?;
         entries.push(SegmentEntry::opened(last_start, rows, OpenedSegment::Dense(Box::new(ipc))));
     }
     let history = SealedSource::new(&table, entries, last_file);
-    let live = live.map(|(segment, record)| {
-        // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
-        let known = before.and_then(|(_, _, live)| live).filter(|live| live.mapping.is_same_file(&segment.mapping));
-        let segment = known.cloned().unwrap_or(segment);
+    let live = chain.last.map(|(segment, record)| {
+        let segment = match before.and_then(|before| before.live) {
+            Some(live) if live.mapping.is_same_file(&segment.mapping) => live.clone(),
+            // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
+            _ => Arc::new(segment),
+        };
         LiveSource::new(&table, history.clone(), Snapshot::new(segment, record))
     });
     Ok(Some(dataset(&table, history, live)))
@@ -103,10 +118,16 @@ fn open_chain(
 
 fn dataset(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, live: Option<LiveSource>) -> Dataset {
     let columns: Arc<[usize]> = (0..table.schema.fields().len()).collect();
-    let piece = |source: Arc<dyn Source>| SourceSlice { source, columns: columns.clone(), start: 0, rows: None };
-    let history = history.map(|history| piece(history));
-    let live = live.map(|live| piece(Arc::new(live)));
-    Dataset::from_slices(table.schema.clone(), history.into_iter().chain(live).collect())
+    let mut sources: Vec<Arc<dyn Source>> = Vec::with_capacity(2);
+    if let Some(history) = history {
+        sources.push(history);
+    }
+    if let Some(live) = live {
+        sources.push(Arc::new(live));
+    }
+    let slices =
+        sources.into_iter().map(|source| SourceSlice { source, columns: columns.clone(), start: 0, rows: None });
+    Dataset::from_slices(table.schema.clone(), slices.collect())
 }
 
 impl LiveSource {
@@ -115,74 +136,78 @@ impl LiveSource {
         LiveSource { table: table.clone(), history, start, snapshot }
     }
 
-    /// Whether there is no newer commit, and no segment is known to be gone.
+    /// Returns true if there is no newer commit, and no segment is known to be gone.
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
-        let is_same = segment.sequence() == segment.expected_sequence(record);
-        let has_changed = || -> Result<bool> {
-            Ok(record.sealed && self.has_more()?
-                || self.is_replaced()?
-                || self.lacks_segments()
-                || segment.is_left_behind()?)
-        };
-        // What can't be looked at may have changed: a refresh has the error.
-        is_same && has_changed().is_ok_and(|has_changed| !has_changed)
+        // If the files can't be inspected, they may have changed: a refresh returns the error.
+        segment.sequence() == segment.expected_sequence(record) && matches!(self.have_files_changed(), Ok(false))
     }
 
-    /// Whether segments of the history are known to be gone: a reader has found that out.
+    /// Returns true if other files have rows that this commit lacks, or lack rows that it has.
+    #[inline]
+    fn have_files_changed(&self) -> Result<bool> {
+        Ok(self.snapshot.record.sealed && self.has_more()?
+            || self.is_replaced()?
+            || self.lacks_segments()
+            || self.snapshot.segment.is_left_behind()?)
+    }
+
+    /// Returns true if segments of the history are known to be gone, because a reader didn't find one.
     #[inline]
     fn lacks_segments(&self) -> bool {
         self.table.dropped.load(Ordering::Relaxed) > self.start
     }
 
-    /// Whether the first segments were dropped before the commit of `record`.
+    /// Returns true if the first segments were dropped before the commit of `record`.
     ///
-    /// A writer that has dropped some says so by a commit without rows. Names are looked at only behind one, or several
-    /// commits of which one may be such: to ask for a name takes as long as a whole refresh that finds one more commit.
+    /// A writer that has dropped segments makes a commit without rows. Names are checked only after such a commit, or after
+    /// several commits, one of which may be such: checking a name takes as long as a whole refresh that finds one more
+    /// commit.
     fn has_dropped(&self, record: &Record) -> Result<bool> {
-        let known = &self.snapshot.record;
-        let may_be = record.sequence > known.sequence + 1 || record.counters == known.counters;
-        if self.history.is_none() || !may_be || exists(&chain::path(&self.table.folder, self.start))? {
+        let last = &self.snapshot.record;
+        let may_have_dropped = record.sequence > last.sequence + 1 || record.counters == last.counters;
+        if self.history.is_none() || !may_have_dropped || exists(&chain::path(&self.table.folder, self.start))? {
             return Ok(false);
         }
         // A table that was moved has all of its segments.
-        self.is_own_file()
+        self.is_in_place()
     }
 
-    /// Whether rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
+    /// Returns true if rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
     /// with the next. A file that is merged may have other names, as in a backup of links.
     fn has_more(&self) -> Result<bool> {
-        let is_elsewhere = || Ok::<_, Error>(!self.is_own_file()? && exists(&self.table.folder)?);
-        Ok(exists(&self.next_path())? || self.snapshot.segment.is_removed()? || is_elsewhere()?)
+        Ok(exists(&self.next_path())?
+            || self.snapshot.segment.is_removed()?
+            || !self.is_in_place()? && exists(&self.table.folder)?)
     }
 
-    /// Whether a larger segment has replaced this empty one, whose writer may have been killed before it could say so.
+    /// Returns true if a larger segment has replaced this empty one, whose writer may have been killed before it could tell.
     fn is_replaced(&self) -> Result<bool> {
-        Ok(self.snapshot.record.rows() == 0 && self.snapshot.segment.is_replaced_at(&self.own_path())?)
+        Ok(self.snapshot.record.rows() == 0 && self.snapshot.segment.is_replaced_at(&self.path())?)
     }
 
-    /// Whether the segment's own name is that of its file.
-    fn is_own_file(&self) -> Result<bool> {
-        self.snapshot.segment.is_at(&self.own_path())
+    /// Returns true if the segment's file still has its name in the table's folder.
+    fn is_in_place(&self) -> Result<bool> {
+        self.snapshot.segment.is_at(&self.path())
     }
 
-    fn own_path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         chain::path(&self.table.folder, self.snapshot.segment.header.first_row)
     }
 
-    /// The path at which rows continue once the segment is sealed. Compaction seals the last segment and replaces it:
+    /// Returns the path at which rows continue once the segment is sealed. Compaction seals the last segment and replaces it:
     /// its words don't change any more.
     fn next_path(&self) -> PathBuf {
         let Snapshot { segment, record, .. } = &self.snapshot;
         chain::path(&self.table.folder, segment.header.first_row + record.rows())
     }
 
-    /// The current state of the table.
+    /// Returns the current state of the table.
     fn refresh(&self) -> Result<Dataset> {
-        let Snapshot { segment, record: known, .. } = &self.snapshot;
+        let Snapshot { segment, record: last, .. } = &self.snapshot;
         let record = segment.newest()?;
-        if record.sequence < known.sequence {
+        if record.sequence < last.sequence {
             return Err(segment.mapping.mark_changed().into());
         }
         let is_replaced = record.rows() == 0 && self.is_replaced()?;
@@ -195,41 +220,41 @@ impl LiveSource {
         }
         if record.sealed
             && !is_behind
-            && let Some(dataset) = self.go_on(&record)?
+            && let Some(dataset) = self.follow_names(&record)?
         {
             return Ok(dataset);
         }
-        repeated(&self.table.folder, || self.look_again())
+        repeated(&self.table.folder, || self.reopen())
     }
 
-    /// The current state of the table, as a listing of the folder tells.
-    fn look_again(&self) -> Result<Dataset> {
+    /// Lists the folder, and returns the current state of the table.
+    fn reopen(&self) -> Result<Dataset> {
         let segment = &self.snapshot.segment;
-        let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
-        let chain = SegmentChain::open(&self.table.folder)?.ok_or_else(gone)?;
+        let chain = open_existing_chain(&self.table.folder)?;
         // Earlier rows may be in another order, but the live segment's rows are the same while its file is.
-        if chain.folder_id != self.table.folder_id && !self.is_own_file()? {
+        if chain.folder_id != self.table.folder_id && !self.is_in_place()? {
             return Err(self.table.replaced());
         }
         // A replayed segment's pages are private, and miss later writes.
-        let is_behind = segment.is_left_behind()?;
-        let known = Some(segment).filter(|segment| segment.replayed.is_none() && !is_behind);
-        let before = (&self.table, self.history.as_deref(), known);
+        let is_outdated = segment.replayed.is_some() || segment.is_left_behind()?;
+        let live = if is_outdated { None } else { Some(segment) };
+        let before = PreviousTable { table: &self.table, history: self.history.as_deref(), live };
         let newer = open_chain(&self.table.folder, self.table.options, chain, Some(before))?;
         newer.ok_or_else(|| sealed_source::replaced(&self.table.folder))
     }
-}
 
-impl LiveSource {
-    /// The current state of the table, if the segment is sealed by `record`: later segments are found by their names,
-    /// without opening the others. `None` if only a listing of the folder can tell.
-    fn go_on(&self, record: &Record) -> Result<Option<Dataset>> {
+    /// Returns the current state of the table, if the segment is sealed by `record`: later segments are found by their names,
+    /// without opening the others. `None` if the folder has to be listed.
+    fn follow_names(&self, record: &Record) -> Result<Option<Dataset>> {
         let Snapshot { segment, .. } = &self.snapshot;
         let folder = &self.table.folder;
-        let first = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
-        // A replayed segment's pages are private, and miss later writes. Earlier segments may be dropped.
-        let is_there = || Ok::<_, Error>(self.table.is_in_place()? && exists(&chain::path(folder, first))?);
-        if record.boot != boot_id() || segment.replayed.is_some() || !is_there()? {
+        // A replayed segment's pages are private, and miss later writes.
+        if record.boot != boot_id() || segment.replayed.is_some() {
+            return Ok(None);
+        }
+        // Earlier segments may be dropped.
+        let first_row = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
+        if !self.table.is_in_place()? || !exists(&chain::path(folder, first_row))? {
             return Ok(None);
         }
         let mut segment = segment.clone();
@@ -239,7 +264,7 @@ impl LiveSource {
             let first_row = segment.header.first_row;
             let rows = record.rows();
             if rows == 0 {
-                // The name at which it goes on is its own: that of the one that has replaced it, or of itself.
+                // The next segment has the same name, and may have replaced this one.
                 return Ok(None);
             }
             // A sealed segment reaches up to the next one, whatever the next one contains.
@@ -262,6 +287,7 @@ impl LiveSource {
         if !self.table.is_in_place()? {
             return Ok(None);
         }
+        assert!(!sealed.is_empty(), "the segment was sealed");
         let history = match &self.history {
             Some(history) => history.with(sealed),
             None => SealedSource::new(&self.table, sealed, None),
@@ -271,25 +297,26 @@ impl LiveSource {
         let live = LiveSource::new(&self.table, Some(history.clone()), snapshot);
         Ok(Some(dataset(&self.table, Some(history), Some(live))))
     }
-}
 
-impl LiveSource {
-    /// Whether the next segment has the same schema: each commit may be the first with a newer one.
+    /// Returns true if the next segment has the same schema: each commit may be the first with a newer one.
     fn has_schema_of(&self, next: &Segment) -> bool {
         self.table.schema.fields() == next.plan.schema.schema.fields()
     }
 }
 
-/// The current state of a table that had ended.
-fn refreshed(history: &SealedSource) -> Result<Dataset> {
-    let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&history.table.folder);
-    let chain = SegmentChain::open(&history.table.folder)?.ok_or_else(gone)?;
+/// Returns the current state of a table that had no live segment.
+fn refresh_ended(history: &SealedSource) -> Result<Dataset> {
+    let chain = open_existing_chain(&history.table.folder)?;
     if chain.folder_id != history.table.folder_id {
         return Err(history.table.replaced());
     }
-    let newer =
-        open_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))?;
+    let before = PreviousTable { table: &history.table, history: Some(history), live: None };
+    let newer = open_chain(&history.table.folder, history.table.options, chain, Some(before))?;
     newer.ok_or_else(|| sealed_source::replaced(&history.table.folder))
+}
+
+fn open_existing_chain(folder: &Path) -> Result<SegmentChain> {
+    SegmentChain::open(folder)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone").at(folder))
 }
 
 impl Dataset {
@@ -307,11 +334,12 @@ impl Dataset {
         if let Some(origin) = self.origin() {
             return self.refresh_partitions(origin.as_ref());
         }
-        // Among thousands of segments, only the live one can have changed.
-        let look = |when| {
-            self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when))
-        };
-        map::with_change_check(ChangeCheck::Seldom, look, || self.refresh_pieces())
+        map::with_change_check(ChangeCheck::Seldom, |when| self.check_live_unchanged(when), || self.refresh_pieces())
+    }
+
+    /// Checks the live segments only: among thousands of segments, no other can have changed.
+    fn check_live_unchanged(&self, when: ChangeCheck) -> Result<()> {
+        self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when))
     }
 
     /// Whether [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
@@ -323,15 +351,14 @@ impl Dataset {
         guard(|| Ok::<_, Error>(self.pieces().iter().all(is_newest))).unwrap_or(false)
     }
 
-    /// The same columns of all current partitions.
+    /// Returns the same columns of all current partitions.
     fn refresh_partitions(&self, origin: &dyn Origin) -> Result<Dataset> {
-        let mut columns = match self.pieces().first() {
-            Some(own) => own.columns.clone(),
+        let mut columns: Arc<[usize]> = match self.pieces().first() {
+            Some(piece) => piece.columns.clone(),
             // All partitions were dropped.
             None => {
-                let find = |field: &FieldRef| origin.schema().index_of(field.name());
-                let found = self.schema().fields().iter().map(find).collect::<std::result::Result<_, _>>();
-                found.map_err(|_| {
+                let names = self.schema().fields().iter().map(|field| origin.schema().index_of(field.name()));
+                names.collect::<std::result::Result<_, _>>().map_err(|_| {
                     Error::invalid_argument("renamed columns of no partition can't be found in new ones")
                 })?
             }
@@ -351,15 +378,16 @@ impl Dataset {
         for piece in self.pieces() {
             let newer = match (growing(piece), ended(piece)) {
                 (Some(live), _) => live.refresh()?,
-                (None, Some(history)) if !is_newest(piece) => repeated(&history.table.folder, || refreshed(history))?,
+                (None, Some(history)) if !is_newest(piece) => {
+                    repeated(&history.table.folder, || refresh_ended(history))?
+                }
                 _ => {
                     pieces.push(piece.clone());
                     continue;
                 }
             };
-            let table = |piece: &SourceSlice| table_of(piece).map(Arc::as_ptr);
             // The piece before the live segment is replaced together with it.
-            pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
+            pieces.pop_if(|last| whole_history(last).is_some() && is_same_table(last, piece));
             let mut columns = piece.columns.clone();
             if piece.source.schema().fields() != newer.schema().fields() {
                 (schema, columns) = resolve_columns(self.schema(), &columns, piece.source.schema(), newer.schema())?;
@@ -367,7 +395,7 @@ impl Dataset {
             pieces.extend(newer.pieces().iter().map(|newer| SourceSlice { columns: columns.clone(), ..newer.clone() }));
         }
         if !Arc::ptr_eq(&schema, self.schema()) {
-            pieces.iter().try_for_each(|piece| has_schema(piece, &schema))?;
+            pieces.iter().try_for_each(|piece| check_schema(piece, &schema))?;
         }
         Ok(Dataset::from_slices(schema, pieces))
     }
@@ -384,53 +412,55 @@ impl Dataset {
     }
 
     pub(in crate::table) fn position_names(&self) -> Result<Vec<String>> {
-        self.positions_of(|snapshot| snapshot.segment.position_names(&snapshot.record), |name, _| name.into())
+        self.collect_positions(|snapshot| snapshot.segment.position_names(&snapshot.record), |name, _| name.into())
     }
 
     pub(in crate::table) fn position_values(&self) -> Result<Vec<i64>> {
-        self.positions_of(|snapshot| Ok(snapshot.record.positions.clone()), |_, value| value)
+        self.collect_positions(|snapshot| Ok(snapshot.record.positions.clone()), |_, value| value)
     }
 
     /// Collects one property of each position, from the last segment's record or a dense segment's metadata.
-    fn positions_of<T>(
+    fn collect_positions<T>(
         &self,
-        of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
-        of_line: impl Fn(&str, i64) -> T,
+        from_snapshot: impl Fn(&Snapshot) -> Result<Vec<T>>,
+        from_metadata: impl Fn(&str, i64) -> T,
     ) -> Result<Vec<T>> {
         let history = match self.pieces().last().map(Growth::for_table) {
-            Some(Growth::Live(live)) => return of_record(&live.snapshot),
+            Some(Growth::Live(live)) => return from_snapshot(&live.snapshot),
             Some(Growth::Sealed(history)) => history,
             Some(Growth::Fixed) | None => return Ok(Vec::new()),
         };
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match &entry.open(&history.table)?.file {
-            OpenedSegment::Growable(snapshot) => of_record(snapshot),
+            OpenedSegment::Growable(snapshot) => from_snapshot(snapshot),
             // Positions belong to the last row, and this dataset ends before it.
             OpenedSegment::DenseSlice(_) => Ok(Vec::new()),
             OpenedSegment::Dense(ipc) => {
-                let lines = positions_said(ipc.schema())
+                let positions = dense_positions(ipc.schema())
                     .map_err(|e| e.at(self::chain::path(&history.table.folder, entry.first_row)))?;
-                Ok(lines.iter().map(|(name, value)| of_line(name, *value)).collect())
+                Ok(positions.iter().map(|(name, value)| from_metadata(name, *value)).collect())
             }
         }
     }
 }
 
 /// Checks that a piece of a dataset of several tables has the dataset's columns.
-fn has_schema(piece: &SourceSlice, schema: &Schema) -> Result<()> {
-    let own = piece.source.schema();
-    let mut types = piece.columns.iter().map(|&column| own.field(column).data_type());
-    if types.len() == schema.fields().len()
-        && schema.fields().iter().all(|field| types.next() == Some(field.data_type()))
-    {
+fn check_schema(piece: &SourceSlice, schema: &Schema) -> Result<()> {
+    let stored = piece.source.schema();
+    let types = piece.columns.iter().map(|&column| stored.field(column).data_type());
+    if types.eq(schema.fields().iter().map(|field| field.data_type())) {
         return Ok(());
     }
     let message = "the schema of a table of the dataset was changed, and is no longer that of this one; open them anew";
-    let e = Error::new(ErrorKind::SchemaMismatch, message);
-    Err(piece.source.facts().path.map_or(e.clone(), |path| e.at(path)))
+    let error = Error::new(ErrorKind::SchemaMismatch, message);
+    Err(match piece.source.facts().path {
+        Some(path) => error.at(path),
+        None => error,
+    })
 }
 
-/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset with the segment's own schema.
+/// Returns the segment of `dataset`, a table, that begins with row number `start`, as a dataset with the segment's own
+/// schema.
 pub(in crate::table) fn segment_dataset(dataset: &Dataset, start: u64) -> Result<Dataset> {
     for piece in dataset.pieces() {
         if let Some(history) = piece.source.find::<SealedSource>()
@@ -448,34 +478,37 @@ pub(in crate::table) fn segment_dataset(dataset: &Dataset, start: u64) -> Result
     Err(Error::invalid_argument(format!("no segment begins with row {start}")))
 }
 
-/// As [`one_segment`], with the schema of the table.
+/// Returns the same segment as [`segment_dataset`], with the schema of the table.
 pub(in crate::table) fn converted_segment_dataset(dataset: &Dataset, start: u64) -> Result<Dataset> {
     let histories = dataset.pieces().iter().filter_map(|piece| piece.source.find::<SealedSource>());
     for history in histories {
         if let Some(entry) = history.find(start) {
-            let found = SealedSource::new(&history.table, vec![entry.clone()], None);
-            return Ok(self::dataset(&history.table, found, None));
+            let segment = SealedSource::new(&history.table, vec![entry.clone()], None);
+            return Ok(self::dataset(&history.table, segment, None));
         }
     }
     // The live segment has that schema.
     segment_dataset(dataset, start)
 }
 
-/// A segment of a table with its own schema.
+/// Returns a segment of a table with its own schema.
 fn as_stored(history: &SealedSource, entry: &Arc<SegmentEntry>) -> Result<(Arc<TableInfo>, Arc<SegmentEntry>)> {
     let opened = entry.open(&history.table)?;
     if opened.fitted.is_none() {
         return Ok((history.table.clone(), entry.clone()));
     }
-    let TableInfo { folder, folder_id, options, settings, .. } = history.table.as_ref();
-    let (folder, folder_id) = (folder.clone(), *folder_id);
-    let schema = opened.file.schema().clone();
-    let dropped = AtomicU64::default();
-    let table = TableInfo { folder, folder_id, schema, options: *options, settings: settings.clone(), dropped };
+    let table = TableInfo {
+        folder: history.table.folder.clone(),
+        folder_id: history.table.folder_id,
+        schema: opened.file.schema().clone(),
+        options: history.table.options,
+        settings: history.table.settings.clone(),
+        dropped: AtomicU64::default(),
+    };
     Ok((Arc::new(table), SegmentEntry::new(entry.first_row, entry.rows)))
 }
 
-/// The live segment of a piece that extends to its end.
+/// Returns the live segment of a piece that extends to its end.
 fn growing(piece: &SourceSlice) -> Option<&LiveSource> {
     match Growth::for_table(piece) {
         Growth::Live(live) if piece.rows.is_none() => Some(live),
@@ -490,7 +523,7 @@ fn whole_history(piece: &SourceSlice) -> Option<&SealedSource> {
     }
 }
 
-/// The segments of a piece that is a table without a live segment, because it was compacted.
+/// Returns the segments of a piece that is a table without a live segment, because it was compacted.
 fn ended(piece: &SourceSlice) -> Option<&SealedSource> {
     whole_history(piece).filter(|history| history.last_file.is_some())
 }
@@ -499,7 +532,7 @@ fn ended(piece: &SourceSlice) -> Option<&SealedSource> {
 fn is_newest(piece: &SourceSlice) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
-        // What can't be looked at may have changed: a refresh has the error.
+        // Files that can't be inspected may have changed: a refresh returns the error.
         None => ended(piece).is_none_or(|history| history.is_newest().unwrap_or(false)),
     }
 }
@@ -520,18 +553,31 @@ pub(crate) fn close_files(dataset: &Dataset) {
     }
 }
 
-/// What a follower sleeps on: the live segment's file, the offsets of its words, and the sequence until there is news.
-pub(super) fn wait_target(dataset: &Dataset) -> Option<(&Segment, LivePage, u64)> {
-    // Nothing wakes the followers of a sealed segment.
-    let Snapshot { segment, record, .. } = &dataset.pieces().last().and_then(growing)?.snapshot;
-    (!record.sealed).then(|| (&**segment, segment.header.page(), segment.expected_sequence(record)))
+/// The words of a live segment that a follower sleeps on.
+#[derive(Clone, Copy)]
+pub(super) struct WaitTarget<'a> {
+    pub segment: &'a Segment,
+    pub page: LivePage,
+    /// The number of the newest commit until there is a newer one.
+    pub sequence: u64,
 }
 
-/// The dataset to continue with, if its live segment was replaced by another file and is no longer written.
+/// Returns the words that a follower of `dataset` sleeps on; `None` if nothing will wake it.
+pub(super) fn wait_target(dataset: &Dataset) -> Option<WaitTarget<'_>> {
+    let Snapshot { segment, record, .. } = &dataset.pieces().last().and_then(growing)?.snapshot;
+    // Nothing wakes the followers of a sealed segment.
+    if record.sealed {
+        return None;
+    }
+    Some(WaitTarget { segment, page: segment.header.page(), sequence: segment.expected_sequence(record) })
+}
+
+/// Returns the dataset to continue with: a newer one if the live segment was replaced by another file and is no longer
+/// written.
 ///
 /// # Errors
 /// `FileChanged` if the table was removed, so that no more rows will come.
-pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
+pub(super) fn check_still_there(dataset: &Dataset) -> Result<Dataset> {
     let Some(live) = dataset.pieces().last().and_then(growing) else { return Ok(dataset.clone()) };
     if !live.snapshot.segment.is_removed()? && !live.is_replaced()? {
         return Ok(dataset.clone());
@@ -549,29 +595,33 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     Err(sealed_source::removed(path))
 }
 
-/// The whole table `newest` without the segments before row number `next` that are open: whoever has their rows keeps
-/// them open, and a follower of months would keep all. Each is mapped, or a copy in memory.
-pub(super) fn let_go(newest: &Dataset, next: u64) -> Dataset {
-    let (first, live) = (newest.pieces().first(), newest.pieces().last().and_then(growing));
-    let (Some(history), Some(live)) = (first.and_then(whole_history), live) else { return newest.clone() };
-    let is_done = |entry: &SegmentEntry| entry.first_row + entry.rows <= next && entry.opened.get().is_some();
-    let entries = history.entries().map(|entry| match is_done(entry) {
-        true => SegmentEntry::new(entry.first_row, entry.rows),
-        false => entry.clone(),
-    });
-    let history = SealedSource::new(&history.table, entries.collect(), history.last_file);
+/// Returns the whole table `newest` with the segments before row number `next` unopened. Datasets of their rows keep them
+/// open as long as needed, and a follower of months would keep all: each is mapped, or a copy in memory.
+pub(super) fn release_segments(newest: &Dataset, next: u64) -> Dataset {
+    let history = newest.pieces().first().and_then(whole_history);
+    let live = newest.pieces().last().and_then(growing);
+    let (Some(history), Some(live)) = (history, live) else { return newest.clone() };
+    let mut entries = Vec::new();
+    for entry in history.entries() {
+        if entry.first_row + entry.rows <= next && entry.opened.get().is_some() {
+            entries.push(SegmentEntry::new(entry.first_row, entry.rows));
+        } else {
+            entries.push(entry.clone());
+        }
+    }
+    let history = SealedSource::new(&history.table, entries, history.last_file);
     let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
     let live = LiveSource::new(&live.table, history.clone(), snapshot);
     dataset(&live.table.clone(), history, Some(live))
 }
 
-/// Whether rows are, at least in part, of sealed segments.
+/// Returns true if some of the rows are in sealed segments.
 pub(super) fn has_sealed(rows: &Dataset) -> bool {
     rows.pieces().iter().any(|piece| piece.source.find::<SealedSource>().is_some())
 }
 
-/// Opens the table of `dataset` again, ignoring what was known of it.
-pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
+/// Opens the table of `dataset` again, without its earlier state.
+pub(super) fn reopen(dataset: &Dataset) -> Result<Dataset> {
     let table = dataset.pieces().last().and_then(table_of);
     let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
     open(&table.folder, table.options)?.ok_or_else(|| sealed_source::removed(&table.folder))
@@ -583,27 +633,29 @@ pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
 /// # Errors
 /// `FileChanged`.
 pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Result<()> {
-    let [known, now] = [before, newest].map(|dataset| dataset.pieces().last().and_then(table_of));
-    let (Some(known), Some(now)) = (known, now) else { return Ok(()) };
-    if known.folder_id == now.folder_id {
+    let table = before.pieces().last().and_then(table_of);
+    let newest_table = newest.pieces().last().and_then(table_of);
+    let (Some(table), Some(newest_table)) = (table, newest_table) else { return Ok(()) };
+    if table.folder_id == newest_table.folder_id {
         return Ok(());
     }
-    let live = before.pieces().last().and_then(growing).map(|live| &live.snapshot.segment);
-    let stays = live.map_or(Ok(false), |live| {
-        let first_row = live.header.first_row;
-        Ok::<_, Error>(next >= first_row && live.is_at(&chain::path(&now.folder, first_row))?)
-    })?;
-    if stays { Ok(()) } else { Err(known.replaced()) }
+    if let Some(live) = before.pieces().last().and_then(growing) {
+        let segment = &live.snapshot.segment;
+        let first_row = segment.header.first_row;
+        if next >= first_row && segment.is_at(&chain::path(&newest_table.folder, first_row))? {
+            return Ok(());
+        }
+    }
+    Err(table.replaced())
 }
 
-/// Whether `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new ones.
+/// Returns true if `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new ones.
 #[cfg(feature = "compute")]
 pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
-    let is_same = |(a, b): (&SourceSlice, &SourceSlice)| {
-        Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows
-    };
-    let [own, now] = [before, newest].map(Dataset::pieces);
-    if own.len() == now.len() && own.iter().zip(now).all(is_same) {
+    let mut pairs = before.pieces().iter().zip(newest.pieces());
+    if before.pieces().len() == newest.pieces().len()
+        && pairs.all(|(a, b)| Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows)
+    {
         return Ok(true);
     }
     let has_rows = before.first_row() == newest.first_row() && before.len()? <= newest.len()?;
@@ -614,25 +666,29 @@ pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
         && check_goes_on(before, newest, before.first_row()).is_ok())
 }
 
-/// Whether the dataset has all rows of a table, and no others.
+/// Returns true if the dataset has all rows of a table, and no others.
 #[cfg(feature = "compute")]
 fn is_one_table(dataset: &Dataset) -> bool {
-    let table = |piece: &SourceSlice| table_of(piece).map(Arc::as_ptr);
     match dataset.pieces() {
         _ if dataset.origin().is_some() => false,
-        [piece] => table(piece).is_some(),
-        [history, live] => whole_history(history).is_some() && growing(live).is_some() && table(history) == table(live),
+        [piece] => table_of(piece).is_some(),
+        [history, live] => whole_history(history).is_some() && growing(live).is_some() && is_same_table(history, live),
         _ => false,
     }
 }
 
-/// The table to which a piece belongs, as its live segment or its history.
+/// Returns true if both pieces belong to the same table, or neither to one.
+fn is_same_table(a: &SourceSlice, b: &SourceSlice) -> bool {
+    table_of(a).map(Arc::as_ptr) == table_of(b).map(Arc::as_ptr)
+}
+
+/// Returns the table to which a piece belongs, as its live segment or its history.
 fn table_of(piece: &SourceSlice) -> Option<&Arc<TableInfo>> {
     let live = growing(piece).map(|live| &live.table);
     live.or_else(|| whole_history(piece).map(|history| &history.table))
 }
 
-/// Whether [`Dataset::refresh`] may find more rows at the end.
+/// Returns true if [`Dataset::refresh`] may find more rows at the end.
 pub(super) fn can_grow(dataset: &Dataset) -> bool {
     dataset.pieces().last().is_some_and(|piece| growing(piece).is_some() || ended(piece).is_some())
 }

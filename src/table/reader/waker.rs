@@ -1,17 +1,17 @@
 //! [`FollowWaker`]: ends waits for new rows from other threads.
 
-use crate::map::MutexExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::map::{Mapping, SharedWords};
+use crate::map::{Mapping, MutexExt, SharedWords};
 
-/// Ends the wait of a [`TableFollower`](crate::Follow) from any thread; made by [`TableFollower::waker`](crate::Follow::waker).
+/// Ends the wait of a [`TableFollower`](crate::Follow) from any thread; created by
+/// [`TableFollower::waker`](crate::Follow::waker).
 #[derive(Clone, Debug)]
 pub struct FollowWaker(Arc<WakeSignal>);
 
-/// Shared between a follower and those who wake it.
+/// State shared between a follower and the threads that wake it.
 #[derive(Debug, Default)]
 struct WakeSignal {
     is_rung: AtomicBool,
@@ -21,7 +21,7 @@ struct WakeSignal {
     word: Mutex<Option<(Mapping, u64)>>,
 }
 
-/// The time between two wake-ups of a follower that may not have fallen asleep yet at the first.
+/// The time between two wake-ups of a follower that may not have been asleep yet at the first.
 const AGAIN: Duration = Duration::from_micros(100);
 
 impl FollowWaker {
@@ -29,27 +29,28 @@ impl FollowWaker {
         FollowWaker(Arc::default())
     }
 
-    /// Has the call of [`TableFollower::poll`](crate::Follow::poll) that waits return at once; if none does, the next one. Rows that
-    /// are there are returned all the same.
+    /// Makes the current call of [`TableFollower::poll`](crate::Follow::poll) return at once, or the next call if none is
+    /// waiting. Rows that are there are returned all the same.
     pub fn wake(&self) {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         is_rung.store(true, Ordering::SeqCst);
         while is_asleep.load(Ordering::SeqCst) && is_rung.load(Ordering::SeqCst) {
-            let known = word.lock_ignoring_poison().clone();
-            if let Some((words, offset)) = known {
+            // The lock must not be held during the wake-up, in which the follower may take it.
+            let awaited = word.lock_ignoring_poison().clone();
+            if let Some((words, offset)) = awaited {
                 words.wake(offset);
             }
             std::thread::sleep(AGAIN);
         }
     }
 
-    /// Whether it was woken since the last call.
+    /// Returns true if it was woken since the last call.
     pub(super) fn take(&self) -> bool {
         self.0.is_rung.load(Ordering::Relaxed) && self.0.is_rung.swap(false, Ordering::SeqCst)
     }
 
-    /// Sleeps by `sleep` on the word at `offset`, unless it was woken.
-    pub(super) fn asleep(&self, words: &Mapping, offset: u64, sleep: impl FnOnce()) {
+    /// Calls `sleep`, which sleeps on the word at `offset`, unless the follower was woken before.
+    pub(super) fn sleep_with(&self, words: &Mapping, offset: u64, sleep: impl FnOnce()) {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         *word.lock_ignoring_poison() = Some((words.clone(), offset));
         is_asleep.store(true, Ordering::SeqCst);
