@@ -495,7 +495,8 @@ impl Record {
         bytes.extend(self.sequence.to_le_bytes());
         assert!(self.proof.is_none() || self.delta == 0, "proof and delta have the same place in a record");
         assert!(self.positions.len() <= MOST_POSITIONS, "{} positions in a record", self.positions.len());
-        let proof = self.proof.unwrap_or_default();
+        // Without a proof, its fields are zeros.
+        let proof = self.proof.unwrap_or(Proof { word: 0, base: 0, mount: 0 });
         bytes.extend((self.state().bits() | if self.proof.is_some() { PROVEN } else { 0 }).to_le_bytes());
         bytes.extend([0; 4]);
         bytes.extend(self.boot);
@@ -572,11 +573,11 @@ impl Record {
 /// The state of a segment after a commit: whether more rows may follow, and whether its rows are valid by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitState {
-    /// As [`Record::sealed`].
+    /// See [`Record::sealed`].
     pub sealed: bool,
-    /// As [`Record::provisional`].
+    /// See [`Record::provisional`].
     pub provisional: bool,
-    /// As [`Record::goes_on`].
+    /// See [`Record::goes_on`].
     pub goes_on: bool,
 }
 

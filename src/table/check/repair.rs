@@ -1,4 +1,4 @@
-//! Repairs a damaged table: the rows before the damage stay, the rest moves to a folder beside the table.
+//! Repairs a damaged table: the rows before the damage stay, the rest moves to a folder next to the table.
 //!
 //! ```text
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)

@@ -98,7 +98,7 @@ impl RateLimiter {
 mod tests {
     use super::*;
 
-    /// For any number of places: those that are published within the rest of one, also at once, have another one.
+    /// Footers published while one place rests, some of them at once, all have other places.
     #[test]
     fn places_rest_for_as_long_as_they_should() {
         for places in [2u32, 3, 9, 64, 128, 420, 1000, 4096, 65_536] {

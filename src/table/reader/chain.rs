@@ -413,7 +413,7 @@ pub(in crate::table) enum SegmentFile {
 /// Opens the file of a segment of either kind. The file is opened only once, as a merge may remove its name.
 ///
 /// # Errors
-/// As [`open_newest`] and [`open_dense`].
+/// Returns the errors of [`open_newest`] and [`open_dense`].
 pub(in crate::table) fn open_file(path: &Path, options: ReadOptions) -> Result<SegmentFile> {
     loop {
         let mapping = Mapping::open(path, Mode::Read)?;

@@ -1,4 +1,4 @@
-//! A column over several segments as one array: their buffers mapped side by side.
+//! Maps the buffers of a column in several segments side by side, as one array.
 //!
 //! ```text
 //! segment 0   [ ts ][ price ]…        full: `price` ends where its last page does
@@ -33,54 +33,61 @@ impl Column {
         if let [part] = &parts[..] {
             return part.column(part.piece.columns[0]).map(Some);
         }
-        let Some(places) = places(&parts)? else { return Ok(None) };
-        let joined: Vec<_> = places.iter().map(|place| (&place.segment.mapping, place.offset, place.len)).collect();
-        let Ok(mapping) = Mapping::join(&joined) else { return Ok(None) };
-        let first = &parts[0];
-        let last = &parts[parts.len() - 1];
-        let rows = mapping.len() / places[0].width;
-        let Some(values) = Bytes::from_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
+        let Some(extents) = adjacent_extents(&parts)? else { return Ok(None) };
+        let width = extents[0].width;
+        let buffers: Vec<_> =
+            extents.iter().map(|extent| (&extent.segment.mapping, extent.offset, extent.rows * extent.width)).collect();
+        let Ok(mapping) = Mapping::join(&buffers) else { return Ok(None) };
+        let rows = mapping.len() / width;
+        let Some(values) = Bytes::from_mapping(mapping)?.slice(0, rows * width) else { return Ok(None) };
         let data_type = self.data_type().clone();
         let joined = ArrayParts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() };
         let whole = joined.assemble().checked(&[])?;
-        debug_assert_eq!(last.rows.start, 0);
-        let len = parts.iter().map(|part| part.rows.len()).sum();
-        Ok(Some(slice(&whole, first.rows.start, len)))
+        let start = parts[0].rows.start;
+        let len = parts.iter().map(|part| part.rows.len()).sum::<usize>();
+        assert!(start + len <= rows, "rows {start} to {} of {rows} mapped ones", start + len);
+        Ok(Some(slice(&whole, start, len)))
     }
 }
 
-/// The values of a segment's column.
+/// The first values of a segment's column.
 struct ColumnExtent<'a> {
     segment: &'a Segment,
+    /// The offset of the values in the file.
     offset: usize,
-    len: usize,
+    rows: usize,
+    /// The bytes of a value.
     width: usize,
 }
 
-/// The location of the parts' values, if they can be mapped side by side.
-fn places<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExtent<'a>>>> {
-    let mut places = Vec::with_capacity(parts.len());
+/// Returns the values of the parts, if they can be mapped side by side.
+fn adjacent_extents<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExtent<'a>>>> {
+    let mut extents = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
-        let Some(place) = place(part)? else { return Ok(None) };
+        let Some(mut extent) = column_extent(part)? else { return Ok(None) };
+        let is_first = number == 0;
         let is_last = number + 1 == parts.len();
-        let starts = part.rows.start == 0 || number == 0;
-        let ends = place.1 == part.rows.end as u64 || is_last;
-        let rows = if is_last { part.rows.end } else { place.1 as usize };
-        let place = ColumnExtent { len: rows * place.0.width, ..place.0 };
-        let is_whole = place.len.is_multiple_of(PAGE) || is_last;
-        if !(starts && ends && is_whole && place.len > 0) {
+        // All parts begin and end with their segment's rows, except at the ends of the column.
+        if !is_first && part.rows.start != 0 || !is_last && part.rows.end != extent.rows {
             return Ok(None);
         }
-        places.push(place);
+        if is_last {
+            extent.rows = part.rows.end;
+        }
+        let len = extent.rows * extent.width;
+        if len == 0 || !is_last && !len.is_multiple_of(PAGE) {
+            return Ok(None);
+        }
+        extents.push(extent);
     }
-    Ok((!places.is_empty()).then_some(places))
+    Ok(if extents.is_empty() { None } else { Some(extents) })
 }
 
 /// A multiple of the page size of every system with pages of up to 64 KiB.
 const PAGE: usize = 64 << 10;
 
-/// The values of the part's segment, and its rows; `None` if they are not fixed-width, or have nulls.
-fn place<'a>(part: &BatchSlice<'a>) -> Result<Option<(ColumnExtent<'a>, u64)>> {
+/// Returns all values of the part's segment; `None` if they are not fixed-width, or have nulls.
+fn column_extent<'a>(part: &BatchSlice<'a>) -> Result<Option<ColumnExtent<'a>>> {
     let column = part.piece.columns[0];
     let Some((segment, number, rows)) = segment_of(part.piece.source.as_ref(), part.batch, column)? else {
         return Ok(None);
@@ -88,7 +95,9 @@ fn place<'a>(part: &BatchSlice<'a>) -> Result<Option<(ColumnExtent<'a>, u64)>> {
     let array = part.checked(column)?;
     let Some(node) = segment.plan.columns.get(number) else { return Ok(None) };
     let Storage::Fixed { width } = node.kind else { return Ok(None) };
+    if array.null_count() > 0 || width == 0 {
+        return Ok(None);
+    }
     let offset = segment.header.regions[node.region + 1].offset as usize;
-    let is_plain = array.null_count() == 0 && width > 0;
-    Ok(is_plain.then_some((ColumnExtent { segment, offset, len: 0, width }, rows)))
+    Ok(Some(ColumnExtent { segment, offset, rows: rows as usize, width }))
 }

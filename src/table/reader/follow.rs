@@ -142,7 +142,7 @@ impl TableFollower {
     /// Returns the committed rows not returned yet.
     fn newest(&mut self) -> Result<Option<Dataset>> {
         let next = self.next;
-        // If a page of the rows was lost, they are returned by no poll.
+        // An error returns no rows, such as for a lost page: the next poll begins with the same row.
         guard(|| self.take_new()).inspect_err(|_| self.next = next)
     }
 
@@ -390,7 +390,7 @@ mod tests {
         Writer::open(table, Some(schema), &options).unwrap()
     }
 
-    /// A larger segment took the name of an empty one, on whose file the follower went on to sleep: it was woken by nobody,
+    /// A larger segment took the name of an empty one, on whose file the follower went on to sleep: it was never woken,
     /// or never slept at all.
     #[test]
     fn a_follower_sleeps_on_the_file_whose_rows_it_waits_for() {

@@ -1,4 +1,4 @@
-//! Aggregations that continue with new rows of a table.
+//! Continues aggregations with new rows of a table.
 
 use super::table::goes_on;
 use crate::compute::IncrementalAggregation;
@@ -10,7 +10,7 @@ const TRIES: usize = 16;
 
 impl IncrementalAggregation {
     /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
-    /// After the first call only new rows are read, and those of the last block if it was not full. All rows are read
+    /// After the first call only new rows are read, and the rows of the last block if it was not full. All rows are read
     /// again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
     /// dataset of more than one table, such as one of partitions, is read again at each change.
     ///
@@ -29,13 +29,13 @@ impl IncrementalAggregation {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Dataset::refresh`] and [`Aggregation::finish`]; the next call reads all rows again.
+    /// Returns the errors of [`Dataset::refresh`] and [`Aggregation::finish`]; the next call reads all rows again.
     ///
     /// [`Aggregation::finish`]: crate::Aggregation::finish
     pub fn refresh(&mut self) -> Result<Dataset> {
         let mut answer = self.refresh_once();
         for _ in 1..TRIES {
-            // What was not found is not in the next dataset.
+            // A segment that was not found is not in the next dataset.
             if !matches!(&answer, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The live segment of a table as a source, and the part of a table that any source has.
+//! Reads the live segment of a table as a source, and finds the part of a table behind any source.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::dataset::{
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
-/// The live segment as of one commit.
+/// The live segment at one commit.
 #[derive(Debug)]
 pub(super) struct LiveSource {
     pub table: Arc<TableInfo>,
     pub history: Option<Arc<SealedSource>>,
-    /// The first row of the history's.
+    /// The first row of the history.
     pub start: u64,
     pub snapshot: Snapshot,
 }
@@ -172,14 +172,14 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// The same for a table itself: what a partition's table has of its own belongs to that alone.
+    /// Finds a table that is not shown with other columns. A partition's table grows on its own.
     pub fn for_table(piece: &'a SourceSlice) -> Growth<'a> {
         if piece.source.adapted().is_some() { Growth::Fixed } else { Growth::find(piece.source.as_ref()) }
     }
 }
 
-/// The segment with the values of column `column` in batch `batch` of a source, if it is one of a table: the column's number
-/// there, and the segment's rows.
+/// Returns the segment with the values of column `column` in batch `batch` of a source, the column's number there, and the
+/// segment's rows; `None` if the source is no table.
 pub(super) fn segment_of(source: &dyn Source, batch: usize, column: usize) -> Result<Option<(&Segment, usize, u64)>> {
     if let Some(stored) = source.adapted() {
         return source.adapted_column(column).map_or(Ok(None), |column| segment_of(stored, batch, column));

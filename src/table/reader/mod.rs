@@ -1,9 +1,9 @@
-//! A table as its readers see it.
+//! Reads tables, also while they are written.
 //!
-//! In reading order: `segment` (one file), `recovery` (recovery after a crash), `page_cache` (whether
-//! commits of this boot are there), `chain` (the segments of a table),
-//! `sealed_source` (sealed segments as a source), `live` (the live one), `table` (both), `contiguous` (columns over several segments),
-//! `table_stat`, `segment_stat`, `waker`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
+//! The files, in reading order: `segment` (one file), `recovery` (recovery after a crash), `page_cache` (whether commits of
+//! this boot are there), `chain` (the segments of a table), `sealed_source` (sealed segments as a source), `live` (the live
+//! one), `table` (both), `contiguous` (columns over several segments), `table_stat`, `segment_stat`, `waker`, `follow`,
+//! `incremental` (aggregations of growing tables). Uses `format` and `protocol`.
 
 pub(super) mod chain;
 mod contiguous;

@@ -88,7 +88,7 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
     });
 }
 
-/// The offset in the file of offset number `number` of a region, and its value.
+/// Returns the offset in the file of offset number `number` of a region, and its value.
 pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize, number: u64) -> Option<(u64, u64)> {
     let from = number.checked_mul(width as u64)?;
     let raw = segment.region_slice(region, from, from.checked_add(width as u64)?)?;
@@ -97,7 +97,7 @@ pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize
     Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
 }
 
-/// The item at which the first `rows` list views end, which are in the order of their items; `None` if there is none.
+/// Returns the item at which the first `rows` list views end, which are in the order of their items; `None` if there is none.
 pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, width: usize, rows: u64) -> Option<u64> {
     let Some(last) = rows.checked_sub(1) else { return Some(0) };
     let (_, offset) = offset_at(segment, region + 1, width, last)?;
@@ -105,23 +105,33 @@ pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, widt
     offset.checked_add(size)
 }
 
-/// The number of the first `rows` rows of a union in each member; `None` if a type id belongs to no member.
+/// Counts in how many of the first `rows` rows a union has each member; `None` if a type id belongs to no member.
 pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64) -> Option<Vec<u64>> {
     let numbers = member_numbers(node.field.data_type());
-    let mut found = vec![0; node.children.len()];
+    let mut counts = vec![0; node.children.len()];
     for &id in segment.region_slice(node.region, 0, rows)?.as_slice() {
-        *found.get_mut(*numbers.get(usize::from(id))?)? += 1;
+        *counts.get_mut(*numbers.get(usize::from(id))?)? += 1;
     }
-    Some(found)
+    Some(counts)
 }
 
-/// The end of the text of the first `rows` views.
+/// The longest text that is stored in its view.
+const MAX_INLINE: u64 = 12;
+
+/// Returns the end of the text of the first `rows` views; 0 if there are no such views.
 fn end_of_views(segment: &Segment, region: usize, rows: u64) -> u64 {
-    let views = rows.checked_mul(16).and_then(|len| segment.region_slice(region, 0, len));
-    let word =
-        |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u64::from(u32::from_le_bytes(*raw)));
-    let ends = |view: &[u8; 16]| if word(view, 0) > 12 { word(view, 12) + word(view, 0) } else { 0 };
-    views.map_or(0, |views| views.as_chunks().0.iter().map(ends).max().unwrap_or(0))
+    let Some(views) = rows.checked_mul(16).and_then(|len| segment.region_slice(region, 0, len)) else { return 0 };
+    let (views, _) = views.as_chunks::<16>();
+    let mut end = 0;
+    for view in views {
+        let (words, _) = view.as_chunks::<4>();
+        // A view is the length, four bytes of the text, the number of its buffer and its offset there.
+        let [len, _, _, offset] = [0, 1, 2, 3].map(|word| u64::from(u32::from_le_bytes(words[word])));
+        if len > MAX_INLINE {
+            end = end.max(offset + len);
+        }
+    }
+    end
 }
 
 fn too_many(segment: &Segment, node: &PlanNode) -> Damage {

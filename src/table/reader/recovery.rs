@@ -109,7 +109,7 @@ impl Segment {
     /// Returns the number of rows that would survive a power cut, as far as the file shows.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if an intact record can't belong to the segment.
     pub fn durable_rows(&self) -> Result<u64> {
         if let Some(left) = self.left_by_a_crash()? {
             return Ok(left.record.rows());
@@ -121,7 +121,7 @@ impl Segment {
     /// Returns true if the commit of `record`, the segment's newest one, is in a durable record or a log that is on the disk.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if an intact record can't belong to the segment.
     #[cfg(feature = "compute")]
     pub(super) fn is_synced(&self, record: &Record) -> Result<bool> {
         if self.left_by_a_crash()?.is_some() {
@@ -189,7 +189,7 @@ impl Segment {
         if !is_next || newest.sealed || !record.sealed || self.sequence() != newest.sequence {
             return Ok(None);
         }
-        // In another page cache than the writer's, some of the commit's segments may be missing.
+        // Some of the commit's segments may be missing in another page cache than the writer's.
         if self.is_doubtful() {
             return Ok(None);
         }

@@ -175,7 +175,7 @@ pub(super) struct SegmentEntry {
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     pub file: OpenedSegment,
-    /// For a file with an older schema than the table's.
+    /// The conversion of a file with an older schema than the table's.
     pub fitted: Option<Box<ConvertedColumns>>,
 }
 
@@ -369,7 +369,7 @@ impl OpenedSegment {
 /// Returns the zones of a column of a dense segment, from its footer.
 ///
 /// # Errors
-/// `InvalidData` if they can't be those of the column.
+/// `InvalidData` if they can't be zones of the column.
 pub(in crate::table) fn dense_zones(ipc: &IpcSource, column: usize) -> Result<Option<(u64, Vec<Zone>)>> {
     let Some(text) = ipc.zones() else { return Ok(None) };
     let data_type = ipc.schema().field(column).data_type();

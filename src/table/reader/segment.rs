@@ -1,4 +1,4 @@
-//! A growable segment for its readers: mapped once, with arrays over the bytes of a commit.
+//! Maps growable segments for their readers, with arrays over the bytes of a commit.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{AllowedChanges, ChangeCheck, Mapping, SharedWords, boot_id};
-use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
+use crate::rows::{Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
 use crate::table::format::{
     HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
 };
@@ -21,7 +21,7 @@ use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
 use crate::table::zones;
 
-/// The message for an invalid header, with advice.
+/// Returns the message for an invalid header, with advice.
 fn wrong_header(what: &str) -> String {
     format!("the segment's header: {what}; restore the file, or let `arrowwood check --repair` keep what is good")
 }
@@ -37,17 +37,17 @@ pub(in crate::table) struct RecoveredState {
     pub entries: Vec<LogEntry>,
 }
 
-/// What is known of the page cache through which a segment is read.
+/// The state of the page cache through which a segment is read: one of the following constants. Any other number is that of
+/// the newest commit that is lost, with all earlier ones.
 #[derive(Debug)]
 pub(in crate::table) struct PageCacheState(pub AtomicU64);
 
-/// Nothing was asked yet.
+/// The page cache was not checked yet.
 pub(super) const UNKNOWN: u64 = u64::MAX;
-/// It is that of the writer.
+/// It is the writer's page cache.
 pub(super) const SAME: u64 = u64::MAX - 1;
-/// The rows of the newest commit are there, whatever page cache it is.
+/// It has the rows of the newest commit, and may be another one than the writer's.
 pub(super) const HAS_ROWS: u64 = u64::MAX - 2;
-// Any other: the commits up to this one are not there as they were made.
 
 impl Default for PageCacheState {
     fn default() -> PageCacheState {
@@ -78,15 +78,21 @@ pub(in crate::table) struct Segment {
     pub is_on_overlay: bool,
 }
 
-/// The newest commit of a segment; `None` if its record is torn.
+/// Returns the newest commit of a segment; `None` if its record is torn.
 pub(in crate::table) fn visible(header: &Header, words: &impl SharedWords, patience: usize) -> Option<Record> {
     let counters = header.limits.len();
     let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
-    let decode = |bytes: &[u8], sequence: u64| Record::decode_as(bytes, counters, sequence);
-    publish::newest(words, header.page(), (&mut bytes, record_len(counters, 0)), decode, patience)
+    let fixed = record_len(counters, 0);
+    publish::newest(
+        words,
+        header.page(),
+        (&mut bytes, fixed),
+        |bytes, sequence| Record::decode_as(bytes, counters, sequence),
+        patience,
+    )
 }
 
-/// The error for a torn commit record.
+/// Returns the error for a torn commit record.
 pub(in crate::table) fn damaged_record() -> Error {
     Error::invalid("the segment's commit record is damaged; `arrowwood check` says more")
 }
@@ -95,14 +101,14 @@ pub(in crate::table) fn damaged_record() -> Error {
 /// segment's limits, so that they can be used as lengths.
 pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Plan) -> Result<()> {
     let Record { sequence, previous, counters, .. } = record;
-    let wrong = match *sequence {
-        MOST_SEQUENCE.. => Err("expected a number less than 2^62".into()),
-        number if *previous >= number => {
-            Err(format!("`previous`: expected the number of a commit before it, got {previous}"))
-        }
-        _ => plan.check_counters(counters, &header.limits),
+    let checked = if *sequence >= MOST_SEQUENCE {
+        Err("expected a number less than 2^62".into())
+    } else if previous >= sequence {
+        Err(format!("`previous`: expected the number of a commit before it, got {previous}"))
+    } else {
+        plan.check_counters(counters, &header.limits)
     };
-    wrong.map_err(|wrong| {
+    checked.map_err(|wrong| {
         Error::invalid(format!(
             "the record of commit {sequence}: {wrong}; restore the file, or let `arrowwood check --repair` keep what \
              is good"
@@ -113,17 +119,17 @@ pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Pl
 impl Segment {
     /// Opens the segment in `mapping`; `None` if it is an Arrow file that doesn't grow.
     pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
-        let read = ReadAhead::new(&mapping)?;
-        let found = probe_segment(mapping.len(), |at, into| read.read_at(at, into))?;
-        let Some(SegmentProbe { schema: place, header: start }) = found else { return Ok(None) };
-        let mut schema = vec![0; place.len()];
-        read.read_at(place.start, &mut schema)?;
+        let front = ReadAhead::new(&mapping)?;
+        let probe = probe_segment(mapping.len(), |offset, into| front.read_at(offset, into))?;
+        let Some(SegmentProbe { schema: schema_range, header: start }) = probe else { return Ok(None) };
+        let mut schema = vec![0; schema_range.len()];
+        front.read_at(schema_range.start, &mut schema)?;
         let mut fixed = [0; HEADER];
-        read.read_at(start, &mut fixed)?;
+        front.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
-        read.read_at(start, &mut bytes)?;
+        front.read_at(start, &mut bytes)?;
         let header = Header::decode(&bytes).map_err(|e| Error::invalid(wrong_header(e.message())))?;
-        let plan = plan_of(&schema, &header.zones)?;
+        let plan = plan_for_schema(&schema, &header.zones)?;
         placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
         if header.file_len() != mapping.len() as u64 {
             let expected = header.file_len();
@@ -147,32 +153,32 @@ impl Segment {
     /// Copies the segment up to `record` into memory.
     ///
     /// # Errors
-    /// Those of reading the file; `FileChanged` if it is no longer a segment.
+    /// `FileChanged` if it is no longer a segment, or the errors of reading the file.
     pub fn copied(&self, record: &Record) -> Result<Segment> {
-        let used = self.plan.extents(&record.counters).map_err(|e| e.at(self.path()))?;
-        let place = |used: &Extent| {
-            let start = self.header.regions[used.region].offset as usize;
-            start..start + used.bytes as usize
-        };
         // The bytes before the log and at the end never change, and are compared.
-        let ends = [0..self.header.log_start() as usize, self.header.tail as usize..self.mapping.len()];
-        let parts = ends.into_iter().chain(used.iter().map(place));
-        let mapping = self.mapping.copy_ranges(parts)?;
-        let changed = || Error::new(ErrorKind::FileChanged, "the segment was overwritten while it was read");
-        let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
+        let mut ranges = vec![0..self.header.log_start() as usize, self.header.tail as usize..self.mapping.len()];
+        for extent in self.plan.extents(&record.counters).map_err(|e| e.at(self.path()))? {
+            let start = self.header.regions[extent.region].offset as usize;
+            ranges.push(start..start + extent.bytes as usize);
+        }
+        let mapping = self.mapping.copy_ranges(ranges.into_iter())?;
+        let Some(mut copy) = Segment::open(mapping)? else {
+            let message = "the segment was overwritten while it was read";
+            return Err(Error::new(ErrorKind::FileChanged, message).at(self.path()));
+        };
         copy.replayed.clone_from(&self.replayed);
         copy.page_cache = self.page_cache.clone();
         copy.is_on_overlay = self.is_on_overlay;
         Ok(copy)
     }
 
-    /// Whether a writer has committed `record` since the segment was opened with bytes of its log: then its private
+    /// Returns true if a writer has committed `record` since the segment was opened with bytes of its log: then its private
     /// pages lack the bytes appended to them.
     pub fn is_outdated(&self, record: &Record) -> bool {
         self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
 
-    /// Whether the name of the segment's file was removed.
+    /// Returns true if the name of the segment's file was removed.
     ///
     /// # Errors
     /// `Io`.
@@ -180,7 +186,7 @@ impl Segment {
         self.mapping.is_removed().map_err(|e| Error::io("looking at the segment", &e).at(self.path()))
     }
 
-    /// Whether the file at `path` is that of the segment.
+    /// Returns true if the file at `path` is the segment's.
     ///
     /// # Errors
     /// `Io`.
@@ -201,49 +207,49 @@ impl Segment {
         Ok(self.mapping.check_unchanged(when)?)
     }
 
-    /// The sequence of the newest commit.
+    /// Returns the number of the newest commit.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.mapping.load64((self.header.live + SEQUENCE) as usize)
     }
 
-    /// Whether the file has commits that the mapping will never show: see [`Mapping::is_on_overlay`].
+    /// Returns true if the file has commits that the mapping will never show: see [`Mapping::is_on_overlay`].
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns the errors of reading the file.
     #[inline]
     pub fn is_left_behind(&self) -> Result<bool> {
         Ok(self.is_on_overlay && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
     }
 
-    /// What [`Segment::sequence`] is as long as `record` is the newest commit: its number, or, where that was found after a
-    /// crash of the machine, a number before it. A writer goes on behind both.
+    /// Returns the value of [`Segment::sequence`] as long as `record` is the newest commit: its number, or, if it was
+    /// recovered after a crash of the machine, a number before it. A writer continues behind both.
     #[inline]
     pub fn expected_sequence(&self, record: &Record) -> u64 {
         let sequence = self.sequence();
         if sequence < record.sequence && record.boot != boot_id() { sequence } else { record.sequence }
     }
 
-    /// Whether the file is the one that its writer had open, and no copy of it; true where nothing tells.
+    /// Returns true if the file is the one that its writer had open, and no copy of it, or if that is unknown.
     pub fn is_original_file(&self) -> bool {
         let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
         word == 0 || word == self.mapping.file_fingerprint()
     }
 
-    /// The process that last opened the segment for writing.
+    /// Returns the id of the process that last opened the segment for writing.
     pub fn writer(&self) -> u32 {
         self.mapping.load32(self.header.live + WRITER)
     }
 
-    /// The newest commit, of any boot; `None` if its record is torn.
+    /// Returns the newest commit, of any boot; `None` if its record is torn.
     ///
     /// # Errors
-    /// As [`Segment::check_record`].
+    /// `InvalidData` if the record can't belong to the segment.
     pub fn visible(&self) -> Result<Option<Record>> {
         self.visible_within(publish::PATIENCE)
     }
 
-    /// As [`Segment::visible`], with the given number of attempts.
+    /// Returns the newest commit like [`Segment::visible`], with the given number of attempts.
     pub fn visible_within(&self, patience: usize) -> Result<Option<Record>> {
         visible(&self.header, &self.mapping, patience).map(|record| self.checked_record(record)).transpose()
     }
@@ -266,18 +272,18 @@ impl Segment {
         self.check_record(&record).map(|()| record)
     }
 
-    /// A durable record, unchecked.
+    /// Reads a durable record, unchecked.
     ///
     /// # Errors
-    /// As [`Segment::record_at`].
+    /// Returns the errors of [`Segment::record_at`].
     pub fn durable(&self, number: u64) -> Result<Option<Record>> {
         self.record_at(self.header.durable(number))
     }
 
-    /// The record at `offset`; `None` if it is not intact.
+    /// Reads the record at `offset`; `None` if it is not intact.
     ///
     /// # Errors
-    /// Those of reading the file: what can't be read may be intact.
+    /// Returns the errors of reading the file: a record that can't be read may be intact.
     pub fn record_at(&self, offset: u64) -> Result<Option<Record>> {
         let counters = self.header.limits.len();
         let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
@@ -285,22 +291,21 @@ impl Segment {
         Ok(Record::decode(&bytes, counters))
     }
 
-    /// Both records at `places` that are intact.
-    pub fn records_at(&self, places: [u64; 2]) -> Result<[Option<Record>; 2]> {
-        let [first, second] = places.map(|at| self.record_at(at));
-        Ok([first?, second?])
+    /// Reads the records at two offsets; `None` for a record that is not intact.
+    pub fn records_at(&self, [first, second]: [u64; 2]) -> Result<[Option<Record>; 2]> {
+        Ok([self.record_at(first)?, self.record_at(second)?])
     }
 
-    /// Bytes `from .. to` of region `region`, in place.
+    /// Returns bytes `from .. to` of region `region`, in place; `None` if the region has no such bytes.
     pub fn region_slice(&self, region: usize, from: u64, to: u64) -> Option<Buffer> {
-        let place = self.header.regions.get(region)?;
-        if to > place.capacity {
+        let region = self.header.regions.get(region)?;
+        if to > region.capacity {
             return None;
         }
-        self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
+        self.bytes.slice((region.offset + from) as usize, to.checked_sub(from)? as usize)
     }
 
-    /// Whether another file than that of the segment is at `path`.
+    /// Returns true if another file than the segment's is at `path`.
     ///
     /// # Errors
     /// `Io`.
@@ -311,28 +316,39 @@ impl Segment {
     /// Fills `into` with the bytes of region `region` from byte `at` on.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns the errors of reading the file.
     pub fn read_region(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
         Ok(self.mapping.read_at((self.header.regions[region].offset + at) as usize, into)?)
     }
 
-    /// Column `number` as of the record, with unchecked values.
+    /// Returns column `number` with the record's rows, whose values are unchecked.
     pub fn column(&self, number: usize, record: &Record) -> Result<UncheckedArray> {
         let column =
             self.plan.columns.get(number).ok_or_else(|| Error::invalid_argument(format!("column {number}")))?;
-        let part = |region, len| self.region_slice(region, 0, len);
-        // Always with bitmaps, whatever the null counters are: the bitmap decides.
-        let array = arrays::column(&self.plan, column, record.rows(), &record.counters, &part, true);
-        array.map_err(|e| e.at(self.path()))
+        debug_assert_eq!(record.counters.len(), self.plan.counters, "records are checked before they are kept");
+        // Bitmaps are used even if the null counters are 0: the bitmap decides.
+        arrays::column(
+            &self.plan,
+            column,
+            record.rows(),
+            &record.counters,
+            &|region, len| self.region_slice(region, 0, len),
+            true,
+        )
+        .map_err(|e| e.at(self.path()))
     }
 
+    /// Returns a dictionary with the entries that `counters` have, whose values are unchecked.
     pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<UncheckedArray> {
-        let part = |region, len| self.region_slice(region, 0, len);
-        arrays::dictionary(&self.plan, dictionary, counters, &part).map_err(|e| e.at(self.path()))
+        arrays::dictionary(&self.plan, dictionary, counters, &|region, len| self.region_slice(region, 0, len))
+            .map_err(|e| e.at(self.path()))
     }
 
-    /// The column, with values checked up to the record's last row, from the end of the last check: committed rows
-    /// don't change.
+    /// Checks the values of the column `array` up to the record's last row, from the end of the last check on: committed
+    /// rows don't change.
+    ///
+    /// # Errors
+    /// `InvalidData` for a damaged value.
     pub fn checked(&self, number: usize, array: UncheckedArray, record: &Record) -> Result<ArrayData> {
         let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
@@ -340,45 +356,48 @@ impl Segment {
                 numbers.push(number);
             }
         });
-        let dictionary = |number: usize| {
+        let mut dictionaries = Vec::with_capacity(numbers.len());
+        for number in numbers {
             let values = self.dictionary(&self.plan.dictionaries[number], &record.counters)?;
             let checked = self.checked[self.plan.columns.len() + number].checked(values, &[]);
-            checked.map_err(|e| e.context("its dictionary"))
-        };
-        let known = numbers.into_iter().map(dictionary).collect::<Result<Vec<_>>>()?;
-        self.checked[number].checked(array, &known.iter().collect::<Vec<_>>())
+            dictionaries.push(checked.map_err(|e| e.context("its dictionary"))?);
+        }
+        self.checked[number].checked(array, &dictionaries.iter().collect::<Vec<_>>())
     }
 
-    /// The zones of a column in the order of their rows; the record's last rows may have none.
+    /// Returns the zones of a column in the order of their rows; the record's last rows may have none.
     ///
     /// # Errors
-    /// `InvalidData` if they can't be those of the column.
+    /// `InvalidData` if they can't be zones of the column.
     pub fn zones(&self, map: &PlanZones, record: &Record) -> Result<Vec<Zone>> {
-        let node = &self.plan.columns[map.column];
-        let past = || Error::internal("zones end past their buffer").at(self.path());
-        let bytes = self.region_slice(map.region, 0, map.bytes(record.rows())).ok_or_else(past)?;
-        let wrong = |(number, wrong)| {
-            Error::invalid(format!(
-                "zone {number} of column '{}': {wrong}; restore the file, or let `arrowwood check --repair` keep what is \
-                 good",
-                node.field.name()
-            ))
-            .at(self.path())
+        let field = &self.plan.columns[map.column].field;
+        let Some(bytes) = self.region_slice(map.region, 0, map.bytes(record.rows())) else {
+            return Err(Error::internal("zones end past their buffer").at(self.path()));
         };
-        let entries = bytes.as_chunks::<{ ZONE as usize }>().0.iter().enumerate();
-        let zone =
-            |(number, entry)| zones::decode(entry, node.field.data_type(), map.rows).map_err(|e| wrong((number, e)));
-        entries.map(zone).collect()
+        let (entries, _) = bytes.as_chunks::<{ ZONE as usize }>();
+        let mut zones = Vec::with_capacity(entries.len());
+        for (number, entry) in entries.iter().enumerate() {
+            let zone = zones::decode(entry, field.data_type(), map.rows).map_err(|wrong| {
+                let message = format!(
+                    "zone {number} of column '{}': {wrong}; restore the file, or let `arrowwood check --repair` keep \
+                     what is good",
+                    field.name()
+                );
+                Error::invalid(message).at(self.path())
+            });
+            zones.push(zone?);
+        }
+        Ok(zones)
     }
 
-    /// The names of the record's positions.
+    /// Returns the names of the record's positions.
     ///
     /// # Errors
-    /// `InvalidData` if their number differs from that of the values, or they are not valid names.
+    /// `InvalidData` if their number differs from the number of values, or they are not valid names.
     pub fn position_names(&self, record: &Record) -> Result<Vec<String>> {
-        let place = self.plan.names;
-        let mut bytes = vec![0; record.counters[place.bytes] as usize];
-        self.mapping.read_at(self.header.regions[place.region].offset as usize, &mut bytes)?;
+        let buffer = self.plan.names;
+        let mut bytes = vec![0; record.counters[buffer.bytes] as usize];
+        self.mapping.read_at(self.header.regions[buffer.region].offset as usize, &mut bytes)?;
         let mut names = Vec::new();
         let mut rest = &bytes[..];
         // No more than there are positions: each name is compared with all before it.
@@ -406,7 +425,7 @@ impl Segment {
         Err(Error::invalid(message).at(self.path()))
     }
 
-    /// Used bytes of the file: for display, so an invalid record counts as none.
+    /// Returns the number of used bytes of the file, for display. An invalid record uses none.
     pub fn used(&self, record: &Record) -> u64 {
         let extents = self.plan.extents(&record.counters);
         debug_assert!(extents.is_ok(), "records are checked before they are kept");
@@ -430,10 +449,10 @@ impl ReadAhead<'_> {
         Ok(ReadAhead { mapping, bytes })
     }
 
-    fn read_at(&self, at: usize, into: &mut [u8]) -> Result<()> {
-        match self.bytes.get(at..).and_then(|rest| rest.get(..into.len())) {
-            Some(known) => into.copy_from_slice(known),
-            None => self.mapping.read_at(at, into)?,
+    fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        match self.bytes.get(offset..).and_then(|rest| rest.get(..into.len())) {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => self.mapping.read_at(offset, into)?,
         }
         Ok(())
     }
@@ -441,33 +460,37 @@ impl ReadAhead<'_> {
 
 /// The most recently read schema, and its plan: the segments of a table, and the tables of many partitions, have the
 /// same.
-static LAST: Mutex<Option<(Vec<u8>, Arc<Plan>)>> = Mutex::new(None);
+static LAST_PLAN: Mutex<Option<(Vec<u8>, Arc<Plan>)>> = Mutex::new(None);
 
 /// The maximum size in bytes of a cached schema.
-const MOST_KEPT: usize = 64 << 10;
+const MAX_CACHED: usize = 64 << 10;
 
-fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
-    // In a forked child the lock may be held forever: without it, the schema is read.
-    if let Ok(last) = LAST.try_lock()
-        && let Some((_, plan)) = last.as_ref().filter(|(known, plan)| known == schema && plan.supports_zones(zones))
+/// Returns the plan for the segments of a schema, from the cache if possible.
+fn plan_for_schema(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
+    // A forked child may inherit a locked mutex. It is not waited for, and the schema is read again.
+    if let Ok(last) = LAST_PLAN.try_lock()
+        && let Some((last_schema, plan)) = last.as_ref()
+        && last_schema == schema
+        && plan.supports_zones(zones)
     {
         return Ok(plan.clone());
     }
     let plan = Plan::new(IpcSchema::parse_message(schema)?)?.with_zones(zones);
     let plan = Arc::new(plan.map_err(|wrong| Error::invalid(wrong_header(&wrong)))?);
-    if schema.len() <= MOST_KEPT
-        && let Ok(mut last) = LAST.try_lock()
+    if schema.len() <= MAX_CACHED
+        && let Ok(mut last) = LAST_PLAN.try_lock()
     {
         *last = Some((schema.to_vec(), plan.clone()));
     }
     Ok(plan)
 }
 
-/// The Schema message's metadata, and the offset of the header; `None` if none of our headers follows the schema.
+/// Reads the Schema message's metadata, and returns it with the offset of the header; `None` if no header of a segment
+/// follows the schema.
 pub(in crate::table) fn read_front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
-    let found = probe_segment(mapping.len(), |at, into| Ok(mapping.read_at(at, into)?))?;
-    let Some(SegmentProbe { schema: place, header }) = found else { return Ok(None) };
-    let mut schema = vec![0; place.len()];
-    mapping.read_at(place.start, &mut schema)?;
+    let probe = probe_segment(mapping.len(), |offset, into| Ok(mapping.read_at(offset, into)?))?;
+    let Some(SegmentProbe { schema: range, header }) = probe else { return Ok(None) };
+    let mut schema = vec![0; range.len()];
+    mapping.read_at(range.start, &mut schema)?;
     Ok(Some((schema, header)))
 }

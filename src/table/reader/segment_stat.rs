@@ -1,4 +1,4 @@
-//! Information about one segment: its records, its log, and their offsets in the file.
+//! Reports on one segment: its records, its log, and their offsets in the file.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use super::segment::Segment;
 use crate::error::Result;
 use crate::map::{boot_id, guard};
 use crate::table::format::{PAGE, Record};
-use crate::table::protocol::log::LogEntry;
 
 /// A segment at one moment: see [`segment_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,13 +55,13 @@ pub struct RecordStat {
     pub sequence: u64,
     /// The number of the row after the last one of the commit.
     pub end: u64,
-    /// Whether no more rows follow it in this segment.
+    /// True if no more rows follow it in this segment.
     pub sealed: bool,
-    /// Whether the commit is valid only once the previous segment is sealed.
+    /// True if the commit is valid only once the previous segment is sealed.
     pub provisional: bool,
     /// The system's boot in which it was made.
     pub boot: [u8; 16],
-    /// Whether it was made in the current boot.
+    /// True if it was made in the current boot.
     pub this_boot: bool,
 }
 
@@ -71,23 +70,23 @@ pub struct RecordStat {
 /// # Errors
 /// `InvalidData` for a damaged segment, `Io`.
 pub fn segment_stat(path: impl AsRef<Path>) -> Result<Option<SegmentStat>> {
-    guard(|| open_segment(path.as_ref())?.map(|segment| stat_of(&segment)).transpose())
+    guard(|| open_segment(path.as_ref())?.map(|segment| read_stat(&segment)).transpose())
 }
 
-fn stat_of(segment: &Segment) -> Result<SegmentStat> {
+fn read_stat(segment: &Segment) -> Result<SegmentStat> {
     let header = &segment.header;
     let visible = [0, 1].map(|number| (RecordKind::Visible, header.page().record(number)));
     let durable = [0, 1].map(|number| (RecordKind::Durable, header.durable(number)));
     let mut records = Vec::new();
-    for (place, offset) in visible.into_iter().chain(durable) {
-        let record = segment.record_at(offset)?;
-        let stat = |record: &Record| RecordStat::new(record, place, Some(offset), header.record, header.first_row);
-        records.extend(record.as_ref().map(stat));
+    for (kind, offset) in visible.into_iter().chain(durable) {
+        if let Some(record) = segment.record_at(offset)? {
+            records.push(RecordStat::new(&record, kind, Some(offset), header.record, header.first_row));
+        }
     }
-    let of_entry = |LogEntry { record, bytes, .. }: LogEntry| {
-        RecordStat::new(&record, RecordKind::Log, None, header.record + bytes.len() as u64, header.first_row)
-    };
-    records.extend(segment.log_entries()?.into_iter().map(of_entry));
+    for entry in segment.log_entries()? {
+        let bytes = header.record + entry.bytes.len() as u64;
+        records.push(RecordStat::new(&entry.record, RecordKind::Log, None, bytes, header.first_row));
+    }
     Ok(SegmentStat {
         first_row: header.first_row,
         capacity: header.capacity,

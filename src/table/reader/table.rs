@@ -342,7 +342,7 @@ impl Dataset {
         self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when))
     }
 
-    /// Whether [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
+    /// Returns true if [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
     #[inline]
     pub fn is_newest(&self) -> bool {
         if let Some(origin) = self.origin() {
@@ -628,7 +628,7 @@ pub(super) fn reopen(dataset: &Dataset) -> Result<Dataset> {
 }
 
 /// Checks that a follower of `before`, at row number `next`, continues with the same rows in `newest`: another
-/// directory has other row numbers, except those of the live segment, while it is the same file.
+/// directory has other row numbers, except in the live segment, while it is the same file.
 ///
 /// # Errors
 /// `FileChanged`.

@@ -1,4 +1,4 @@
-//! Information about a table: its segments, their bytes, its commits, and its writer.
+//! Reports on a table: its segments, their bytes, its commits, and its writer.
 
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ pub struct TableStat {
     pub segments: u64,
     /// The number of dense files: ordinary Arrow files, as left by compaction.
     pub dense: u64,
-    /// Whether the last file grows.
+    /// True if the last file grows.
     pub live: bool,
     /// The number of the table's first row.
     pub first_row: u64,
@@ -44,9 +44,9 @@ pub struct TableStat {
     pub apparent: u64,
     /// The column that the table is sorted by.
     pub sorted_by: Option<String>,
-    /// Whether late rows are accepted: then the rows are unordered.
+    /// True if late rows are accepted: then the rows are unordered.
     pub late: bool,
-    /// The indexed columns of future segments: those of [`WriterOptions::index`](crate::WriterOptions::index), and the
+    /// The indexed columns of future segments, from [`WriterOptions::index`](crate::WriterOptions::index), and the
     /// one by which rows may be late.
     pub index: Vec<String>,
     /// The maximum number of rows in a segment.
@@ -59,15 +59,19 @@ pub struct TableStat {
 /// `InvalidData` for damaged segments, `Io`.
 pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
     let folder = folder.as_ref();
-    guard(|| repeated(folder, || stat_of(folder)))
+    guard(|| repeated(folder, || read_stat(folder)))
 }
 
-fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
-    let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
-        return Ok(None);
+/// Opens the segments in `folder`; `None` if that is no table.
+fn open_chain(folder: &Path) -> Result<Option<SegmentChain>> {
+    if is_directory(folder)? { SegmentChain::open(folder) } else { Ok(None) }
+}
+
+fn read_stat(folder: &Path) -> Result<Option<TableStat>> {
+    let Some(chain) = open_chain(folder)? else { return Ok(None) };
+    let [first_row, ..] = chain.starts[..] else {
+        return Err(Error::internal("a table without segments").at(folder));
     };
-    // A table without segments is empty, and begins with row 0.
-    let first_row = chain.starts.first().copied().unwrap_or(0);
     let segments = chain.starts.len() as u64;
     let mut stat = TableStat { first_row, segments, ..TableStat::default() };
     for &start in &chain.starts {
@@ -75,7 +79,8 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
     }
     match &chain.last {
         Some((segment, record)) => {
-            (stat.live, stat.sequence) = (!record.sealed, record.sequence);
+            stat.live = !record.sealed;
+            stat.sequence = record.sequence;
             stat.end = segment.header.first_row + record.rows();
             stat.durable_end = durable_end(folder, &chain, segment)?;
             stat.describe(&segment.plan.schema.schema, &segment.header.settings());
@@ -97,59 +102,62 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
     Ok(Some(stat))
 }
 
-/// The rows of each segment of the table in `folder` that no row follows in; `None` where that is no table.
+/// Returns the rows of each sealed segment of the table in `folder`; `None` if there is no table.
 ///
 /// # Errors
-/// As [`table_stat`].
+/// `InvalidData` for damaged segments, `Io`.
 #[doc(hidden)]
 pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
     let folder = folder.as_ref();
-    let look = || {
-        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
-            return Ok(None);
-        };
-        let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
-        match (&chain.last, chain.starts.last()) {
-            (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
-            (None, Some(&start)) => {
-                let dense = chain::open_dense(&chain::path(folder, start), ReadOptions::default())?;
-                rows.push(start..start + dense.count_until(u64::MAX)?);
-            }
-            _ => (),
-        }
-        Ok(Some(rows))
-    };
-    guard(|| repeated(folder, look))
+    guard(|| repeated(folder, || read_sealed_rows(folder)))
 }
 
-/// The row after the last durable one of a table whose last segment is `last`.
+fn read_sealed_rows(folder: &Path) -> Result<Option<Vec<Range<u64>>>> {
+    let Some(chain) = open_chain(folder)? else { return Ok(None) };
+    let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+    match (&chain.last, chain.starts.last()) {
+        (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
+        (None, Some(&start)) => {
+            let dense = chain::open_dense(&chain::path(folder, start), ReadOptions::default())?;
+            rows.push(start..start + dense.count_until(u64::MAX)?);
+        }
+        _ => (),
+    }
+    Ok(Some(rows))
+}
+
+/// Returns the row after the last durable one of a table whose last segment is `last`.
 fn durable_end(folder: &Path, chain: &SegmentChain, last: &Segment) -> Result<u64> {
     let Some(&first) = chain::non_durable_segments(folder, chain.sealed())?.last() else {
         return Ok(last.header.first_row + last.durable_rows()?);
     };
-    let segment = open_segment(&chain::path(folder, first))?;
-    Ok(first + segment.map_or(Ok(0), |segment| segment.durable_rows())?)
+    match open_segment(&chain::path(folder, first))? {
+        Some(segment) => Ok(first + segment.durable_rows()?),
+        // It was replaced by a dense one meanwhile.
+        None => Ok(first),
+    }
 }
 
-/// Whether all that is committed to the table in `folder` would survive a power cut, as far as the files show. True where
-/// there is no table.
+/// Returns true if all commits to the table in `folder` would survive a power cut, as far as the files show, or if there is
+/// no table.
 ///
 /// # Errors
-/// As [`table_stat`].
+/// `InvalidData` for damaged segments, `Io`.
 #[cfg(feature = "compute")]
 pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
-    let look = || {
-        let Some(chain) = is_directory(folder)?.then(|| SegmentChain::open(folder)).transpose()?.flatten() else {
-            return Ok(true);
-        };
-        let are_sealed = chain::non_durable_segments(folder, chain.sealed())?.is_empty();
-        match &chain.last {
-            Some((segment, record)) if are_sealed && !record.sealed => segment.is_synced(record),
-            // Files that don't grow are on the disk before they have their names.
-            _ => Ok(are_sealed),
-        }
-    };
-    guard(|| repeated(folder, look))
+    guard(|| {
+        repeated(folder, || {
+            let Some(chain) = open_chain(folder)? else { return Ok(true) };
+            if !chain::non_durable_segments(folder, chain.sealed())?.is_empty() {
+                return Ok(false);
+            }
+            match &chain.last {
+                Some((segment, record)) if !record.sealed => segment.is_synced(record),
+                // Files that don't grow are on the disk before they have their names.
+                _ => Ok(true),
+            }
+        })
+    })
 }
 
 impl TableStat {
@@ -162,15 +170,18 @@ impl TableStat {
     }
 
     fn describe(&mut self, schema: &Schema, settings: &TableSettings) {
-        let name = |column: u32| schema.fields().get(column as usize).map(|field| field.name().clone());
         self.segment_rows = Some(settings.segment_rows);
         self.late = settings.is_late;
-        self.sorted_by = settings.sorted_by.and_then(name);
-        self.index = settings.index.iter().copied().filter_map(name).collect();
+        self.sorted_by = settings.sorted_by.and_then(|column| column_name(schema, column));
+        self.index = settings.index.iter().filter_map(|&column| column_name(schema, column)).collect();
     }
 }
 
-/// Whether a process holds the lock. To find out, the lock is taken for an instant.
+fn column_name(schema: &Schema, column: u32) -> Option<String> {
+    Some(schema.fields().get(column as usize)?.name().clone())
+}
+
+/// Returns true if a process holds the lock. To find out, the lock is taken for an instant.
 pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
     let lock = DirectoryLock::try_acquire(&FileSystem::default(), folder)
         .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;

@@ -35,7 +35,6 @@ impl FollowWaker {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
         is_rung.store(true, Ordering::SeqCst);
         while is_asleep.load(Ordering::SeqCst) && is_rung.load(Ordering::SeqCst) {
-            // The lock must not be held during the wake-up, in which the follower may take it.
             let awaited = word.lock_ignoring_poison().clone();
             if let Some((words, offset)) = awaited {
                 words.wake(offset);
