@@ -490,6 +490,9 @@ impl Record {
     }
 
     /// Encodes the record into `bytes`.
+    ///
+    /// # Panics
+    /// Panics if the record has a proof and a delta, or more than [`MOST_POSITIONS`] positions.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend(self.sequence.to_le_bytes());
@@ -583,7 +586,10 @@ pub struct CommitState {
 
 impl CommitState {
     fn bits(self) -> u32 {
-        u32::from(self.sealed) * SEALED | u32::from(self.provisional) * PROVISIONAL | u32::from(self.goes_on) * GOES_ON
+        let sealed = if self.sealed { SEALED } else { 0 };
+        let provisional = if self.provisional { PROVISIONAL } else { 0 };
+        let goes_on = if self.goes_on { GOES_ON } else { 0 };
+        sealed | provisional | goes_on
     }
 }
 

@@ -109,7 +109,7 @@ impl LogEntry {
         mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Vec<u8>>> {
         assert_eq!(before.len(), record.counters.len(), "the counters of one segment");
-        assert!(before.iter().zip(&record.counters).all(|(old, new)| old <= new), "counters never decrease");
+
         let pieces = appended_bytes(plan, before, &record.counters)?;
         let size = pieces.iter().map(|piece| piece.len).sum::<u64>();
         let fixed = record_len(record.counters.len(), record.positions.len()) + 8 * before.len();
