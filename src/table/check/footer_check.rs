@@ -354,11 +354,15 @@ fn copies_of_schema(segment: &Segment) -> Result<Vec<bool>> {
     if header.shared == 0 {
         for number in 0..header.slots.into() {
             let footer = none_if_damaged(read_bytes(segment, header.footer_at(number), header.footer))?;
-            copies.extend(footer.and_then(|footer| read_footer(&footer).ok()).map(|footer| footer.schema));
+            if let Some(footer) = footer {
+                copies.extend(read_footer(&footer).map(|footer| footer.schema));
+            }
         }
     } else {
         let schema = none_if_damaged(read_bytes(segment, header.shared_at(), header.shared * header.footer))?;
-        copies.extend(schema.and_then(|schema| read_schema(&schema).ok()));
+        if let Some(schema) = schema {
+            copies.extend(read_schema(&schema));
+        }
     }
     Ok(copies.iter().map(|schema| same_schema(schema, &segment.plan.schema)).collect())
 }

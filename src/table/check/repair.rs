@@ -112,8 +112,11 @@ impl TableRepair<'_> {
                 rechecked = Some(self.recheck(progress)?);
                 continue;
             }
-            let segments = chain::list(self.folder)?.into_iter().flatten();
-            let moving: Vec<u64> = segments.filter(|&other| other >= start).collect();
+            let mut moving = match chain::list(self.folder)? {
+                Some(segments) => segments,
+                None => Vec::new(),
+            };
+            moving.retain(|&other| other >= start);
             repaired.moved.extend(self.replace(replacement, start, &moving)?);
             // A dense segment before may have rows of the damaged one.
             let rows = checked.end_before(first).saturating_sub(start).max(rows);

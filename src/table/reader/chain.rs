@@ -241,7 +241,7 @@ impl SegmentChain {
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[count - 1]))? else { break None };
             if count == starts.len() && is_copy_of_this_boot(&segment, &record)? {
-                check_copy(folder, &starts, |segment, newest| Ok(visible_rows(segment)?.max(newest.rows())))?;
+                check_copy(folder, &starts, |segment, newest| Ok(segment.visible_rows()?.max(newest.rows())))?;
             }
             let is_doubtful = record.provisional || record.boot != boot_id() || segment.is_doubtful();
             if count == 1 || !is_doubtful || is_reached(folder, &starts[..count], (&segment, &record))? {
@@ -249,7 +249,7 @@ impl SegmentChain {
             }
             count -= 1;
             if record.boot != boot_id() || segment.is_doubtful() {
-                lost_end = lost_end.max(starts[count] + visible_rows(&segment)?);
+                lost_end = lost_end.max(starts[count] + segment.visible_rows()?);
             }
         };
         if let Some((segment, _)) = &last
@@ -287,11 +287,6 @@ impl SegmentChain {
         let removed = orphans.try_for_each(|orphan| medium.remove(&orphan)).and_then(|()| medium.sync_dir(folder));
         removed.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
-}
-
-/// Returns the rows of a segment's newest visible commit, of any boot; 0 if its record is torn.
-pub(super) fn visible_rows(segment: &Segment) -> Result<u64> {
-    Ok(segment.visible()?.map_or(0, |visible| visible.rows()))
 }
 
 /// Returns the sealed segments that a power cut may lose, the last one first. `starts` are all sealed segments of a table.

@@ -12,7 +12,6 @@ use crate::map::{Mapping, Mode, boot_id, read_boot_id};
 use crate::rows::Plan;
 use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended_bytes, entries, entries_after};
-use crate::table::reader::chain::visible_rows;
 use crate::table::reader::segment::{RecoveredState, Segment};
 
 /// Returns the checksum of the bytes that were appended between commits with counters `from` and `to`, buffer by buffer.
@@ -488,7 +487,7 @@ pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Rec
 
 /// Returns the number of rows lost in a system crash: the visible ones behind `kept`, if there are any.
 pub(in crate::table) fn lost_rows(segment: &Segment, kept: &Record) -> Result<u64> {
-    Ok(visible_rows(segment)?.saturating_sub(kept.rows()))
+    Ok(segment.visible_rows()?.saturating_sub(kept.rows()))
 }
 
 /// Opens the segment at `path`. After a system crash, restores the bytes of its log in memory only: a reader writes to

@@ -234,12 +234,10 @@ pub(super) struct SealedSource {
 /// `InvalidData` if it is not a number.
 fn parse_setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
     let Some(text) = schema.metadata().get(key) else { return Ok(None) };
-    match text.parse() {
-        Ok(number) => Ok(Some(number)),
-        Err(_) => Err(Error::invalid(format!(
-            "the schema's metadata has '{text}' for {key}, expected a number; restore the file"
-        ))),
-    }
+    let number = text.parse().map_err(|_| {
+        Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
+    });
+    number.map(Some)
 }
 
 /// Returns the column by which a dense segment is sorted.

@@ -249,6 +249,11 @@ impl Segment {
         self.visible_within(publish::PATIENCE)
     }
 
+    /// Returns the rows of the newest commit, of any boot; 0 if its record is torn.
+    pub fn visible_rows(&self) -> Result<u64> {
+        Ok(self.visible()?.map_or(0, |visible| visible.rows()))
+    }
+
     /// Returns the newest commit like [`Segment::visible`], with the given number of attempts.
     pub fn visible_within(&self, patience: usize) -> Result<Option<Record>> {
         visible(&self.header, &self.mapping, patience).map(|record| self.checked_record(record)).transpose()
