@@ -1,4 +1,4 @@
-//! A column split into blocks of 65,536 rows, the last one shorter, independent of batches. A block is one thread's
+//! Splits a column into blocks of 65,536 rows, the last one shorter, independent of batches. A block is one thread's
 //! unit of work; it is found by its number, as a list of blocks might exceed memory.
 
 use std::marker::PhantomData;
@@ -8,13 +8,13 @@ use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
 use super::frame::{AT_ONCE, BLOCK, Frame};
-use crate::array::access::fixed_width;
+use crate::array::access::{fixed_values, fixed_width};
 use crate::dataset::{Column, FixedWidthValues};
 use crate::error::Result;
 use crate::parallel;
 
 /// The number of batches from which the cost of making arrays shows.
-const MANY: usize = 64;
+const MIN_BATCHES_WITHOUT_ARRAYS: usize = 64;
 
 /// A column's rows in blocks.
 #[derive(Debug)]
@@ -38,15 +38,21 @@ pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
 
 /// Fixed-width values, and which of them are null.
 pub(super) trait FixedWidthBytes<'a>: Copy + Send + Sync {
-    /// The bytes from the first row on.
+    /// Returns the bytes from the first row on.
     fn bytes(self, width: usize) -> &'a [u8];
     fn nulls(self) -> Option<&'a NullBuffer>;
 }
 
 impl<'a> FixedWidthBytes<'a> for &'a ArrayData {
     fn bytes(self, width: usize) -> &'a [u8] {
-        let start = self.offset().saturating_mul(width);
-        self.buffers().first().and_then(|buffer| buffer.get(start..)).unwrap_or_default()
+        match self.buffers() {
+            [values, ..] => {
+                let start = self.offset() * width;
+                debug_assert!(start <= values.len(), "row {} of {} bytes", self.offset(), values.len());
+                &values[start.min(values.len())..]
+            }
+            [] => &[],
+        }
     }
 
     fn nulls(self) -> Option<&'a NullBuffer> {
@@ -66,28 +72,31 @@ impl<'a> FixedWidthBytes<'a> for &'a [u8] {
 }
 
 impl<'a> Blocks<'a, &'a [u8]> {
-    /// For a column of numbers in many batches, without making arrays; `None` if arrays do as well, or a batch has more
-    /// than its values.
+    /// Splits a column of numbers in many batches without making arrays. Returns `None` if arrays do as well, or if a
+    /// batch has nulls or no values in place.
     pub(super) fn fixed_width(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
         let Some(width) = fixed_width(column.data_type()) else { return Ok(None) };
         let frame = Frame::try_new(column.as_dataset())?;
-        if frame.num_parts() < MANY {
+        if frame.num_parts() < MIN_BATCHES_WITHOUT_ARRAYS {
             return Ok(None);
         }
         let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(width);
-        let found = parallel::map(frame.num_parts().div_ceil(AT_ONCE), bytes, |job| {
-            let mut found = Vec::with_capacity(AT_ONCE);
-            let mut parts = job * AT_ONCE..frame.num_parts().min((job + 1) * AT_ONCE);
-            parts.try_for_each(|part| frame.fixed_width_columns(part, std::iter::once((0, width)), &mut found))?;
-            Ok(found)
+        let groups = parallel::map(frame.num_parts().div_ceil(AT_ONCE), bytes, |group| {
+            let mut values = Vec::with_capacity(AT_ONCE);
+            for part in group * AT_ONCE..frame.num_parts().min((group + 1) * AT_ONCE) {
+                frame.fixed_width_columns(part, std::iter::once((0, width)), &mut values)?;
+            }
+            Ok(values)
         });
-        let found = found.into_iter().collect::<Result<Vec<_>>>()?;
-        let chunk = |(part, plain): (usize, Option<FixedWidthValues<'a>>)| {
-            let array = plain.filter(|plain| !plain.has_nulls)?.values;
-            Some(ColumnChunk { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
-        };
-        let chunks = found.into_iter().flatten().enumerate().map(chunk).collect::<Option<Vec<_>>>();
-        Ok(chunks.map(|chunks| Blocks { chunks, rows: frame.num_rows(), bytes_per_row: width }))
+        let mut chunks = Vec::with_capacity(frame.num_parts());
+        for values in groups.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+            let Some(FixedWidthValues { values, has_nulls: false }) = values else { return Ok(None) };
+            let part = chunks.len();
+            let rows = frame.rows_of(part);
+            chunks.push(ColumnChunk { array: values, rows, first: frame.start(part), life: PhantomData });
+        }
+        assert!(chunks.len() == frame.num_parts(), "{} chunks of {} batches", chunks.len(), frame.num_parts());
+        Ok(Some(Blocks { chunks, rows: frame.num_rows(), bytes_per_row: width }))
     }
 }
 
@@ -104,37 +113,39 @@ impl<'a> Blocks<'a> {
         Ok(Blocks { chunks, rows, bytes_per_row: column.bytes_per_row() })
     }
 
-    /// The column's rows batch by batch.
+    /// Returns the column's rows batch by batch.
     pub(super) fn chunks(&self) -> &[ColumnChunk<'a>] {
         &self.chunks
     }
 
-    /// The same chunks, with other arrays for the same rows.
+    /// Returns the same chunks, with other arrays for the same rows.
     pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
-        let swap = |(chunk, array): (&ColumnChunk<'a>, &'b ArrayData)| {
-            let rows = chunk.rows.clone();
-            let first = chunk.first;
-            ColumnChunk { array, rows, first, life: PhantomData }
-        };
-        Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
+        assert!(arrays.len() == self.chunks.len(), "{} arrays for {} chunks", arrays.len(), self.chunks.len());
+        let mut chunks = Vec::with_capacity(arrays.len());
+        for (chunk, array) in self.chunks.iter().zip(arrays) {
+            assert!(array.len() == chunk.array.len(), "an array of {} rows for {}", array.len(), chunk.array.len());
+            chunks.push(ColumnChunk { array, rows: chunk.rows.clone(), first: chunk.first, life: PhantomData });
+        }
+        Blocks { chunks, ..*self }
     }
 }
 
 impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn num_blocks(&self) -> usize {
         usize::try_from(self.rows.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
     }
 
-    /// The approximate number of bytes of the column.
+    /// Returns the approximate number of bytes of the column.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.rows).unwrap_or(usize::MAX).saturating_mul(self.bytes_per_row)
     }
 
-    /// Block `block`, in pieces of one batch each.
+    /// Returns block `block`, in pieces of one batch each.
     pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = ColumnChunk<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
+        // The first chunk begins at row 0, unless there is none.
         let chunk = self.chunks.partition_point(|chunk| chunk.first <= start).saturating_sub(1);
         self.chunks[chunk..].iter().take_while(move |chunk| chunk.first < end).map(move |chunk| chunk.cut(start..end))
     }
@@ -158,20 +169,38 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
     }
 }
 
+/// Returns the values of `N` bytes in some rows of a checked array, nulls included.
+#[inline]
+pub(super) fn values_in<const N: usize>(array: &ArrayData, rows: Range<usize>) -> &[[u8; N]] {
+    let values = fixed_values(array);
+    debug_assert!(rows.end <= values.len(), "rows {rows:?} of {} values", values.len());
+    values.get(rows).unwrap_or(&[])
+}
+
 impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
-    /// The piece's rows among rows `rows` of the column.
+    /// Returns the chunk's rows that are among rows `rows` of the column.
     fn cut(&self, rows: Range<u64>) -> ColumnChunk<'a, C> {
-        let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
-        let from = inside(rows.start);
-        let to = inside(rows.end);
-        let first = self.first + from as u64;
-        let rows = self.rows.start + from..self.rows.start + to;
-        ColumnChunk { array: self.array, rows, first, life: PhantomData }
+        debug_assert!(rows.start <= rows.end);
+        let from = self.rows_before(rows.start);
+        let to = self.rows_before(rows.end);
+        ColumnChunk {
+            array: self.array,
+            rows: self.rows.start + from..self.rows.start + to,
+            first: self.first + from as u64,
+            life: PhantomData,
+        }
     }
 
-    /// The values, nulls included, whatever their alignment; as many as there are bytes for.
+    /// Returns the number of the chunk's rows that come before row `row` of the column.
+    fn rows_before(&self, row: u64) -> usize {
+        self.rows.len().min(row.saturating_sub(self.first) as usize)
+    }
+
+    /// Returns the values, nulls included, whatever their alignment. Empty if the array has no bytes for all of them.
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
-        self.array.bytes(N).as_chunks().0.get(self.rows.clone()).unwrap_or_default()
+        let values = self.array.bytes(N).as_chunks().0;
+        debug_assert!(self.rows.end <= values.len(), "rows {:?} of {} values", self.rows, values.len());
+        values.get(self.rows.clone()).unwrap_or(&[])
     }
 
     /// Calls `kernel` with the values, nulls replaced by `neutral`.
@@ -181,11 +210,10 @@ impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
         let bits = nulls.inner().slice(self.rows.start, self.rows.len());
         let mut filled = Vec::with_capacity(values.len());
         for (word, values) in bits.bit_chunks().iter_padded().zip(values.chunks(64)) {
-            match word {
-                u64::MAX => filled.extend_from_slice(values),
-                word => {
-                    filled.extend(values.iter().enumerate().map(|(i, &v)| if word >> i & 1 == 1 { v } else { neutral }))
-                }
+            if word == u64::MAX {
+                filled.extend_from_slice(values);
+            } else {
+                filled.extend(values.iter().enumerate().map(|(i, &v)| if word >> i & 1 == 1 { v } else { neutral }));
             }
         }
         kernel(&filled)

@@ -1,4 +1,4 @@
-//! A dataset's rows by number: the batch of each row, and blocks of rows for threads.
+//! Finds a dataset's rows by number: the batch of each row, and blocks of rows for threads.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -27,22 +27,23 @@ pub(super) struct Frame<'a> {
     index: &'a BatchIndex,
     /// The rows of a block.
     block: usize,
-    /// The dataset of which this is a part, as a condition leaves it over.
+    /// The dataset that a condition restricted to this part.
     whole: Option<&'a Dataset>,
-    /// The rows of which those asked about are a part.
+    /// The set of rows that a query reads; errors number rows by their rank in it.
     ranks: Option<&'a dyn RowRanks>,
     /// Orders of values by the number of their column.
     orders: &'a [(usize, Box<dyn ValueOrder>)],
 }
 
-/// The order of a column's values, where it is not that of their bytes.
+/// The order of a column's values, where it differs from the order of their bytes.
 pub(super) trait ValueOrder: Debug + Send + Sync {
-    /// Bytes that have the order of the value of row `row` of `array`; `None` for null.
+    /// Returns bytes that have the order of the value of row `row` of `array`; `None` for null.
     fn sort_key(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>>;
 }
 
-/// A set of rows that tells how many of them there are before another.
+/// A set of rows that numbers its members.
 pub(super) trait RowRanks: Debug + Send + Sync {
+    /// Returns the number of rows of the set before row `row`.
     fn rank(&self, row: u64) -> u64;
 }
 
@@ -55,28 +56,29 @@ impl<'a> Frame<'a> {
         Ok(Frame { pieces: dataset.pieces(), index, block: BLOCK, whole: None, ranks: None, orders: &[] })
     }
 
-    /// The frame of some rows of `whole`, for errors that name one of them.
+    /// Creates the frame of some rows of `whole`, whose numbers errors use.
     pub(super) fn for_part(dataset: &'a Dataset, whole: &'a Dataset) -> Result<Frame<'a>> {
         Ok(Frame { whole: Some(whole), ..Frame::try_new(dataset)? })
     }
 
-    /// The same, whose rows errors number as rows of a set of them.
+    /// Lets errors number rows by their rank in a set of rows.
     pub(super) fn with_ranks(self, ranks: Option<&'a dyn RowRanks>) -> Frame<'a> {
         Frame { ranks, ..self }
     }
 
-    /// The same with the orders of some columns' values.
+    /// Sets the orders of some columns' values.
     pub(super) fn with_orders(self, orders: &'a [(usize, Box<dyn ValueOrder>)]) -> Frame<'a> {
         Frame { orders, ..self }
     }
 
-    /// The order of the values of column number `column`, where it is not that of their bytes.
+    /// Returns the order of the values of column number `column`, where it differs from the order of their bytes.
     pub(super) fn value_order(&self, column: usize) -> Option<&'a dyn ValueOrder> {
-        self.orders.iter().find(|(known, _)| *known == column).map(|(_, order)| order.as_ref())
+        self.orders.iter().find(|(number, _)| *number == column).map(|(_, order)| order.as_ref())
     }
 
-    /// The same in blocks of `block` rows.
+    /// Sets the number of rows of a block.
     pub(super) fn with_block_rows(self, block: usize) -> Frame<'a> {
+        assert!(block > 0, "a block has rows");
         Frame { block, ..self }
     }
 
@@ -84,82 +86,87 @@ impl<'a> Frame<'a> {
         self.index.rows()
     }
 
-    /// The number of batches.
+    /// Returns the number of batches.
     pub(super) fn num_parts(&self) -> usize {
         self.index.len()
     }
 
-    /// The batch that holds row `row`, and the row inside it; `None` past the last. Tries `hint` first.
+    /// Returns the batch that holds row `row`, and the row inside it; `None` past the last. Tries `hint` first.
     #[inline]
     pub(super) fn locate(&self, row: u64, hint: usize) -> Option<(usize, usize)> {
         let number = self.index.locate(row, hint)?;
+        debug_assert!(self.index.start(number) <= row, "row {row} is before batch {number}");
         Some((number, self.index.rows_of(number).start + (row - self.index.start(number)) as usize))
     }
 
-    /// The batch that holds row `row`; `None` past the last.
+    /// Returns the batch that holds row `row`; `None` past the last.
     #[inline]
     pub(super) fn part_at(&self, row: u64) -> Option<usize> {
         self.index.locate(row, usize::MAX)
     }
 
-    /// The dataset's row at which batch `number` begins.
+    /// Returns the dataset's row at which batch `number` begins.
     #[inline]
     pub(super) fn start(&self, number: usize) -> u64 {
         self.index.start(number)
     }
 
-    /// The rows of batch `number` that are in the dataset.
+    /// Returns the rows of batch `number` that are in the dataset.
     pub(super) fn rows_of(&self, number: usize) -> Range<usize> {
         self.index.rows_of(number)
     }
 
-    /// The number of row `row` of batch `number` in the dataset, or in the one of which this is a part, or among the rows of
-    /// which those asked about are.
+    /// Returns the number by which errors name row `row` of batch `number`: in the whole dataset, if this is a part of
+    /// one, and by its rank in a set of rows, if there is one.
     pub(super) fn original_row(&self, number: usize, row: usize) -> Result<u64> {
-        let row = self.row_of_part(number, row)?;
+        let row = match self.whole {
+            Some(whole) => self.row_in_whole(whole, number, row)?,
+            None => self.row_number(number, row),
+        };
         Ok(self.ranks.map_or(row, |ranks| ranks.rank(row)))
     }
 
-    /// The number of row `row` of batch `number` in the dataset.
+    /// Returns the number of row `row` of batch `number` in the dataset.
     pub(super) fn row_number(&self, number: usize, row: usize) -> u64 {
-        self.start(number) + row.saturating_sub(self.rows_of(number).start) as u64
+        let rows = self.rows_of(number);
+        debug_assert!(rows.start <= row, "row {row} of batch {number} is not in the dataset");
+        self.start(number) + row.saturating_sub(rows.start) as u64
     }
 
-    fn row_of_part(&self, number: usize, row: usize) -> Result<u64> {
-        let Some(whole) = self.whole else {
-            return Ok(self.row_number(number, row));
-        };
+    fn row_in_whole(&self, whole: &Dataset, number: usize, row: usize) -> Result<u64> {
         let BatchSlice { piece, batch, .. } = self.part(number);
-        let lost = || Error::internal("a part of a dataset has a row that the dataset has not");
-        let row = piece.source.span(batch)?.ok_or_else(lost)?.start + row as u64;
-        let mut before = 0;
-        for candidate in whole.pieces() {
-            let rows = candidate.rows()?;
-            let inside = row.checked_sub(candidate.start).filter(|inside| *inside < rows);
-            if let Some(inside) = inside.filter(|_| Arc::ptr_eq(&candidate.source, &piece.source)) {
-                return Ok(before + inside);
+        if let Some(span) = piece.source.span(batch)? {
+            let row = span.start + row as u64;
+            let mut before = 0;
+            for candidate in whole.pieces() {
+                let rows = candidate.rows()?;
+                if Arc::ptr_eq(&candidate.source, &piece.source)
+                    && row.checked_sub(candidate.start).is_some_and(|inside| inside < rows)
+                {
+                    return Ok(before + row - candidate.start);
+                }
+                before += rows;
             }
-            before += rows;
         }
-        Err(lost())
+        Err(Error::internal("a part of a dataset has a row that the dataset has not"))
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn num_blocks(&self) -> usize {
         usize::try_from(self.num_rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
     }
 
-    /// The rows of a block.
+    /// Returns the number of rows of a block.
     pub(super) fn block_rows(&self) -> usize {
         self.block
     }
 
-    /// The first row of block `block`.
+    /// Returns the first row of block `block`.
     pub(super) fn block_start(&self, block: usize) -> u64 {
         block as u64 * self.block as u64
     }
 
-    /// Block `block`, batch by batch.
+    /// Returns block `block`, batch by batch.
     pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = BatchSpan> {
         let start = self.block_start(block);
         let end = start.saturating_add(self.block as u64);
@@ -167,9 +174,8 @@ impl<'a> Frame<'a> {
         (first..self.num_parts()).take_while(move |&number| self.index.start(number) < end).filter_map(move |number| {
             let before = self.index.start(number);
             let rows = self.index.rows_of(number);
-            let inside = |row: u64| rows.len().min(row.saturating_sub(before) as usize);
-            let from = inside(start);
-            let to = inside(end);
+            let from = rows.len().min(start.saturating_sub(before) as usize);
+            let to = rows.len().min((end - before) as usize);
             (from < to).then(|| (number, rows.start + from..rows.start + to))
         })
     }
@@ -178,15 +184,17 @@ impl<'a> Frame<'a> {
         self.index.part(self.pieces, number)
     }
 
-    /// Column number `column` of the dataset in batch `number`, with checked values.
+    /// Returns column number `column` of the dataset in batch `number`, with checked values.
     pub(super) fn checked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
         let part = self.part(number);
         part.checked(part.piece.columns[column])
     }
 
-    /// Rows `rows` of column number `column` in batch `number` with checked values: an array and the rows' place in it.
-    /// Of text of which the dataset has at most half a batch here, as zones leave it over, only `rows` are checked, each time: a
-    /// check reads what it checks.
+    /// Returns an array with checked values, and the range in it that holds rows `rows` of column number `column` in
+    /// batch `number`.
+    ///
+    /// A check reads what it checks. If zone maps left at most half of a batch of text in the dataset, only `rows` are
+    /// checked, on each call.
     pub(super) fn checked_rows(
         &self,
         number: usize,
@@ -195,17 +203,16 @@ impl<'a> Frame<'a> {
     ) -> Result<(Cow<'a, ArrayData>, Range<usize>)> {
         let whole = self.unchecked(number, column)?;
         if is_text_or_binary(whole.data_type()) && 2 * self.rows_of(number).len() <= whole.len() {
-            let here = |e: Error| {
+            let part = whole.slice(rows.start, rows.len()).checked(&[]).map_err(|e| {
                 e.context(format_args!("column {column}, in the rows from {} of batch {number}", rows.start))
-            };
-            let part = whole.slice(rows.start, rows.len()).checked(&[]).map_err(here)?;
+            })?;
             return Ok((Cow::Owned(part), 0..rows.len()));
         }
         Ok((Cow::Borrowed(self.checked(number, column)?), rows.clone()))
     }
 
-    /// Fixed-width columns, given with their widths, as bytes from the first row of batch `number` on; keys are not
-    /// checked.
+    /// Appends fixed-width columns, given with their widths, as bytes from the first row of batch `number` on. Keys
+    /// are not checked.
     pub(super) fn fixed_width_columns(
         &self,
         number: usize,
@@ -213,11 +220,11 @@ impl<'a> Frame<'a> {
         into: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         let BatchSlice { piece, batch, rows } = self.part(number);
-        let mut own = columns.map(|(column, width)| (piece.columns[column], width));
-        piece.source.fixed_width_values(batch, rows.end, &mut own, true, into)
+        let mut source_columns = columns.map(|(column, width)| (piece.columns[column], width));
+        piece.source.fixed_width_values(batch, rows.end, &mut source_columns, true, into)
     }
 
-    /// The checked dictionary of column number `column`, if all batches are known to share it.
+    /// Returns the checked dictionary of column number `column`, if all batches are known to share it.
     pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
         let Some(last) = self.num_parts().checked_sub(1) else { return Ok(None) };
         let piece = self.part(0).piece;
@@ -228,7 +235,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Column number `column` of the dataset in batch `number`, with unchecked values.
+    /// Returns column number `column` of the dataset in batch `number`, with unchecked values.
     pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a UncheckedArray> {
         let part = self.part(number);
         part.piece.source.column(part.batch, part.piece.columns[column])

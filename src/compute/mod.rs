@@ -1,9 +1,11 @@
-//! Computations on mapped columns: in parallel, at memory speed.
+//! Computes on mapped columns: in parallel, at memory speed.
 //!
-//! In reading order: `frame` (the columns of a dataset), `blocks` (a column in units of equal work), `kernels` (loops
-//! over values), `select` (rows by number or condition), `reduce` (columns to one value), `group` (groups and
-//! aggregates), `sort` (rows by columns), `statistics` (of columns). Results never depend on the number of threads or on the boundaries of
-//! batches. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
+//! The reading order is: `frame` (the columns of a dataset), `blocks` (a column in units of equal work), `kernels`
+//! (loops over values), `select` (rows by number or condition), `reduce` (columns to one value), `group` (groups and
+//! aggregates), `sort` (rows by columns), `statistics` (statistics of columns).
+//!
+//! Results never depend on the number of threads or on the boundaries of batches. The module is one of the four wings
+//! on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
 
 mod blocks;
 mod frame;
@@ -39,7 +41,7 @@ mod tests {
         Dataset::try_from(batches).unwrap().column("c").unwrap()
     }
 
-    /// `array` in batches that begin at `cuts`.
+    /// Returns `array` in batches that begin at `cuts`.
     pub(super) fn cut(array: &ArrayRef, cuts: &[usize]) -> Column {
         let mut ends: Vec<usize> = cuts.iter().map(|&cut| cut % (array.len() + 1)).chain([0, array.len()]).collect();
         ends.sort_unstable();
@@ -74,7 +76,7 @@ mod tests {
         ]
     }
 
-    /// Numbers of any bits, many at the ends of their range, some null.
+    /// Returns numbers of any bits, many at the ends of their range, some null.
     fn numbers(data_type: &DataType, seeds: &[Option<u8>]) -> ArrayRef {
         let width = data_type.primitive_width().unwrap();
         let raw = |(row, seed): (usize, &Option<u8>)| -> Vec<u8> {

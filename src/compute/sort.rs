@@ -1,4 +1,4 @@
-//! `sort`: the rows in the order of columns' values.
+//! Sorts rows by the values of columns.
 
 use std::cmp::Ordering;
 
@@ -16,9 +16,9 @@ use crate::map::ChangeCheck;
 use crate::types::type_name;
 
 impl Dataset {
-    /// All rows in the order of the columns `by`, each with whether its values descend; rows that are equal in all of
-    /// them stay in their order. Nulls are last, behind NaN, either way. Text is in the order of its bytes, and
-    /// ordered categories are in theirs.
+    /// Returns all rows in the order of the columns `by`, each with whether its values descend. Rows that are equal in
+    /// all of them stay in their order. Nulls are last, behind NaN, either way. Text has the order of its bytes, and
+    /// ordered categories have their own order.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes a
@@ -33,7 +33,7 @@ impl Dataset {
         }
     }
 
-    /// The numbers of the rows in the order of [`sort`](Dataset::sort), counted from the dataset's first row.
+    /// Returns the numbers of the rows in the order of [`sort`](Dataset::sort), counted from the dataset's first row.
     ///
     /// # Errors
     /// As [`Dataset::sort`].
@@ -45,7 +45,7 @@ impl Dataset {
         }
     }
 
-    /// The order of the rows; `None` where it is the one they have, as of columns of nulls.
+    /// Returns the order of the rows; `None` if no column can change it, such as a column of nulls.
     fn sorted_rows<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Option<RowOrder>> {
         if by.is_empty() {
             return Err(Error::invalid_argument("sort needs the name of a column"));
@@ -55,18 +55,18 @@ impl Dataset {
             let frame = Frame::try_new(self)?;
             let mut keys = Vec::with_capacity(columns.len());
             for (&column, (_, descends)) in columns.iter().zip(by) {
-                // There may be more of them than memory for their numbers.
-                if !are_alike(&frame, column, self.schema().field(column).data_type())? {
+                // Such a column may have more rows than there is memory for their numbers.
+                if !has_one_value(&frame, column, self.schema().field(column).data_type())? {
                     keys.push(SortKey::load(self, &frame, column, *descends)?);
                 }
             }
-            if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.num_rows()).map(Some) }
+            if keys.is_empty() { Ok(None) } else { sort_by_keys(&keys, frame.num_rows()).map(Some) }
         })
     }
 }
 
-/// Whether all values of a column are one, as its type allows no others.
-fn are_alike(frame: &Frame<'_>, column: usize, data_type: &DataType) -> Result<bool> {
+/// Returns true if all values of a column are the same, as its type has one value only.
+fn has_one_value(frame: &Frame<'_>, column: usize, data_type: &DataType) -> Result<bool> {
     match data_type {
         DataType::Null => Ok(true),
         DataType::FixedSizeBinary(0) => {
@@ -89,7 +89,7 @@ struct SortKey<'a> {
 }
 
 enum SortValues<'a> {
-    /// Numbers of up to 64 bits, in an order-preserving form; NaN is the largest of either order.
+    /// Numbers of up to 64 bits, in an order-preserving form. NaN comes last, whether the order ascends or descends.
     Words(Vec<u64>),
     Wide(Vec<i256>),
     Texts(Vec<&'a [u8]>),
@@ -98,44 +98,44 @@ enum SortValues<'a> {
 impl<'a> SortKey<'a> {
     fn load(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
         let field = dataset.schema().field(column);
-        let data_type = match field.data_type() {
-            DataType::Dictionary(_, values) => values.as_ref(),
-            own => own,
-        };
         if let Some(categories) = Categories::load(dataset, column)? {
             return SortKey::from_categories(&categories, frame, column, descends);
         }
-        let wide = matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..));
-        let is_no_order = matches!(data_type, DataType::Interval(_));
-        let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
-        let values = if is_no_order || !is_key_type(field.data_type()) {
-            let shown = type_name(field.data_type());
-            return Err(Error::unsupported(format!(
-                "sorting by column '{}' of type {shown} is not supported",
-                field.name()
-            )));
-        } else if wide {
-            let mut found = room_for(frame.num_rows(), "values to sort by")?;
-            let add = |rows: &GroupedRows<'_>| for_each_decimal(rows, |_, digits| found.push(digits));
-            numbers(frame, column, &mut is_null, add)?;
-            SortValues::Wide(found)
-        } else if data_type.is_floating() {
-            let mut found = room_for(frame.num_rows(), "values to sort by")?;
-            let add =
-                |rows: &GroupedRows<'_>| for_each_float(rows, |_, _, number| found.push(float_word(number, descends)));
-            numbers(frame, column, &mut is_null, add)?;
-            SortValues::Words(found)
-        } else if is_stored_as_integer(data_type) || is_number(data_type) {
-            let mut found = room_for(frame.num_rows(), "values to sort by")?;
-            let least = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
-            let add =
-                |rows: &GroupedRows<'_>| for_each_integer(rows, |_, _, number| found.push((number - least) as u64));
-            numbers(frame, column, &mut is_null, add)?;
-            SortValues::Words(found)
-        } else {
-            SortValues::Texts(texts(frame, column, &mut is_null)?)
+        let data_type = match field.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref(),
+            data_type => data_type,
         };
-        Ok(SortKey { values, is_null, descends })
+        if matches!(data_type, DataType::Interval(_)) || !is_key_type(field.data_type()) {
+            return Err(Error::unsupported(format!(
+                "sorting by column '{}' of type {} is not supported",
+                field.name(),
+                type_name(field.data_type())
+            )));
+        }
+        let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
+        let values = if matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..)) {
+            let mut digits = room_for(frame.num_rows(), "values to sort by")?;
+            for_each_batch(frame, column, &mut is_null, |rows| for_each_decimal(rows, |_, value| digits.push(value)))?;
+            SortValues::Wide(digits)
+        } else if data_type.is_floating() {
+            let mut words = room_for(frame.num_rows(), "values to sort by")?;
+            for_each_batch(frame, column, &mut is_null, |rows| {
+                for_each_float(rows, |_, _, number| words.push(float_to_word(number, descends)))
+            })?;
+            SortValues::Words(words)
+        } else if is_stored_as_integer(data_type) || is_number(data_type) {
+            let mut words = room_for(frame.num_rows(), "values to sort by")?;
+            let min = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
+            for_each_batch(frame, column, &mut is_null, |rows| {
+                for_each_integer(rows, |_, _, number| words.push((number - min) as u64))
+            })?;
+            SortValues::Words(words)
+        } else {
+            SortValues::Texts(load_texts(frame, column, &mut is_null)?)
+        };
+        let key = SortKey { values, is_null, descends };
+        key.assert_complete(frame.num_rows());
+        Ok(key)
     }
 
     fn from_categories(
@@ -151,10 +151,23 @@ impl<'a> SortKey<'a> {
             for row in frame.rows_of(part) {
                 let rank = ranks.rank(row)?;
                 is_null.push(rank.is_none());
-                words.push(rank.unwrap_or_default() as u64);
+                words.push(rank.map_or(NULL_WORD, |rank| rank as u64));
             }
         }
-        Ok(SortKey { values: SortValues::Words(words), is_null, descends })
+        let key = SortKey { values: SortValues::Words(words), is_null, descends };
+        key.assert_complete(frame.num_rows());
+        Ok(key)
+    }
+
+    /// Panics unless there is a value for each row: a missing one would shift the order of all rows after it.
+    fn assert_complete(&self, rows: u64) {
+        let values = match &self.values {
+            SortValues::Words(words) => words.len(),
+            SortValues::Wide(digits) => digits.len(),
+            SortValues::Texts(texts) => texts.len(),
+        };
+        assert!(values as u64 == rows, "{values} values to sort {rows} rows by");
+        assert!(self.is_null.len() as u64 == rows, "{} marks of nulls for {rows} rows", self.is_null.len());
     }
 
     fn compare(&self, a: usize, b: usize) -> Ordering {
@@ -171,8 +184,11 @@ impl<'a> SortKey<'a> {
     }
 }
 
-/// Calls `add` with the rows of each batch, all of them of group 1, and notes which are null.
-fn numbers(
+/// The word of a null. Any value does, as nulls are compared by `is_null`.
+const NULL_WORD: u64 = 0;
+
+/// Calls `add` with the rows of each batch, all of them in group 1, and appends which are null to `is_null`.
+fn for_each_batch(
     frame: &Frame<'_>,
     column: usize,
     is_null: &mut Vec<bool>,
@@ -192,25 +208,30 @@ fn numbers(
     Ok(())
 }
 
-fn texts<'a>(frame: &Frame<'a>, column: usize, is_null: &mut Vec<bool>) -> Result<Vec<&'a [u8]>> {
-    let mut found = room_for(frame.num_rows(), "values to sort by")?;
+/// Returns the text of each row, empty for nulls, and appends which are null to `is_null`.
+fn load_texts<'a>(frame: &Frame<'a>, column: usize, is_null: &mut Vec<bool>) -> Result<Vec<&'a [u8]>> {
+    let mut texts: Vec<&[u8]> = room_for(frame.num_rows(), "values to sort by")?;
     for part in 0..frame.num_parts() {
         let array = frame.checked(part, column)?;
         for row in frame.rows_of(part) {
-            let text = match key_part(array, row)? {
-                KeyPart::Bytes(bytes) => Some(bytes),
-                KeyPart::Null => None,
+            match key_part(array, row)? {
+                KeyPart::Bytes(bytes) => {
+                    is_null.push(false);
+                    texts.push(bytes);
+                }
+                KeyPart::Null => {
+                    is_null.push(true);
+                    texts.push(&[]);
+                }
                 KeyPart::Word(_) => return Err(Error::internal("text that is a number")),
-            };
-            is_null.push(text.is_none());
-            found.push(text.unwrap_or_default());
+            }
         }
     }
-    Ok(found)
+    Ok(texts)
 }
 
-/// A number whose order is that of floats; both zeros are one, and NaN is last in either order.
-fn float_word(number: f64, descends: bool) -> u64 {
+/// Converts a float to a word with the same order. Both zeros are one, and NaN is last in either order.
+fn float_to_word(number: f64, descends: bool) -> u64 {
     const SIGN: u64 = 1 << 63;
     if number.is_nan() {
         return if descends { 0 } else { u64::MAX };
@@ -219,30 +240,32 @@ fn float_word(number: f64, descends: bool) -> u64 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// The numbers of the rows in the order of the keys.
-fn sorted(keys: &[SortKey<'_>], rows: u64) -> Result<RowOrder> {
+/// Returns the numbers of the rows in the order of the keys.
+fn sort_by_keys(keys: &[SortKey<'_>], rows: u64) -> Result<RowOrder> {
     let rows = usize::try_from(rows).map_err(|_| Error::unsupported("sorting more rows than there is memory for"))?;
-    debug_assert!(keys.iter().all(|key| key.is_null.len() == rows));
     if let [SortKey { values: SortValues::Words(words), is_null, descends }] = keys
         && !is_null.contains(&true)
     {
-        let word = |row: usize| if *descends { !words[row] } else { words[row] };
-        let mut pairs: Vec<(u64, u64)> = try_collect((0..rows).map(|row| (word(row), row as u64)))?;
+        let flip = if *descends { u64::MAX } else { 0 };
+        let mut pairs: Vec<(u64, u64)> = try_collect((0..rows).map(|row| (words[row] ^ flip, row as u64)))?;
         pairs.sort_unstable();
         return RowOrder::try_from_rows(rows as u64, pairs.into_iter().map(|(_, row)| row));
     }
-    let compare = |a: usize, b: usize| {
-        let unequal = keys.iter().map(|key| key.compare(a, b)).find(|order| order.is_ne());
-        unequal.unwrap_or_else(|| a.cmp(&b))
-    };
     if u32::try_from(rows).is_ok() {
         let mut order: Vec<u32> = try_collect(0..rows as u32)?;
-        order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
+        order.sort_unstable_by(|&a, &b| compare_rows(keys, a as usize, b as usize));
         return Ok(RowOrder::Short(order));
     }
     let mut order: Vec<u64> = try_collect(0..rows as u64)?;
-    order.sort_unstable_by(|&a, &b| compare(a as usize, b as usize));
+    order.sort_unstable_by(|&a, &b| compare_rows(keys, a as usize, b as usize));
     Ok(RowOrder::Long(order))
+}
+
+/// Compares two rows by the first key in which they differ, or by their numbers.
+#[inline]
+fn compare_rows(keys: &[SortKey<'_>], a: usize, b: usize) -> Ordering {
+    let unequal = keys.iter().map(|key| key.compare(a, b)).find(|order| order.is_ne());
+    unequal.unwrap_or_else(|| a.cmp(&b))
 }
 
 #[cfg(test)]
@@ -276,7 +299,7 @@ mod tests {
         Dataset::try_from(vec![batch(first), batch(second)]).unwrap()
     }
 
-    /// The order of two values as text says it, nulls behind NaN behind all else.
+    /// Compares two values as the documentation says: nulls are behind NaN, and NaN is behind all else.
     fn naive(column: &str, descends: bool, a: &TestRow, b: &TestRow) -> Ordering {
         fn last<T>(a: Option<T>, b: Option<T>, descends: bool, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
             match (a, b) {
@@ -333,7 +356,7 @@ mod tests {
                 };
                 prop_assert_eq!(text(&found, row), text(&dataset, own));
             }
-            // As a whole, too, which gathers.
+            // A whole column is gathered.
             let whole = found.column("int").unwrap();
             let ints: Vec<String> = whole.values().map(|value| value.unwrap().to_string()).collect();
             prop_assert_eq!(whole.count().unwrap(), rows.iter().filter(|row| row.0.is_some()).count() as u64);
@@ -342,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_order_is_refused() {
+    fn sorting_by_a_list_a_missing_column_or_none_is_an_error() {
         let none: &[(&str, bool)] = &[];
         let lists: ArrayRef =
             Arc::new(ListArray::new_null(Arc::new(arrow_schema::Field::new("item", DataType::Int8, true)), 2));

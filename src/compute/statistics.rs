@@ -1,4 +1,4 @@
-//! Statistics of columns: `any`, `all`, `var`, `std`, `quantile`, `n_unique`, `value_counts`, and `describe`.
+//! Computes statistics of columns: `any`, `all`, `var`, `std`, `n_unique`, `value_counts`, and `describe`.
 //!
 //! Nulls are ignored; quantiles, `min` and `max` ignore NaN as well. Among distinct values null counts as one value,
 //! and so do all NaN.
@@ -15,7 +15,7 @@ use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
 
 impl Column {
-    /// Whether any value is true; false if there are no values.
+    /// Returns true if any value is true; false if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than booleans.
@@ -23,7 +23,7 @@ impl Column {
         Ok(self.count_true("any")? > 0)
     }
 
-    /// Whether no value is false; true if there are no values.
+    /// Returns true if no value is false; true if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than booleans.
@@ -31,25 +31,25 @@ impl Column {
         Ok(self.count_true("all")? == i128::from(self.count()?))
     }
 
-    fn count_true(&self, what: &str) -> Result<i128> {
+    fn count_true(&self, operation: &str) -> Result<i128> {
         match (self.data_type(), self.sum()) {
             (DataType::Boolean, Ok(Value::Int128(count))) => Ok(count),
             (DataType::Boolean, Err(e)) => Err(e),
-            _ => Err(self.unsupported_operation(what)),
+            _ => Err(self.unsupported_operation(operation)),
         }
     }
 
-    /// The sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN. That of integers is exact
-    /// but for a last rounding.
+    /// Returns the sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN. The variance
+    /// of integers is exact but for a last rounding.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
     pub fn var(&self) -> Result<Option<f64>> {
-        let found = self.as_dataset().aggregate::<&str>(&[]).column(self.name(), AggregateFunction::Var).finish()?;
-        Ok(number(&found.row(0)?.get(0)?))
+        let whole = self.as_dataset().aggregate::<&str>(&[]).column(self.name(), AggregateFunction::Var).finish()?;
+        Ok(to_float(&whole.row(0)?.get(0)?))
     }
 
-    /// The square root of the variance.
+    /// Returns the square root of the variance.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -57,7 +57,7 @@ impl Column {
         Ok(self.var()?.map(f64::sqrt))
     }
 
-    /// The number of distinct values; null counts as one, and so do all NaN.
+    /// Returns the number of distinct values; null counts as one, and so do all NaN.
     ///
     /// # Errors
     /// `Unsupported` for nested types.
@@ -65,24 +65,26 @@ impl Column {
         self.as_dataset().aggregate(&[self.name()]).finish()?.len()
     }
 
-    /// Each distinct value and its number, as columns of the column's name and `count`: the most frequent first, then
-    /// in order of appearance. Null counts as a value.
+    /// Returns each distinct value and its number of rows, in columns that have the column's name and the name
+    /// `count`: the most frequent value first, then in order of appearance. Null counts as a value.
     ///
     /// # Errors
     /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.
     pub fn value_counts(&self) -> Result<Dataset> {
-        let found = self.as_dataset().aggregate(&[self.name()]).count_rows("count").finish()?;
-        let counts = found.column_at(1)?;
-        let count = |value: Result<Value<'_>>| Ok(if let Value::Int(count) = value? { count } else { 0 });
-        let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
+        let groups = self.as_dataset().aggregate(&[self.name()]).count_rows("count").finish()?;
+        let mut counts = Vec::new();
+        for count in groups.column_at(1)?.values() {
+            let Value::Int(count) = count? else { return Err(Error::internal("a count that is no integer")) };
+            counts.push(count);
+        }
         let mut order: Vec<i64> = (0..counts.len() as i64).collect();
         order.sort_by_key(|&row| std::cmp::Reverse(counts[row as usize]));
-        found.take(&order)
+        groups.take(&order)
     }
 }
 
-/// A value as a float, if it is a number.
-fn number(value: &Value<'_>) -> Option<f64> {
+/// Converts a value to a float, if it is a number.
+fn to_float(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
         Value::Int(number) => Some(*number as f64),
@@ -98,8 +100,8 @@ fn number(value: &Value<'_>) -> Option<f64> {
 const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
 impl Dataset {
-    /// Statistics of each column: a row per statistic, which the first column names. Numbers and booleans are described
-    /// by floats, other types by text.
+    /// Returns statistics of each column: a row per statistic, which the first column names. Numbers and booleans are
+    /// described by floats, other types by text.
     ///
     /// # Errors
     /// `InvalidData` if a value is damaged.
@@ -108,8 +110,11 @@ impl Dataset {
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];
         for index in 0..self.num_columns() {
             let column = self.column_at(index)?;
-            let is_number = is_number(column.data_type());
-            let array = if is_number { described(&column)? } else { described_by_text(&column)? };
+            let array = if is_number(column.data_type()) {
+                describe_numbers(&column)?
+            } else {
+                describe_as_text(&column)?
+            };
             fields.push(Field::new(column.name(), array.data_type().clone(), true));
             columns.push(array);
         }
@@ -118,47 +123,75 @@ impl Dataset {
     }
 }
 
-fn described(column: &Column) -> Result<ArrayRef> {
-    let count = column.count()?;
-    let nulls = column.null_count()?;
-    let mean = column.mean()?;
-    let std = column.std()?;
-    let [low, high] = [number(&column.min()?), number(&column.max()?)];
-    let quartiles = column.quantiles(&[0.25, 0.5, 0.75])?.unwrap_or_default();
-    let quartile = |number: usize| quartiles.get(number).copied();
-    let found = [Some(count as f64), Some(nulls as f64), mean, std, low, quartile(0), quartile(1), quartile(2), high];
-    Ok(Arc::new(Float64Array::from(found.to_vec())))
+const QUARTILES: [f64; 3] = [0.25, 0.5, 0.75];
+
+/// Returns the [`STATISTICS`] of a column of numbers or booleans.
+fn describe_numbers(column: &Column) -> Result<ArrayRef> {
+    let quartiles = match column.quantiles(&QUARTILES)? {
+        Some(quartiles) => [Some(quartiles[0]), Some(quartiles[1]), Some(quartiles[2])],
+        None => [None; 3],
+    };
+    let statistics = vec![
+        Some(column.count()? as f64),
+        Some(column.null_count()? as f64),
+        column.mean()?,
+        column.std()?,
+        to_float(&column.min()?),
+        quartiles[0],
+        quartiles[1],
+        quartiles[2],
+        to_float(&column.max()?),
+    ];
+    Ok(Arc::new(Float64Array::from(statistics)))
 }
 
-fn described_by_text(column: &Column) -> Result<ArrayRef> {
-    // Types without an order have no extremes.
-    let shown = |found: Result<Value<'_>>| match found {
+/// Returns the [`STATISTICS`] of a column of another type.
+fn describe_as_text(column: &Column) -> Result<ArrayRef> {
+    let [first, second, third] = quartiles_of_times(column)?;
+    let statistics = vec![
+        Some(column.count()?.to_string()),
+        Some(column.null_count()?.to_string()),
+        None,
+        None,
+        extreme_to_text(column.min()),
+        first,
+        second,
+        third,
+        extreme_to_text(column.max()),
+    ];
+    Ok(Arc::new(StringArray::from(statistics)))
+}
+
+/// Converts a minimum or maximum to text. An error becomes null, as types without an order have no extremes.
+fn extreme_to_text(extreme: Result<Value<'_>>) -> Option<String> {
+    match extreme {
         Ok(Value::Null) | Err(_) => None,
         Ok(value) => Some(value.to_string()),
-    };
-    let count = Some(column.count()?.to_string());
-    let nulls = Some(column.null_count()?.to_string());
-    let [low, high] = [shown(column.min()), shown(column.max())];
-    let [first, second, third] = quartiles_of_times(column)?;
-    Ok(Arc::new(StringArray::from(vec![count, nulls, None, None, low, first, second, third, high])))
+    }
 }
 
-/// The quartiles of dates, times and lengths of time as text; none of other types.
+/// Returns the quartiles of dates, times and durations as text; none for other types.
 fn quartiles_of_times(column: &Column) -> Result<[Option<String>; 3]> {
-    use DataType::*;
-    let value = |number: i64| match column.data_type() {
-        Date32 => Value::Date(number),
-        Date64 => Value::Date(number.div_euclid(86_400_000)),
-        Time32(unit) | Time64(unit) => Value::Time(number, *unit),
-        Timestamp(unit, zone) => Value::Timestamp(number, *unit, zone.as_deref()),
-        Duration(unit) => Value::Duration(number, *unit),
-        _ => Value::Null,
-    };
-    if matches!(value(0), Value::Null) {
+    let data_type = column.data_type();
+    if time_from_number(data_type, 0).is_none() {
         return Ok([None, None, None]);
     }
-    let found = column.time_quantiles(&[0.25, 0.5, 0.75])?.unwrap_or_default();
-    Ok([0, 1, 2].map(|quartile| found.get(quartile).map(|&number| value(number).to_string())))
+    let Some(times) = column.time_quantiles(&QUARTILES)? else { return Ok([None, None, None]) };
+    assert!(times.len() == QUARTILES.len(), "{} quantiles", times.len());
+    Ok([0, 1, 2].map(|quartile| time_from_number(data_type, times[quartile]).map(|time| time.to_string())))
+}
+
+/// Converts the number that is stored for a date, time or duration to a value; `None` for other types.
+fn time_from_number(data_type: &DataType, number: i64) -> Option<Value<'_>> {
+    use DataType::*;
+    match data_type {
+        Date32 => Some(Value::Date(number)),
+        Date64 => Some(Value::Date(number.div_euclid(86_400_000))),
+        Time32(unit) | Time64(unit) => Some(Value::Time(number, *unit)),
+        Timestamp(unit, zone) => Some(Value::Timestamp(number, *unit, zone.as_deref())),
+        Duration(unit) => Some(Value::Duration(number, *unit)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +205,7 @@ mod tests {
     use crate::compute::AggregateFunction;
     use crate::compute::tests::cut;
 
-    /// A sample tells where they lie, but for columns of few values, or where most are none.
+    /// A sample tells where quantiles lie, except in columns of few values or mostly nulls.
     #[test]
     fn quantiles_of_large_columns_are_those_of_the_sorted_values() {
         const ROWS: u64 = 1_200_000;
@@ -203,7 +236,7 @@ mod tests {
         }
     }
 
-    /// They were one step apart for some pairs.
+    /// The two were one rounding step apart for some pairs.
     #[test]
     fn the_median_of_a_column_is_that_of_its_group() {
         let pairs = [[0.1, 0.7], [-1e16, 3.0], [1e-320, 3e-323], [f64::MAX, f64::MAX / 3.0], [1.0, f64::INFINITY]];
@@ -254,7 +287,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of nanoseconds too, which floats can't hold.
+        /// Nanoseconds have more digits than floats can hold.
         #[test]
         fn quartiles_of_times_are_exact(times in prop::collection::vec(prop::option::weighted(0.8, any::<i64>()), 1..200)) {
             let array = Arc::new(TimestampNanosecondArray::from(times.clone()).with_timezone("UTC")) as ArrayRef;
@@ -276,7 +309,8 @@ mod tests {
         }
     }
 
-    /// The types whose values a test makes of an origin, beyond the digits of a float, and distances from it.
+    /// Returns arrays of all types of integers and decimals, with values at some distances from an origin that has more
+    /// digits than a float, and what the distances are divided by.
     fn shifted(origin: i64, distances: &[Option<i64>]) -> Vec<(ArrayRef, f64)> {
         let wide = |distance: i64| 10i128.pow(36) + i128::from(origin) + i128::from(distance);
         let widest = |distance: i64| i256::from_i128(10).wrapping_pow(70).wrapping_add(i256::from_i128(wide(distance)));
@@ -296,7 +330,7 @@ mod tests {
         ]
     }
 
-    /// The variance as the mean of half the squared distances of all pairs.
+    /// Computes the variance as the mean of half the squared distances of all pairs.
     fn variance_of_pairs(numbers: &[i64]) -> Option<f64> {
         let mut squares = i256::ZERO;
         for (at, &number) in numbers.iter().enumerate() {
@@ -369,7 +403,7 @@ mod tests {
                 let batches: Vec<_> = ends.windows(2).map(|ends| batch(ends[0], ends[1])).collect();
                 let dataset = Dataset::try_from(batches).unwrap();
                 let groups = dataset.aggregate(&["key"]).column("x", AggregateFunction::Std).finish().unwrap();
-                [0, 1, 2].map(|row| number(&groups.row(row).unwrap().get(1).unwrap()).unwrap())
+                [0, 1, 2].map(|row| to_float(&groups.row(row).unwrap().get(1).unwrap()).unwrap())
             });
             for (found, expected) in found[0].iter().zip(expected) {
                 assert!(is_near(Some(*found), Some(expected / unit)), "{} {found} {expected}", array.data_type());

@@ -1,6 +1,7 @@
-//! Sums, extremes and moments of groups. A row's value is added to one of four lanes of its group, by row number, so
-//! that neighbours in one group don't depend on each other; lanes are merged at the end of a block. Excluded rows go to
-//! group 0.
+//! Accumulates sums, extremes and moments of groups.
+//!
+//! A row's value is added to one of four lanes of its group, by row number, so that neighbours in one group don't
+//! depend on each other; lanes are merged at the end of a block. Excluded rows go to group 0.
 
 use std::ops::Range;
 
@@ -10,9 +11,10 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use crate::array::access::{Bits, dictionary_of, entry_lookup, fixed_values};
+use crate::array::access::{Bits, dictionary_of, entry_lookup};
 use crate::array::gather::{Pick, gather};
 use crate::array::{UncheckedArray, decimal_to_f64, nulls, room_for};
+use crate::compute::blocks::values_in;
 use crate::compute::select::{Mask, pack_bits};
 use crate::error::{Error, Result};
 
@@ -21,31 +23,45 @@ pub(in crate::compute) const LANES: usize = 4;
 /// The group of excluded rows.
 pub(in crate::compute) const OUT: u32 = 0;
 
-/// The rows of one batch in a block: the column, its rows, their group numbers, and the first one's position.
+/// The rows of one batch in a block.
 pub(in crate::compute) struct GroupedRows<'a> {
     pub array: &'a ArrayData,
     pub rows: Range<usize>,
+    /// The group of each row.
     pub ids: &'a [u32],
+    /// The lane of the first row.
     pub lane: usize,
-    /// Whether many of them are in no group.
+    /// True if many of the rows are in no group.
     pub is_sparse: bool,
 }
 
 impl<'a> GroupedRows<'a> {
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
-        fixed_values(self.array).get(self.rows.clone()).unwrap_or_default()
+        values_in(self.array, self.rows.clone())
     }
 
     /// Calls `work` with the rows' groups, nulls excluded.
     pub(super) fn with_ids<T>(&self, work: impl FnOnce(&[u32]) -> T) -> T {
+        debug_assert_eq!(self.ids.len(), self.rows.len());
         let Some(valid) = Mask::from_validity(self.array, &self.rows) else { return work(self.ids) };
-        let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
-        work(&self.ids.iter().enumerate().map(masked).collect::<Vec<_>>())
+        let mut ids = self.ids.to_vec();
+        for (row, id) in ids.iter_mut().enumerate() {
+            if !valid.is_set(row) {
+                *id = OUT;
+            }
+        }
+        work(&ids)
+    }
+
+    /// Returns true if most rows are known to be in no group.
+    fn is_mostly_excluded(&self) -> bool {
+        self.is_sparse && self.ids.iter().filter(|&&id| id != OUT).count() < self.ids.len() / 4
     }
 }
 
-/// Counts the rows of each group; `counts` has `lanes` lanes of each.
+/// Counts the rows of each group; `counts` has `lanes` lanes per group.
 pub(in crate::compute) fn count_by_group(ids: &[u32], lane: usize, lanes: usize, counts: &mut [u64]) {
+    debug_assert!(lanes > 0 && counts.len().is_multiple_of(lanes));
     for (row, &id) in ids.iter().enumerate() {
         if let Some(count) = counts.get_mut(id as usize * lanes + (lane + row) % lanes) {
             *count += 1;
@@ -67,30 +83,39 @@ fn add_each<const N: usize>(
     sums: &mut [[f64; 2]],
     number: impl Fn([u8; N]) -> f64,
 ) {
+    debug_assert!(lane < LANES && ids.len() == values.len());
     let groups = sums.as_chunks_mut::<LANES>().0;
-    let mut add = |id: u32, lane: usize, raw: [u8; N]| {
-        if let Some(group) = groups.get_mut(id as usize) {
-            group[lane] = [group[lane][0] + number(raw), group[lane][1] + 1.0];
-        }
-    };
     // Starts at the first lane, so that the lanes of each step are known.
     let head = ((LANES - lane) % LANES).min(ids.len()).min(values.len());
-    let ((first, ids), (before, values)) = (ids.split_at(head), values.split_at(head));
-    first.iter().zip(before).enumerate().for_each(|(row, (&id, &raw))| add(id, lane + row, raw));
-    let ((ids, last), (values, after)) = (ids.as_chunks::<LANES>(), values.as_chunks::<LANES>());
+    let (head_ids, ids) = ids.split_at(head);
+    let (head_values, values) = values.split_at(head);
+    for (row, (&id, &raw)) in head_ids.iter().zip(head_values).enumerate() {
+        add_to_lane(groups, id, lane + row, number(raw));
+    }
+    let (ids, tail_ids) = ids.as_chunks::<LANES>();
+    let (values, tail_values) = values.as_chunks::<LANES>();
     for (ids, values) in ids.iter().zip(values) {
         for lane in 0..LANES {
-            add(ids[lane], lane, values[lane]);
+            add_to_lane(groups, ids[lane], lane, number(values[lane]));
         }
     }
-    last.iter().zip(after).enumerate().for_each(|(lane, (&id, &raw))| add(id, lane, raw));
+    for (lane, (&id, &raw)) in tail_ids.iter().zip(tail_values).enumerate() {
+        add_to_lane(groups, id, lane, number(raw));
+    }
+}
+
+/// Adds a number, and one to the count, if there is such a group.
+#[inline(always)]
+fn add_to_lane(groups: &mut [[[f64; 2]; LANES]], id: u32, lane: usize, number: f64) {
+    if let Some(group) = groups.get_mut(id as usize) {
+        group[lane] = [group[lane][0] + number, group[lane][1] + 1.0];
+    }
 }
 
 /// Adds numbers of any type as floats.
 pub(in crate::compute) fn add_floats(rows: &GroupedRows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
-    // Lanes shorten the wait for excluded rows: it is worth to look for the others if they are few.
-    let included = || rows.ids.iter().filter(|&&id| id != OUT).count();
-    if rows.array.data_type() == &DataType::Float64 && !(rows.is_sparse && included() < rows.ids.len() / 4) {
+    // Lanes shorten the wait for excluded rows. If almost all are excluded, it is faster to skip them.
+    if rows.array.data_type() == &DataType::Float64 && !rows.is_mostly_excluded() {
         rows.with_ids(|ids| add_f64(ids, rows.values(), rows.lane, sums));
         return Ok(());
     }
@@ -101,13 +126,14 @@ pub(in crate::compute) fn add_floats(rows: &GroupedRows<'_>, sums: &mut [[f64; 2
     })
 }
 
-/// Adds squared distances from the means of the groups; `squares` has `lanes` lanes of each.
+/// Adds squared distances from the means of the groups; `squares` has `lanes` lanes per group.
 pub(in crate::compute) fn add_squares(
     rows: &GroupedRows<'_>,
     means: &[f64],
     lanes: usize,
     squares: &mut [f64],
 ) -> Result<()> {
+    debug_assert!(squares.len() == means.len() * lanes, "{} lanes of {} groups", squares.len(), means.len());
     for_each_float(rows, |id, lane, number| {
         if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * lanes + lane % lanes)) {
             *sum += (number - mean) * (number - mean);
@@ -116,7 +142,7 @@ pub(in crate::compute) fn add_squares(
 }
 
 /// Calls `work` with group, lane and the result of `number` for the `N` bytes of each row.
-fn each<const N: usize, T>(
+fn for_each_value<const N: usize, T>(
     rows: &GroupedRows<'_>,
     work: &mut impl FnMut(u32, usize, T),
     number: impl Fn([u8; N]) -> T,
@@ -125,10 +151,11 @@ fn each<const N: usize, T>(
     let mut first = 0;
     rows.with_ids(|ids| {
         for (ids, values) in ids.chunks(AT_ONCE).zip(rows.values::<N>().chunks(AT_ONCE)) {
-            let mut left = if rows.is_sparse { included(ids) } else { u64::MAX };
-            if left.count_ones() > FEW {
-                let all = ids.iter().zip(values).enumerate();
-                all.for_each(|(row, (&id, &raw))| work(id, (lane + first + row) % LANES, number(raw)));
+            let mut left = if rows.is_sparse { included_rows(ids) } else { u64::MAX };
+            if left.count_ones() > MAX_SELECTED {
+                for (row, (&id, &raw)) in ids.iter().zip(values).enumerate() {
+                    work(id, (lane + first + row) % LANES, number(raw));
+                }
             } else {
                 // Each value of an excluded row would wait for the one before it, as both go to one group.
                 while left != 0 {
@@ -144,14 +171,16 @@ fn each<const N: usize, T>(
     });
 }
 
-/// Rows that are looked at together, a bit for each.
+/// Rows that are examined together, a bit for each.
 const AT_ONCE: usize = 64;
-/// Of so many included rows among them, no excluded one is looked at.
-const FEW: u32 = 48;
+/// The maximum number of included rows among [`AT_ONCE`] that are picked one by one; if there are more, excluded rows
+/// are added to their group as well.
+const MAX_SELECTED: u32 = 48;
 
-/// A bit for each row that is in a group.
+/// Returns a bit for each row that is in a group.
 #[inline(always)]
-fn included(ids: &[u32]) -> u64 {
+fn included_rows(ids: &[u32]) -> u64 {
+    debug_assert!(ids.len() <= AT_ONCE);
     let mut bytes = [0; AT_ONCE];
     bytes.iter_mut().zip(ids).for_each(|(byte, &id)| *byte = u8::from(id != OUT));
     pack_bits(&bytes)
@@ -161,36 +190,39 @@ fn included(ids: &[u32]) -> u64 {
 pub(in crate::compute) fn for_each_float(rows: &GroupedRows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
     use DataType::*;
     let work = &mut work;
-    let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
     match rows.array.data_type() {
-        Float64 => each::<8, _>(rows, work, f64::from_le_bytes),
-        Float32 => each::<4, _>(rows, work, |raw| f32::from_le_bytes(raw).into()),
-        Float16 => each::<2, _>(rows, work, |raw| f16::from_le_bytes(raw).to_f64()),
-        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
-        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
-        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
-        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
-        Int32 => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
-        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
-        Int64 => each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
-        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
-        Decimal32(_, s) => each::<4, _>(rows, work, |raw| decimal(i32::from_le_bytes(raw).into(), *s)),
-        Decimal64(_, s) => each::<8, _>(rows, work, |raw| decimal(i64::from_le_bytes(raw).into(), *s)),
-        Decimal128(_, s) => each::<16, _>(rows, work, |raw| decimal(i128::from_le_bytes(raw), *s)),
-        Decimal256(_, s) => each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s)),
+        Float64 => for_each_value::<8, _>(rows, work, f64::from_le_bytes),
+        Float32 => for_each_value::<4, _>(rows, work, |raw| f32::from_le_bytes(raw).into()),
+        Float16 => for_each_value::<2, _>(rows, work, |raw| f16::from_le_bytes(raw).to_f64()),
+        Int8 => for_each_value::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => for_each_value::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => for_each_value::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => for_each_value::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 => for_each_value::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => for_each_value::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int64 => for_each_value::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
+        UInt64 => for_each_value::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
+        Decimal32(_, s) => for_each_value::<4, _>(rows, work, |raw| narrow_decimal_to_f64(i32::from_le_bytes(raw).into(), *s)),
+        Decimal64(_, s) => for_each_value::<8, _>(rows, work, |raw| narrow_decimal_to_f64(i64::from_le_bytes(raw).into(), *s)),
+        Decimal128(_, s) => for_each_value::<16, _>(rows, work, |raw| narrow_decimal_to_f64(i128::from_le_bytes(raw), *s)),
+        Decimal256(_, s) => for_each_value::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s)),
         Boolean => {
             let bits = Bits::new(rows.array);
             let start = rows.rows.start;
             rows.with_ids(|ids| {
-                let each = ids.iter().enumerate();
-                each.for_each(|(row, &id)| {
+                for (row, &id) in ids.iter().enumerate() {
                     work(id, (rows.lane + row) % LANES, f64::from(u8::from(bits.get(start + row))));
-                });
+                }
             });
         }
         other => return Err(Error::unsupported(format!("{other} is not a numeric type"))),
     }
     Ok(())
+}
+
+#[inline]
+fn narrow_decimal_to_f64(digits: i128, scale: i8) -> f64 {
+    decimal_to_f64(i256::from_i128(digits), scale)
 }
 
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.
@@ -201,23 +233,24 @@ pub(in crate::compute) fn for_each_integer(
     use DataType::*;
     let work = &mut work;
     match rows.array.data_type() {
-        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
-        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
-        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
-        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
-        Int32 | Date32 | Time32(_) | Decimal32(..) => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
-        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int8 => for_each_value::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => for_each_value::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => for_each_value::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => for_each_value::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => for_each_value::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => for_each_value::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
         Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw).into());
+            for_each_value::<8, _>(rows, work, |raw| i64::from_le_bytes(raw).into());
         }
-        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
-        Decimal128(..) => each::<16, _>(rows, work, i128::from_le_bytes),
+        UInt64 => for_each_value::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
+        Decimal128(..) => for_each_value::<16, _>(rows, work, i128::from_le_bytes),
         Boolean => {
             let bits = Bits::new(rows.array);
             let start = rows.rows.start;
             rows.with_ids(|ids| {
-                let each = ids.iter().enumerate();
-                each.for_each(|(row, &id)| work(id, (rows.lane + row) % LANES, bits.get(start + row).into()));
+                for (row, &id) in ids.iter().enumerate() {
+                    work(id, (rows.lane + row) % LANES, bits.get(start + row).into());
+                }
             });
         }
         other => return Err(Error::unsupported(format!("{other} is not an integer type"))),
@@ -243,16 +276,13 @@ pub(in crate::compute) fn with_decoded_rows<T>(
     work: impl FnOnce(&ArrayData, Range<usize>) -> Result<T>,
 ) -> Result<T> {
     match array.data_type() {
-        DataType::Dictionary(..) => {
-            let decoded = decoded(array, &rows)?;
-            work(&decoded, 0..rows.len())
-        }
+        DataType::Dictionary(..) => work(&decode_dictionary(array, &rows)?, 0..rows.len()),
         _ => work(array, rows),
     }
 }
 
-/// Rows of a dictionary column as values.
-fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
+/// Copies the dictionary values of some rows.
+fn decode_dictionary(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
     let values = dictionary_of(array)?;
     let entry = entry_lookup(array);
     let null = nulls(values.data_type(), 1)?;

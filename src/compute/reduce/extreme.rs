@@ -1,4 +1,4 @@
-//! `min` and `max` of a column.
+//! Finds the smallest and the largest value of a column.
 //!
 //! Nulls are ignored, and so is NaN unless there is nothing else, as in Polars and pyarrow. The extremes of no values
 //! are null. Fixed-width numbers have a fast loop; other types are compared cell by cell.
@@ -17,7 +17,7 @@ use crate::dataset::Column;
 use crate::error::Result;
 
 impl Column {
-    /// The smallest value; text and bytes by their bytes, ordered categories by their order.
+    /// Returns the smallest value; text and bytes by their bytes, ordered categories by their order.
     ///
     /// # Errors
     /// `Unsupported` for types without an order.
@@ -25,7 +25,7 @@ impl Column {
         self.extreme(Ordering::Less)
     }
 
-    /// The largest value; text and bytes by their bytes, ordered categories by their order.
+    /// Returns the largest value; text and bytes by their bytes, ordered categories by their order.
     ///
     /// # Errors
     /// `Unsupported` for types without an order.
@@ -44,8 +44,9 @@ impl Column {
             if let Some(categories) = Categories::load(self.as_dataset(), 0)? {
                 return self.extreme_category(&categories, wanted);
             }
-            let plain = Blocks::fixed_width(self)?;
-            if let Some(row) = plain.and_then(|blocks| find_extreme_row(&blocks, self.data_type(), wanted)) {
+            if let Some(blocks) = Blocks::fixed_width(self)?
+                && let Some(row) = find_extreme_row(&blocks, self.data_type(), wanted)
+            {
                 return self.get(row);
             }
             let blocks = Blocks::build(self)?;
@@ -56,9 +57,7 @@ impl Column {
             }
         })
     }
-}
 
-impl Column {
     fn extreme_category(&self, categories: &Categories, wanted: Ordering) -> Result<Value<'_>> {
         let mut best: Option<(usize, u64)> = None;
         for chunk in Blocks::build(self)?.chunks() {
@@ -71,7 +70,10 @@ impl Column {
                 }
             }
         }
-        best.map_or(Ok(Value::Null), |(_, row)| self.get(row))
+        match best {
+            Some((_, row)) => self.get(row),
+            None => Ok(Value::Null),
+        }
     }
 }
 
@@ -85,7 +87,7 @@ fn has_order(data_type: &DataType) -> bool {
     }
 }
 
-/// The row of the extreme number; `None` if there is none, or the type has no fast loop.
+/// Returns the row of the extreme number; `None` if there is none, or the type has no fast loop.
 pub(in crate::compute) fn find_extreme_row<'a, C: FixedWidthBytes<'a>>(
     blocks: &Blocks<'a, C>,
     data_type: &DataType,
@@ -124,35 +126,42 @@ fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
         Ordering::Less => (T::MOST, kernels::min),
         _ => (T::LEAST, kernels::max),
     };
-    let found = blocks.par_map(|pieces| {
+    let block_extremes = blocks.par_map(|pieces| {
         pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values)))
     });
-    let best = found.iter().fold(far, |best, found| choose(best, &[found.store()]));
-    let candidates = found.iter().enumerate().filter(|(_, found)| **found == best);
-    candidates.flat_map(|(block, _)| blocks.pieces(block)).find_map(|piece| {
-        let mut rows = piece.rows.clone().zip(piece.values());
-        let (row, _) = rows.find(|&(row, &raw)| T::load(raw) == best && piece.is_valid(row))?;
-        Some(piece.first + (row - piece.rows.start) as u64)
-    })
+    let best = block_extremes.iter().fold(far, |best, extreme| choose(best, &[extreme.store()]));
+    for (block, _) in block_extremes.iter().enumerate().filter(|(_, extreme)| **extreme == best) {
+        for piece in blocks.pieces(block) {
+            let mut rows = piece.rows.clone().zip(piece.values());
+            if let Some((row, _)) = rows.find(|&(row, &raw)| T::load(raw) == best && piece.is_valid(row)) {
+                return Some(piece.first + (row - piece.rows.start) as u64);
+            }
+        }
+    }
+    None
 }
 
-/// For values without bytes, the first: all are equal, and may be too many to visit.
+/// Returns the first value. Values without bytes are all equal, and may be too many to visit.
 fn first_valid_value<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
-    let first = |chunk: &ColumnChunk<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
-    blocks.chunks().iter().find_map(first).map_or(Ok(Value::Null), |(array, row)| value(array, row))
+    for chunk in blocks.chunks() {
+        if let Some(row) = chunk.rows.clone().find(|&row| chunk.is_valid(row)) {
+            return value(chunk.array, row);
+        }
+    }
+    Ok(Value::Null)
 }
 
 pub(in crate::compute) fn find_extreme_value<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
-    let of_block = |pieces: &mut dyn Iterator<Item = ColumnChunk<'a>>| -> Result<Value<'a>> {
+    let block_extremes = blocks.par_map(|pieces| -> Result<Value<'a>> {
         let mut best = ExtremeValue { wanted, value: Value::Null };
         for piece in pieces {
-            best.among(&piece)?;
+            best.offer_chunk(&piece)?;
         }
         Ok(best.value)
-    };
+    });
     let mut best = ExtremeValue { wanted, value: Value::Null };
-    for found in blocks.par_map(of_block) {
-        best.offer(found?);
+    for extreme in block_extremes {
+        best.offer(extreme?);
     }
     Ok(best.value)
 }
@@ -164,24 +173,27 @@ struct ExtremeValue<'a> {
 }
 
 impl<'a> ExtremeValue<'a> {
-    fn among(&mut self, piece: &ColumnChunk<'a>) -> Result<()> {
+    fn offer_chunk(&mut self, piece: &ColumnChunk<'a>) -> Result<()> {
         match piece.array.child_data() {
-            [values] if values.len() <= piece.rows.len() => self.among_keys(piece, values.len()),
-            _ => self.among_rows(piece, piece.rows.clone()),
+            [values] if values.len() <= piece.rows.len() => self.offer_keys(piece, values.len()),
+            _ => self.offer_rows(piece, piece.rows.clone()),
         }
     }
 
-    fn among_rows(&mut self, piece: &ColumnChunk<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
-        rows.try_for_each(|row| value(piece.array, row).map(|value| self.offer(value)))
+    fn offer_rows(&mut self, piece: &ColumnChunk<'a>, rows: impl Iterator<Item = usize>) -> Result<()> {
+        for row in rows {
+            self.offer(value(piece.array, row)?);
+        }
+        Ok(())
     }
 
     /// Compares each of `count` dictionary values once, however many rows have it.
-    fn among_keys(&mut self, piece: &ColumnChunk<'a>, count: usize) -> Result<()> {
+    fn offer_keys(&mut self, piece: &ColumnChunk<'a>, count: usize) -> Result<()> {
         let mut rows = vec![None; count];
         for row in piece.rows.clone().filter(|&row| piece.is_valid(row)) {
             rows[key(piece.array, piece.array.offset() + row)?] = Some(row);
         }
-        self.among_rows(piece, rows.into_iter().flatten())
+        self.offer_rows(piece, rows.into_iter().flatten())
     }
 
     fn offer(&mut self, value: Value<'a>) {
@@ -191,15 +203,15 @@ impl<'a> ExtremeValue<'a> {
     }
 }
 
-/// Whether `a` comes before (`Less`) or after (`Greater`) `b`; any number is preferred to NaN, any value to null.
+/// Returns true if `a` comes before (`Less`) or after (`Greater`) `b`; any number is preferred to NaN, any value to
+/// null.
 fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
     use Value::*;
-    let floats = |a: f64, b: f64| (b.is_nan() && !a.is_nan()) || a.partial_cmp(&b) == Some(wanted);
     match (a, b) {
         (Null, _) => false,
         (_, Null) => true,
-        (Float64(a), Float64(b)) => floats(*a, *b),
-        (Float32(a), Float32(b)) => floats((*a).into(), (*b).into()),
+        (Float64(a), Float64(b)) => is_better_float(*a, *b, wanted),
+        (Float32(a), Float32(b)) => is_better_float((*a).into(), (*b).into(), wanted),
         (Bool(a), Bool(b)) => a.cmp(b) == wanted,
         (Int(a), Int(b)) | (Date(a), Date(b)) => a.cmp(b) == wanted,
         (UInt(a), UInt(b)) => a.cmp(b) == wanted,
@@ -210,4 +222,8 @@ fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
         (Bytes(a), Bytes(b)) => a.cmp(b) == wanted,
         _ => false,
     }
+}
+
+fn is_better_float(a: f64, b: f64, wanted: Ordering) -> bool {
+    (b.is_nan() && !a.is_nan()) || a.partial_cmp(&b) == Some(wanted)
 }

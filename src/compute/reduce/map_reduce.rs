@@ -1,4 +1,4 @@
-//! `map_reduce` of a column: the caller's own loop, in parallel.
+//! Runs a caller's own loop over a column, in parallel.
 
 use arrow_data::ArrayData;
 
@@ -8,13 +8,14 @@ use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;
 
-/// Blocks whose results are held until they are combined: rows without bytes may have too many to hold.
+/// Blocks whose results are held until they are combined. A column of rows without bytes may have too many blocks to
+/// hold the results of all.
 const WAVE: usize = 1 << 12;
 
 impl Column {
     /// Calls `map` with each chunk of at most 65,536 rows, in parallel, then combines the results by `combine`, in row
-    /// order. `None` if there are no rows. Chunks are in place, or copied if their buffers are not aligned for their
-    /// type.
+    /// order. Returns `None` if there are no rows. Chunks are in place, or copied if their buffers are not aligned for
+    /// their type.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -43,11 +44,14 @@ impl Column {
             buffer::aligned(blocks.chunks()[chunk].array.clone())
         });
         let blocks = blocks.with_arrays(&arrays);
-        let map = |ColumnChunk { array, rows, .. }: ColumnChunk<'_>| map(&slice(array, rows.start, rows.len()));
         let mut result = None;
         for start in (0..blocks.num_blocks()).step_by(WAVE) {
             let wave = start..blocks.num_blocks().min(start + WAVE);
-            let mapped = blocks.par_map_range(wave, |pieces| pieces.map(&map).collect::<Vec<_>>());
+            let mapped = blocks.par_map_range(wave, |pieces| {
+                pieces
+                    .map(|ColumnChunk { array, rows, .. }| map(&slice(array, rows.start, rows.len())))
+                    .collect::<Vec<_>>()
+            });
             result = result.into_iter().chain(mapped.into_iter().flatten()).reduce(&combine);
         }
         Ok(result)

@@ -1,4 +1,4 @@
-//! Reductions of columns to one value.
+//! Reduces columns to one value.
 //!
 //! `accumulate` has the loops over rows of groups; `sum`, `extreme`, `quantile` and `map_reduce` combine loops for
 //! every type, over batches and nulls.

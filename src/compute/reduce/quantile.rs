@@ -1,12 +1,13 @@
-//! Exact quantiles of columns of any size, without a copy.
+//! Computes exact quantiles of columns of any size, without a copy.
 //!
-//! Of a large column, a sample tells between which two values each quantile lies, but for one column in thousands. One pass
-//! counts the values below them, and collects those between them, among which the quantile is found by its rank.
+//! A sample of a large column tells between which two values each quantile lies, and is wrong for one column in
+//! thousands. One pass counts the values below these bounds and collects the values between them, among which the
+//! quantile is found by its rank.
 //!
-//! Of a small column, or of few values, all are collected. If a quantile lies elsewhere, or too many values between those of
-//! the sample, values are counted: they are mapped to 64-bit integers in the same order; one pass counts them by their first
-//! 16 bits, which locates the requested ranks; values with the right prefix are collected, or counted again by their next 16
-//! bits while they are too many.
+//! All values of a small column are collected, and so are all values if they are few. If a quantile lies out of its
+//! bounds, or too many values lie between them, values are counted: they are mapped to 64-bit integers in the same
+//! order; one pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix
+//! are collected, or counted again by their next 16 bits while they are too many.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,8 +16,8 @@ use arrow_schema::DataType;
 use multiversion::multiversion;
 
 use super::accumulate::{GroupedRows, for_each_float, for_each_integer, with_decoded_rows};
-use crate::array::access::fixed_values;
 use crate::array::room_for;
+use crate::compute::blocks::values_in;
 use crate::compute::frame::Frame;
 use crate::compute::select::SplitMix64;
 use crate::dataset::Column;
@@ -26,9 +27,9 @@ use crate::parallel;
 /// Bits that one pass counts by.
 const DIGIT: u32 = 16;
 /// The maximum number of values to collect and sort.
-const FEW: u64 = 1 << 20;
-/// The maximum number of values to collect between those of a sample.
-const MOST_COLLECTED: usize = 4 << 20;
+const MAX_SORTED: u64 = 1 << 20;
+/// The maximum number of values to collect between the bounds that a sample gives.
+const MAX_COLLECTED: usize = 4 << 20;
 /// Rows per unit of work.
 const BLOCK: usize = 1 << 20;
 /// Blocks per thread whose counts are held until they are summed.
@@ -40,33 +41,34 @@ const AT_ONCE: usize = 16;
 /// Rows in the sample of a larger column.
 const SAMPLE: u64 = 1 << 20;
 
-/// Rows in a sample of which one pass leaves few values, if the column is not very large.
-const ENOUGH_SAMPLED: u64 = 1 << 13;
-/// Rows of which one is sampled, where a smaller sample takes less time, though it leaves more values.
-const ROWS_A_SAMPLE: u64 = 1 << 6;
-/// Rows up to which collecting all values takes no longer than a sample.
-const FEWEST_ROWS: u64 = 1 << 15;
-/// Rows beyond which there are too many between two of the largest sample.
-const MOST_ROWS: u64 = 1 << 28;
+/// The smallest sample that leaves few values between its bounds, if the column is not very large.
+const MIN_SAMPLE: u64 = 1 << 13;
+/// The number of rows per sampled row in a small column. There, a smaller sample takes less time, though it leaves more
+/// values between its bounds.
+const ROWS_PER_SAMPLE: u64 = 1 << 6;
+/// The number of rows up to which collecting all values takes no longer than a sample.
+const MIN_SAMPLED_ROWS: u64 = 1 << 15;
+/// The number of rows beyond which too many lie between the bounds of the largest sample.
+const MAX_SAMPLED_ROWS: u64 = 1 << 28;
 /// Rows whose values are collected at a time.
 const STEP: usize = 1 << 14;
 
-/// Two ordered values, and where between them a quantile lies: from 0 to 1.
+/// Two values, as words in the order of the values, and the place of a quantile between them: from 0 to 1.
 type Interpolation = ([u64; 2], f64);
 
 impl Column {
-    /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
-    /// are converted to the nearest float. `None` if there are no values. Takes one or two passes over the column, rarely more,
-    /// and no copy.
+    /// Returns the exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other
+    /// numbers are converted to the nearest float. `None` if there are no values. Takes one or two passes over the
+    /// column, rarely more, and no copy.
     ///
     /// # Errors
     /// `InvalidArgument` unless `q` is between 0 and 1; `Unsupported` for types other than numbers.
     pub fn quantile(&self, q: f64) -> Result<Option<f64>> {
-        Ok(self.quantiles(&[q])?.and_then(|found| found.first().copied()))
+        Ok(self.quantiles(&[q])?.map(|quantiles| quantiles[0]))
     }
 
-    /// The quantile of a sample of 1,048,576 rows, the same each time; the exact quantile if the column has no more
-    /// rows, or if more than half of the sample is null or NaN. The cost does not depend on the column's size. The
+    /// Returns the quantile of a sample of 1,048,576 rows, the same each time; the exact quantile if the column has no
+    /// more rows, or if more than half of the sample is null or NaN. The cost does not depend on the column's size. The
     /// share of values below the result differs from `q` by more than 0.005 less than once in a hundred million columns
     /// (Dvoretzky, Kiefer and Wolfowitz).
     ///
@@ -78,9 +80,9 @@ impl Column {
         if rows <= SAMPLE {
             return self.quantile(q);
         }
-        let sample = self.as_dataset().take(&self.drawn(SAMPLE, rows))?.column_at(0)?;
-        let (numbers, found) = sample.with_change_check(|| sample.counted_quantiles(&[q]))?;
-        if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
+        let sample = self.as_dataset().take(&draw_rows(SAMPLE, rows))?.column_at(0)?;
+        let (numbers, quantiles) = sample.with_change_check(|| sample.counted_quantiles(&[q]))?;
+        if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(Some(quantiles[0])) }
     }
 
     /// Computes several quantiles at once.
@@ -89,12 +91,16 @@ impl Column {
     /// As [`quantile`](Column::quantile).
     pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
         self.check_quantiles(shares)?;
-        let (numbers, found) = self.with_change_check(|| self.counted_quantiles(shares))?;
-        Ok((numbers > 0).then_some(found))
+        let (numbers, quantiles) = self.with_change_check(|| self.counted_quantiles(shares))?;
+        if numbers == 0 {
+            return Ok(None);
+        }
+        assert!(quantiles.len() == shares.len(), "{} quantiles of {}", quantiles.len(), shares.len());
+        Ok(Some(quantiles))
     }
 
-    /// Quantiles of dates, times and lengths of time, in units of the type; between two values they are rounded down. `None`
-    /// if there are no values.
+    /// Returns quantiles of dates, times and durations, in units of the type; between two values they are rounded down.
+    /// `None` if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for other types.
@@ -102,75 +108,73 @@ impl Column {
         if !self.data_type().is_temporal() || matches!(self.data_type(), DataType::Interval(_)) {
             return Err(self.unsupported_operation("a quantile"));
         }
-        let (count, found) = self.with_change_check(|| self.ranked(shares, QuantileType::Times))?;
-        let time = |&(ends, part): &Interpolation| {
-            let [low, high] = ends.map(|ordered| i128::from((ordered ^ SIGN).cast_signed()));
-            // The place between two values has no more digits than a float.
-            (low + ((high - low) as f64 * part).floor() as i128).min(high) as i64
-        };
-        Ok((count > 0).then(|| found.iter().map(time).collect()))
-    }
-
-    /// The number of numeric values, and their quantiles, if there are any.
-    fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
-        if let Some(found) = self.between_samples(shares)? {
-            return Ok(found);
-        }
-        let (count, found) = self.ranked(shares, QuantileType::Floats)?;
-        Ok((count, found.into_iter().map(|(ends, part)| between(&ends.map(float), part)).collect()))
-    }
-
-    /// The same by a sample; `None` if it does not tell enough.
-    fn between_samples(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
-        let rows = self.len()?;
-        // As many as leave a share of the rows between two of them that is few.
-        let least = ENOUGH_SAMPLED.min(rows / ROWS_A_SAMPLE);
-        let size = (rows / (FEW / 8)).saturating_pow(2).clamp(least, SAMPLE);
-        if !(FEWEST_ROWS..=MOST_ROWS).contains(&rows) || shares.len() > AT_ONCE {
+        let (count, places) = self.with_change_check(|| self.locate_quantiles(shares, QuantileType::Times))?;
+        if count == 0 {
             return Ok(None);
         }
+        let mut times = Vec::with_capacity(places.len());
+        for (ends, part) in places {
+            let [low, high] = ends.map(|word| i128::from((word ^ SIGN).cast_signed()));
+            debug_assert!(low <= high);
+            // The distance from the lower value has no more digits than a float.
+            times.push((low + ((high - low) as f64 * part).floor() as i128).min(high) as i64);
+        }
+        Ok(Some(times))
+    }
+
+    /// Returns the number of numeric values, and their quantiles, if there are any values.
+    fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
+        if let Some(counted) = self.quantiles_by_sample(shares)? {
+            return Ok(counted);
+        }
+        let (count, places) = self.locate_quantiles(shares, QuantileType::Floats)?;
+        Ok((count, places.into_iter().map(|(ends, part)| interpolate(&ends.map(word_to_float), part)).collect()))
+    }
+
+    /// Returns the same with the help of a sample; `None` if the sample doesn't bound the quantiles well.
+    fn quantiles_by_sample(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+        let rows = self.len()?;
+        if !(MIN_SAMPLED_ROWS..=MAX_SAMPLED_ROWS).contains(&rows) || shares.len() > AT_ONCE {
+            return Ok(None);
+        }
+        // The number of values between two bounds falls with the square root of the sample's size.
+        let min_size = MIN_SAMPLE.min(rows / ROWS_PER_SAMPLE);
+        let size = (rows / (MAX_SORTED / 8)).saturating_pow(2).clamp(min_size, SAMPLE);
         let mut sampled = Vec::with_capacity(size as usize);
-        let sample = self.as_dataset().take(&self.drawn(size, rows))?.column_at(0)?;
+        let sample = self.as_dataset().take(&draw_rows(size, rows))?.column_at(0)?;
         let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
-        (0..values.frame.num_blocks())
-            .try_for_each(|block| values.each(block, |ordered| sampled.push(float(ordered))))?;
+        for block in 0..values.frame.num_blocks() {
+            values.for_each_in_block(block, |word| sampled.push(word_to_float(word)))?;
+        }
         if (sampled.len() as u64) < size / 2 {
             return Ok(None);
         }
         sampled.sort_unstable_by(f64::total_cmp);
         let windows: Vec<QuantileBounds> =
             shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
-        ColumnValues::try_new(self, QuantileType::Floats)?.inside(&windows, shares)
+        ColumnValues::try_new(self, QuantileType::Floats)?.quantiles_within(&windows, shares)
     }
 
-    /// Random rows in order, the same each time.
-    fn drawn(&self, size: u64, rows: u64) -> Vec<i64> {
-        let mut random = SplitMix64::new(0);
-        let mut drawn: Vec<i64> = (0..size).map(|_| random.below(rows).cast_signed()).collect();
-        drawn.sort_unstable();
-        drawn
-    }
-
-    /// The number of values, and for each share the two ordered values that its quantile lies between, and where; none if
-    /// there are no values.
-    fn ranked(&self, shares: &[f64], numbers: QuantileType) -> Result<(u64, Vec<Interpolation>)> {
+    /// Returns the number of values, and for each share the two values that its quantile lies between, and its place
+    /// between them; none if there are no values.
+    fn locate_quantiles(&self, shares: &[f64], numbers: QuantileType) -> Result<(u64, Vec<Interpolation>)> {
         let values = ColumnValues::try_new(self, numbers)?;
-        let all = || Ok(select(values.collected(&[BitPrefix::ALL])?.pop().unwrap_or_default(), shares));
-        if self.len()? <= FEW {
-            return all();
+        if self.len()? <= MAX_SORTED {
+            return Ok(select_quantiles(values.collect_all()?, shares));
         }
-        let first = values.count(&[BitPrefix::ALL])?;
-        let count: u64 = first[0].iter().sum();
-        if count <= FEW {
-            return all();
+        let counts = values.count_digits(&[BitPrefix::ALL])?;
+        let count: u64 = counts[0].iter().sum();
+        if count <= MAX_SORTED {
+            return Ok(select_quantiles(values.collect_all()?, shares));
         }
         let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
         let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
-        let mut at = Vec::with_capacity(ranks.len());
+        let mut words = Vec::with_capacity(ranks.len());
         for ranks in ranks.chunks(AT_ONCE) {
-            at.extend(values.at(&first[0], ranks)?);
+            words.extend(values.values_at_ranks(&counts[0], ranks)?);
         }
-        let ends = at.as_chunks::<2>().0;
+        let ends = words.as_chunks::<2>().0;
+        assert!(ends.len() == places.len(), "{} pairs of values for {} quantiles", ends.len(), places.len());
         Ok((count, places.iter().zip(ends).map(|(place, ends)| (*ends, place.fract())).collect()))
     }
 
@@ -185,34 +189,45 @@ impl Column {
     }
 }
 
-/// The number of values, and for each share the two of them that its quantile lies between, and where.
-fn select(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Interpolation>) {
+/// Returns `size` random rows of a column of `rows` rows, in order; the same on each call.
+fn draw_rows(size: u64, rows: u64) -> Vec<i64> {
+    let mut random = SplitMix64::new(0);
+    let mut drawn: Vec<i64> = (0..size).map(|_| random.below(rows).cast_signed()).collect();
+    drawn.sort_unstable();
+    drawn
+}
+
+/// Returns the number of values, and for each share the two values that its quantile lies between, and its place
+/// between them.
+fn select_quantiles(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Interpolation>) {
     let Some(last) = values.len().checked_sub(1) else { return (0, Vec::new()) };
     let is_sorted = shares.len() > AT_ONCE;
     if is_sorted {
         values.sort_unstable();
     }
-    let found = shares.iter().map(|share| {
+    let mut quantiles = Vec::with_capacity(shares.len());
+    for share in shares {
         let place = share * last as f64;
-        let at = place.floor() as usize;
+        let rank = place.floor() as usize;
         let (low, next) = if is_sorted {
-            (values[at], values.get(at + 1).copied())
+            (values[rank], values.get(rank + 1).copied())
         } else {
-            let (_, &mut low, above) = values.select_nth_unstable(at);
+            let (_, &mut low, above) = values.select_nth_unstable(rank);
             (low, above.iter().min().copied())
         };
-        ([low, next.filter(|_| place.fract() > 0.0).unwrap_or(low)], place.fract())
-    });
-    (last as u64 + 1, found.collect())
+        let high = if place.fract() > 0.0 { next.unwrap_or(low) } else { low };
+        quantiles.push(([low, high], place.fract()));
+    }
+    (last as u64 + 1, quantiles)
 }
 
 /// Interpolates between two numbers by the share `part`.
-fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
+fn interpolate(&[low, high]: &[f64; 2], part: f64) -> f64 {
     if part == 0.0 || low == high {
         return low;
     }
     if part == 0.5 {
-        // As the median of a group is.
+        // The median of a group is computed like this.
         return low.midpoint(high);
     }
     // Differences of infinities and of the largest numbers overflow.
@@ -227,58 +242,77 @@ struct QuantileBounds {
     high: f64,
 }
 
-/// What is found of the values of some rows.
+/// The values of some rows, compared with the bounds of a quantile.
 #[derive(Clone, Debug, Default)]
 struct BoundedValues {
-    /// How many are numbers, and how many of these are less than the window's.
+    /// The number of all numbers.
     count: u64,
+    /// The number of numbers below the lower bound.
     below: u64,
-    found: Vec<f64>,
+    /// The numbers within the bounds.
+    within: Vec<f64>,
 }
 
 impl QuantileBounds {
-    /// Five times the deviation to be expected, to both sides of the share of a sorted sample.
+    /// Returns the values at five times the expected deviation, to both sides of the share of a sorted sample.
     fn from_sample(share: f64, sampled: &[f64]) -> QuantileBounds {
+        debug_assert!(sampled.is_sorted_by(|a, b| a.total_cmp(b).is_le()));
         let len = sampled.len() as f64;
-        let (place, by) = (share * len, 5.0 * (share * (1.0 - share) * len).sqrt() + 2.0);
-        // Beyond the sample is any value.
-        let low = if place < by { None } else { sampled.get((place - by) as usize) };
+        let place = share * len;
+        let distance = 5.0 * (share * (1.0 - share) * len).sqrt() + 2.0;
+        // Any value may lie beyond the ends of the sample.
+        let low = if place < distance { None } else { sampled.get((place - distance) as usize) };
         QuantileBounds {
             low: low.map_or(f64::NEG_INFINITY, |low| *low),
-            high: sampled.get((place + by) as usize).map_or(f64::INFINITY, |high| *high),
+            high: sampled.get((place + distance) as usize).map_or(f64::INFINITY, |high| *high),
         }
     }
 }
 
 impl BoundedValues {
-    /// The value of rank `rank` of all, or `None` if it is not in the window; and the one after it.
-    fn at(&mut self, rank: u64) -> Option<[f64; 2]> {
-        let at = usize::try_from(rank.checked_sub(self.below)?).ok().filter(|&at| at < self.found.len())?;
-        let (_, &mut value, above) = self.found.select_nth_unstable_by(at, f64::total_cmp);
-        let next = above.iter().copied().min_by(f64::total_cmp);
-        // −0 is 0.
-        Some([value + 0.0, next.unwrap_or(f64::NAN) + 0.0])
+    /// Appends the values of other rows.
+    fn append(&mut self, other: BoundedValues) {
+        self.within.extend(other.within);
+        self.below += other.below;
+        self.count += other.count;
+    }
+
+    /// Interpolates the quantile `share`; `None` if it does not lie within the bounds.
+    fn quantile(&mut self, share: f64) -> Option<f64> {
+        debug_assert!(self.below + self.within.len() as u64 <= self.count);
+        let place = share * self.count.checked_sub(1)? as f64;
+        let rank = usize::try_from((place.floor() as u64).checked_sub(self.below)?).ok()?;
+        if rank >= self.within.len() {
+            return None;
+        }
+        let (_, &mut value, above) = self.within.select_nth_unstable_by(rank, f64::total_cmp);
+        // Adding 0 turns −0 into 0.
+        if place.fract() == 0.0 {
+            return Some(value + 0.0);
+        }
+        let next = above.iter().copied().min_by(f64::total_cmp)?;
+        Some(interpolate(&[value + 0.0, next + 0.0], place.fract()))
     }
 }
 
-/// Counts values and those below the window, and appends those in it.
+/// Counts values and the values below the bounds, and appends the values within the bounds.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_inside(values: &[[u8; 8]], window: QuantileBounds, inside: &mut BoundedValues) {
-    let QuantileBounds { low, high } = window;
+fn add_values(values: &[[u8; 8]], bounds: QuantileBounds, into: &mut BoundedValues) {
+    let QuantileBounds { low, high } = bounds;
     for values in values.chunks(256) {
-        let mut found = [0.0; 256];
+        let mut within = [0.0; 256];
         let (mut len, mut below, mut count) = (0usize, 0u32, 0u32);
         for raw in values {
             let number = f64::from_le_bytes(*raw);
-            // Without a branch: whether it is kept decides only whether the next one is written over it.
-            found[len % 256] = number;
+            // There is no branch: a number out of bounds is overwritten by the next one.
+            within[len % 256] = number;
             len += usize::from((number >= low) & (number <= high));
             below += u32::from(number < low);
             count += u32::from(!number.is_nan());
         }
-        inside.found.extend_from_slice(&found[..len]);
-        inside.below += u64::from(below);
-        inside.count += u64::from(count);
+        into.within.extend_from_slice(&within[..len]);
+        into.below += u64::from(below);
+        into.count += u64::from(count);
     }
 }
 
@@ -292,16 +326,19 @@ struct BitPrefix {
 impl BitPrefix {
     const ALL: BitPrefix = BitPrefix { bits: 0, len: 0 };
 
-    fn holds(self, ordered: u64) -> bool {
-        ordered.checked_shr(64 - self.len).unwrap_or(0) == self.bits
+    fn is_prefix_of(self, word: u64) -> bool {
+        // The empty prefix shifts all bits out.
+        word.checked_shr(64 - self.len).is_none_or(|bits| bits == self.bits)
     }
 
-    /// The next bits of a value with the prefix.
-    fn digit(self, ordered: u64) -> usize {
-        (ordered >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
+    /// Returns the next bits of a value with the prefix.
+    fn digit(self, word: u64) -> usize {
+        debug_assert!(self.len < u64::BITS);
+        (word >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
     }
 
     fn with(self, digit: usize) -> BitPrefix {
+        assert!(self.len < u64::BITS, "a prefix of {} bits grows", self.len);
         BitPrefix { bits: self.bits << DIGIT | digit as u64, len: self.len + DIGIT }
     }
 }
@@ -309,18 +346,17 @@ impl BitPrefix {
 /// A requested value.
 #[derive(Clone, Copy, Debug)]
 struct RankTarget {
-    /// Its prefix.
     prefix: BitPrefix,
-    /// Its rank among the values with that prefix.
+    /// The rank among the values with the prefix.
     rank: u64,
-    /// The number of those values.
+    /// The number of values with the prefix.
     count: u64,
 }
 
 /// The number of values with each next digit.
 type Histogram = Vec<u64>;
 
-/// As what the values of a column are put in order.
+/// The order of a column's values.
 #[derive(Clone, Copy, Debug)]
 enum QuantileType {
     Floats,
@@ -338,99 +374,98 @@ impl<'a> ColumnValues<'a> {
         Ok(ColumnValues { frame: Frame::try_new(column.as_dataset())?.with_block_rows(BLOCK), numbers })
     }
 
-    /// The number of values, and for each share its quantile, which lies in its window; `None` if one does not, or too many
-    /// others do.
-    fn inside(self, windows: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+    /// Returns the number of values, and for each share its quantile, which lies in its window; `None` if a quantile
+    /// does not, or too many other values do.
+    fn quantiles_within(self, windows: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+        assert!(windows.len() == shares.len(), "{} windows for {} quantiles", windows.len(), shares.len());
         let values = ColumnValues { frame: self.frame.with_block_rows(STEP), ..self };
         let is_full = AtomicBool::new(false);
         let collected = AtomicUsize::new(0);
         let blocks = values.frame.num_blocks();
-        let done: Vec<Result<_>> = parallel::map(blocks, blocks.saturating_mul(STEP * 8), |block| {
-            let mut inside = vec![BoundedValues::default(); windows.len()];
+        let blocks_values: Vec<Result<_>> = parallel::map(blocks, blocks.saturating_mul(STEP * 8), |block| {
+            let mut block_values = vec![BoundedValues::default(); windows.len()];
             if !is_full.load(Ordering::Relaxed) {
-                values.add_block(block, windows, &mut inside)?;
+                values.add_block(block, windows, &mut block_values)?;
             }
-            let found: usize = inside.iter().map(|inside| inside.found.len()).sum();
-            if collected.fetch_add(found, Ordering::Relaxed) + found > MOST_COLLECTED {
+            let added: usize = block_values.iter().map(|values| values.within.len()).sum();
+            if collected.fetch_add(added, Ordering::Relaxed) + added > MAX_COLLECTED {
                 is_full.store(true, Ordering::Relaxed);
             }
-            Ok(inside)
+            Ok(block_values)
         });
-        let mut all = vec![BoundedValues::default(); windows.len()];
-        for done in done {
-            for (all, own) in all.iter_mut().zip(done?) {
-                all.found.extend(own.found);
-                all.below += own.below;
-                all.count += own.count;
+        let mut totals = vec![BoundedValues::default(); windows.len()];
+        for block_values in blocks_values {
+            for (total, values) in totals.iter_mut().zip(block_values?) {
+                total.append(values);
             }
         }
-        let count = all.first().map_or(0, |all| all.count);
-        if is_full.into_inner() || count == 0 {
+        if is_full.into_inner() || totals.is_empty() || totals[0].count == 0 {
             return Ok(None);
         }
-        let quantile = |(share, all): (&f64, &mut BoundedValues)| {
-            let place = share * (count - 1) as f64;
-            let [value, next] = all.at(place.floor() as u64)?;
-            let is_last = place.fract() == 0.0;
-            (is_last || !next.is_nan()).then(|| between(&[value, next], place.fract()))
-        };
-        Ok(shares.iter().zip(&mut all).map(quantile).collect::<Option<Vec<_>>>().map(|found| (count, found)))
+        let count = totals[0].count;
+        assert!(totals.iter().all(|total| total.count == count), "windows saw different values");
+        let quantiles: Option<Vec<f64>> =
+            shares.iter().zip(&mut totals).map(|(share, total)| total.quantile(*share)).collect();
+        Ok(quantiles.map(|quantiles| (count, quantiles)))
     }
 
-    fn add_block(&self, block: usize, windows: &[QuantileBounds], inside: &mut [BoundedValues]) -> Result<()> {
+    fn add_block(&self, block: usize, windows: &[QuantileBounds], into: &mut [BoundedValues]) -> Result<()> {
         let mut numbers = Vec::new();
         for (part, rows) in self.frame.spans(block) {
             let array = self.frame.checked(part, 0)?;
-            let is_plain = matches!(array.data_type(), DataType::Float64) && array.null_count() == 0;
-            let values = if is_plain {
-                fixed_values(array).get(rows).unwrap_or_default()
+            let values = if *array.data_type() == DataType::Float64 && array.null_count() == 0 {
+                values_in(array, rows)
             } else {
                 numbers.clear();
-                self.each_of(part, rows, &mut |ordered| numbers.push(float(ordered).to_le_bytes()))?;
+                self.for_each_in_rows(part, rows, &mut |word| numbers.push(word_to_float(word).to_le_bytes()))?;
                 &numbers[..]
             };
-            windows.iter().zip(&mut *inside).for_each(|(window, inside)| add_inside(values, *window, inside));
+            for (window, into) in windows.iter().zip(&mut *into) {
+                add_values(values, *window, into);
+            }
         }
         Ok(())
     }
 
-    /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
-    fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<u64>> {
-        let mut wanted: Vec<RankTarget> = ranks.iter().map(|&rank| within(BitPrefix::ALL, counts, rank)).collect();
+    /// Returns the values of ranks `ranks`, from 0; `counts` has the number of values with each first digit.
+    fn values_at_ranks(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<u64>> {
+        let mut targets: Vec<RankTarget> =
+            ranks.iter().map(|&rank| locate_rank(BitPrefix::ALL, counts, rank)).collect();
         loop {
-            let mut prefixes: Vec<(BitPrefix, u64)> = Vec::new();
-            for wanted in &wanted {
-                if !prefixes.contains(&(wanted.prefix, wanted.count)) {
-                    prefixes.push((wanted.prefix, wanted.count));
+            let mut prefixes = Vec::new();
+            let mut num_values = 0;
+            for target in &targets {
+                if !prefixes.contains(&target.prefix) {
+                    prefixes.push(target.prefix);
+                    num_values += target.count;
                 }
             }
-            let is_whole = prefixes.iter().all(|(prefix, _)| prefix.len == u64::BITS);
-            if is_whole || prefixes.iter().map(|(_, count)| count).sum::<u64>() <= FEW {
-                let prefixes: Vec<BitPrefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
-                let sorted = if is_whole { Vec::new() } else { self.sorted(&prefixes)? };
-                return Ok(wanted.iter().map(|wanted| wanted.value(&prefixes, &sorted)).collect());
+            if prefixes.iter().all(|prefix| prefix.len == u64::BITS) {
+                return Ok(targets.iter().map(|target| target.prefix.bits).collect());
             }
-            let prefixes: Vec<BitPrefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
-            let counts = self.count(&prefixes)?;
-            for wanted in &mut wanted {
-                let at = prefixes.iter().position(|prefix| *prefix == wanted.prefix);
-                if let Some(counts) = at.and_then(|at| counts.get(at)) {
-                    *wanted = within(wanted.prefix, counts, wanted.rank);
-                }
+            if num_values <= MAX_SORTED {
+                let sorted = self.collect_sorted(&prefixes)?;
+                return Ok(targets.iter().map(|target| target.value_in(&prefixes, &sorted)).collect());
+            }
+            let counts = self.count_digits(&prefixes)?;
+            for target in &mut targets {
+                let position = prefixes.iter().position(|prefix| *prefix == target.prefix);
+                let Some(position) = position else { return Err(Error::internal("a rank without its prefix")) };
+                *target = locate_rank(target.prefix, &counts[position], target.rank);
             }
         }
     }
 
     /// Counts the values with each prefix by their next digit.
-    fn count(&self, prefixes: &[BitPrefix]) -> Result<Vec<Histogram>> {
+    fn count_digits(&self, prefixes: &[BitPrefix]) -> Result<Vec<Histogram>> {
         let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
-        self.each_wave(
+        self.for_each_block(
             |block| {
                 // A block has fewer rows than 32 bits can count.
                 let mut counts = vec![vec![0u32; 1 << DIGIT]; prefixes.len()];
-                self.each(block, |ordered| {
-                    if let Some(at) = prefixes.iter().position(|prefix| prefix.holds(ordered)) {
-                        counts[at][prefixes[at].digit(ordered)] += 1;
+                self.for_each_in_block(block, |word| {
+                    if let Some(number) = prefixes.iter().position(|prefix| prefix.is_prefix_of(word)) {
+                        counts[number][prefixes[number].digit(word)] += 1;
                     }
                 })?;
                 Ok(counts)
@@ -444,51 +479,59 @@ impl<'a> ColumnValues<'a> {
         Ok(total)
     }
 
-    /// The values with each prefix, in order.
-    fn sorted(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
-        let mut all = self.collected(prefixes)?;
+    /// Returns the values with each prefix, in order.
+    fn collect_sorted(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
+        let mut all = vec![Vec::new(); prefixes.len()];
+        self.for_each_block(
+            |block| {
+                let mut block_values = vec![Vec::new(); prefixes.len()];
+                self.for_each_in_block(block, |word| {
+                    if let Some(number) = prefixes.iter().position(|prefix| prefix.is_prefix_of(word)) {
+                        block_values[number].push(word);
+                    }
+                })?;
+                Ok(block_values)
+            },
+            |block_values| all.iter_mut().zip(block_values).for_each(|(all, values)| all.extend(values)),
+        )?;
         all.iter_mut().for_each(|values| values.sort_unstable());
         Ok(all)
     }
 
-    /// The values with each prefix.
-    fn collected(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
-        let mut all = vec![Vec::new(); prefixes.len()];
-        self.each_wave(
+    /// Returns all values.
+    fn collect_all(&self) -> Result<Vec<u64>> {
+        let mut all = Vec::new();
+        self.for_each_block(
             |block| {
-                let mut found = vec![Vec::new(); prefixes.len()];
-                self.each(block, |ordered| {
-                    if let Some(at) = prefixes.iter().position(|prefix| prefix.holds(ordered)) {
-                        found[at].push(ordered);
-                    }
-                })?;
-                Ok(found)
+                let mut block_values = Vec::new();
+                self.for_each_in_block(block, |word| block_values.push(word))?;
+                Ok(block_values)
             },
-            |found: Vec<Vec<u64>>| all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found)),
+            |block_values| all.extend(block_values),
         )?;
         Ok(all)
     }
 
     /// Runs `work` on each block in parallel, and passes its results to `take`.
-    fn each_wave<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
+    fn for_each_block<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
         let wave = WAVE * parallel::available_threads();
         for start in (0..self.frame.num_blocks()).step_by(wave) {
             let blocks: Range<usize> = start..self.frame.num_blocks().min(start + wave);
-            let done = parallel::map(blocks.len(), blocks.len() * BLOCK * 8, |job| work(start + job));
-            for done in done {
-                take(done?);
+            let results = parallel::map(blocks.len(), blocks.len() * BLOCK * 8, |job| work(start + job));
+            for result in results {
+                take(result?);
             }
         }
         Ok(())
     }
 
     /// Calls `work` with each numeric value of a block.
-    fn each(&self, block: usize, mut work: impl FnMut(u64)) -> Result<()> {
-        self.frame.spans(block).try_for_each(|(part, rows)| self.each_of(part, rows, &mut work))
+    fn for_each_in_block(&self, block: usize, mut work: impl FnMut(u64)) -> Result<()> {
+        self.frame.spans(block).try_for_each(|(part, rows)| self.for_each_in_rows(part, rows, &mut work))
     }
 
-    /// The same of rows of a batch.
-    fn each_of(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
+    /// Calls `work` with each numeric value in some rows of a batch.
+    fn for_each_in_rows(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
         let mut ids = room_for(rows.len() as u64, "rows to rank")?;
         ids.resize(rows.len(), 1);
         with_decoded_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
@@ -496,7 +539,7 @@ impl<'a> ColumnValues<'a> {
             match self.numbers {
                 QuantileType::Floats => for_each_float(&rows, |id, _, number| {
                     if id != 0 && !number.is_nan() {
-                        work(ordered(number));
+                        work(float_to_word(number));
                     }
                 }),
                 QuantileType::Times => for_each_integer(&rows, |id, _, number| {
@@ -510,17 +553,23 @@ impl<'a> ColumnValues<'a> {
 }
 
 impl RankTarget {
-    /// The value among the sorted ones; a complete prefix is the value itself.
-    fn value(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> u64 {
-        let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
-        let value = at.and_then(|at| sorted.get(at)?.get(usize::try_from(self.rank).ok()?));
-        // If the file changes meanwhile, there may be fewer values.
-        value.copied().unwrap_or_else(|| self.prefix.bits << (64 - self.prefix.len))
+    /// Returns the value, given the values with each prefix in order.
+    fn value_in(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> u64 {
+        debug_assert_eq!(prefixes.len(), sorted.len());
+        for (prefix, values) in prefixes.iter().zip(sorted) {
+            if *prefix == self.prefix
+                && let Some(value) = usize::try_from(self.rank).ok().and_then(|rank| values.get(rank))
+            {
+                return *value;
+            }
+        }
+        // There are fewer values than before if the file changed meanwhile, which the caller reports.
+        self.prefix.bits.checked_shl(64 - self.prefix.len).unwrap_or(self.prefix.bits)
     }
 }
 
 /// Locates rank `rank` of the values with `prefix` by their next digit.
-fn within(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> RankTarget {
+fn locate_rank(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> RankTarget {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {
             return RankTarget { prefix: prefix.with(digit), rank, count };
@@ -530,14 +579,15 @@ fn within(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> RankTarget {
     RankTarget { prefix: prefix.with(0), rank: 0, count: 0 }
 }
 
-/// Bits in the order of the numbers: the sign is flipped, for negative numbers all bits. −0 becomes 0.
-fn ordered(number: f64) -> u64 {
+/// Converts a number to a word with the same order: the sign is flipped, for negative numbers all bits. −0 becomes 0.
+fn float_to_word(number: f64) -> u64 {
     let bits = (number + 0.0).to_bits();
-    bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
+    bits ^ if bits >> 63 == 1 { u64::MAX } else { SIGN }
 }
 
-fn float(ordered: u64) -> f64 {
-    f64::from_bits(ordered ^ if ordered >> 63 == 1 { 1 << 63 } else { u64::MAX })
+/// Reverses [`float_to_word`].
+fn word_to_float(word: u64) -> f64 {
+    f64::from_bits(word ^ if word >> 63 == 1 { SIGN } else { u64::MAX })
 }
 
 #[cfg(test)]
@@ -550,25 +600,26 @@ mod tests {
         #[test]
         fn bits_are_in_the_order_of_numbers(a in any::<f64>(), b in any::<f64>()) {
             prop_assume!(!a.is_nan() && !b.is_nan());
-            prop_assert_eq!(ordered(a).cmp(&ordered(b)), a.partial_cmp(&b).unwrap());
-            prop_assert_eq!(float(ordered(a)), a);
+            prop_assert_eq!(float_to_word(a).cmp(&float_to_word(b)), a.partial_cmp(&b).unwrap());
+            prop_assert_eq!(word_to_float(float_to_word(a)), a);
         }
 
         /// Ranks are found in the same place whether values are collected or counted to their last bit.
         #[test]
         fn digits_lead_to_the_value(mut values in prop::collection::vec(any::<i16>(), 1..200), rank in any::<prop::sample::Index>()) {
-            let numbers: Vec<u64> = values.iter().map(|&value| ordered(f64::from(value) * 1e-3)).collect();
+            let numbers: Vec<u64> = values.iter().map(|&value| float_to_word(f64::from(value) * 1e-3)).collect();
             values.sort_unstable();
             let rank = rank.index(values.len());
-            let mut wanted = RankTarget { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
-            while wanted.prefix.len < 64 {
+            let mut target = RankTarget { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
+            while target.prefix.len < 64 {
                 let mut counts = vec![0u64; 1 << DIGIT];
-                let inside = numbers.iter().filter(|&&number| wanted.prefix.holds(number));
-                inside.for_each(|&number| counts[wanted.prefix.digit(number)] += 1);
-                prop_assert_eq!(counts.iter().sum::<u64>(), wanted.count);
-                wanted = within(wanted.prefix, &counts, wanted.rank);
+                for &number in numbers.iter().filter(|&&number| target.prefix.is_prefix_of(number)) {
+                    counts[target.prefix.digit(number)] += 1;
+                }
+                prop_assert_eq!(counts.iter().sum::<u64>(), target.count);
+                target = locate_rank(target.prefix, &counts, target.rank);
             }
-            prop_assert_eq!(float(wanted.value(&[wanted.prefix], &[])), f64::from(values[rank]) * 1e-3);
+            prop_assert_eq!(word_to_float(target.prefix.bits), f64::from(values[rank]) * 1e-3);
         }
     }
 }

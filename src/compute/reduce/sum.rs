@@ -1,4 +1,4 @@
-//! `sum` and `mean` of a column.
+//! Computes the sum and the mean of a column.
 //!
 //! Nulls are ignored; NaN makes both NaN. Sums of integers and decimals are exact. The sum of no values is 0, their
 //! mean null.
@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 
 use crate::array::{Value, decimal_quotient, decimal_to_f64};
 use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
+use crate::compute::frame::BLOCK;
 use crate::compute::kernels;
 use crate::compute::kernels::{FloatSum, PairwiseSum};
 use crate::dataset::Column;
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
 impl Column {
-    /// The sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, `Decimal`, or `Duration`.
+    /// Returns the sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, `Decimal`, or `Duration`.
     ///
     /// Floats are added pairwise, by their row in the column, so the result is the same for any number of threads and
     /// any division into batches, and its error grows with the logarithm of the number of values.
@@ -26,32 +27,32 @@ impl Column {
         // Check the type first: other types may have too many rows to visit.
         match self.data_type() {
             DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
-            own if has_sum(own) => self.with_change_check(|| self.sum_all()),
+            data_type if has_sum(data_type) => self.with_change_check(|| self.sum_values()),
             _ => Err(self.unsupported_operation("the sum")),
         }
     }
 
-    fn sum_all(&self) -> Result<Value<'static>> {
+    fn sum_values(&self) -> Result<Value<'static>> {
         if let Some(blocks) = Blocks::fixed_width(self)? {
-            return self.sum_of(&blocks);
+            return self.sum_blocks(&blocks);
         }
         let blocks = Blocks::build(self)?;
         match self.data_type() {
             DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
-            _ => self.sum_of(&blocks),
+            _ => self.sum_blocks(&blocks),
         }
     }
 
-    /// The sum of a dictionary's values, each multiplied by its count.
+    /// Sums a dictionary's values, each multiplied by its count.
     fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
-        let counted = if self.name() == "rows" { "count" } else { "rows" };
-        let found = self.as_dataset().aggregate(&[self.name()]).count_rows(counted).finish()?;
+        let count_name = if self.name() == "rows" { "count" } else { "rows" };
+        let groups = self.as_dataset().aggregate(&[self.name()]).count_rows(count_name).finish()?;
         let mut integers = 0i128;
         let mut floats = PairwiseSum::default();
         let mut decimals = i256::ZERO;
-        for row in found.rows() {
+        for row in groups.rows() {
             let row = row?;
-            let Value::Int(rows) = row.get(1)? else { continue };
+            let Value::Int(rows) = row.get(1)? else { return Err(Error::internal("a count that is no integer")) };
             match row.get(0)? {
                 Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
                 Value::Int(number) | Value::Duration(number, _) => integers += i128::from(number) * i128::from(rows),
@@ -82,28 +83,33 @@ impl Column {
         Error::invalid_argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
     }
 
-    fn sum_of<'a, C: FixedWidthBytes<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
-        let overflow = || self.does_not_fit();
+    fn sum_blocks<'a, C: FixedWidthBytes<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
         Ok(match self.data_type() {
             DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
             DataType::Float32 => Value::Float64(sum_floats(blocks, kernels::add_f32)),
             DataType::Float16 => Value::Float64(sum_floats(blocks, kernels::add_f16)),
             DataType::Duration(unit) => {
-                let sum = i64::try_from(sum_integers(blocks, &DataType::Int64)).map_err(|_| overflow())?;
-                Value::Duration(sum, *unit)
+                let sum = sum_integers(blocks, &DataType::Int64);
+                Value::Duration(i64::try_from(sum).map_err(|_| self.does_not_fit())?, *unit)
             }
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
-                let digits = sum_decimals(blocks, self.data_type()).ok_or_else(overflow)?;
+                let digits = sum_decimals(blocks, self.data_type()).ok_or_else(|| self.does_not_fit())?;
                 Value::Decimal { digits, scale: *scale }
             }
-            DataType::Decimal32(_, scale) => decimal(sum_integers(blocks, &DataType::Int32), *scale),
-            DataType::Decimal64(_, scale) => decimal(sum_integers(blocks, &DataType::Int64), *scale),
+            DataType::Decimal32(_, scale) => {
+                let digits = i256::from_i128(sum_integers(blocks, &DataType::Int32));
+                Value::Decimal { digits, scale: *scale }
+            }
+            DataType::Decimal64(_, scale) => {
+                let digits = i256::from_i128(sum_integers(blocks, &DataType::Int64));
+                Value::Decimal { digits, scale: *scale }
+            }
             integer => Value::Int128(sum_integers(blocks, integer)),
         })
     }
 
-    /// The sum of decimals as floats, one after the other.
-    fn sum_rounded(&self) -> Result<f64> {
+    /// Sums decimals as floats, one after the other.
+    fn sum_decimals_as_floats(&self) -> Result<f64> {
         self.with_change_check(|| {
             let mut sum = PairwiseSum::default();
             for value in self.values() {
@@ -115,7 +121,7 @@ impl Column {
         })
     }
 
-    /// The mean as f64; `None` if there are no values.
+    /// Returns the mean as f64; `None` if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than numbers.
@@ -125,8 +131,8 @@ impl Column {
         }
         let sum = match self.sum() {
             Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.unsupported_operation("the mean")),
-            // The sum of wide decimals may be too large for them where their mean is not.
-            Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(self.sum_rounded()?),
+            // The sum of wide decimals may be too large for their type where the mean is not.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(self.sum_decimals_as_floats()?),
             sum => sum?,
         };
         let count = self.count()?;
@@ -142,7 +148,7 @@ impl Column {
     }
 }
 
-/// Whether values can be added and averaged, including those of a dictionary.
+/// Returns true if values, or the values of a dictionary, can be added and averaged.
 pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
@@ -173,36 +179,49 @@ fn sum_floats<'a, C: FixedWidthBytes<'a>, const N: usize>(
 }
 
 fn sum_integers<'a, C: FixedWidthBytes<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
-    let sum = |piece: ColumnChunk<'a, C>| match data_type {
-        DataType::Int8 => piece.with_values([0], |values| small(values, |raw| i8::from_le_bytes(raw).into())),
-        DataType::UInt8 => piece.with_values([0], |values| small(values, |raw| u8::from_le_bytes(raw).into())),
-        DataType::Int16 => piece.with_values([0; 2], |values| small(values, |raw| i16::from_le_bytes(raw).into())),
-        DataType::UInt16 => piece.with_values([0; 2], |values| small(values, |raw| u16::from_le_bytes(raw).into())),
-        DataType::Int32 => piece.with_values([0; 4], |values| kernels::sum_i32(values).into()),
-        DataType::UInt32 => piece.with_values([0; 4], |values| kernels::sum_u32(values).into()),
-        DataType::UInt64 => piece.with_values([0; 8], |values: &[[u8; 8]]| {
-            values.iter().map(|&raw| i128::from(u64::from_le_bytes(raw))).sum()
-        }),
-        _ => piece.with_values([0; 8], kernels::sum_i64),
-    };
-    blocks.par_map(|pieces| pieces.map(sum).sum::<i128>()).into_iter().sum()
+    blocks.par_map(|pieces| pieces.map(|piece| sum_chunk(&piece, data_type)).sum::<i128>()).into_iter().sum()
 }
 
-fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) -> i128 {
+/// Sums the integers of a part of a block; a block's sum of integers narrower than 64 bits fits i64.
+fn sum_chunk<'a, C: FixedWidthBytes<'a>>(chunk: &ColumnChunk<'a, C>, data_type: &DataType) -> i128 {
+    match data_type {
+        DataType::Int8 => chunk.with_values([0], |values| sum_narrow(values, |raw| i8::from_le_bytes(raw).into())),
+        DataType::UInt8 => chunk.with_values([0], |values| sum_narrow(values, |raw| u8::from_le_bytes(raw).into())),
+        DataType::Int16 => chunk.with_values([0; 2], |values| sum_narrow(values, |raw| i16::from_le_bytes(raw).into())),
+        DataType::UInt16 => {
+            chunk.with_values([0; 2], |values| sum_narrow(values, |raw| u16::from_le_bytes(raw).into()))
+        }
+        DataType::Int32 => chunk.with_values([0; 4], |values| kernels::sum_i32(values).into()),
+        DataType::UInt32 => chunk.with_values([0; 4], |values| kernels::sum_u32(values).into()),
+        DataType::UInt64 => chunk.with_values([0; 8], |values: &[[u8; 8]]| {
+            values.iter().map(|&raw| i128::from(u64::from_le_bytes(raw))).sum()
+        }),
+        _ => chunk.with_values([0; 8], kernels::sum_i64),
+    }
+}
+
+fn sum_narrow<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) -> i128 {
+    debug_assert!(N < 8 && values.len() <= BLOCK, "{} values of {N} bytes may overflow", values.len());
     values.iter().map(|&raw| number(raw)).sum::<i64>().into()
 }
 
-/// `None` if 256 bits overflow.
+/// Sums decimals; `None` if 256 bits overflow.
 fn sum_decimals<'a, C: FixedWidthBytes<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
-    let sum = |piece: ColumnChunk<'a, C>| match data_type {
-        DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {
-            checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
-        }),
-        _ => piece.with_values([0; 32], |values: &[[u8; 32]]| {
-            checked_sum(values.iter().map(|&raw| Some(i256::from_le_bytes(raw))))
-        }),
-    };
-    checked_sum(blocks.par_map(|pieces| checked_sum(pieces.map(sum))).into_iter())
+    let is_narrow = matches!(data_type, DataType::Decimal128(..));
+    let sums = blocks.par_map(|pieces| {
+        checked_sum(pieces.map(|piece| {
+            if is_narrow {
+                piece.with_values([0; 16], |values: &[[u8; 16]]| {
+                    checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
+                })
+            } else {
+                piece.with_values([0; 32], |values: &[[u8; 32]]| {
+                    checked_sum(values.iter().map(|&raw| Some(i256::from_le_bytes(raw))))
+                })
+            }
+        }))
+    });
+    checked_sum(sums.into_iter())
 }
 
 fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
@@ -210,17 +229,15 @@ fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
 }
 
 fn count_true(blocks: &Blocks<'_>) -> i128 {
-    let count = |ColumnChunk { array, rows, .. }: ColumnChunk<'_>| {
-        let bits = array.buffers().first().map(|bits| BooleanBuffer::new(bits.clone(), array.offset(), array.len()));
-        let Some(bits) = bits.map(|bits| bits.slice(rows.start, rows.len())) else { return 0 };
-        match array.nulls() {
-            Some(nulls) => (&bits & &nulls.inner().slice(rows.start, rows.len())).count_set_bits(),
-            None => bits.count_set_bits(),
-        }
-    };
-    blocks.par_map(|pieces| pieces.map(count).sum::<usize>() as i128).into_iter().sum()
+    blocks.par_map(|pieces| pieces.map(|piece| count_true_in(&piece)).sum::<usize>() as i128).into_iter().sum()
 }
 
-fn decimal(digits: i128, scale: i8) -> Value<'static> {
-    Value::Decimal { digits: i256::from_i128(digits), scale }
+fn count_true_in(chunk: &ColumnChunk<'_>) -> usize {
+    let ColumnChunk { array, rows, .. } = chunk;
+    let [bits, ..] = array.buffers() else { return 0 };
+    let bits = BooleanBuffer::new(bits.clone(), array.offset(), array.len()).slice(rows.start, rows.len());
+    match array.nulls() {
+        Some(nulls) => (&bits & &nulls.inner().slice(rows.start, rows.len())).count_set_bits(),
+        None => bits.count_set_bits(),
+    }
 }
