@@ -1,4 +1,4 @@
-//! How many rows a batch of a view may have: as many as offsets of 32 bits can count the bytes and items of.
+//! Limits the rows of a batch of a view, so that offsets of 32 bits can count their bytes and items.
 
 use std::ops::Range;
 
@@ -13,43 +13,45 @@ use crate::parallel;
 use crate::types::fixed_size_or_zero;
 use crate::types::layout::children;
 
-/// The most bytes or items of a batch. A cut of a view may have rows of two batches.
-const MOST: u64 = i32::MAX as u64 / 2;
+/// The maximum number of bytes or items of a batch. A cut of a view may have rows of two batches.
+const MAX_OFFSET: u64 = i32::MAX as u64 / 2;
 
-/// Returns how many rows, `most` or fewer, each batch of the rows `order` of `dataset` may have. It is the same number for all
-/// of them.
+/// Returns how many rows, `max_rows` or fewer, each batch of the rows `order` of `dataset` may have.
 ///
 /// # Errors
-/// Those of finding the arrays.
-pub(super) fn rows_that_fit(dataset: &Dataset, order: &RowOrder, most: usize) -> Result<usize> {
-    rows_within(MOST, dataset, order, most)
+/// If an array can't be read.
+pub(super) fn rows_that_fit(dataset: &Dataset, order: &RowOrder, max_rows: usize) -> Result<usize> {
+    rows_within(MAX_OFFSET, dataset, order, max_rows)
 }
 
-/// Whether the piece is of a view that gathers its rows batch by batch.
+/// Returns true if the piece is part of a view that gathers its rows batch by batch.
 pub(super) fn gathers(piece: &SourceSlice) -> bool {
     piece.source.view().is_some_and(|view| view.resolve_rows(&mut std::iter::empty()).is_some())
 }
 
-fn rows_within(limit: u64, dataset: &Dataset, order: &RowOrder, most: usize) -> Result<usize> {
+fn rows_within(limit: u64, dataset: &Dataset, order: &RowOrder, max_rows: usize) -> Result<usize> {
+    assert!(max_rows > 0, "a batch has rows");
     let fields = dataset.schema().fields().iter().enumerate();
     let narrow: Vec<usize> =
         fields.filter(|(_, field)| has_narrow_offsets(field.data_type())).map(|(n, _)| n).collect();
     if narrow.is_empty() {
-        return Ok(most);
+        return Ok(max_rows);
     }
     if let Some(view) = dataset.pieces().iter().find(|piece| gathers(piece)) {
-        // Its batches fit, and looking at its arrays would gather all of them.
-        let first = view.source.span(0)?.map_or(most as u64, |rows| rows.end - rows.start);
-        return Ok(usize::try_from(first).map_or(most, |first| first.clamp(1, most)));
+        // The batches of a view fit, and reading its arrays would gather all of them.
+        let Some(first) = view.source.span(0)? else { return Ok(max_rows) };
+        return Ok(usize::try_from(first.end - first.start).map_or(max_rows, |rows| rows.clamp(1, max_rows)));
     }
     let has_repeats = order.len() > dataset.len()?;
     let frame = Frame::try_new(dataset)?;
-    let mut rows = most;
+    let mut rows = max_rows;
     for column in narrow {
         let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-        let mut all = OffsetCounts::default();
-        arrays.iter().enumerate().for_each(|(part, array)| all.add(array, frame.rows_of(part)));
-        if all.most() <= limit && !has_repeats {
+        let mut counts = OffsetCounts::default();
+        for (part, array) in arrays.iter().enumerate() {
+            counts.add(array, frame.rows_of(part));
+        }
+        if counts.max() <= limit && !has_repeats {
             continue;
         }
         while rows > 1 {
@@ -70,37 +72,39 @@ fn has_narrow_offsets(data_type: &DataType) -> bool {
         || children(data_type).into_iter().any(|child| has_narrow_offsets(child.data_type()))
 }
 
-/// The largest count of a batch of `rows` rows each.
+/// Returns the largest count of any batch, if each has `rows` rows.
 fn largest_batch(frame: &Frame<'_>, arrays: &[&UncheckedArray], order: &RowOrder, rows: usize) -> u64 {
     let batches = order.len().div_ceil(rows as u64) as usize;
     let counts = parallel::map(batches, (order.len() as usize).saturating_mul(16), |batch| {
         let start = batch as u64 * rows as u64;
         let mut counts = OffsetCounts::default();
-        let (mut near, mut part) = (0..0, 0);
+        // The part of the last row, and the rows of the dataset that it holds.
+        let mut part = 0;
+        let mut part_rows = 0..0;
         for row in (start..order.len().min(start + rows as u64)).filter_map(|row| order.get(row)) {
-            if !near.contains(&row) {
-                let Some(found) = frame.part_at(row) else { continue };
-                part = found;
-                near = frame.start(part)..frame.start(part) + frame.rows_of(part).len() as u64;
+            if !part_rows.contains(&row) {
+                let Some(number) = frame.part_at(row) else { continue };
+                part = number;
+                part_rows = frame.start(part)..frame.start(part) + frame.rows_of(part).len() as u64;
             }
-            let at = frame.rows_of(part).start + (row - near.start) as usize;
-            counts.add(arrays[part], at..at + 1);
+            let inside = frame.rows_of(part).start + (row - part_rows.start) as usize;
+            counts.add(arrays[part], inside..inside + 1);
         }
-        counts.most()
+        counts.max()
     });
-    counts.into_iter().max().unwrap_or(0)
+    counts.into_iter().fold(0, u64::max)
 }
 
-/// The bytes or items that each array of 32-bit offsets counts, of a column and those nested in it.
+/// The bytes or items that each array of 32-bit offsets counts, in a column and the arrays nested in it.
 #[derive(Default)]
 struct OffsetCounts(Vec<u64>);
 
 impl OffsetCounts {
-    fn most(&self) -> u64 {
-        self.0.iter().copied().max().unwrap_or(0)
+    fn max(&self) -> u64 {
+        self.0.iter().copied().fold(0, u64::max)
     }
 
-    /// Adds those of rows `rows` of `array`.
+    /// Adds the counts of rows `rows` of `array`.
     fn add(&mut self, array: &UncheckedArray, rows: Range<usize>) {
         self.add_nested(array, rows, &mut 0);
     }
@@ -114,29 +118,28 @@ impl OffsetCounts {
     }
 
     fn add_nested(&mut self, array: &UncheckedArray, rows: Range<usize>, number: &mut usize) {
-        let child = array.child_data().first();
-        match array.data_type() {
+        debug_assert!(rows.start <= rows.end);
+        let items = match array.data_type() {
             DataType::Utf8 | DataType::Binary => {
-                self.count(number, offset_range::<4>(array, rows.start, rows.end).len())
+                self.count(number, offset_range::<4>(array, rows.start, rows.end).len());
+                return;
             }
             DataType::List(_) | DataType::Map(..) => {
                 let items = offset_range::<4>(array, rows.start, rows.end);
                 self.count(number, items.len());
-                child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
+                items
             }
-            DataType::LargeList(_) => {
-                let items = offset_range::<8>(array, rows.start, rows.end);
-                child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
-            }
+            DataType::LargeList(_) => offset_range::<8>(array, rows.start, rows.end),
             DataType::FixedSizeList(_, size) => {
-                let at = |row: usize| (array.offset() + row).saturating_mul(fixed_size_or_zero(*size));
-                let items = at(rows.start)..at(rows.end);
-                child.into_iter().for_each(|child| self.add_nested(child, items.clone(), number));
+                let size = fixed_size_or_zero(*size);
+                let start = array.offset().saturating_add(rows.start).saturating_mul(size);
+                start..start.saturating_add(rows.len().saturating_mul(size))
             }
-            DataType::Struct(_) => {
-                array.child_data().iter().for_each(|child| self.add_nested(child, rows.clone(), number));
-            }
-            _ => (),
+            DataType::Struct(_) => rows,
+            _ => return,
+        };
+        for child in array.child_data() {
+            self.add_nested(child, items.clone(), number);
         }
     }
 }
@@ -150,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Batches of text, of lists of text and of maps to text, whose row `n` has `lens[n]` bytes in as many items.
+    /// Returns batches of text, lists of text and maps to text, whose row `n` has `lens[n]` bytes in as many items.
     fn dataset(lens: &[usize], batch: usize) -> Dataset {
         let batches = lens.chunks(batch).map(|lens| {
             let mut texts = StringBuilder::new();
@@ -184,14 +187,14 @@ mod tests {
             RowOrder::try_from_rows(1000, 0..1000).unwrap(),
             RowOrder::try_from_rows(1000, (0..1000).rev()).unwrap(),
             RowOrder::try_from_rows(1000, (0..1000).map(|row| row * 97 % 1000)).unwrap(),
-            // All of the large ones, again and again.
+            // All of the large rows, again and again.
             RowOrder::try_from_rows(1000, (0..2000).map(|row| row * 97 % 970)).unwrap(),
         ];
         for (number, order) in orders.iter().enumerate() {
             for limit in [100, 1000, 2000, 10_000] {
                 let fits = rows_within(limit, &rows, order, 512).unwrap();
                 let numbers: Vec<usize> = (0..order.len()).map(|row| order.get(row).unwrap() as usize).collect();
-                // Maps to text of three bytes have the most.
+                // Maps to text of three bytes have the largest count.
                 let largest =
                     |fits: usize| numbers.chunks(fits).map(|rows| rows.iter().map(|&row| 3 * lens[row]).sum()).max();
                 let largest: u64 = largest(fits).map_or(0, |most: usize| most as u64);

@@ -1,5 +1,5 @@
-//! Expressions translated for a dataset's columns, and evaluated a few thousand rows at a time: what stands between two
-//! operations stays in the caches.
+//! Binds expressions to a dataset's columns, and evaluates them a few thousand rows at a time: intermediate results stay
+//! in the caches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
-use chrono::{DateTime, Datelike, FixedOffset};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate};
 
 use super::computed::{
-    ComputedNumbers, ScalarOrVec, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
+    ComputedNumbers, ScalarOrVec, compute_floats, compute_integers, load_floats, load_integers, load_whole_parts,
+    overflows, truncate,
 };
-use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, LARGEST, TimePart};
+use super::expression::{Arithmetic, Expression, ExpressionNode, MAX_DEPTH, MAX_OPERATIONS, TimePart};
 use super::literal::{LiteralValue, NumberLiteral};
 use super::mask::{Mask, null_mask};
 use crate::array::ArrayParts;
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::types::layout::per_second;
 use crate::types::type_name;
 
-/// The rows that are evaluated at once.
+/// The number of rows that are evaluated at once.
 pub(in crate::compute) const AT_ONCE: usize = 1 << 12;
 
 const DAY: i64 = 86_400;
@@ -32,8 +33,8 @@ pub(in crate::compute) struct BoundExpression {
     node: BoundNode,
     kind: NumberKind,
     width: Width,
-    /// The expression, for messages.
-    shown: Arc<str>,
+    /// The expression as text, for messages.
+    text: Arc<str>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ enum BoundNode {
     Integer(i64),
     Float(f64),
     Arithmetic(Box<BoundExpression>, Arithmetic, Box<BoundExpression>),
-    /// A column of unsigned integers of 64 bits, as the signed ones of the same order.
+    /// A column of unsigned integers of 64 bits, mapped to signed integers with the same order.
     Ordered(usize),
     /// The whole parts of a column of decimals.
     Whole(usize),
@@ -50,7 +51,7 @@ enum BoundNode {
     Cast(Box<BoundExpression>),
 }
 
-/// The numbers that a formula makes.
+/// The type of an expression's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NumberKind {
     Integer,
@@ -58,7 +59,8 @@ enum NumberKind {
     Float64,
 }
 
-/// What decides about the kind of what is computed with it: integers of 8 and 16 bits, and values, fit into floats of 32 bits.
+/// The width of an operand, which decides about the kind of a result: integers of 8 and 16 bits, and literals, fit into
+/// floats of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     Value,
@@ -66,32 +68,36 @@ enum Width {
     Wide,
 }
 
-/// How the integers of a column are times.
+/// The encoding of times as integers in a column.
 #[derive(Clone, Copy, Debug)]
 struct TimeEncoding {
-    /// Of these is a second, or, if days are counted, none.
-    per_second: Option<i64>,
-    /// Seconds east of UTC.
-    east: i64,
+    /// The number of units per second; `None` if the unit is a day.
+    units_per_second: Option<i64>,
+    /// The offset of the time zone, in seconds east of UTC.
+    offset_seconds: i64,
 }
 
-/// The rows to evaluate for: of a batch, those for which `wanted`, counted from the first, is true. Others may overflow.
+/// The rows of a batch for which an expression is evaluated.
 pub(in crate::compute) struct EvalContext<'f, 'a> {
     pub frame: &'f Frame<'a>,
     pub part: usize,
     pub rows: Range<usize>,
+    /// Returns true if the result of a row, counted from the first of `rows`, is needed. An overflow in other rows is no
+    /// error.
     pub wanted: &'f dyn Fn(usize) -> bool,
 }
 
-/// ComputedNumbers, and which of them are not null.
+/// Numbers, and which of them are not null.
 pub(super) struct NullableNumbers {
     pub numbers: ComputedNumbers,
     pub valid: Option<Mask>,
 }
 
-// ---- translation ----
+// ---- binding ----
 
 impl BoundExpression {
+    /// Binds an expression to the columns of `schema`, whose numbers `index_of` returns.
+    ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for types that are no numbers, naming what can compute with them.
     pub(in crate::compute) fn bind(
@@ -99,71 +105,75 @@ impl BoundExpression {
         schema: &Schema,
         index_of: &dyn Fn(&str) -> Result<usize>,
     ) -> Result<BoundExpression> {
-        let shown: Arc<str> = expression.to_string().into();
-        let made = |node, kind, width| Ok(BoundExpression { node, kind, width, shown: shown.clone() });
-        let beyond = |what: String| beyond(&format!("{shown}: {what}"));
-        let inner = |expression: &Expression| BoundExpression::bind(expression, schema, index_of);
-        match &expression.0 {
+        let text: Arc<str> = expression.to_string().into();
+        let (node, kind, width) = match &expression.0 {
             ExpressionNode::Column(name) => {
                 let column = index_of(name)?;
-                match number_of(schema.field(column).data_type()) {
-                    Some((kind, width)) => made(BoundNode::Column(column), kind, width),
-                    None => {
-                        let found = type_name(schema.field(column).data_type());
-                        Err(beyond(format!("a column of numbers is expected, got one of type {found}")))
-                    }
-                }
+                let data_type = schema.field(column).data_type();
+                let Some((kind, width)) = column_kind(data_type) else {
+                    return Err(unsupported(&format!(
+                        "{text}: a column of numbers is expected, got one of type {}",
+                        type_name(data_type)
+                    )));
+                };
+                (BoundNode::Column(column), kind, width)
             }
             ExpressionNode::Literal(literal) => {
-                let (node, kind) =
-                    number_in(&literal.0).ok_or_else(|| beyond("a number of 64 bits is expected".into()))?;
-                made(node, kind, Width::Value)
+                let Some((node, kind)) = bind_literal(&literal.0) else {
+                    return Err(unsupported(&format!("{text}: a number of 64 bits is expected")));
+                };
+                (node, kind, Width::Value)
             }
-            ExpressionNode::TooLarge => Err(Error::invalid_argument(format!(
-                "an expression has at most {DEEPEST} operations inside of one another, and at most {LARGEST} of them"
-            ))),
+            ExpressionNode::TooLarge => {
+                return Err(Error::invalid_argument(format!(
+                    "an expression has at most {MAX_DEPTH} operations inside of one another, and at most \
+                     {MAX_OPERATIONS} of them"
+                )));
+            }
             ExpressionNode::Arithmetic(a, operation, b) => {
-                let (a, b) = (inner(a)?, inner(b)?);
-                let (kind, width) = common(&a, *operation, &b);
-                made(BoundNode::Arithmetic(a.into(), *operation, b.into()), kind, width)
+                let a = BoundExpression::bind(a, schema, index_of)?;
+                let b = BoundExpression::bind(b, schema, index_of)?;
+                let (kind, width) = result_kind(&a, *operation, &b);
+                (BoundNode::Arithmetic(a.into(), *operation, b.into()), kind, width)
             }
-            ExpressionNode::Part(of, part) => {
-                let name = of.name().ok_or_else(|| beyond("parts of times are those of columns".into()))?;
-                let column = index_of(name)?;
-                let clock = TimeEncoding::for_type(schema.field(column).data_type(), *part).map_err(beyond)?;
-                let width = if *part == TimePart::Year { Width::Wide } else { Width::Narrow };
-                made(BoundNode::Part(column, *part, clock), NumberKind::Integer, width)
-            }
-            ExpressionNode::Cast(of, data_type) => {
-                let unknown =
-                    || beyond(format!("a cast is to int64, float32 or float64, got {}", type_name(data_type)));
-                let kind = kind_named(data_type).ok_or_else(unknown)?;
-                let Some(name) = of.name() else {
-                    return made(BoundNode::Cast(inner(of)?.into()), kind, Width::Wide);
+            ExpressionNode::Part(inner, part) => {
+                let Some(name) = inner.name() else {
+                    return Err(unsupported(&format!("{text}: parts of times are those of columns")));
                 };
                 let column = index_of(name)?;
-                let stored = schema.field(column).data_type();
-                let none = || beyond(format!("a column of type {} has no numbers", type_name(stored)));
-                let loaded = cast_of(stored, kind).ok_or_else(none)?;
-                let is_exact = loaded == NumberKind::Integer && is_decimal(stored);
-                let node = if is_exact { BoundNode::Whole(column) } else { BoundNode::Column(column) };
-                let own = made(node, loaded, Width::Wide)?;
-                made(BoundNode::Cast(own.into()), kind, Width::Wide)
+                let encoding = TimeEncoding::for_type(schema.field(column).data_type(), *part)
+                    .map_err(|reason| unsupported(&format!("{text}: {reason}")))?;
+                let width = if *part == TimePart::Year { Width::Wide } else { Width::Narrow };
+                (BoundNode::Part(column, *part, encoding), NumberKind::Integer, width)
             }
-        }
+            ExpressionNode::Cast(inner, data_type) => {
+                let Some(kind) = cast_kind(data_type) else {
+                    return Err(unsupported(&format!(
+                        "{text}: a cast is to int64, float32 or float64, got {}",
+                        type_name(data_type)
+                    )));
+                };
+                let inner = match inner.name() {
+                    Some(name) => bind_cast_column(index_of(name)?, schema, kind, &text)?,
+                    None => BoundExpression::bind(inner, schema, index_of)?,
+                };
+                (BoundNode::Cast(inner.into()), kind, Width::Wide)
+            }
+        };
+        Ok(BoundExpression { node, kind, width, text })
     }
 
-    /// The numbers that column `column`, called `name`, of times or booleans is stored as.
+    /// Reads the numbers that are stored for column `column`, called `name`, of times or booleans.
     pub(super) fn raw(column: usize, name: &str) -> BoundExpression {
         BoundExpression {
             node: BoundNode::Column(column),
             kind: NumberKind::Integer,
             width: Width::Wide,
-            shown: name.into(),
+            text: name.into(),
         }
     }
 
-    /// The unsigned integers of 64 bits of column `column`, called `name`, to compare with others of them.
+    /// Reads the unsigned integers of 64 bits of column `column`, called `name`, to compare them with each other.
     pub(super) fn ordered(column: usize, name: &str) -> BoundExpression {
         BoundExpression { node: BoundNode::Ordered(column), ..BoundExpression::raw(column, name) }
     }
@@ -176,24 +186,36 @@ impl BoundExpression {
         }
     }
 
+    /// Returns the expression as text, for messages.
     pub(in crate::compute) fn shown(&self) -> &str {
-        &self.shown
+        &self.text
     }
 }
 
-/// What an expression can't do, and what can.
-pub(super) fn beyond(what: &str) -> Error {
+/// Binds a column to be cast to `kind`; `text` is the cast expression.
+fn bind_cast_column(column: usize, schema: &Schema, kind: NumberKind, text: &Arc<str>) -> Result<BoundExpression> {
+    let data_type = schema.field(column).data_type();
+    let Some(kind) = loaded_kind(data_type, kind) else {
+        return Err(unsupported(&format!("{text}: a column of type {} has no numbers", type_name(data_type))));
+    };
+    let is_truncated = kind == NumberKind::Integer && is_decimal(data_type);
+    let node = if is_truncated { BoundNode::Whole(column) } else { BoundNode::Column(column) };
+    Ok(BoundExpression { node, kind, width: Width::Wide, text: text.clone() })
+}
+
+/// Creates the error for a computation that is not supported, with advice.
+pub(super) fn unsupported(what: &str) -> Error {
     Error::unsupported(format!(
         "{what}; beyond numbers, dates and times of columns, ask DuckDB or Polars over the same dataset: ds.sql(…), \
          aw.scan(ds)"
     ))
 }
 
-/// The numbers of a column that may be computed with.
-fn number_of(data_type: &DataType) -> Option<(NumberKind, Width)> {
+/// Returns the kind and the width of a column's numbers; `None` if it has none.
+fn column_kind(data_type: &DataType) -> Option<(NumberKind, Width)> {
     use DataType::*;
     Some(match data_type {
-        Dictionary(_, values) if !matches!(**values, Dictionary(..)) => return number_of(values),
+        Dictionary(_, values) if !matches!(**values, Dictionary(..)) => return column_kind(values),
         Int8 | UInt8 | Int16 | UInt16 => (NumberKind::Integer, Width::Narrow),
         Int32 | UInt32 | Int64 | UInt64 => (NumberKind::Integer, Width::Wide),
         Float16 | Float32 => (NumberKind::Float32, Width::Wide),
@@ -202,8 +224,8 @@ fn number_of(data_type: &DataType) -> Option<(NumberKind, Width)> {
     })
 }
 
-/// The number that a literal is.
-fn number_in(literal: &LiteralValue) -> Option<(BoundNode, NumberKind)> {
+/// Binds a literal; `None` if it is no number, or does not fit.
+fn bind_literal(literal: &LiteralValue) -> Option<(BoundNode, NumberKind)> {
     match literal {
         LiteralValue::Int(number) => Some((BoundNode::Integer(i64::try_from(*number).ok()?), NumberKind::Integer)),
         LiteralValue::Float(float) | LiteralValue::Number(NumberLiteral { float, .. }) => {
@@ -213,8 +235,8 @@ fn number_in(literal: &LiteralValue) -> Option<(BoundNode, NumberKind)> {
     }
 }
 
-/// The kind that a cast is to.
-fn kind_named(data_type: &DataType) -> Option<NumberKind> {
+/// Returns the kind of the results of a cast to `data_type`; `None` if there is no such cast.
+fn cast_kind(data_type: &DataType) -> Option<NumberKind> {
     match data_type {
         DataType::Int64 => Some(NumberKind::Integer),
         DataType::Float32 => Some(NumberKind::Float32),
@@ -223,20 +245,20 @@ fn kind_named(data_type: &DataType) -> Option<NumberKind> {
     }
 }
 
-/// The kind that a column is loaded as, to be cast to `kind`.
-fn cast_of(data_type: &DataType, kind: NumberKind) -> Option<NumberKind> {
+/// Returns the kind as which a column is loaded, to be cast to `kind`; `None` if it has no numbers.
+fn loaded_kind(data_type: &DataType, kind: NumberKind) -> Option<NumberKind> {
     use DataType::*;
     match data_type {
-        Dictionary(_, values) if !matches!(**values, Dictionary(..)) => cast_of(values, kind),
-        // Its values need not fit into integers of 64 bits.
+        Dictionary(_, values) if !matches!(**values, Dictionary(..)) => loaded_kind(values, kind),
+        // The values need not fit into signed integers.
         UInt64 if kind != NumberKind::Integer => Some(kind),
         Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(NumberKind::Integer),
         other if is_decimal(other) => Some(kind),
-        other => number_of(other).map(|(kind, _)| kind),
+        other => column_kind(other).map(|(kind, _)| kind),
     }
 }
 
-/// Whether the values are decimals, maybe of a dictionary.
+/// Returns true for decimals, and for dictionaries of decimals.
 fn is_decimal(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_decimal(values),
@@ -244,8 +266,8 @@ fn is_decimal(data_type: &DataType) -> bool {
     }
 }
 
-/// The kind of an operation's results.
-fn common(a: &BoundExpression, operation: Arithmetic, b: &BoundExpression) -> (NumberKind, Width) {
+/// Returns the kind and the width of an operation's results.
+fn result_kind(a: &BoundExpression, operation: Arithmetic, b: &BoundExpression) -> (NumberKind, Width) {
     use NumberKind::{Float32, Float64, Integer};
     let kind = match (a.kind, b.kind) {
         (Integer, Integer) if operation == Arithmetic::Divide => Float64,
@@ -265,48 +287,52 @@ fn common(a: &BoundExpression, operation: Arithmetic, b: &BoundExpression) -> (N
 }
 
 impl TimeEncoding {
-    /// How `part` is found in a column of `data_type`; what is expected if it is not there.
+    /// Returns the encoding of a column of `data_type` that has the part `part`; the reason if it has not.
     fn for_type(data_type: &DataType, part: TimePart) -> std::result::Result<TimeEncoding, String> {
-        use TimePart::{Hour, Minute, Second};
-        let has_clock = matches!(part, Hour | Minute | Second);
-        let clock = |per_second| Ok(TimeEncoding { per_second, east: 0 });
-        match data_type {
-            DataType::Dictionary(_, values) => TimeEncoding::for_type(values, part),
-            DataType::Date32 if !has_clock => clock(None),
-            DataType::Date64 if !has_clock => clock(Some(1_000)),
-            DataType::Time32(unit) | DataType::Time64(unit) if has_clock => clock(Some(per_second(*unit))),
-            DataType::Timestamp(unit, zone) => match offset(zone.as_deref()) {
-                Some(east) => Ok(TimeEncoding { per_second: Some(per_second(*unit)), east }),
-                None => Err(format!("the hours of {} take a database of time zones", type_name(data_type))),
+        let is_time_of_day = matches!(part, TimePart::Hour | TimePart::Minute | TimePart::Second);
+        let (units_per_second, offset_seconds) = match data_type {
+            DataType::Dictionary(_, values) => return TimeEncoding::for_type(values, part),
+            DataType::Date32 if !is_time_of_day => (None, 0),
+            DataType::Date64 if !is_time_of_day => (Some(1_000), 0),
+            DataType::Time32(unit) | DataType::Time64(unit) if is_time_of_day => (Some(per_second(*unit)), 0),
+            DataType::Timestamp(unit, zone) => match utc_offset(zone.as_deref()) {
+                Some(offset_seconds) => (Some(per_second(*unit)), offset_seconds),
+                None => return Err(format!("the hours of {} take a database of time zones", type_name(data_type))),
             },
-            other => Err(format!("a column of type {} has no {part}", type_name(other))),
-        }
+            other => return Err(format!("a column of type {} has no {part}", type_name(other))),
+        };
+        Ok(TimeEncoding { units_per_second, offset_seconds })
     }
 
-    /// The part of a value; `None` beyond the calendar.
+    /// Returns the part of a value; `None` beyond the calendar.
     #[inline]
     fn part(self, value: i64, part: TimePart) -> Option<i64> {
-        let seconds = match self.per_second {
-            Some(per_second) => value.div_euclid(per_second).checked_add(self.east)?,
+        let seconds = match self.units_per_second {
+            Some(units) => value.div_euclid(units).checked_add(self.offset_seconds)?,
             None => value.checked_mul(DAY)?,
         };
-        let clock = seconds.rem_euclid(DAY);
-        let date = || DateTime::from_timestamp(seconds, 0).map(|time| time.date_naive());
+        let second_of_day = seconds.rem_euclid(DAY);
         Some(match part {
-            TimePart::Hour => clock / 3_600,
-            TimePart::Minute => clock / 60 % 60,
-            TimePart::Second => clock % 60,
+            TimePart::Hour => second_of_day / 3_600,
+            TimePart::Minute => second_of_day / 60 % 60,
+            TimePart::Second => second_of_day % 60,
             // 1970 began with a Thursday.
             TimePart::Weekday => (seconds.div_euclid(DAY) + 3).rem_euclid(7) + 1,
-            TimePart::Year => date()?.year().into(),
-            TimePart::Month => date()?.month().into(),
-            TimePart::Day => date()?.day().into(),
+            TimePart::Year => date(seconds)?.year().into(),
+            TimePart::Month => date(seconds)?.month().into(),
+            TimePart::Day => date(seconds)?.day().into(),
         })
     }
 }
 
-/// The seconds by which a zone is east of UTC; `None` if that depends on the time.
-fn offset(zone: Option<&str>) -> Option<i64> {
+/// Returns the date of a time in seconds since 1970; `None` beyond the calendar.
+#[inline]
+fn date(seconds: i64) -> Option<NaiveDate> {
+    DateTime::from_timestamp(seconds, 0).map(|time| time.date_naive())
+}
+
+/// Returns the seconds by which a zone is east of UTC; `None` if they depend on the time.
+fn utc_offset(zone: Option<&str>) -> Option<i64> {
     match zone {
         None | Some("UTC" | "Etc/UTC" | "Z") => Some(0),
         Some(zone) => zone.parse::<FixedOffset>().ok().map(|offset| offset.local_minus_utc().into()),
@@ -316,23 +342,26 @@ fn offset(zone: Option<&str>) -> Option<i64> {
 // ---- evaluation ----
 
 impl BoundExpression {
-    /// The results for some rows, as an array.
+    /// Returns the results for some rows, as an array.
     pub(in crate::compute) fn array(&self, rows: &EvalContext<'_, '_>) -> Result<ArrayData> {
         let len = rows.rows.len();
         let NullableNumbers { numbers, valid } = self.evaluate(rows)?;
         let buffer = match (numbers, self.kind) {
-            (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.each(len)),
+            (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.to_vec(len)),
             (numbers, NumberKind::Float32) => {
-                let values = numbers.floats(true).each(len);
+                let values = numbers.to_floats(true).to_vec(len);
                 Buffer::from_vec(values.into_iter().map(|number| number as f32).collect::<Vec<_>>())
             }
-            (numbers, _) => Buffer::from_vec(numbers.floats(false).each(len)),
+            (numbers, _) => Buffer::from_vec(numbers.to_floats(false).to_vec(len)),
         };
-        let validity = valid.map(|valid| {
-            let bits = BooleanBuffer::collect_bool(len, |row| valid.is_set(row));
-            (bits.into_inner(), len - valid.count())
-        });
-        let validity = validity.filter(|(_, nulls)| *nulls > 0);
+        let validity = match valid {
+            Some(valid) if valid.count() < len => {
+                assert!(valid.len() == len, "{} bits of validity for {len} rows", valid.len());
+                let bits = BooleanBuffer::collect_bool(len, |row| valid.is_set(row));
+                Some((bits.into_inner(), len - valid.count()))
+            }
+            _ => None,
+        };
         let parts =
             ArrayParts { data_type: self.data_type(), len, validity, buffers: vec![buffer], children: Vec::new() };
         parts.assemble().checked(&[])
@@ -346,41 +375,41 @@ impl BoundExpression {
             BoundNode::Float(number) => {
                 Ok(NullableNumbers { numbers: ComputedNumbers::Floats(ScalarOrVec::Scalar(*number)), valid: None })
             }
-            BoundNode::Column(column) => self.column(*column, rows),
+            BoundNode::Column(column) => self.load_column(*column, rows),
             BoundNode::Ordered(column) => {
-                let (values, valid) = integers_of(*column, rows)?;
+                let (values, valid) = load_column_integers(*column, rows)?;
                 let values = values.into_iter().map(|value| value ^ i64::MIN).collect();
                 Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
             }
             BoundNode::Whole(column) => {
                 let array = rows.frame.checked(rows.part, *column)?;
-                self.whole(load_whole_parts(array, &rows.rows)?, valid_of(array, &rows.rows)?, rows)
+                self.require_fit(load_whole_parts(array, &rows.rows)?, valid_rows(array, &rows.rows)?, rows)
             }
-            BoundNode::Part(column, part, clock) => {
-                let (values, valid) = integers_of(*column, rows)?;
-                let parts = values.iter().map(|&value| clock.part(value, *part)).collect::<Vec<_>>();
-                let found = Mask::collect(parts.len(), |row| parts[row].is_some());
-                let values = parts.into_iter().map(Option::unwrap_or_default).collect();
+            BoundNode::Part(column, part, encoding) => {
+                let (values, valid) = load_column_integers(*column, rows)?;
+                let parts = values.iter().map(|&value| encoding.part(value, *part)).collect::<Vec<_>>();
+                let has_part = Mask::collect(parts.len(), |row| parts[row].is_some());
+                let values = parts.into_iter().map(|part| part.unwrap_or(ANY_NUMBER)).collect();
                 Ok(NullableNumbers {
                     numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)),
-                    valid: both(valid, Some(found)),
+                    valid: both(valid, Some(has_part)),
                 })
             }
-            BoundNode::Cast(of) => self.cast(of.evaluate(rows)?, rows),
+            BoundNode::Cast(inner) => self.cast(inner.evaluate(rows)?, rows),
             BoundNode::Arithmetic(a, operation, b) => {
                 self.arithmetic(a.evaluate(rows)?, *operation, b.evaluate(rows)?, rows)
             }
         }
     }
 
-    fn column(&self, column: usize, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
+    fn load_column(&self, column: usize, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         if self.kind != NumberKind::Integer {
             let array = rows.frame.checked(rows.part, column)?;
             let is_short = self.kind == NumberKind::Float32;
             let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows, is_short)?);
-            return Ok(NullableNumbers { numbers, valid: valid_of(array, &rows.rows)? });
+            return Ok(NullableNumbers { numbers, valid: valid_rows(array, &rows.rows)? });
         }
-        let (values, valid) = integers_of(column, rows)?;
+        let (values, valid) = load_column_integers(column, rows)?;
         let is_unsigned = match rows.frame.checked(rows.part, column)?.data_type() {
             DataType::Dictionary(_, values) => **values == DataType::UInt64,
             other => *other == DataType::UInt64,
@@ -391,31 +420,30 @@ impl BoundExpression {
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
-    fn cast(&self, of: NullableNumbers, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
-        let NullableNumbers { numbers, valid } = of;
+    fn cast(&self, inner: NullableNumbers, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
+        let NullableNumbers { numbers, valid } = inner;
         let numbers = match (self.kind, numbers) {
             (NumberKind::Integer, ComputedNumbers::Floats(values)) => {
-                let values = values.each(rows.rows.len());
-                return self.whole(values.iter().map(|&number| truncated(number)).collect(), valid, rows);
+                let values = values.to_vec(rows.rows.len());
+                return self.require_fit(values.iter().map(|&number| truncate(number)).collect(), valid, rows);
             }
             (NumberKind::Integer, numbers) => numbers,
-            (kind, numbers) => ComputedNumbers::Floats(numbers.floats(kind == NumberKind::Float32)),
+            (kind, numbers) => ComputedNumbers::Floats(numbers.to_floats(kind == NumberKind::Float32)),
         };
         Ok(NullableNumbers { numbers, valid })
     }
 
-    /// Integers, of which `None` did not fit.
-    fn whole(
+    /// Returns integers, given as `None` if they do not fit: an error, unless the row is null or not wanted.
+    fn require_fit(
         &self,
-        whole: Vec<Option<i64>>,
+        integers: Vec<Option<i64>>,
         valid: Option<Mask>,
         rows: &EvalContext<'_, '_>,
     ) -> Result<NullableNumbers> {
-        if whole.contains(&None) {
-            self.refuse(rows, valid.as_ref(), |row| whole[row].is_none(), "does not fit an integer of 64 bits")?;
+        if integers.contains(&None) {
+            self.refuse(rows, valid.as_ref(), |row| integers[row].is_none(), "does not fit an integer of 64 bits")?;
         }
-        // What did not fit is null, or not asked for.
-        let values = whole.into_iter().map(|number| number.unwrap_or(0)).collect();
+        let values = integers.into_iter().map(|number| number.unwrap_or(ANY_NUMBER)).collect();
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
@@ -431,14 +459,18 @@ impl BoundExpression {
             (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) if self.kind == NumberKind::Integer => (a, b),
             (a, b) => {
                 let is_short = self.kind == NumberKind::Float32;
-                let results = floats(operation, &a.floats(is_short), &b.floats(is_short), is_short);
+                let results = compute_floats(operation, &a.to_floats(is_short), &b.to_floats(is_short), is_short);
                 return Ok(NullableNumbers { numbers: ComputedNumbers::Floats(results), valid });
             }
         };
-        let (results, is_over) = integers(operation, &a, &b);
-        if is_over {
-            let is_wrong = |row: usize| a.get(row).zip(b.get(row)).is_some_and(|(a, b)| overflows(operation, a, b));
-            self.refuse(rows, valid.as_ref(), is_wrong, "does not fit an integer of 64 bits")?;
+        let (results, has_overflow) = compute_integers(operation, &a, &b);
+        if has_overflow {
+            self.refuse(
+                rows,
+                valid.as_ref(),
+                |row| a.get(row).zip(b.get(row)).is_some_and(|(a, b)| overflows(operation, a, b)),
+                "does not fit an integer of 64 bits",
+            )?;
         }
         let valid = if operation == Arithmetic::Remainder {
             both(valid, Some(Mask::collect(rows.rows.len(), |row| b.get(row) != Some(0))))
@@ -448,31 +480,36 @@ impl BoundExpression {
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(results), valid })
     }
 
-    /// An error if a row that is asked for, and is not null, is wrong.
+    /// Returns an error if a wanted row that is not null is wrong.
     fn refuse(
         &self,
         rows: &EvalContext<'_, '_>,
         valid: Option<&Mask>,
         is_wrong: impl Fn(usize) -> bool,
-        what: &str,
+        problem: &str,
     ) -> Result<()> {
-        let is_valid = |row: usize| valid.is_none_or(|valid| valid.is_set(row));
-        let wrong = (0..rows.rows.len()).find(|&row| is_wrong(row) && is_valid(row) && (rows.wanted)(row));
-        let Some(row) = wrong else { return Ok(()) };
-        let row = rows.frame.original_row(rows.part, rows.rows.start + row)?;
-        let advice = "compute with floats, as by a cast to float64";
-        Err(Error::invalid_argument(format!("{} {what} in row {row}; {advice}", self.shown)))
+        for row in 0..rows.rows.len() {
+            if is_wrong(row) && valid.is_none_or(|valid| valid.is_set(row)) && (rows.wanted)(row) {
+                let row = rows.frame.original_row(rows.part, rows.rows.start + row)?;
+                let advice = "compute with floats, as by a cast to float64";
+                return Err(Error::invalid_argument(format!("{} {problem} in row {row}; {advice}", self.text)));
+            }
+        }
+        Ok(())
     }
 }
 
-/// The integers of a column that are stored for some rows, and which of them are not null.
-fn integers_of(column: usize, rows: &EvalContext<'_, '_>) -> Result<(Vec<i64>, Option<Mask>)> {
+/// The number for a row whose result is null, or not wanted.
+const ANY_NUMBER: i64 = 0;
+
+/// Loads the integers that are stored for some rows of a column, and which of them are not null.
+fn load_column_integers(column: usize, rows: &EvalContext<'_, '_>) -> Result<(Vec<i64>, Option<Mask>)> {
     let array = rows.frame.checked(rows.part, column)?;
-    let values = load_integers(array, &rows.rows)?.each(rows.rows.len());
-    Ok((values, valid_of(array, &rows.rows)?))
+    let values = load_integers(array, &rows.rows)?.to_vec(rows.rows.len());
+    Ok((values, valid_rows(array, &rows.rows)?))
 }
 
-fn valid_of(array: &ArrayData, rows: &Range<usize>) -> Result<Option<Mask>> {
+fn valid_rows(array: &ArrayData, rows: &Range<usize>) -> Result<Option<Mask>> {
     match array.data_type() {
         DataType::Dictionary(..) => null_mask(array, rows, false).map(Some),
         _ => Ok(Mask::from_validity(array, rows)),

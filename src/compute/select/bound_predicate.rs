@@ -1,4 +1,4 @@
-//! Predicates translated for a dataset's columns, and the rows for which they hold, a bit each.
+//! Binds predicates to a dataset's columns, and finds the rows for which they are true, a bit each.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::bound_expression::{AT_ONCE, BoundExpression, EvalContext, NullableNumbers, beyond};
+use super::bound_expression::{AT_ONCE, BoundExpression, EvalContext, NullableNumbers, unsupported};
 use super::categories::comparison_predicate;
 use super::compare::ValuePredicate;
-use super::computed::ComputedNumbers;
+use super::computed::{ComputedNumbers, ScalarOrVec};
 use super::expression::Expression;
 use super::literal::Operator;
 use super::mask::{Mask, holds, null_mask};
@@ -27,30 +27,31 @@ use crate::types::{is_ordered, is_text_or_binary, type_name};
 pub(in crate::compute) enum BoundPredicate {
     Value(usize, ValuePredicate),
     IsNull(usize),
-    /// The same of what is computed.
     Computed(Box<BoundExpression>, ValuePredicate),
     ComputedIsNull(Box<BoundExpression>),
     Pair(Box<BoundExpression>, Operator, Box<BoundExpression>),
-    /// Columns of text or bytes.
+    /// A comparison of two columns of text or bytes.
     TextPair(usize, Operator, usize),
-    /// Rows that are known.
+    /// A set of rows that was computed before.
     Rows(Arc<RowSet>),
     And(Box<BoundPredicate>, Box<BoundPredicate>),
     Or(Box<BoundPredicate>, Box<BoundPredicate>),
     Not(Box<BoundPredicate>),
 }
 
-/// The columns that a predicate is translated for.
+/// Binds predicates to the columns of a dataset.
 struct Binder<'a> {
     dataset: &'a Dataset,
 }
 
 impl BoundPredicate {
+    /// Binds a predicate to the columns of `dataset`.
+    ///
     /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for what can't
-    /// be computed.
+    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for computations
+    /// that are not supported.
     pub(in crate::compute) fn bind(predicate: &Predicate, dataset: &Dataset) -> Result<BoundPredicate> {
-        Binder { dataset }.condition(&predicate.0)
+        Binder { dataset }.bind(&predicate.0)
     }
 }
 
@@ -60,13 +61,13 @@ impl Binder<'_> {
         Ok((column, self.dataset.schema().field(column).data_type()))
     }
 
-    fn formula(&self, of: &Expression) -> Result<Box<BoundExpression>> {
-        BoundExpression::bind(of, self.dataset.schema(), &|name| self.dataset.index_of(name)).map(Box::new)
+    fn bind_expression(&self, expression: &Expression) -> Result<Box<BoundExpression>> {
+        BoundExpression::bind(expression, self.dataset.schema(), &|name| self.dataset.index_of(name)).map(Box::new)
     }
 
-    fn condition(&self, node: &PredicateNode) -> Result<BoundPredicate> {
+    fn bind(&self, node: &PredicateNode) -> Result<BoundPredicate> {
         Ok(match node {
-            PredicateNode::Compare(of, operator, literal) => match of.name() {
+            PredicateNode::Compare(tested, operator, literal) => match tested.name() {
                 Some(name) => {
                     let column = self.dataset.index_of(name)?;
                     BoundPredicate::Value(
@@ -74,87 +75,103 @@ impl Binder<'_> {
                         comparison_predicate(self.dataset, (column, name), *operator, literal)?,
                     )
                 }
-                None => self
-                    .test(of, |name, data_type| ValuePredicate::for_comparison(name, data_type, *operator, literal))?,
+                None => self.bind_test(tested, |name, data_type| {
+                    ValuePredicate::for_comparison(name, data_type, *operator, literal)
+                })?,
             },
-            PredicateNode::IsIn(of, literals) => {
-                self.test(of, |name, data_type| ValuePredicate::for_any(name, data_type, literals))?
+            PredicateNode::IsIn(tested, literals) => {
+                self.bind_test(tested, |name, data_type| ValuePredicate::for_any(name, data_type, literals))?
             }
-            PredicateNode::IsNull(of) => match of.name() {
+            PredicateNode::IsNull(tested) => match tested.name() {
                 Some(name) => BoundPredicate::IsNull(self.column(name)?.0),
-                None => BoundPredicate::ComputedIsNull(self.formula(of)?),
+                None => BoundPredicate::ComputedIsNull(self.bind_expression(tested)?),
             },
-            PredicateNode::Matches(of, place, text) => {
-                let name = of.name().ok_or_else(|| beyond(&format!("{of} is no column of text")))?;
+            PredicateNode::Matches(tested, place, text) => {
+                let Some(name) = tested.name() else {
+                    return Err(unsupported(&format!("{tested} is no column of text")));
+                };
                 let (column, data_type) = self.column(name)?;
                 BoundPredicate::Value(column, ValuePredicate::for_text_match(name, data_type, *place, text)?)
             }
-            PredicateNode::Pair(a, operator, b) => self.pair(a, *operator, b)?,
-            PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.condition(part), BoundPredicate::And)?,
-            PredicateNode::Or(chain) => balanced(&chain.parts(), &|part| self.condition(part), BoundPredicate::Or)?,
-            PredicateNode::Not(a) => BoundPredicate::Not(self.condition(a)?.into()),
+            PredicateNode::Pair(a, operator, b) => self.bind_pair(a, *operator, b)?,
+            PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.bind(part), BoundPredicate::And)?,
+            PredicateNode::Or(chain) => balanced(&chain.parts(), &|part| self.bind(part), BoundPredicate::Or)?,
+            PredicateNode::Not(inner) => BoundPredicate::Not(self.bind(inner)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
         })
     }
 
-    /// A test of a column, or of what is computed, by its name and type.
-    fn test(
+    /// Binds a test of a column or an expression, which `test` creates for its name and type.
+    fn bind_test(
         &self,
-        of: &Expression,
+        tested: &Expression,
         test: impl Fn(&str, &DataType) -> Result<ValuePredicate>,
     ) -> Result<BoundPredicate> {
-        if let Some(name) = of.name() {
+        if let Some(name) = tested.name() {
             let (column, data_type) = self.column(name)?;
             return Ok(BoundPredicate::Value(column, test(name, data_type)?));
         }
-        let formula = self.formula(of)?;
-        let test = test(formula.shown(), &formula.data_type())?;
-        Ok(BoundPredicate::Computed(formula, test))
+        let expression = self.bind_expression(tested)?;
+        let test = test(expression.shown(), &expression.data_type())?;
+        Ok(BoundPredicate::Computed(expression, test))
     }
 
-    fn pair(&self, a: &Expression, operator: Operator, b: &Expression) -> Result<BoundPredicate> {
-        if let (Some(left), Some(right)) = (a.name(), b.name()) {
-            let (first, second) = (self.column(left)?, self.column(right)?);
-            let (own, other) = (plain(first.1), plain(second.1));
-            let field = |column: usize| self.dataset.schema().field(column);
-            if operator.is_order() && (is_ordered(field(first.0)) || is_ordered(field(second.0))) {
-                return Err(beyond(&format!("the ordered categories of '{left}' and '{right}' can't be compared")));
-            }
-            if texts_alike(own, other) {
-                return Ok(BoundPredicate::TextPair(first.0, operator, second.0));
-            }
-            if (own, other) == (&DataType::UInt64, &DataType::UInt64) {
-                let (a, b) = (BoundExpression::ordered(first.0, left), BoundExpression::ordered(second.0, right));
-                return Ok(BoundPredicate::Pair(a.into(), operator, b.into()));
-            }
-            if own == other && is_stored_as_integers(own) {
-                let (a, b) = (BoundExpression::raw(first.0, left), BoundExpression::raw(second.0, right));
-                return Ok(BoundPredicate::Pair(a.into(), operator, b.into()));
-            }
-            if [own, other].iter().any(|data_type| !data_type.is_numeric()) {
-                let (own, other) = (type_name(first.1), type_name(second.1));
-                let what = format!("columns '{left}' of type {own} and '{right}' of type {other} can't be compared");
-                return Err(beyond(&what));
-            }
+    fn bind_pair(&self, a: &Expression, operator: Operator, b: &Expression) -> Result<BoundPredicate> {
+        match (a.name(), b.name()) {
+            (Some(a_name), Some(b_name)) => match self.bind_column_pair(a_name, operator, b_name)? {
+                Some(predicate) => Ok(predicate),
+                None => Ok(BoundPredicate::Pair(self.bind_expression(a)?, operator, self.bind_expression(b)?)),
+            },
+            _ => Ok(BoundPredicate::Pair(self.bind_expression(a)?, operator, self.bind_expression(b)?)),
         }
-        Ok(BoundPredicate::Pair(self.formula(a)?, operator, self.formula(b)?))
+    }
+
+    /// Binds a comparison of two columns; `None` if they are compared like other expressions.
+    fn bind_column_pair(&self, a: &str, operator: Operator, b: &str) -> Result<Option<BoundPredicate>> {
+        let (a_column, a_type) = self.column(a)?;
+        let (b_column, b_type) = self.column(b)?;
+        let fields = self.dataset.schema().fields();
+        if operator.is_order() && (is_ordered(&fields[a_column]) || is_ordered(&fields[b_column])) {
+            return Err(unsupported(&format!("the ordered categories of '{a}' and '{b}' can't be compared")));
+        }
+        let a_values = value_type(a_type);
+        let b_values = value_type(b_type);
+        if is_text_or_binary(a_values) && is_text_or_binary(b_values) && is_utf8(a_values) == is_utf8(b_values) {
+            return Ok(Some(BoundPredicate::TextPair(a_column, operator, b_column)));
+        }
+        if *a_values == DataType::UInt64 && *b_values == DataType::UInt64 {
+            let a = BoundExpression::ordered(a_column, a);
+            let b = BoundExpression::ordered(b_column, b);
+            return Ok(Some(BoundPredicate::Pair(a.into(), operator, b.into())));
+        }
+        if a_values == b_values && is_stored_as_integers(a_values) {
+            let a = BoundExpression::raw(a_column, a);
+            let b = BoundExpression::raw(b_column, b);
+            return Ok(Some(BoundPredicate::Pair(a.into(), operator, b.into())));
+        }
+        if !a_values.is_numeric() || !b_values.is_numeric() {
+            let (a_type, b_type) = (type_name(a_type), type_name(b_type));
+            return Err(unsupported(&format!(
+                "columns '{a}' of type {a_type} and '{b}' of type {b_type} can't be compared"
+            )));
+        }
+        Ok(None)
     }
 }
 
-/// The type of a column's values.
-fn plain(data_type: &DataType) -> &DataType {
+/// Returns the type of a column's values, or of its dictionary's values.
+fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
     }
 }
 
-fn texts_alike(a: &DataType, b: &DataType) -> bool {
-    let is_utf8 = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    is_text_or_binary(a) && is_text_or_binary(b) && is_utf8(a) == is_utf8(b)
+fn is_utf8(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Whether values of the type are compared as the integers that they are stored as.
+/// Returns true if values of the type are compared as the integers that are stored for them.
 fn is_stored_as_integers(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
@@ -162,7 +179,8 @@ fn is_stored_as_integers(data_type: &DataType) -> bool {
 }
 
 impl BoundPredicate {
-    /// The rows among `rows` of batch `part` for which it is known to be true, or, unless `wanted`, false.
+    /// Returns the rows among `rows` of batch `part` for which the predicate is known to be true, or, unless `wanted`,
+    /// false.
     pub(in crate::compute) fn mask(
         &self,
         frame: &Frame<'_>,
@@ -174,13 +192,13 @@ impl BoundPredicate {
     }
 }
 
-/// The rows to find a condition's bits for.
+/// Evaluates predicates for some rows of a batch.
 struct PredicateEvaluator<'c, 'a> {
     frame: &'c Frame<'a>,
     part: usize,
     rows: &'c Range<usize>,
-    /// Those that another condition has not decided about, if there is one: the bits of others may be any, and what is wrong in
-    /// them is no error.
+    /// The rows that an outer condition has not decided about, if there is one. The bits of other rows may be any, and an
+    /// overflow in them is no error.
     open: Option<&'c Mask>,
 }
 
@@ -196,16 +214,16 @@ impl PredicateEvaluator<'_, '_> {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
                 null_mask(&array, &rows, wanted)
             }
-            BoundPredicate::Computed(formula, test) => self.in_steps(|some| {
-                let array = formula.array(some)?;
+            BoundPredicate::Computed(expression, test) => self.mask_in_steps(|step| {
+                let array = expression.array(step)?;
                 holds(&array, &(0..array.len()), test, wanted)
             }),
-            BoundPredicate::ComputedIsNull(formula) => self.in_steps(|some| {
-                let array = formula.array(some)?;
+            BoundPredicate::ComputedIsNull(expression) => self.mask_in_steps(|step| {
+                let array = expression.array(step)?;
                 null_mask(&array, &(0..array.len()), wanted)
             }),
-            BoundPredicate::Pair(a, operator, b) => self.in_steps(|some| {
-                Ok(pair_mask(&a.evaluate(some)?, *operator, &b.evaluate(some)?, some.rows.len(), wanted))
+            BoundPredicate::Pair(a, operator, b) => self.mask_in_steps(|step| {
+                Ok(pair_mask(&a.evaluate(step)?, *operator, &b.evaluate(step)?, step.rows.len(), wanted))
             }),
             BoundPredicate::TextPair(a, operator, b) => {
                 let a = frame.checked_rows(part, *a, rows)?;
@@ -226,15 +244,17 @@ impl PredicateEvaluator<'_, '_> {
         }
     }
 
-    /// The rows for which both are known to be `wanted`, or one of them. The second is asked about rows only that the first
-    /// leaves open.
+    /// Returns the rows for which both predicates are known to be `wanted`, or, unless `is_and`, one of them. The second
+    /// is evaluated only for rows that the first leaves open.
     fn both(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: bool, is_and: bool) -> Result<Mask> {
         let mut mask = self.mask(a, wanted)?;
         let mut open = mask.clone();
         if !is_and {
             open.flip();
         }
-        self.open.iter().for_each(|outer| open.and(outer));
+        if let Some(outer) = self.open {
+            open.and(outer);
+        }
         let other = PredicateEvaluator { open: Some(&open), ..*self }.mask(b, wanted)?;
         if is_and {
             mask.and(&other);
@@ -244,56 +264,71 @@ impl PredicateEvaluator<'_, '_> {
         Ok(mask)
     }
 
-    /// The bits, a few thousand at a time; false where all are decided.
-    fn in_steps(&self, mask: impl Fn(&EvalContext<'_, '_>) -> Result<Mask>) -> Result<Mask> {
+    /// Evaluates `mask` for a few thousand rows at a time. The bits are false in steps without open rows.
+    fn mask_in_steps(&self, mask: impl Fn(&EvalContext<'_, '_>) -> Result<Mask>) -> Result<Mask> {
         let PredicateEvaluator { frame, part, rows, open } = *self;
         let mut all = Mask::all(0, false);
         for start in rows.clone().step_by(AT_ONCE) {
-            let (first, rows) = (start - rows.start, start..rows.end.min(start + AT_ONCE));
-            let wanted = |row: usize| open.is_none_or(|open| open.is_set(first + row));
-            if open.is_some_and(|open| !open.has_any(first..first + rows.len())) {
-                all.extend(&Mask::all(rows.len(), false));
-            } else {
-                all.extend(&mask(&EvalContext { frame, part, rows, wanted: &wanted })?);
-            }
+            let first = start - rows.start;
+            let rows = start..rows.end.min(start + AT_ONCE);
+            let len = rows.len();
+            let step_mask = match open {
+                Some(open) if !open.has_any(first..first + len) => Mask::all(len, false),
+                Some(open) => mask(&EvalContext { frame, part, rows, wanted: &|row| open.is_set(first + row) })?,
+                None => mask(&EvalContext { frame, part, rows, wanted: &|_| true })?,
+            };
+            assert!(step_mask.len() == len, "{} bits for {len} rows", step_mask.len());
+            all.extend(&step_mask);
         }
         Ok(all)
     }
 }
 
-/// The rows for which the comparison is true, or, unless `wanted`, false.
+/// Returns the rows for which the comparison is true, or, unless `wanted`, false.
 fn pair_mask(a: &NullableNumbers, operator: Operator, b: &NullableNumbers, len: usize, wanted: bool) -> Mask {
-    let holds = |order: Option<Ordering>| match order {
-        Some(order) => operator.holds(order),
-        // One of them is NaN.
-        None => operator == Operator::Ne,
-    };
     let mut mask = match (&a.numbers, &b.numbers) {
         (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) => {
-            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).map(|(a, b)| a.cmp(&b))))
+            compare_numbers(a, operator, b, len, |a, b| Some(a.cmp(&b)))
         }
         (ComputedNumbers::Floats(a), ComputedNumbers::Floats(b)) => {
-            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| a.partial_cmp(&b))))
+            compare_numbers(a, operator, b, len, |a, b| a.partial_cmp(&b))
         }
         (ComputedNumbers::Integers(a), ComputedNumbers::Floats(b)) => {
-            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| order(a, b))))
+            compare_numbers(a, operator, b, len, compare_with_float)
         }
-        (ComputedNumbers::Floats(a), ComputedNumbers::Integers(b)) => Mask::collect(len, |row| {
-            holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| order(b, a)).map(Ordering::reverse))
-        }),
+        (ComputedNumbers::Floats(a), ComputedNumbers::Integers(b)) => {
+            compare_numbers(a, operator, b, len, |a, b| compare_with_float(b, a).map(Ordering::reverse))
+        }
     };
     if !wanted {
         mask.flip();
     }
-    [&a.valid, &b.valid].into_iter().flatten().for_each(|valid| mask.and(valid));
+    for valid in [&a.valid, &b.valid].into_iter().flatten() {
+        mask.and(valid);
+    }
     mask
 }
 
-/// The order of an integer and a float, by value.
+/// Returns the rows for which the comparison is true. `compare` returns `None` for NaN.
 #[inline]
-fn order(number: i64, float: f64) -> Option<Ordering> {
+fn compare_numbers<A: Copy, B: Copy>(
+    a: &ScalarOrVec<A>,
+    operator: Operator,
+    b: &ScalarOrVec<B>,
+    len: usize,
+    compare: impl Fn(A, B) -> Option<Ordering>,
+) -> Mask {
+    Mask::collect(len, |row| match a.get(row).zip(b.get(row)).and_then(|(a, b)| compare(a, b)) {
+        Some(order) => operator.holds(order),
+        None => operator == Operator::Ne,
+    })
+}
+
+/// Compares an integer with a float, by value; `None` for NaN.
+#[inline]
+fn compare_with_float(number: i64, float: f64) -> Option<Ordering> {
     match (number as f64).partial_cmp(&float) {
-        // The nearest float to an integer may be another number; of 64 bits both are exact in 128.
+        // The nearest float to an integer may be another number. Both are exact in 128 bits.
         Some(Ordering::Equal) => Some(i128::from(number).cmp(&(float as i128))),
         order => order,
     }
@@ -303,34 +338,37 @@ fn order(number: i64, float: f64) -> Option<Ordering> {
 type ArrayRows<'a> = (&'a ArrayData, &'a Range<usize>);
 
 fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted: bool) -> Result<Mask> {
-    let (first, second) = (text_of(a.0)?, text_of(b.0)?);
-    let mut failed = None;
-    let mask = Mask::collect(a.1.len(), |row| {
-        match first(a.1.start + row).and_then(|text| Ok((text, second(b.1.start + row)?))) {
-            Ok((Some(a), Some(b))) => operator.holds(a.cmp(b)) == wanted,
-            Ok(_) => false,
-            Err(e) => {
-                failed = Some(e);
-                false
-            }
+    let (a_array, a_rows) = a;
+    let (b_array, b_rows) = b;
+    assert!(a_rows.len() == b_rows.len(), "{} rows are compared with {}", a_rows.len(), b_rows.len());
+    let a_text = text_lookup(a_array)?;
+    let b_text = text_lookup(b_array)?;
+    let mut mask = Mask::all(a_rows.len(), false);
+    for (row, (a_row, b_row)) in a_rows.clone().zip(b_rows.clone()).enumerate() {
+        if let (Some(a), Some(b)) = (a_text(a_row)?, b_text(b_row)?)
+            && operator.holds(a.cmp(b)) == wanted
+        {
+            mask.set(row);
         }
-    });
-    failed.map_or(Ok(mask), Err)
+    }
+    Ok(mask)
 }
 
-/// The text or bytes of an array by row; `None` for nulls.
-fn text_of<'a>(array: &'a ArrayData) -> Result<impl Fn(usize) -> Result<Option<&'a [u8]>>> {
-    let keyed = match array.data_type() {
-        DataType::Dictionary(..) => Some(entry_lookup(array)),
-        _ => None,
+/// Returns a function that looks up the text or bytes of a row of an array; `None` for nulls.
+fn text_lookup<'a>(array: &'a ArrayData) -> Result<impl Fn(usize) -> Result<Option<&'a [u8]>>> {
+    let (entry, values) = match array.data_type() {
+        DataType::Dictionary(..) => (Some(entry_lookup(array)), dictionary_of(array)?),
+        _ => (None, array),
     };
-    let values = if keyed.is_some() { dictionary_of(array)? } else { array };
     let texts = Texts::try_new(values)?;
     Ok(move |row: usize| {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(None);
         }
-        let row = keyed.as_ref().map_or(Ok(row), |entry| entry(row))?;
+        let row = match &entry {
+            Some(entry) => entry(row)?,
+            None => row,
+        };
         if texts.is_null(row) { Ok(None) } else { texts.get(row).map(Some) }
     })
 }

@@ -1,4 +1,4 @@
-//! Ordered categories: dictionaries whose values have an order of their own, such as S < M < L.
+//! Compares and ranks ordered categories: dictionaries whose values have an order of their own, such as S < M < L.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::escape::escape_hidden;
 use crate::types::{has_bits, is_ordered};
 
-/// The most categories that an error shows.
-const SHOWN: usize = 20;
+/// The maximum number of categories that an error shows.
+const MAX_SHOWN: usize = 20;
 
 /// The order of the categories of a column.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(in crate::compute) struct Categories {
     /// The numbers of the dictionaries, by the address of their values.
     numbers: HashMap<usize, Vec<usize>>,
     ranks: CategoryRanks,
-    /// The rank of each category as bytes whose order is that of the ranks.
+    /// The rank of each category as bytes with the same order.
     bytes: Vec<[u8; 8]>,
 }
 
@@ -39,10 +39,10 @@ pub(in crate::compute) struct ArrayRanks<'a> {
 }
 
 impl Categories {
-    /// The categories of column number `column`; `None` if it has no ordered ones.
+    /// Loads the categories of column number `column`; `None` if it has no ordered ones.
     ///
     /// # Errors
-    /// `InvalidArgument` if those of its batches contradict each other.
+    /// `InvalidArgument` if the orders of its batches contradict each other.
     pub(in crate::compute) fn load(dataset: &Dataset, column: usize) -> Result<Option<Categories>> {
         let field = dataset.schema().field(column);
         let DataType::Dictionary(_, values) = field.data_type() else { return Ok(None) };
@@ -50,10 +50,11 @@ impl Categories {
         if !is_ordered(field) || !has_bits(values) {
             return Ok(None);
         }
-        let dictionaries = dictionaries(&Frame::try_new(dataset)?, column)?;
+        let dictionaries = load_dictionaries(&Frame::try_new(dataset)?, column)?;
         let unchecked: Vec<&UncheckedArray> = dictionaries.iter().map(UncheckedArray::from_ref).collect();
-        let ranks = CategoryRanks::build(&unchecked);
-        let ranks = ranks.map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        let ranks =
+            CategoryRanks::build(&unchecked).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        assert!(ranks.ranks.len() == dictionaries.len(), "ranks of {} dictionaries", ranks.ranks.len());
         let bytes = (0..ranks.origins.len() as u64).map(u64::to_be_bytes).collect();
         let mut numbers: HashMap<usize, Vec<usize>> = HashMap::new();
         for (number, dictionary) in dictionaries.iter().enumerate() {
@@ -62,17 +63,15 @@ impl Categories {
         Ok(Some(Categories { data_type: values.as_ref().clone(), dictionaries, numbers, ranks, bytes }))
     }
 
-    /// The ranks of the values of `array`, one of the column's.
+    /// Returns the ranks of the values of `array`, an array of the column.
     pub(in crate::compute) fn ranks_of<'a>(&'a self, array: &'a ArrayData) -> Result<ArrayRanks<'a>> {
         let dictionary = dictionary_of(array)?;
-        let numbers = self.numbers.get(&address(dictionary)).map_or(&[][..], Vec::as_slice);
-        let is_same = |number: &&usize| {
-            UncheckedArray::from_ref(&self.dictionaries[**number]).is_same(UncheckedArray::from_ref(dictionary))
-        };
-        match numbers.iter().find(is_same) {
-            Some(&number) => Ok(ArrayRanks { array, dictionary, ranks: &self.ranks.ranks[number] }),
-            None => Err(Error::internal("a batch has another dictionary than before")),
+        for &number in self.numbers.get(&address(dictionary)).into_iter().flatten() {
+            if UncheckedArray::from_ref(&self.dictionaries[number]).is_same(UncheckedArray::from_ref(dictionary)) {
+                return Ok(ArrayRanks { array, dictionary, ranks: &self.ranks.ranks[number] });
+            }
         }
+        Err(Error::internal("a batch has another dictionary than before"))
     }
 
     fn value(&self, rank: usize) -> Result<Value<'_>> {
@@ -80,23 +79,23 @@ impl Categories {
         value(&self.dictionaries[number as usize], key)
     }
 
-    /// The value as tests compare it: dates in milliseconds may be of the same day.
-    fn stored(&self, rank: usize) -> Result<Value<'_>> {
+    /// Returns the value that tests compare: several dates in milliseconds may be on the same day.
+    fn stored_value(&self, rank: usize) -> Result<Value<'_>> {
         let (number, key) = self.ranks.origins[rank];
         let dictionary = &self.dictionaries[number as usize];
         match self.data_type {
             DataType::Date64 if dictionary.is_valid(key) => {
-                let number = dictionary.buffer::<i64>(0).get(key).copied();
-                number.map(Value::Int).ok_or_else(|| Error::internal("a category outside of its dictionary"))
+                let millis = dictionary.buffer::<i64>(0).get(key).copied();
+                millis.map(Value::Int).ok_or_else(|| Error::internal("a category outside of its dictionary"))
             }
             _ => value(dictionary, key),
         }
     }
 
-    /// The test for values of column `name` that come before or behind `literal`, which must be one of the categories.
-    fn test(&self, name: &str, operator: Operator, literal: &Literal) -> Result<ValuePredicate> {
+    /// Creates the test of column `name` for values before or behind `literal`, which must be one of the categories.
+    fn order_predicate(&self, name: &str, operator: Operator, literal: &Literal) -> Result<ValuePredicate> {
         let equal = ValuePredicate::for_comparison(name, &self.data_type, Operator::Eq, literal)?;
-        let values = (0..self.bytes.len()).map(|rank| self.stored(rank)).collect::<Result<Vec<_>>>()?;
+        let values = (0..self.bytes.len()).map(|rank| self.stored_value(rank)).collect::<Result<Vec<_>>>()?;
         if values.is_empty() {
             return Ok(ValuePredicate::Unknown);
         }
@@ -104,20 +103,21 @@ impl Categories {
             let values = (0..values.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
             return Err(Error::invalid_argument(format!(
                 "column '{name}': {literal} is none of its ordered categories {}",
-                shown(&values)
+                display_categories(&values)
             )));
         };
-        let passing = values.into_iter().enumerate().filter(|(other, _)| operator.holds(other.cmp(&rank)));
-        ValuePredicate::for_any(
-            name,
-            &self.data_type,
-            &passing.map(|(_, value)| value.into()).collect::<Vec<Literal>>(),
-        )
+        let mut passing: Vec<Literal> = Vec::new();
+        for (other, value) in values.into_iter().enumerate() {
+            if operator.holds(other.cmp(&rank)) {
+                passing.push(value.into());
+            }
+        }
+        ValuePredicate::for_any(name, &self.data_type, &passing)
     }
 }
 
 impl ArrayRanks<'_> {
-    /// The rank of the value of row `row`; `None` for null.
+    /// Returns the rank of the value of row `row`; `None` for null.
     pub(in crate::compute) fn rank(&self, row: usize) -> Result<Option<usize>> {
         if self.array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(None);
@@ -126,22 +126,26 @@ impl ArrayRanks<'_> {
         if self.dictionary.nulls().is_some_and(|nulls| nulls.is_null(key)) {
             return Ok(None);
         }
-        let rank = self.ranks.get(key).copied();
-        rank.map(Some).ok_or_else(|| Error::invalid("a key outside of its dictionary"))
+        match self.ranks.get(key) {
+            Some(rank) => Ok(Some(*rank)),
+            None => Err(Error::invalid("a key outside of its dictionary")),
+        }
     }
 }
 
 impl ValueOrder for Categories {
     fn sort_key(&self, array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
         let rank = self.ranks_of(array)?.rank(row)?;
-        Ok(rank.and_then(|rank| self.bytes.get(rank)).map(|bytes| bytes.as_slice()))
+        Ok(rank.map(|rank| self.bytes[rank].as_slice()))
     }
 }
 
-/// The test for comparing column number `column`, called `name`, with `literal`: categories that are ordered by their order.
+/// Creates the test that compares column number `column`, called `name`, with `literal`. Ordered categories are compared
+/// by their order.
 ///
 /// # Errors
-/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if `literal` is to be before or behind ordered categories and is none of them.
+/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if ordered categories are compared by order with a `literal`
+/// that is none of them.
 pub(super) fn comparison_predicate(
     dataset: &Dataset,
     (column, name): (usize, &str),
@@ -152,34 +156,38 @@ pub(super) fn comparison_predicate(
         && !matches!(literal.0, LiteralValue::Null)
         && let Some(categories) = Categories::load(dataset, column)?
     {
-        return categories.test(name, operator, literal);
+        return categories.order_predicate(name, operator, literal);
     }
     ValuePredicate::for_comparison(name, dataset.schema().field(column).data_type(), operator, literal)
 }
 
-/// The different dictionaries of a column.
-fn dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
+/// Returns the dictionaries of a column; consecutive batches with the same dictionary count once.
+fn load_dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
     if let Some(only) = frame.dictionary(column)? {
         return Ok(vec![only]);
     }
-    let mut found: Vec<ArrayData> = Vec::new();
+    let mut dictionaries: Vec<ArrayData> = Vec::new();
     for part in 0..frame.num_parts() {
         let dictionary = dictionary_of(frame.checked(part, column)?)?;
-        if found.last().is_none_or(|last| !UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)))
-        {
-            found.push(dictionary.clone());
+        let is_repeated = dictionaries
+            .last()
+            .is_some_and(|last| UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)));
+        if !is_repeated {
+            dictionaries.push(dictionary.clone());
         }
     }
-    Ok(found)
+    Ok(dictionaries)
 }
 
+/// Returns the address of a dictionary's values, by which it is found quickly; 0 if it has no buffer.
 fn address(dictionary: &ArrayData) -> usize {
     dictionary.buffers().first().map_or(0, |buffer| buffer.as_ptr() as usize)
 }
 
-fn shown(values: &[Value<'_>]) -> String {
-    let shown: Vec<String> = values.iter().take(SHOWN).map(|value| escape_hidden(&value.to_string()).into()).collect();
-    format!("{}{}", shown.join(" < "), if values.len() > SHOWN { " < …" } else { "" })
+fn display_categories(values: &[Value<'_>]) -> String {
+    let categories: Vec<String> =
+        values.iter().take(MAX_SHOWN).map(|value| escape_hidden(&value.to_string()).into()).collect();
+    format!("{}{}", categories.join(" < "), if values.len() > MAX_SHOWN { " < …" } else { "" })
 }
 
 #[cfg(test)]
@@ -202,7 +210,7 @@ mod tests {
         Arc::new(Schema::new(vec![size, Field::new("even", DataType::Boolean, false)]))
     }
 
-    /// Rows of sizes, by their rank, with a dictionary of these categories.
+    /// Returns rows of sizes, given by their rank, with a dictionary of these categories.
     fn batch(categories: &[&str], rows: &[Option<usize>], first: usize) -> RecordBatch {
         let key = |rank: usize| categories.iter().position(|name| *name == SIZES[rank]).unwrap() as i8;
         let keys: Int8Array = rows.iter().map(|row| row.map(key)).collect();
@@ -241,7 +249,7 @@ mod tests {
             ordered.sort_by_key(|row| (row.is_none(), *row));
             let sorted = dataset.sort(&[("size", false)]).unwrap();
             prop_assert_eq!(sizes(&sorted), ordered.clone());
-            // Gathered batches keep the order, as copies do.
+            // Gathered batches keep the order, and so do copies.
             prop_assert_eq!(sizes(&sorted.filter(&col("size").ge("L")).unwrap()).len(), passing(&|rank| rank >= 2).len());
             let copy = dataset.collect().unwrap();
             prop_assert_eq!(sizes(&copy), all.clone());
@@ -264,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_in_the_order_is_refused() {
+    fn unknown_categories_and_contradicting_orders_are_errors() {
         let rows = [Some(0), Some(2)];
         let dataset = Dataset::from_batches(schema(), vec![batch(&["S", "L"], &rows, 0)]).unwrap();
         let unknown = dataset.filter(&col("size").gt("M")).unwrap_err();

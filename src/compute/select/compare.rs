@@ -1,4 +1,4 @@
-//! A comparison translated for a column's type: a range of numbers, or an order of bytes.
+//! Translates comparisons for a column's type: to a range of numbers, or an order of bytes.
 //!
 //! `x > 2.5` of integers is `3 ≤ x ≤ largest`, `x != 7` is not `7 ≤ x ≤ 7`: one loop handles all of them.
 
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
 use crate::types::{is_text_or_binary, per_second, type_name};
 
-/// The condition on a value.
+/// A condition on a value.
 #[derive(Clone, Debug)]
 pub(in crate::compute) enum ValuePredicate {
     /// Unknown for all values: a comparison with null.
@@ -40,7 +40,7 @@ pub(in crate::compute) enum ValuePredicate {
     Any(Vec<ValuePredicate>),
 }
 
-/// A text that stands somewhere in another.
+/// A search for a text or a pattern in another text.
 #[derive(Clone, Debug)]
 pub(in crate::compute) enum TextMatcher {
     StartsWith(Vec<u8>),
@@ -74,18 +74,18 @@ impl TextMatcher {
 #[derive(Debug)]
 pub(in crate::compute) struct TextSet {
     texts: HashSet<Vec<u8>>,
-    /// The bits of their lengths, by [`length_bit`](access::length_bit).
+    /// The bits of the texts' lengths, by [`length_bit`](access::length_bit).
     pub(super) lengths: u32,
-    /// Bits, of which those of the texts' hashes are set.
+    /// A bitmap in which the texts' hashes are set.
     hashes: Vec<u64>,
-    /// The bits of a product that are not those of a hash.
+    /// The number of bits of a product that are no part of a hash.
     shift: u32,
 }
 
 impl TextSet {
     fn build(texts: HashSet<Vec<u8>>) -> TextSet {
         let lengths = texts.iter().fold(0, |lengths, text| lengths | access::length_bit(text.len()));
-        // One of 64 is set, or more where they would not stay in a cache.
+        // One of 64 bits is set, or more if the bitmap would not stay in a cache.
         let bits = (64 * texts.len()).next_power_of_two().clamp(1 << 12, 1 << 20);
         let mut set = TextSet { texts, lengths, hashes: vec![0; bits / 64], shift: u64::BITS - bits.ilog2() };
         for text in &set.texts {
@@ -103,14 +103,16 @@ impl TextSet {
         self.may_contain(text.len(), access::head(text)) && self.texts.contains(text)
     }
 
-    /// Whether a text of `len` bytes may be in the set. `head` is the first 16 of them as a number, with anything behind fewer.
+    /// Returns true if a text of `len` bytes may be in the set. `head` is its first 16 bytes as a number; if it has fewer,
+    /// the bytes behind them are ignored.
     #[inline(always)]
     pub(super) fn may_contain(&self, len: usize, head: u128) -> bool {
         let hash = self.hash(len, head);
+        debug_assert!(hash / 64 < self.hashes.len(), "hash {hash} of {} words", self.hashes.len());
         self.hashes.get(hash / 64).is_some_and(|bits| bits >> (hash % 64) & 1 != 0)
     }
 
-    /// The upper bits of products, as they depend on all bits of the text's first bytes.
+    /// Returns the upper bits of products, as they depend on all bits of the text's first bytes.
     #[inline(always)]
     fn hash(&self, len: usize, head: u128) -> usize {
         let head = if len < 16 { head & access::byte_mask(len) } else { head };
@@ -121,7 +123,7 @@ impl TextSet {
 }
 
 impl ValuePredicate {
-    /// The test for comparing column `name` of `data_type` with `literal` by `operator`.
+    /// Creates the test that compares values of column `name` of `data_type` with `literal` by `operator`.
     ///
     /// # Errors
     /// `InvalidArgument` if the two can't be compared.
@@ -137,12 +139,14 @@ impl ValuePredicate {
         if matches!(literal.0, LiteralValue::Null) {
             return Ok(ValuePredicate::Unknown);
         }
-        let found = match data_type {
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => floats(data_type, operator, &literal.0),
-            other if is_text_or_binary(other) => text(other, operator, &literal.0),
-            other => number(other, &literal.0).map(|scaled| range(other, operator, scaled)),
+        let test = match data_type {
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+                compare_floats(data_type, operator, &literal.0)
+            }
+            other if is_text_or_binary(other) => compare_text(other, operator, &literal.0),
+            other => scale_literal(other, &literal.0).map(|nearest| compare_integers(other, operator, nearest)),
         };
-        found.ok_or_else(|| {
+        test.ok_or_else(|| {
             let column = type_name(data_type);
             let advice = literal.advice(data_type);
             Error::invalid_argument(format!(
@@ -151,7 +155,7 @@ impl ValuePredicate {
         })
     }
 
-    /// Whether `value` passes the test.
+    /// Returns true if `value` passes the test.
     pub(super) fn holds(&self, value: &Value<'_>) -> bool {
         match self {
             ValuePredicate::Unknown | ValuePredicate::Never => false,
@@ -164,16 +168,16 @@ impl ValuePredicate {
                 _ => false,
             },
             ValuePredicate::Text(operator, text) => match value {
-                Value::Str(found) => operator.holds(found.as_bytes().cmp(text)),
-                Value::Bytes(found) => operator.holds((*found).cmp(text)),
-                Value::Uuid(found) => operator.holds(found.as_slice().cmp(text)),
+                Value::Str(value) => operator.holds(value.as_bytes().cmp(text)),
+                Value::Bytes(value) => operator.holds((*value).cmp(text)),
+                Value::Uuid(value) => operator.holds(value.as_slice().cmp(text)),
                 _ => false,
             },
-            ValuePredicate::Matches(text) => matches!(value, Value::Str(found) if text.holds(found.as_bytes())),
+            ValuePredicate::Matches(text) => matches!(value, Value::Str(value) if text.holds(value.as_bytes())),
             ValuePredicate::Texts(texts) => match value {
-                Value::Str(found) => texts.contains(found.as_bytes()),
-                Value::Bytes(found) => texts.contains(found),
-                Value::Uuid(found) => texts.contains(found.as_slice()),
+                Value::Str(value) => texts.contains(value.as_bytes()),
+                Value::Bytes(value) => texts.contains(value),
+                Value::Uuid(value) => texts.contains(value.as_slice()),
                 _ => false,
             },
             ValuePredicate::Integers(numbers) => {
@@ -189,7 +193,7 @@ impl ValuePredicate {
         }
     }
 
-    /// The test for column `name` of text in which `text` stands.
+    /// Creates the test of whether text of column `name` contains, starts or ends with `text`, or matches it as a pattern.
     pub(super) fn for_text_match(
         name: &str,
         data_type: &DataType,
@@ -208,61 +212,74 @@ impl ValuePredicate {
         }
     }
 
-    /// The test for being one of `literals`.
+    /// Creates the test for equality with one of `literals`.
     pub(super) fn for_any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<ValuePredicate> {
-        let known = literals.iter().filter(|literal| !matches!(literal.0, LiteralValue::Null));
-        let tests = known.map(|literal| ValuePredicate::for_comparison(name, data_type, Operator::Eq, literal));
-        let tests = tests.collect::<Result<Vec<_>>>()?;
-        let texts = tests.iter().map(|test| match test {
-            ValuePredicate::Text(Operator::Eq, text) => Some(text.clone()),
-            _ => None,
-        });
-        let texts: Option<HashSet<Vec<u8>>> = if tests.is_empty() { None } else { texts.collect() };
+        let mut tests = Vec::with_capacity(literals.len());
+        for literal in literals.iter().filter(|literal| !matches!(literal.0, LiteralValue::Null)) {
+            tests.push(ValuePredicate::for_comparison(name, data_type, Operator::Eq, literal)?);
+        }
+        if tests.is_empty() {
+            return Ok(ValuePredicate::Any(tests));
+        }
+        let texts: Option<HashSet<Vec<u8>>> = tests
+            .iter()
+            .map(|test| match test {
+                ValuePredicate::Text(Operator::Eq, text) => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
         Ok(match texts {
             Some(texts) => ValuePredicate::Texts(Arc::new(TextSet::build(texts))),
-            None if tests.len() > FEW => ValuePredicate::one_of(tests),
+            None if tests.len() > MAX_ALTERNATIVES => ValuePredicate::one_of_numbers(tests),
             None => ValuePredicate::Any(tests),
         })
     }
 
-    /// Any of many tests, by a search for the number if each is for one.
-    fn one_of(tests: Vec<ValuePredicate>) -> ValuePredicate {
-        let possible = || tests.iter().filter(|test| !matches!(test, ValuePredicate::Never));
-        if possible().next().is_none() {
+    /// Creates the test for any of many tests: a search for the number if each tests for equality with one.
+    fn one_of_numbers(mut tests: Vec<ValuePredicate>) -> ValuePredicate {
+        tests.retain(|test| !matches!(test, ValuePredicate::Never));
+        if tests.is_empty() {
             return ValuePredicate::Never;
         }
-        let integer = |test: &ValuePredicate| {
-            if let ValuePredicate::Range(low, high) = test { (low == high).then_some(*low) } else { None }
-        };
-        if let Some(mut numbers) = possible().map(integer).collect::<Option<Vec<_>>>() {
-            numbers.sort_unstable();
-            numbers.dedup();
-            return ValuePredicate::Integers(numbers);
+        let integers: Option<Vec<i256>> = tests
+            .iter()
+            .map(|test| match test {
+                ValuePredicate::Range(low, high) if low == high => Some(*low),
+                _ => None,
+            })
+            .collect();
+        if let Some(mut integers) = integers {
+            integers.sort_unstable();
+            integers.dedup();
+            return ValuePredicate::Integers(integers);
         }
-        let float = |test: &ValuePredicate| {
-            if let ValuePredicate::Floats(low, high) = test { (low == high).then_some(*low) } else { None }
-        };
-        match possible().map(float).collect::<Option<Vec<_>>>() {
-            Some(mut numbers) => {
-                numbers.sort_unstable_by(f64::total_cmp);
-                numbers.dedup();
-                ValuePredicate::OneOfFloats(numbers)
-            }
-            None => ValuePredicate::Any(tests),
+        let floats: Option<Vec<f64>> = tests
+            .iter()
+            .map(|test| match test {
+                ValuePredicate::Floats(low, high) if low == high => Some(*low),
+                _ => None,
+            })
+            .collect();
+        if let Some(mut floats) = floats {
+            floats.sort_unstable_by(f64::total_cmp);
+            floats.dedup();
+            return ValuePredicate::OneOfFloats(floats);
         }
+        ValuePredicate::Any(tests)
     }
 }
 
-/// The most numbers that are compared one after the other with a value that may be any of them.
-const FEW: usize = 16;
+/// The maximum number of alternatives with which a value is compared one after the other.
+const MAX_ALTERNATIVES: usize = 16;
 
-/// Whether `number` is one of `numbers`, which are in order.
+/// Returns true if `number` is one of `numbers`, which are in order.
 pub(super) fn has_float(numbers: &[f64], number: f64) -> bool {
-    let at = numbers.partition_point(|other| *other < number);
-    numbers.get(at).is_some_and(|other| *other == number)
+    let position = numbers.partition_point(|other| *other < number);
+    numbers.get(position).is_some_and(|other| *other == number)
 }
 
-/// The integer that a range is about: of a date64 the day that it is of, as that is all it shows.
+/// Returns the integer, or the digits of the decimal, that is compared with a range. It is the day of a date64, as the
+/// value has no more.
 fn digits_of(value: &Value<'_>) -> Option<i256> {
     let number = match value {
         Value::Bool(flag) => (*flag).into(),
@@ -276,7 +293,7 @@ fn digits_of(value: &Value<'_>) -> Option<i256> {
     Some(i256::from_i128(number))
 }
 
-fn text(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
+fn compare_text(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
     let is_utf8 = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match literal {
         LiteralValue::Str(text) if is_utf8 => Some(ValuePredicate::Text(operator, text.clone().into_bytes())),
@@ -286,7 +303,7 @@ fn text(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Opt
 }
 
 impl Operator {
-    /// Whether it holds for values in this relation.
+    /// Returns true if the comparison is true for two values in this order.
     #[inline]
     pub(super) fn holds(self, order: Ordering) -> bool {
         match self {
@@ -302,7 +319,7 @@ impl Operator {
 
 // ---- floats ----
 
-fn floats(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
+fn compare_floats(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
     // The floats of 64 bits next to the literal: the largest not above, the smallest not below.
     let (low, high) = match literal {
         LiteralValue::Float(float) | LiteralValue::Number(NumberLiteral { float, .. }) => (*float, *float),
@@ -319,25 +336,26 @@ fn floats(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> O
     }
     let low = not_above(data_type, low);
     let high = -not_above(data_type, -high);
+    debug_assert!(low <= high, "the floats next to {literal:?} are {low} and {high}");
     let equal = if low == high { ValuePredicate::Floats(low, low) } else { ValuePredicate::Never };
-    let least = f64::NEG_INFINITY;
-    let most = f64::INFINITY;
+    let min = f64::NEG_INFINITY;
+    let max = f64::INFINITY;
     Some(match operator {
         Operator::Eq => equal,
         Operator::Ne => ValuePredicate::Not(equal.into()),
         // If the literal is between two floats, strictness doesn't matter.
-        Operator::Lt if low < high => ValuePredicate::Floats(least, low),
-        Operator::Gt if low < high => ValuePredicate::Floats(high, most),
-        Operator::Lt if low == least => ValuePredicate::Never,
-        Operator::Gt if high == most => ValuePredicate::Never,
-        Operator::Lt => ValuePredicate::Floats(least, below(data_type, low)),
-        Operator::Gt => ValuePredicate::Floats(-below(data_type, -high), most),
-        Operator::Le => ValuePredicate::Floats(least, low),
-        Operator::Ge => ValuePredicate::Floats(high, most),
+        Operator::Lt if low < high => ValuePredicate::Floats(min, low),
+        Operator::Gt if low < high => ValuePredicate::Floats(high, max),
+        Operator::Lt if low == min => ValuePredicate::Never,
+        Operator::Gt if high == max => ValuePredicate::Never,
+        Operator::Lt => ValuePredicate::Floats(min, below(data_type, low)),
+        Operator::Gt => ValuePredicate::Floats(-below(data_type, -high), max),
+        Operator::Le => ValuePredicate::Floats(min, low),
+        Operator::Ge => ValuePredicate::Floats(high, max),
     })
 }
 
-/// The largest float of the type not greater than `number`.
+/// Returns the largest float of the type not greater than `number`.
 fn not_above(data_type: &DataType, number: f64) -> f64 {
     let nearest: f64 = match data_type {
         DataType::Float64 => return number,
@@ -347,7 +365,7 @@ fn not_above(data_type: &DataType, number: f64) -> f64 {
     if nearest > number { below(data_type, nearest) } else { nearest }
 }
 
-/// The largest float of the type less than `number`, itself of the type.
+/// Returns the largest float of the type less than `number`, itself a float of the type.
 fn below(data_type: &DataType, number: f64) -> f64 {
     match data_type {
         DataType::Float64 => number.next_down(),
@@ -361,8 +379,8 @@ fn below(data_type: &DataType, number: f64) -> f64 {
     }
 }
 
-/// The floats on both sides of a number, or twice the one that it is: `nearest` is near it, and `order` that of a float
-/// and the number.
+/// Returns the floats on both sides of a number, or the same float twice if the number is a float. `nearest` is a float
+/// near it, and `order` compares a float with the number.
 fn around(nearest: f64, order: impl Fn(f64) -> Ordering) -> (f64, f64) {
     let mut low = nearest;
     let mut high = nearest;
@@ -382,54 +400,58 @@ fn order_of_int(float: f64, number: i128) -> Ordering {
 
 fn around_decimal(digits: i256, scale: i8) -> Option<(f64, f64)> {
     let exponent = -i32::from(scale);
-    // Rust's floats out of text are the nearest ones.
+    // The standard library parses text to the nearest float.
     let nearest: f64 = format!("{digits}e{exponent}").parse().ok()?;
     let number = Digits::parse(&digits.to_string(), exponent);
     Some(around(nearest, |float| Digits::from_float(float).cmp(&number)))
 }
 
-/// A finite number as its digits, exactly.
+/// The exact digits of a finite number.
 #[derive(PartialEq, Eq)]
 struct Digits {
     is_negative: bool,
-    /// From the first that is not 0 to the last that is not.
+    /// The digits from the first to the last that is not 0.
     digits: Vec<u8>,
-    /// Where the point is: so many of the digits stand before it.
+    /// The number of digits before the decimal point. It may be negative, or greater than the number of digits.
     point: i32,
 }
 
 impl Digits {
-    /// The integer that `text` is, times a power of ten.
+    /// Parses a decimal number, and multiplies it by a power of ten.
     fn parse(text: &str, exponent: i32) -> Digits {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let all = [whole.as_bytes(), fraction.as_bytes()].concat();
-        let leading = all.iter().take_while(|&&digit| digit == b'0').count();
-        let point = (whole.len() as i32 - leading as i32) + exponent;
-        let end = all.len() - all.iter().rev().take_while(|&&digit| digit == b'0').count();
-        let digits = all.get(leading..end).unwrap_or_default().to_vec();
-        if digits.is_empty() {
-            Digits { is_negative: false, digits, point: 0 }
-        } else {
-            Digits { is_negative, digits, point }
-        }
+        let Some(first) = all.iter().position(|&digit| digit != b'0') else {
+            return Digits { is_negative: false, digits: Vec::new(), point: 0 };
+        };
+        let trailing = all.iter().rev().take_while(|&&digit| digit == b'0').count();
+        let point = (whole.len() as i32 - first as i32) + exponent;
+        Digits { is_negative, digits: all[first..all.len() - trailing].to_vec(), point }
     }
 
     fn from_float(number: f64) -> Digits {
         // No float has more digits behind its point.
         Digits::parse(&format!("{number:.1074}"), 0)
     }
+
+    fn signum(&self) -> i32 {
+        match (self.digits.is_empty(), self.is_negative) {
+            (true, _) => 0,
+            (false, true) => -1,
+            (false, false) => 1,
+        }
+    }
 }
 
 impl Ord for Digits {
     fn cmp(&self, other: &Digits) -> Ordering {
-        let sign = |number: &Digits| match (number.digits.is_empty(), number.is_negative) {
-            (true, _) => 0,
-            (false, true) => -1,
-            (false, false) => 1,
-        };
-        let size = || self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits));
-        sign(self).cmp(&sign(other)).then_with(|| if self.is_negative { size().reverse() } else { size() })
+        let signs = self.signum().cmp(&other.signum());
+        if signs.is_ne() {
+            return signs;
+        }
+        let sizes = self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits));
+        if self.is_negative { sizes.reverse() } else { sizes }
     }
 }
 
@@ -441,56 +463,66 @@ impl PartialOrd for Digits {
 
 // ---- integers, decimals, times ----
 
-/// A literal in the units of a column: the nearest integers, the same twice if it is one.
+/// The integers next to a literal in the units of a column: the largest not above and the smallest not below, the same
+/// twice if the literal is an integer. The first is greater than the second for NaN.
 type NearestIntegers = (i256, i256);
 
-fn number(data_type: &DataType, literal: &LiteralValue) -> Option<NearestIntegers> {
+/// Converts a literal to the units of a column; `None` if it can't be compared with the column.
+fn scale_literal(data_type: &DataType, literal: &LiteralValue) -> Option<NearestIntegers> {
     use DataType::*;
-    let whole = |number: i128| Some((i256::from_i128(number), i256::from_i128(number)));
     match (data_type, literal) {
-        (Boolean, LiteralValue::Bool(flag)) => whole((*flag).into()),
+        (Boolean, LiteralValue::Bool(flag)) => Some(exactly((*flag).into())),
         (Boolean, _) => None,
         (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), _) => decimal(literal, *s),
         (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), LiteralValue::Int(number)) => {
-            whole(*number)
+            Some(exactly(*number))
         }
-        (Timestamp(unit, zone), LiteralValue::Timestamp(time, own, zoned))
-            if zones_agree(zone.as_deref(), zoned.as_deref()) =>
+        (Timestamp(unit, zone), LiteralValue::Timestamp(time, literal_unit, literal_zone))
+            if zones_agree(zone.as_deref(), literal_zone.as_deref()) =>
         {
-            Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
+            Some(ratio((*time).into(), units_per_second(*unit), units_per_second(*literal_unit)))
         }
-        (Timestamp(unit, None), LiteralValue::Date(days)) => whole(i128::from(*days) * 86_400 * each_second(*unit)),
-        (Date32, LiteralValue::Date(days)) => whole((*days).into()),
-        (Date64, LiteralValue::Date(days)) => whole(i128::from(*days) * 86_400_000),
-        (Date32, LiteralValue::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
-            Some(ratio((*time).into(), 1, 86_400 * each_second(*own)))
+        (Timestamp(unit, None), LiteralValue::Date(days)) => {
+            Some(exactly(i128::from(*days) * 86_400 * units_per_second(*unit)))
         }
-        (Date64, LiteralValue::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
-            Some(ratio((*time).into(), 1_000, each_second(*own)))
+        (Date32, LiteralValue::Date(days)) => Some(exactly((*days).into())),
+        (Date64, LiteralValue::Date(days)) => Some(exactly(i128::from(*days) * 86_400_000)),
+        (Date32, LiteralValue::Timestamp(time, literal_unit, zone)) if zones_agree(None, zone.as_deref()) => {
+            Some(ratio((*time).into(), 1, 86_400 * units_per_second(*literal_unit)))
         }
-        (Time32(unit) | Time64(unit), LiteralValue::Time(time, own)) => {
-            Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
+        (Date64, LiteralValue::Timestamp(time, literal_unit, zone)) if zones_agree(None, zone.as_deref()) => {
+            Some(ratio((*time).into(), 1_000, units_per_second(*literal_unit)))
         }
-        // The length of the day up to that time: NumPy has no times of day, nor has Python those of nanoseconds.
-        (Time32(unit) | Time64(unit), LiteralValue::Duration(length, own)) => {
-            let is_in_a_day = (0..86_400 * each_second(*own)).contains(&i128::from(*length));
-            is_in_a_day.then(|| ratio((*length).into(), each_second(*unit), each_second(*own)))
+        (Time32(unit) | Time64(unit), LiteralValue::Time(time, literal_unit)) => {
+            Some(ratio((*time).into(), units_per_second(*unit), units_per_second(*literal_unit)))
         }
-        (Duration(unit), LiteralValue::Duration(length, own)) => {
-            Some(ratio((*length).into(), each_second(*unit), each_second(*own)))
+        // A duration stands for the time since midnight: NumPy has no times of day, and Python's have no nanoseconds.
+        (Time32(unit) | Time64(unit), LiteralValue::Duration(length, literal_unit)) => {
+            if !(0..86_400 * units_per_second(*literal_unit)).contains(&i128::from(*length)) {
+                return None;
+            }
+            Some(ratio((*length).into(), units_per_second(*unit), units_per_second(*literal_unit)))
+        }
+        (Duration(unit), LiteralValue::Duration(length, literal_unit)) => {
+            Some(ratio((*length).into(), units_per_second(*unit), units_per_second(*literal_unit)))
         }
         (other, _) if other.is_integer() => integer(literal),
         _ => None,
     }
 }
 
-/// `number × factor / divisor` between integers.
+fn exactly(number: i128) -> NearestIntegers {
+    (i256::from_i128(number), i256::from_i128(number))
+}
+
+/// Returns the integers next to `number × factor / divisor`.
 fn ratio(number: i128, factor: i128, divisor: i128) -> NearestIntegers {
     between(i256::from_i128(number).wrapping_mul(i256::from_i128(factor)), i256::from_i128(divisor))
 }
 
-/// The integers on both sides of a fraction whose divisor is positive.
+/// Returns the integers next to a fraction whose divisor is positive.
 fn between(number: i256, divisor: i256) -> NearestIntegers {
+    debug_assert!(divisor > i256::ZERO);
     let quotient = number.wrapping_div(divisor);
     let rest = number.wrapping_rem(divisor);
     match rest.cmp(&i256::ZERO) {
@@ -500,7 +532,7 @@ fn between(number: i256, divisor: i256) -> NearestIntegers {
     }
 }
 
-/// A number between integers.
+/// Converts a literal to the integers next to it.
 fn integer(literal: &LiteralValue) -> Option<NearestIntegers> {
     match literal {
         LiteralValue::Float(number) if number.fract() != 0.0 && number.is_finite() => {
@@ -512,29 +544,29 @@ fn integer(literal: &LiteralValue) -> Option<NearestIntegers> {
     }
 }
 
-/// A number in units of `10^-scale`.
+/// Converts a literal to units of `10^-scale`.
 fn decimal(literal: &LiteralValue, scale: i8) -> Option<NearestIntegers> {
-    let (digits, own) = match literal {
+    let (digits, literal_scale) = match literal {
         LiteralValue::Int(number) => (i256::from_i128(*number), 0),
         LiteralValue::Decimal(digits, scale) => (*digits, i32::from(*scale)),
         LiteralValue::Number(number) => (number.digits, number.exponent.checked_neg()?),
         LiteralValue::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
-        LiteralValue::Float(number) if number.fract() == 0.0 => match whole(*number) {
+        LiteralValue::Float(number) if number.fract() == 0.0 => match float_to_integer(*number) {
             Some(digits) => (digits, 0),
-            None => return Some(beyond(*number > 0.0)),
+            None => return Some(beyond_all(*number > 0.0)),
         },
-        LiteralValue::Float(number) => match printed(*number) {
+        LiteralValue::Float(number) => match float_to_decimal(*number) {
             Some(decimal) => decimal,
-            None => return Some(beyond(*number > 0.0)),
+            None => return Some(beyond_all(*number > 0.0)),
         },
         _ => return None,
     };
-    let steps = i32::from(scale).saturating_sub(own);
+    let steps = i32::from(scale).saturating_sub(literal_scale);
     let Some(power) = i256::from_i128(10).checked_pow(steps.unsigned_abs()) else {
-        // Beyond any number of digits.
+        // The power has more digits than any number.
         return Some(match (digits.cmp(&i256::ZERO), steps > 0) {
             (Ordering::Equal, _) => (i256::ZERO, i256::ZERO),
-            (sign, true) => beyond(sign.is_gt()),
+            (sign, true) => beyond_all(sign.is_gt()),
             (Ordering::Greater, false) => (i256::ZERO, i256::ONE),
             (_, false) => (i256::MINUS_ONE, i256::ZERO),
         });
@@ -542,12 +574,15 @@ fn decimal(literal: &LiteralValue, scale: i8) -> Option<NearestIntegers> {
     if steps < 0 {
         Some(between(digits, power))
     } else {
-        Some(digits.checked_mul(power).map_or_else(|| beyond(digits > i256::ZERO), |n| (n, n)))
+        match digits.checked_mul(power) {
+            Some(number) => Some((number, number)),
+            None => Some(beyond_all(digits > i256::ZERO)),
+        }
     }
 }
 
-/// Larger (or smaller) than all column values, and equal to none.
-fn beyond(is_large: bool) -> NearestIntegers {
+/// Returns a number that is larger (or smaller) than all column values, and equal to none.
+fn beyond_all(is_large: bool) -> NearestIntegers {
     if is_large {
         (i256::MAX.wrapping_sub(i256::ONE), i256::MAX)
     } else {
@@ -555,22 +590,26 @@ fn beyond(is_large: bool) -> NearestIntegers {
     }
 }
 
-/// The integer equal to a float without a fraction; `None` if it has more than 256 bits.
-fn whole(number: f64) -> Option<i256> {
-    /// Bits of a float behind its first one, and what its exponent is counted from.
-    const BITS: i32 = 52;
-    const BIAS: i32 = 1023;
+/// Converts a float without a fraction to an integer; `None` if it has more than 256 bits.
+fn float_to_integer(number: f64) -> Option<i256> {
+    /// The number of bits of a significand behind the first one.
+    const SIGNIFICAND_BITS: i32 = 52;
+    const EXPONENT_BIAS: i32 = 1023;
+    debug_assert!(number.fract() == 0.0);
     if number.abs() < 2f64.powi(126) {
         return Some(i256::from_i128(number as i128));
     }
-    let exponent = (number.to_bits() >> BITS & 0x7ff) as i32 - BIAS;
-    let significand = number.to_bits() & ((1 << BITS) - 1) | 1 << BITS;
-    let size = (exponent < 254).then(|| i256::from_i128(significand.into()) << (exponent - BITS) as u8)?;
+    let exponent = (number.to_bits() >> SIGNIFICAND_BITS & 0x7ff) as i32 - EXPONENT_BIAS;
+    if exponent >= 254 {
+        return None;
+    }
+    let significand = number.to_bits() & ((1 << SIGNIFICAND_BITS) - 1) | 1 << SIGNIFICAND_BITS;
+    let size = i256::from_i128(significand.into()) << (exponent - SIGNIFICAND_BITS) as u8;
     Some(if number < 0.0 { size.wrapping_neg() } else { size })
 }
 
-/// The decimal that a float prints as; `None` if it has too many digits.
-fn printed(number: f64) -> Option<(i256, i32)> {
+/// Returns the digits and the scale of the decimal that a float prints as; `None` if it has too many digits.
+fn float_to_decimal(number: f64) -> Option<(i256, i32)> {
     let text = format!("{number:e}");
     let (figures, exponent) = text.split_once('e')?;
     let (whole, fraction) = figures.split_once('.').unwrap_or((figures, ""));
@@ -578,13 +617,9 @@ fn printed(number: f64) -> Option<(i256, i32)> {
     Some((i256::from_i128(digits), fraction.len() as i32 - exponent.parse::<i32>().ok()?))
 }
 
-fn range(data_type: &DataType, operator: Operator, (low, high): NearestIntegers) -> ValuePredicate {
-    let (least, most) = limits(data_type);
-    let within = |from: i256, to: i256| match (from.max(least), to.min(most)) {
-        (from, to) if from <= to => ValuePredicate::Range(from, to),
-        _ => ValuePredicate::Never,
-    };
-    // NaN, which is neither less nor greater than anything.
+/// Translates a comparison with a literal, given as the integers next to it.
+fn compare_integers(data_type: &DataType, operator: Operator, (low, high): NearestIntegers) -> ValuePredicate {
+    // NaN is neither less nor greater than anything.
     if low > high {
         return if operator == Operator::Ne {
             ValuePredicate::Not(ValuePredicate::Never.into())
@@ -592,21 +627,24 @@ fn range(data_type: &DataType, operator: Operator, (low, high): NearestIntegers)
             ValuePredicate::Never
         };
     }
-    let one = i256::ONE;
+    let (min, max) = limits(data_type);
     let is_whole = low == high;
-    match operator {
-        Operator::Eq if is_whole => within(low, low),
-        Operator::Eq => ValuePredicate::Never,
-        Operator::Ne if is_whole => ValuePredicate::Not(within(low, low).into()),
-        Operator::Ne => ValuePredicate::Not(ValuePredicate::Never.into()),
-        Operator::Lt if is_whole => low.checked_sub(one).map_or(ValuePredicate::Never, |below| within(least, below)),
-        Operator::Gt if is_whole => high.checked_add(one).map_or(ValuePredicate::Never, |above| within(above, most)),
-        Operator::Lt | Operator::Le => within(least, low),
-        Operator::Gt | Operator::Ge => within(high, most),
-    }
+    let range = match operator {
+        Operator::Eq | Operator::Ne if is_whole => Some((low, low)),
+        Operator::Eq | Operator::Ne => None,
+        Operator::Lt if is_whole => low.checked_sub(i256::ONE).map(|below| (min, below)),
+        Operator::Gt if is_whole => high.checked_add(i256::ONE).map(|above| (above, max)),
+        Operator::Lt | Operator::Le => Some((min, low)),
+        Operator::Gt | Operator::Ge => Some((high, max)),
+    };
+    let test = match range.map(|(from, to)| (from.max(min), to.min(max))) {
+        Some((from, to)) if from <= to => ValuePredicate::Range(from, to),
+        _ => ValuePredicate::Never,
+    };
+    if operator == Operator::Ne { ValuePredicate::Not(test.into()) } else { test }
 }
 
-fn each_second(unit: TimeUnit) -> i128 {
+fn units_per_second(unit: TimeUnit) -> i128 {
     per_second(unit).into()
 }
 

@@ -7,8 +7,8 @@ use super::mask::{SelectedRows, set_bits};
 use crate::array::build_buffer;
 use crate::error::Result;
 
-/// The `count` values of `width` bytes selected by the spans; `None` for uncommon widths, and if there are fewer values
-/// than bits.
+/// Copies the `count` values of `width` bytes that the spans select. Returns `None` for uncommon widths, and if there are
+/// fewer values than bits.
 pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
     match width {
         1 => values_of::<1>(from, spans, count),
@@ -21,46 +21,53 @@ pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count
 }
 
 fn values_of<const N: usize>(from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
-    let mut at = 0;
-    let mut is_whole = true;
+    let mut written = 0;
+    let mut has_all_values = true;
     let buffer = build_buffer(count * N, |out| {
         let out = out.as_chunks_mut::<N>().0;
+        assert!(out.len() == count, "a buffer for {} of {count} values", out.len());
         for span in spans {
             let values = from.get(span.part as usize).and_then(|bytes| bytes.as_chunks::<N>().0.get(span.rows.clone()));
             let Some(values) = values else {
-                is_whole = false;
+                has_all_values = false;
                 break;
             };
-            at += compress(values, &span.mask.words, out.get_mut(at..).unwrap_or_default());
+            written += compress(values, &span.mask.words, &mut out[written..]);
         }
-        // Unwritten bytes are never passed on: see below.
         Ok(())
     })?;
-    Ok((is_whole && at == count).then_some(buffer))
+    // A buffer with unwritten bytes is dropped.
+    Ok((has_all_values && written == count).then_some(buffer))
 }
 
 /// Copies the values whose bits are set; returns their number.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
 fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N]]) -> usize {
-    let mut at = 0;
+    debug_assert!(values.len().div_ceil(64) == words.len(), "{} words for {} values", words.len(), values.len());
+    let mut written = 0;
     for (values, &word) in values.chunks(64).zip(words) {
-        at += match (values.first_chunk::<64>(), out.get_mut(at..).and_then(|out| out.first_chunk_mut::<64>())) {
-            _ if word == 0 => 0,
+        if word == 0 {
+            continue;
+        }
+        let out = &mut out[written..];
+        written += match (values.first_chunk::<64>(), out.first_chunk_mut::<64>()) {
             (Some(values), Some(out)) => compress_word(values, word, out),
-            _ => compress_few(values, word, out.get_mut(at..).unwrap_or_default()),
+            _ => compress_few(values, word, out),
         };
     }
-    at
+    written
 }
 
-/// Of 64 values, so many are copied one by one: the others may be in lines of memory that need not be read.
-const FEW: usize = 16;
+/// The maximum number of values of 64 that are copied one by one: the others may be in cache lines that need not be
+/// read.
+const MAX_SINGLE_COPIES: usize = 16;
 
-/// If there is space for all 64: each of many values is written, and overwritten by the next unless its bit is set.
+/// Copies the selected values of 64, if there is space for all. If they are many, each value is written, and overwritten
+/// by the next unless its bit is set.
 #[inline(always)]
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;
-    if count <= FEW {
+    if count <= MAX_SINGLE_COPIES {
         return compress_few(values, word, out);
     }
     let first = word.trailing_zeros() as usize;
@@ -69,11 +76,12 @@ fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[
         out[..count].copy_from_slice(&values[first..last]);
         return count;
     }
-    let mut at = 0;
+    let mut written = 0;
     for (row, value) in values.iter().enumerate() {
-        out[at & 63] = *value;
-        at += (word >> row & 1) as usize;
+        out[written & 63] = *value;
+        written += (word >> row & 1) as usize;
     }
+    debug_assert_eq!(written, count);
     count
 }
 
@@ -92,7 +100,7 @@ mod tests {
     use arrow_array::*;
     use std::sync::Arc;
 
-    /// Columns of every width in a stream of batches, where they are copied from as they lie.
+    /// Returns columns of every width in a stream of batches, where values are in place.
     fn stream(rows: &[(u16, bool)], cuts: &[usize]) -> Dataset {
         let number = || rows.iter().map(|&(number, _)| number % 5);
         let words = Arc::new(StringArray::from(vec!["a", "b", "", "fig", "pear"]));

@@ -1,4 +1,4 @@
-//! ComputedNumbers of a few thousand rows at a time, and the loops over them.
+//! Computes with the numbers of a few thousand rows at a time.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::array::{decimal_to_f32, decimal_to_f64};
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// The numbers of some rows; those of nulls are any.
+/// The numbers of some rows; the numbers of nulls are arbitrary.
 #[derive(Clone, Debug)]
 pub(super) enum ComputedNumbers {
     Integers(ScalarOrVec<i64>),
@@ -47,6 +47,7 @@ impl<T: Copy> ScalarOrVec<T> {
     fn zip<U>(&self, other: &ScalarOrVec<T>, mut make: impl FnMut(T, T) -> U) -> ScalarOrVec<U> {
         match (self, other) {
             (ScalarOrVec::Vec(a), ScalarOrVec::Vec(b)) => {
+                assert!(a.len() == b.len(), "operands of {} and {} rows", a.len(), b.len());
                 ScalarOrVec::Vec(a.iter().zip(b).map(|(&a, &b)| make(a, b)).collect())
             }
             (ScalarOrVec::Vec(a), ScalarOrVec::Scalar(b)) => ScalarOrVec::Vec(a.iter().map(|&a| make(a, *b)).collect()),
@@ -55,46 +56,66 @@ impl<T: Copy> ScalarOrVec<T> {
         }
     }
 
-    /// One for each of `count` rows.
-    pub(super) fn each(self, count: usize) -> Vec<T> {
+    /// Returns a value for each of `count` rows.
+    pub(super) fn to_vec(self, count: usize) -> Vec<T> {
         match self {
-            ScalarOrVec::Vec(values) => values,
+            ScalarOrVec::Vec(values) => {
+                assert!(values.len() == count, "{} values for {count} rows", values.len());
+                values
+            }
             ScalarOrVec::Scalar(value) => vec![value; count],
         }
     }
 }
 
 impl ComputedNumbers {
-    /// As floats of 64 bits, or rounded to 32.
-    pub(super) fn floats(self, is_short: bool) -> ScalarOrVec<f64> {
-        let short = |number: f64| f64::from(number as f32);
+    /// Converts to floats of 64 bits, which are rounded to 32 if they are short.
+    pub(super) fn to_floats(self, is_short: bool) -> ScalarOrVec<f64> {
         match (self, is_short) {
             (ComputedNumbers::Integers(values), false) => values.map(|number| number as f64),
             (ComputedNumbers::Integers(values), true) => values.map(|number| f64::from(number as f32)),
             (ComputedNumbers::Floats(values), false) => values,
-            (ComputedNumbers::Floats(values), true) => values.map(short),
+            (ComputedNumbers::Floats(values), true) => values.map(round_to_f32),
         }
     }
 }
 
-/// The results of an operation on integers, and whether any of them overflows.
-pub(super) fn integers(operation: Arithmetic, a: &ScalarOrVec<i64>, b: &ScalarOrVec<i64>) -> (ScalarOrVec<i64>, bool) {
-    let mut is_over = false;
-    let mut note = |(result, over): (i64, bool)| {
-        is_over |= over;
-        result
-    };
-    let results = match operation {
-        Arithmetic::Add => a.zip(b, |a, b| note(a.overflowing_add(b))),
-        Arithmetic::Subtract => a.zip(b, |a, b| note(a.overflowing_sub(b))),
-        Arithmetic::Multiply => a.zip(b, |a, b| note(a.overflowing_mul(b))),
-        // Division is that of floats.
-        Arithmetic::Remainder | Arithmetic::Divide => a.zip(b, remainder),
-    };
-    (results, is_over)
+#[inline(always)]
+fn round_to_f32(number: f64) -> f64 {
+    f64::from(number as f32)
 }
 
-/// Whether the operation overflows.
+/// Returns the results of an operation on integers, and whether any of them overflows.
+pub(super) fn compute_integers(
+    operation: Arithmetic,
+    a: &ScalarOrVec<i64>,
+    b: &ScalarOrVec<i64>,
+) -> (ScalarOrVec<i64>, bool) {
+    match operation {
+        Arithmetic::Add => zip_overflowing(a, b, i64::overflowing_add),
+        Arithmetic::Subtract => zip_overflowing(a, b, i64::overflowing_sub),
+        Arithmetic::Multiply => zip_overflowing(a, b, i64::overflowing_mul),
+        // Integers are divided as floats, elsewhere.
+        Arithmetic::Remainder | Arithmetic::Divide => (a.zip(b, remainder), false),
+    }
+}
+
+#[inline(always)]
+fn zip_overflowing(
+    a: &ScalarOrVec<i64>,
+    b: &ScalarOrVec<i64>,
+    operation: impl Fn(i64, i64) -> (i64, bool),
+) -> (ScalarOrVec<i64>, bool) {
+    let mut has_overflow = false;
+    let results = a.zip(b, |a, b| {
+        let (result, overflows) = operation(a, b);
+        has_overflow |= overflows;
+        result
+    });
+    (results, has_overflow)
+}
+
+/// Returns true if the operation overflows.
 pub(super) fn overflows(operation: Arithmetic, a: i64, b: i64) -> bool {
     match operation {
         Arithmetic::Add => a.checked_add(b).is_none(),
@@ -104,32 +125,31 @@ pub(super) fn overflows(operation: Arithmetic, a: i64, b: i64) -> bool {
     }
 }
 
-/// With the sign of the divisor; 0 for a divisor of 0, which the caller makes null.
+/// Returns the remainder with the sign of the divisor; 0 for a divisor of 0, which the caller makes null.
 #[inline]
 fn remainder(a: i64, b: i64) -> i64 {
     let rest = if b == 0 { 0 } else { a.wrapping_rem(b) };
     if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
 }
 
-/// The results of an operation on floats, rounded to 32 bits if they are short.
-pub(super) fn floats(
+/// Returns the results of an operation on floats, rounded to 32 bits if they are short.
+pub(super) fn compute_floats(
     operation: Arithmetic,
     a: &ScalarOrVec<f64>,
     b: &ScalarOrVec<f64>,
     is_short: bool,
 ) -> ScalarOrVec<f64> {
-    // The nearest float of 32 bits to the result of 64 bits is the one nearest to the exact result.
-    let short = |number: f64| f64::from(number as f32);
+    // The float of 32 bits that is nearest to the result of 64 bits is nearest to the exact result.
     match (operation, is_short) {
         (Arithmetic::Add, false) => a.zip(b, |a, b| a + b),
         (Arithmetic::Subtract, false) => a.zip(b, |a, b| a - b),
         (Arithmetic::Multiply, false) => a.zip(b, |a, b| a * b),
         (Arithmetic::Divide, false) => a.zip(b, |a, b| a / b),
         (Arithmetic::Remainder, false) => a.zip(b, |a, b| a - b * (a / b).floor()),
-        (Arithmetic::Add, true) => a.zip(b, |a, b| short(a + b)),
-        (Arithmetic::Subtract, true) => a.zip(b, |a, b| short(a - b)),
-        (Arithmetic::Multiply, true) => a.zip(b, |a, b| short(a * b)),
-        (Arithmetic::Divide, true) => a.zip(b, |a, b| short(a / b)),
+        (Arithmetic::Add, true) => a.zip(b, |a, b| round_to_f32(a + b)),
+        (Arithmetic::Subtract, true) => a.zip(b, |a, b| round_to_f32(a - b)),
+        (Arithmetic::Multiply, true) => a.zip(b, |a, b| round_to_f32(a * b)),
+        (Arithmetic::Divide, true) => a.zip(b, |a, b| round_to_f32(a / b)),
         (Arithmetic::Remainder, true) => a.zip(b, |a, b| {
             let (a, b) = (a as f32, b as f32);
             (a - b * (a / b).floor()).into()
@@ -137,44 +157,44 @@ pub(super) fn floats(
     }
 }
 
-/// The integer that a float is without its fraction; `None` if that does not fit.
-pub(super) fn truncated(number: f64) -> Option<i64> {
+/// Converts a float without its fraction to an integer; `None` if it does not fit.
+pub(super) fn truncate(number: f64) -> Option<i64> {
     // 2^63 is a float, and the largest integer is not.
     let limit = 2f64.powi(63);
     let is_inside = number >= -limit && number < limit;
     is_inside.then_some(number as i64)
 }
 
-/// Where rows are in an array.
+/// The indices of rows in an array of values.
 enum RowIndices {
     Rows(Range<usize>),
     Keys(Vec<usize>),
 }
 
-/// The values of rows of numbers, booleans or times as integers.
+/// Loads rows of numbers, booleans or times as integers.
 pub(super) fn load_integers(array: &ArrayData, rows: &Range<usize>) -> Result<ScalarOrVec<i64>> {
-    let (array, places) = places(array, rows)?;
-    load_integers_at(array, &places).map(ScalarOrVec::Vec)
+    let (array, indices) = resolve_dictionary(array, rows)?;
+    load_integers_at(array, &indices).map(ScalarOrVec::Vec)
 }
 
-fn load_integers_at(array: &ArrayData, places: &RowIndices) -> Result<Vec<i64>> {
+fn load_integers_at(array: &ArrayData, indices: &RowIndices) -> Result<Vec<i64>> {
     use DataType::*;
     Ok(match array.data_type() {
-        Int8 => each::<1, _>(array, places, |raw| i8::from_le_bytes(raw).into())?,
-        UInt8 => each::<1, _>(array, places, |raw| raw[0].into())?,
-        Int16 => each::<2, _>(array, places, |raw| i16::from_le_bytes(raw).into())?,
-        UInt16 => each::<2, _>(array, places, |raw| u16::from_le_bytes(raw).into())?,
+        Int8 => load_values::<1, _>(array, indices, |raw| i8::from_le_bytes(raw).into())?,
+        UInt8 => load_values::<1, _>(array, indices, |raw| raw[0].into())?,
+        Int16 => load_values::<2, _>(array, indices, |raw| i16::from_le_bytes(raw).into())?,
+        UInt16 => load_values::<2, _>(array, indices, |raw| u16::from_le_bytes(raw).into())?,
         Int32 | Date32 | Time32(_) | Decimal32(..) => {
-            each::<4, _>(array, places, |raw| i32::from_le_bytes(raw).into())?
+            load_values::<4, _>(array, indices, |raw| i32::from_le_bytes(raw).into())?
         }
-        UInt32 => each::<4, _>(array, places, |raw| u32::from_le_bytes(raw).into())?,
-        // Of unsigned ones too large, which are negative here, the caller takes care.
+        UInt32 => load_values::<4, _>(array, indices, |raw| u32::from_le_bytes(raw).into())?,
+        // The caller handles unsigned integers that are too large and become negative here.
         Int64 | UInt64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-            each::<8, _>(array, places, i64::from_le_bytes)?
+            load_values::<8, _>(array, indices, i64::from_le_bytes)?
         }
         Boolean => {
             let bits = Bits::new(array);
-            match places {
+            match indices {
                 RowIndices::Rows(rows) => rows.clone().map(|row| bits.get(row).into()).collect(),
                 RowIndices::Keys(keys) => keys.iter().map(|&row| bits.get(row).into()).collect(),
             }
@@ -183,77 +203,93 @@ fn load_integers_at(array: &ArrayData, places: &RowIndices) -> Result<Vec<i64>> 
     })
 }
 
-/// The whole parts of rows of decimals; `None` for those that do not fit.
+/// Loads the whole parts of rows of decimals; `None` for whole parts that do not fit.
 pub(super) fn load_whole_parts(array: &ArrayData, rows: &Range<usize>) -> Result<Vec<Option<i64>>> {
     use DataType::*;
-    let (array, places) = places(array, rows)?;
-    let places = &places;
-    let narrow = |digits: i128, scale: i8| whole_part(i256::from_i128(digits), scale);
+    let (array, indices) = resolve_dictionary(array, rows)?;
     match array.data_type() {
-        Decimal32(_, s) => each::<4, _>(array, places, |raw| narrow(i32::from_le_bytes(raw).into(), *s)),
-        Decimal64(_, s) => each::<8, _>(array, places, |raw| narrow(i64::from_le_bytes(raw).into(), *s)),
-        Decimal128(_, s) => each::<16, _>(array, places, |raw| narrow(i128::from_le_bytes(raw), *s)),
-        Decimal256(_, s) => each::<32, _>(array, places, |raw| whole_part(i256::from_le_bytes(raw), *s)),
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            load_decimals(array, &indices, |digits| whole_part(digits, *scale))
+        }
         other => Err(Error::internal(format!("values of type {} are no decimals", type_name(other)))),
     }
 }
 
-/// A decimal without its fraction; `None` if that does not fit.
+/// Loads rows of decimals as the result of `number` for their digits.
+#[inline(always)]
+fn load_decimals<T: Default>(array: &ArrayData, indices: &RowIndices, number: impl Fn(i256) -> T) -> Result<Vec<T>> {
+    use DataType::*;
+    match array.data_type() {
+        Decimal32(..) => {
+            load_values::<4, _>(array, indices, |raw| number(i256::from_i128(i32::from_le_bytes(raw).into())))
+        }
+        Decimal64(..) => {
+            load_values::<8, _>(array, indices, |raw| number(i256::from_i128(i64::from_le_bytes(raw).into())))
+        }
+        Decimal128(..) => load_values::<16, _>(array, indices, |raw| number(i256::from_i128(i128::from_le_bytes(raw)))),
+        Decimal256(..) => load_values::<32, _>(array, indices, |raw| number(i256::from_le_bytes(raw))),
+        other => Err(Error::internal(format!("values of type {} are no decimals", type_name(other)))),
+    }
+}
+
+/// Returns a decimal without its fraction; `None` if it does not fit.
 fn whole_part(digits: i256, scale: i8) -> Option<i64> {
     let power = i256::from_i128(10).checked_pow(scale.unsigned_abs().into());
     let whole = match power {
         Some(power) if scale >= 0 => digits.checked_div(power)?,
         Some(power) => digits.checked_mul(power)?,
-        // Beyond any number of digits.
+        // The power has more digits than any decimal.
         None if scale >= 0 || digits == i256::ZERO => i256::ZERO,
         None => return None,
     };
     whole.to_i128().and_then(|whole| whole.try_into().ok())
 }
 
-/// The values of rows of numbers as floats; those that may be rounded twice to 32 bits, at once if they are short.
+/// Loads rows of numbers as floats. If they are short, numbers that would be rounded twice, to 64 and then to 32 bits, are
+/// rounded to 32 bits at once.
 pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<ScalarOrVec<f64>> {
     use DataType::*;
-    let (array, places) = places(array, rows)?;
-    let places = &places;
-    let wide_decimal = |digits: i256, scale: i8| {
-        if is_short { decimal_to_f32(digits, scale).into() } else { decimal_to_f64(digits, scale) }
-    };
-    let decimal = |digits: i128, scale: i8| wide_decimal(i256::from_i128(digits), scale);
+    let (array, indices) = resolve_dictionary(array, rows)?;
+    let indices = &indices;
     Ok(ScalarOrVec::Vec(match array.data_type() {
-        Float64 => each::<8, _>(array, places, f64::from_le_bytes)?,
-        Float32 => each::<4, _>(array, places, |raw| f32::from_le_bytes(raw).into())?,
-        Float16 => each::<2, _>(array, places, |raw| f16::from_le_bytes(raw).to_f64())?,
-        UInt64 if is_short => each::<8, _>(array, places, |raw| f64::from(u64::from_le_bytes(raw) as f32))?,
-        UInt64 => each::<8, _>(array, places, |raw| u64::from_le_bytes(raw) as f64)?,
-        Decimal32(_, s) => each::<4, _>(array, places, |raw| decimal(i32::from_le_bytes(raw).into(), *s))?,
-        Decimal64(_, s) => each::<8, _>(array, places, |raw| decimal(i64::from_le_bytes(raw).into(), *s))?,
-        Decimal128(_, s) => each::<16, _>(array, places, |raw| decimal(i128::from_le_bytes(raw), *s))?,
-        Decimal256(_, s) => each::<32, _>(array, places, |raw| wide_decimal(i256::from_le_bytes(raw), *s))?,
-        _ => load_integers_at(array, places)?.into_iter().map(|number| number as f64).collect(),
+        Float64 => load_values::<8, _>(array, indices, f64::from_le_bytes)?,
+        Float32 => load_values::<4, _>(array, indices, |raw| f32::from_le_bytes(raw).into())?,
+        Float16 => load_values::<2, _>(array, indices, |raw| f16::from_le_bytes(raw).to_f64())?,
+        UInt64 if is_short => load_values::<8, _>(array, indices, |raw| f64::from(u64::from_le_bytes(raw) as f32))?,
+        UInt64 => load_values::<8, _>(array, indices, |raw| u64::from_le_bytes(raw) as f64)?,
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) if is_short => {
+            load_decimals(array, indices, |digits| decimal_to_f32(digits, *scale).into())?
+        }
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            load_decimals(array, indices, |digits| decimal_to_f64(digits, *scale))?
+        }
+        _ => load_integers_at(array, indices)?.into_iter().map(|number| number as f64).collect(),
     }))
 }
 
-/// The array that has the values of rows, and where they are in it.
-fn places<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Result<(&'a ArrayData, RowIndices)> {
+/// Returns the array that has the values of rows, and their indices in it. The indices of nulls are arbitrary.
+fn resolve_dictionary<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Result<(&'a ArrayData, RowIndices)> {
     let DataType::Dictionary(..) = array.data_type() else { return Ok((array, RowIndices::Rows(rows.clone()))) };
     let entry = entry_lookup(array);
-    let key = |row: usize| if array.nulls().is_some_and(|nulls| nulls.is_null(row)) { Ok(0) } else { entry(row) };
-    Ok((dictionary_of(array)?, RowIndices::Keys(rows.clone().map(key).collect::<Result<_>>()?)))
+    let mut keys = Vec::with_capacity(rows.len());
+    for row in rows.clone() {
+        keys.push(if array.nulls().is_some_and(|nulls| nulls.is_null(row)) { 0 } else { entry(row)? });
+    }
+    Ok((dictionary_of(array)?, RowIndices::Keys(keys)))
 }
 
-fn each<const N: usize, T: Default>(
+fn load_values<const N: usize, T: Default>(
     array: &ArrayData,
-    places: &RowIndices,
+    indices: &RowIndices,
     number: impl Fn([u8; N]) -> T,
 ) -> Result<Vec<T>> {
     let values = fixed_values::<N>(array);
-    match places {
+    match indices {
         RowIndices::Rows(rows) => {
             let values = values.get(rows.clone()).ok_or_else(|| Error::invalid("fewer values than rows"))?;
             Ok(values.iter().map(|raw| number(*raw)).collect())
         }
-        // Nulls have any key.
+        // The keys of nulls may be out of range.
         RowIndices::Keys(keys) => {
             Ok(keys.iter().map(|&key| values.get(key).map_or_else(T::default, |raw| number(*raw))).collect())
         }

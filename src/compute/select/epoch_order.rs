@@ -1,4 +1,4 @@
-//! Rows for training: in an order that is computed, copied side by side.
+//! Orders rows for training: the order is computed, and rows are copied side by side.
 
 use std::ops::Range;
 
@@ -10,22 +10,23 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, GrowableBuffer};
 
-/// Blocks whose rows are mixed.
-const MIXED: u64 = 16;
+/// The number of blocks whose rows are mixed.
+const MIXED_BLOCKS: u64 = 16;
 
-/// The order in which the rows of an epoch come. It takes no memory, and depends on nothing but what it is made of.
+/// The order in which the rows of an epoch come. It takes no memory, and depends on nothing but its arguments.
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     rows: u64,
-    how: ShuffleMode,
+    mode: ShuffleMode,
 }
 
 #[derive(Clone, Debug)]
 enum ShuffleMode {
     InOrder,
     Shuffled(Permutation),
-    /// Blocks of so many rows in a random order; rows are mixed with those of the blocks next to them in it.
+    /// Blocks of rows in a random order. Rows are mixed with the rows of the blocks next to them in it.
     Blocks {
+        /// The number of rows of a block.
         size: u64,
         blocks: Permutation,
         seed: u64,
@@ -33,18 +34,18 @@ enum ShuffleMode {
 }
 
 impl EpochOrder {
-    /// `rows` rows as they stand.
+    /// Creates the order of `rows` rows as they are stored.
     pub fn in_order(rows: u64) -> EpochOrder {
-        EpochOrder { rows, how: ShuffleMode::InOrder }
+        EpochOrder { rows, mode: ShuffleMode::InOrder }
     }
 
-    /// `rows` rows shuffled: another order for each seed and epoch.
+    /// Shuffles `rows` rows: another order for each seed and epoch.
     pub fn shuffled(rows: u64, seed: u64, epoch: u64) -> EpochOrder {
-        EpochOrder { rows, how: ShuffleMode::Shuffled(Permutation::new(rows, keyed(seed, epoch))) }
+        EpochOrder { rows, mode: ShuffleMode::Shuffled(Permutation::new(rows, mix_seed(seed, epoch))) }
     }
 
-    /// Blocks of `size` rows shuffled, and the rows of every 16 blocks that come after each other: of a file that is not
-    /// in memory, blocks are read as a whole. The rows after the last whole block come last.
+    /// Shuffles blocks of `size` rows, and then the rows of each 16 consecutive blocks: blocks of a file that is not in
+    /// memory are read as a whole. The rows after the last whole block come last.
     ///
     /// # Errors
     /// `InvalidArgument` for blocks of no rows.
@@ -52,99 +53,108 @@ impl EpochOrder {
         if size == 0 {
             return Err(Error::invalid_argument("blocks to shuffle must have a row or more"));
         }
-        let seed = keyed(seed, epoch);
+        let seed = mix_seed(seed, epoch);
         let blocks = Permutation::new(rows / size, mix(seed));
-        Ok(EpochOrder { rows, how: ShuffleMode::Blocks { size, blocks, seed } })
+        Ok(EpochOrder { rows, mode: ShuffleMode::Blocks { size, blocks, seed } })
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> u64 {
         self.rows
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The numbers of the rows at `places`; of those that there are.
-    pub fn rows(&self, places: Range<u64>) -> Vec<u64> {
-        let places = places.start.min(self.rows)..places.end.min(self.rows);
-        match &self.how {
-            ShuffleMode::InOrder => places.collect(),
-            ShuffleMode::Shuffled(order) => places.map(|at| order.get(at)).collect(),
+    /// Returns the numbers of the rows at some positions of the order; positions past the end are left out.
+    pub fn rows(&self, positions: Range<u64>) -> Vec<u64> {
+        let positions = positions.start.min(self.rows)..positions.end.min(self.rows);
+        match &self.mode {
+            ShuffleMode::InOrder => positions.collect(),
+            ShuffleMode::Shuffled(order) => positions.map(|position| order.get(position)).collect(),
             ShuffleMode::Blocks { size, blocks, seed } => {
-                let mut group = ShuffleWindow::for_position(0, self.rows, *size, *seed);
-                let mut row = |at: u64| {
-                    if !group.places.contains(&at) {
-                        group = ShuffleWindow::for_position(at, self.rows, *size, *seed);
+                let whole_blocks = self.rows / size;
+                let mut window = ShuffleWindow::for_position(0, self.rows, *size, *seed);
+                let mut rows = Vec::with_capacity(positions.size_hint().0);
+                for position in positions {
+                    if !window.positions.contains(&position) {
+                        window = ShuffleWindow::for_position(position, self.rows, *size, *seed);
                     }
-                    let place = group.places.start + group.order.get(at - group.places.start);
-                    let block = place / size;
+                    let start = window.positions.start;
+                    let row = start + window.order.get(position - start);
                     // The rows of no whole block stay behind all others.
-                    if block < self.rows / size { blocks.get(block) * size + place % size } else { place }
-                };
-                places.map(&mut row).collect()
+                    let is_in_block = row / size < whole_blocks;
+                    rows.push(if is_in_block { blocks.get(row / size) * size + row % size } else { row });
+                }
+                rows
             }
         }
     }
 }
 
-/// Places whose rows are mixed with each other.
+/// Positions whose rows are mixed with each other.
 struct ShuffleWindow {
-    places: Range<u64>,
+    positions: Range<u64>,
     order: Permutation,
 }
 
 impl ShuffleWindow {
-    /// The group of place `at`.
-    fn for_position(at: u64, rows: u64, size: u64, seed: u64) -> ShuffleWindow {
+    /// Creates the window of a position among `rows` rows in blocks of `size`.
+    fn for_position(position: u64, rows: u64, size: u64, seed: u64) -> ShuffleWindow {
         let whole = rows / size * size;
-        let places = if at < whole {
-            let len = size.saturating_mul(MIXED);
-            let start = at / len * len;
+        let positions = if position < whole {
+            let len = size.saturating_mul(MIXED_BLOCKS);
+            let start = position / len * len;
             start..start.saturating_add(len).min(whole)
         } else {
             whole..rows
         };
-        let order = Permutation::new(places.end - places.start, keyed(seed, places.start));
-        ShuffleWindow { places, order }
+        let order = Permutation::new(positions.end - positions.start, mix_seed(seed, positions.start));
+        ShuffleWindow { positions, order }
     }
 }
 
-fn keyed(seed: u64, number: u64) -> u64 {
+fn mix_seed(seed: u64, number: u64) -> u64 {
     mix(mix(seed).wrapping_add(number))
 }
 
-/// Rows that are copied side by side, with the numbers that they have behind views.
+/// Rows that are copied side by side.
 #[derive(Debug)]
 pub struct GatheredRows {
-    /// For each column its values, `None` where they need more than copying: nulls, text, compressed files.
+    /// The values of each column, `None` where a plain copy is not enough: nulls, text, compressed files.
     pub blocks: Vec<Option<GrowableBuffer>>,
-    /// The columns without a block, as [`Dataset::take`] gives them.
+    /// The columns without a block, as [`Dataset::take`] returns them.
     pub rest: Dataset,
 }
 
 impl Dataset {
-    /// Rows `rows` of all columns: numbers, and lists of one length of numbers, side by side in memory that nobody else
-    /// has, and other columns as a dataset.
+    /// Copies rows `rows` of all columns: numbers, and lists of one length of numbers, side by side in new memory, and
+    /// other columns as a dataset.
     ///
     /// # Errors
-    /// `RowOutOfRange`; those of [`Dataset::take`].
+    /// `RowOutOfRange`; the errors of [`Dataset::take`].
     pub fn gather(&self, rows: &[u64]) -> Result<GatheredRows> {
         self.with_change_check(ChangeCheck::Seldom, || {
             let len = self.len()?;
             if let Some(&row) = rows.iter().find(|&&row| row >= len) {
                 return Err(self.row_out_of_range(row));
             }
-            let (dataset, found) = self.behind(rows.to_vec())?;
+            let (dataset, base_rows) = self.resolve_views(rows.to_vec())?;
             let frame = Frame::try_new(&dataset)?;
-            let picked = RowSelection::from_rows(&frame, found.iter().copied());
-            let plains = picked.fixed_width_columns(&frame, dataset.schema(), None)?;
-            let blocks = (0..self.num_columns()).map(|column| picked.block(&plains, column));
-            let blocks = blocks.collect::<Result<Vec<_>>>()?;
-            let rest: Vec<usize> = (0..blocks.len()).filter(|&column| blocks[column].is_none()).collect();
-            let rest = self.select_at(&rest)?;
+            let selection = RowSelection::from_rows(&frame, base_rows.iter().copied());
+            let fixed_width = selection.fixed_width_columns(&frame, dataset.schema(), None)?;
+            let mut blocks = Vec::with_capacity(self.num_columns());
+            let mut other_columns = Vec::new();
+            for column in 0..self.num_columns() {
+                let block = selection.block(&fixed_width, column)?;
+                if block.is_none() {
+                    other_columns.push(column);
+                }
+                blocks.push(block);
+            }
+            let rest = self.select_at(&other_columns)?;
             let signed: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
             let rest = if rest.num_columns() == 0 { rest.slice(0, 0)? } else { rest.take(&signed)? };
             Ok(GatheredRows { blocks, rest })
@@ -177,7 +187,7 @@ mod tests {
                 let mut sorted = found.clone();
                 sorted.sort_unstable();
                 assert!(sorted.into_iter().eq(0..rows), "{order:?}");
-                if rows > 100 && !matches!(order.how, ShuffleMode::InOrder) {
+                if rows > 100 && !matches!(order.mode, ShuffleMode::InOrder) {
                     assert_ne!(found, all(next, 256), "each epoch has its own order");
                     assert_ne!(found, (0..rows).collect::<Vec<_>>());
                 }
@@ -187,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_comes_of_few_blocks() {
+    fn the_rows_of_a_batch_are_from_few_blocks() {
         let order = EpochOrder::shuffled_blocks(1_000_000, 100, 1, 0).unwrap();
         let blocks: std::collections::HashSet<u64> = order.rows(3_200..4_800).iter().map(|row| row / 100).collect();
         assert_eq!(blocks.len(), 16);

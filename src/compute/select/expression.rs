@@ -1,4 +1,4 @@
-//! Expressions: columns, and what is computed of them row by row.
+//! Describes expressions: columns, and computations on them row by row.
 
 use std::fmt;
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
@@ -10,26 +10,26 @@ use crate::array::Value;
 use crate::escape::escape_hidden;
 use crate::types::type_name;
 
-/// A column, a value, or what is computed of them for each row: `col("price") * col("qty")`. Compared with another, it is a
-/// [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.
+/// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another is
+/// a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.
 ///
 /// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does not
-/// fit is an error. `/` is that of floats; `%` has the sign of its divisor, and of an integer by 0 it is null. Floats of 32
+/// fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of 32
 /// bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
 #[derive(Clone, Debug)]
 pub struct Expression(pub(super) ExpressionNode, ExpressionSize);
 
-/// The most operations inside of one another.
-pub(super) const DEEPEST: usize = 256;
-/// The most operations: one that is used twice counts twice.
-pub(super) const LARGEST: usize = 4096;
+/// The maximum number of nested operations.
+pub(super) const MAX_DEPTH: usize = 256;
+/// The maximum number of operations: one that is used twice counts twice.
+pub(super) const MAX_OPERATIONS: usize = 4096;
 
-/// The operations of an expression.
+/// The number of operations of an expression.
 #[derive(Clone, Copy, Debug, Default)]
 struct ExpressionSize {
-    /// Inside of one another.
+    /// The number of nested operations.
     depth: usize,
-    /// All of them.
+    /// The number of all operations.
     count: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum ExpressionNode {
     Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
     Part(Box<Expression>, TimePart),
     Cast(Box<Expression>, DataType),
-    /// More operations inside of one another than fit the stack, or more than anybody writes.
+    /// More nested operations than fit the stack, or more operations than a query has.
     TooLarge,
 }
 
@@ -73,13 +73,13 @@ pub enum TimePart {
     Second,
 }
 
-/// The column called `name`.
+/// Returns the column called `name`.
 pub fn col(name: impl Into<String>) -> Expression {
     Expression(ExpressionNode::Column(name.into()), ExpressionSize::default())
 }
 
 impl Expression {
-    /// The name of the column, if it is one.
+    /// Returns the name of the column, if the expression is one.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
             ExpressionNode::Column(name) => Some(name),
@@ -94,32 +94,32 @@ impl Expression {
         }
     }
 
-    /// A part of a date or a time. Times in UTC, with an offset, or without a zone have hours; those in zones such as
-    /// `Europe/Paris` are an error where rows are looked at.
+    /// Returns a part of a date or a time. Times in UTC, with an offset, or without a zone have hours; times in zones
+    /// such as `Europe/Paris` are an error when rows are evaluated.
     pub fn part(self, part: TimePart) -> Expression {
         let size = self.1;
-        Expression::larger(size, || ExpressionNode::Part(self.into(), part))
+        Expression::operation(size, || ExpressionNode::Part(self.into(), part))
     }
 
-    /// As `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and dates and times as the
-    /// numbers that they are stored as. Fractions are cut off, and what does not fit is an error.
+    /// Casts to `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and the stored numbers of dates
+    /// and times. Fractions are cut off, and a number that does not fit is an error.
     pub fn cast(self, data_type: DataType) -> Expression {
         let size = self.1;
-        Expression::larger(size, || ExpressionNode::Cast(self.into(), data_type))
+        Expression::operation(size, || ExpressionNode::Cast(self.into(), data_type))
     }
 
     fn arithmetic(self, operation: Arithmetic, other: Expression) -> Expression {
         let depth = self.1.depth.max(other.1.depth);
         let count = self.1.count.saturating_add(other.1.count);
-        Expression::larger(ExpressionSize { depth, count }, || {
+        Expression::operation(ExpressionSize { depth, count }, || {
             ExpressionNode::Arithmetic(self.into(), operation, other.into())
         })
     }
 
-    /// An operation on what has `size`.
-    fn larger(size: ExpressionSize, node: impl FnOnce() -> ExpressionNode) -> Expression {
-        let size = ExpressionSize { depth: size.depth + 1, count: size.count.saturating_add(1) };
-        let is_small = size.depth <= DEEPEST && size.count <= LARGEST;
+    /// Creates an operation on operands of `size`, or [`ExpressionNode::TooLarge`].
+    fn operation(operands: ExpressionSize, node: impl FnOnce() -> ExpressionNode) -> Expression {
+        let size = ExpressionSize { depth: operands.depth.saturating_add(1), count: operands.count.saturating_add(1) };
+        let is_small = size.depth <= MAX_DEPTH && size.count <= MAX_OPERATIONS;
         Expression(if is_small { node() } else { ExpressionNode::TooLarge }, size)
     }
 }
@@ -154,14 +154,14 @@ impl Neg for Expression {
     type Output = Expression;
 
     fn neg(self) -> Expression {
-        // The smallest integer is that behind the sign.
+        // A literal keeps its type, and the smallest integer has no positive counterpart.
         if let ExpressionNode::Literal(Literal(LiteralValue::Int(number))) = self.0 {
             return Literal(LiteralValue::Int(number.saturating_neg())).into();
         }
         if let ExpressionNode::Literal(Literal(LiteralValue::Number(number))) = self.0 {
             return Literal(LiteralValue::Number(number.negated())).into();
         }
-        // Of 0 it makes the zero below it, if there is one.
+        // The product of −1 and 0 is −0 for floats, which a difference from 0 is not.
         self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
     }
 }
@@ -198,8 +198,8 @@ impl fmt::Display for Expression {
             ExpressionNode::Column(name) => f.write_str(&escape_hidden(name)),
             ExpressionNode::Literal(literal) => literal.fmt(f),
             ExpressionNode::Arithmetic(a, operation, b) => write!(f, "({a} {operation} {b})"),
-            ExpressionNode::Part(of, part) => write!(f, "{part}({of})"),
-            ExpressionNode::Cast(of, data_type) => write!(f, "cast({of}, {})", type_name(data_type)),
+            ExpressionNode::Part(inner, part) => write!(f, "{part}({inner})"),
+            ExpressionNode::Cast(inner, data_type) => write!(f, "cast({inner}, {})", type_name(data_type)),
             ExpressionNode::TooLarge => f.write_str("…"),
         }
     }

@@ -1,4 +1,4 @@
-//! `filter`: the rows for which a predicate is true.
+//! Selects the rows for which a predicate is true: `filter`, `prune` and `between`.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::expression::col;
 use super::filtered_rows::{FilteredRows, filter_input, fits};
 use super::literal::{Literal, LiteralValue, Operator};
 use super::predicate::Predicate;
-use super::prune::{pruned, pruned_blocks};
+use super::prune::{prune_blocks, prune_partitions};
 use super::row_set::RowSet;
-use super::take::{BATCH, RowSelection, gather_picked};
+use super::take::{BATCH, RowSelection, gather_selections};
 use crate::array::{Value, has_room};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, SourceSlice};
@@ -24,16 +24,16 @@ use crate::types::type_name;
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
 
-/// A binary search over that many rows stays within a few pages.
-const NEAR: u64 = 4096;
+/// The number of rows over which a binary search stays within a few pages.
+const ROWS_OF_FEW_PAGES: u64 = 4096;
 
 impl Dataset {
-    /// The rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on its column
-    /// are read; of indexed columns, only blocks of rows that may have some.
+    /// Returns the rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on
+    /// its column are read; blocks of indexed columns that can't have such rows are skipped.
     ///
-    /// Which rows they are is found out now; a column of them is copied to new memory when it is first used. Single rows, and
-    /// [`Dataset::aggregate`], read them where they are. Until the result is dropped, it holds the rows that it was made from:
-    /// [`Dataset::collect`] copies what was found, and holds nothing else.
+    /// The predicate is evaluated immediately, and columns are copied lazily, each when it is first used. Single rows, and
+    /// [`Dataset::aggregate`], read them in place. The result keeps the source rows alive: call [`Dataset::collect`] to
+    /// copy the selected rows and detach them.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -52,28 +52,28 @@ impl Dataset {
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
-            let inside = self.prune_inner(predicate)?;
-            let frame = Frame::for_part(&inside, self)?;
-            check_result_memory(&inside, frame.num_rows().div_ceil(8))?;
+            let pruned = self.prune_inner(predicate)?;
+            let frame = Frame::for_part(&pruned, self)?;
+            check_result_memory(&pruned, frame.num_rows().div_ceil(8))?;
             let rows = RowSet::build(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
-            // Of rows that another condition has found, some.
-            let (inside, rows) = match filter_input(&inside) {
-                Some((base, found)) => (base, found.at(&rows)),
-                None => (inside.clone(), rows),
+            // A filter of a filter's result is one filter of its input.
+            let (input, rows) = match filter_input(&pruned) {
+                Some((input, selected)) => (input, selected.subset(&rows)),
+                None => (pruned.clone(), rows),
             };
-            let frame = Frame::try_new(&inside)?;
+            let frame = Frame::try_new(&input)?;
             let rows = Arc::new(rows);
-            // Found rows of a part of found rows are copied at once: else a window that is filtered again and again would hold
-            // all that it has ever seen.
-            if !inside.retains_other_rows() && fits(&inside, &frame, &rows)? {
-                return Ok(Dataset::from_source(Arc::new(FilteredRows::new(inside, rows)?)));
+            // Filtering a part of a filter's result copies the rows at once: else a window that is filtered again and
+            // again would keep all rows that it has ever contained.
+            if !input.retains_other_rows() && fits(&input, &frame, &rows)? {
+                return Ok(Dataset::from_source(Arc::new(FilteredRows::new(input, rows)?)));
             }
-            gather_picked(&inside, &frame, pick(&frame, &BoundPredicate::Rows(rows))?)
+            gather_selections(&input, &frame, select_rows(&frame, &BoundPredicate::Rows(rows))?)
         })
     }
 
-    /// The numbers of the rows for which `predicate` is true, in order, counted from the dataset's first row. Reads all rows
-    /// of the columns that the predicate names: narrow the dataset first.
+    /// Returns the numbers of the rows for which `predicate` is true, in order, counted from the dataset's first row.
+    /// Reads all rows of the columns that the predicate names: [`prune`](Dataset::prune) the dataset first.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -84,14 +84,14 @@ impl Dataset {
             let frame = Frame::try_new(self)?;
             check_result_memory(self, frame.num_rows().saturating_mul(8))?;
             let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
-            let found = parallel::map(frame.num_blocks(), bytes, |block| matching(&frame, block, &condition));
-            Ok(found.into_iter().collect::<Result<Vec<_>>>()?.concat())
+            let blocks = parallel::map(frame.num_blocks(), bytes, |block| matching_in_block(&frame, block, &condition));
+            Ok(blocks.into_iter().collect::<Result<Vec<_>>>()?.concat())
         })
     }
 
-    /// A part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the rows
-    /// between the bounds; of indexed columns, the blocks of rows that may have some. For callers that filter piece by
-    /// piece.
+    /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the
+    /// rows between the bounds; with indexed columns, the blocks that may have such rows. Callers can then filter it piece
+    /// by piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -100,23 +100,24 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || self.prune_inner(predicate))
     }
 
-    /// As [`narrowed`](Dataset::narrowed), but for blocks: the rows of a table stay without gaps.
+    /// Prunes like [`prune`](Dataset::prune), but keeps all blocks: the rows of a table stay without gaps.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn prune_contiguous(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.with_change_check(ChangeCheck::Now, || self.ordered(predicate))
+        self.with_change_check(ChangeCheck::Now, || self.prune_to_bounds(predicate))
     }
 
-    /// [`narrowed`](Dataset::narrowed): the partitions that may have rows, of each table its rows between the bounds, and
-    /// of these the blocks that may have some.
+    /// Prunes without a check for changes: first partitions that can't have rows, then each table to the rows between the
+    /// bounds, and then blocks that can't have rows.
     pub(in crate::compute) fn prune_inner(&self, predicate: &Predicate) -> Result<Dataset> {
-        pruned_blocks(&self.ordered(predicate)?, predicate)
+        prune_blocks(&self.prune_to_bounds(predicate)?, predicate)
     }
 
-    fn ordered(&self, predicate: &Predicate) -> Result<Dataset> {
-        let pruned = pruned(self, predicate)?;
+    /// Returns the partitions that may have rows, each table with the rows between the bounds on its sorted column.
+    fn prune_to_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
+        let pruned = prune_partitions(self, predicate)?;
         let is_partitioned = pruned.pieces().iter().any(|piece| !piece.source.constants().is_empty());
         if !is_partitioned {
             return pruned.between_bounds(predicate);
@@ -132,7 +133,7 @@ impl Dataset {
         Ok(Dataset::from_slices(self.schema().clone(), pieces))
     }
 
-    /// The rows of a sorted table between the bounds, by binary search.
+    /// Returns the rows of a sorted table between the bounds, by binary search.
     fn between_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
@@ -141,71 +142,78 @@ impl Dataset {
         if bounds.is_empty() || !self.is_ascending() {
             return Ok(self.clone());
         }
-        let (frame, column) = (Frame::try_new(self)?, self.sorted_column()?);
+        let frame = Frame::try_new(self)?;
+        let column = self.sorted_column()?;
         let mut rows = 0..frame.num_rows();
         for (operator, literal) in bounds {
-            let first = |operator, wanted| {
+            if matches!(operator, Operator::Gt | Operator::Ge | Operator::Eq) {
+                let operator = if operator == Operator::Eq { Operator::Ge } else { operator };
                 let condition = col(sorted.name()).compare(operator, literal.clone());
                 let condition = BoundPredicate::bind(&condition, self)?;
-                first_row(&column, |row| {
-                    let lost = || Error::internal("a sorted column has a row that its dataset has not");
-                    let (part, row) = frame.locate(row, usize::MAX).ok_or_else(lost)?;
-                    Ok(condition.mask(&frame, part, &(row..row + 1), true)?.is_set(0) == wanted)
-                })
-            };
-            match operator {
-                Operator::Gt | Operator::Ge => rows.start = rows.start.max(first(operator, true)?),
-                Operator::Lt | Operator::Le => rows.end = rows.end.min(first(operator, false)?),
-                Operator::Eq => {
-                    rows.start = rows.start.max(first(Operator::Ge, true)?);
-                    rows.end = rows.end.min(first(Operator::Le, false)?);
-                }
-                Operator::Ne => {}
+                let start = first_row(&column, |row| is_row_selected(&frame, row, &condition))?;
+                rows.start = rows.start.max(start);
+            }
+            if matches!(operator, Operator::Lt | Operator::Le | Operator::Eq) {
+                let operator = if operator == Operator::Eq { Operator::Le } else { operator };
+                let condition = col(sorted.name()).compare(operator, literal);
+                let condition = BoundPredicate::bind(&condition, self)?;
+                let end = first_row(&column, |row| Ok(!is_row_selected(&frame, row, &condition)?))?;
+                rows.end = rows.end.min(end);
             }
         }
         if rows == (0..frame.num_rows()) {
             return Ok(self.clone());
         }
+        // Bounds may contradict each other.
         self.slice(rows.start, rows.end.saturating_sub(rows.start))
     }
 }
 
+/// Returns true if the condition is true for row `row`.
+fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> Result<bool> {
+    let Some((part, row)) = frame.locate(row, usize::MAX) else {
+        return Err(Error::internal("a sorted column has a row that its dataset has not"));
+    };
+    Ok(condition.mask(frame, part, &(row..row + 1), true)?.is_set(0))
+}
+
 impl Dataset {
-    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search; in
-    /// tables that accept late rows, by the column's index, and copied as by [`Dataset::filter`]. Values are compared as by
-    /// that; integers are accepted as times in the column's unit. Of several tables, the rows of each, one table after the
-    /// other.
+    /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included, found by binary
+    /// search; in tables that accept late rows, by the column's index, and copied like the result of [`Dataset::filter`].
+    /// Values are compared as in a filter; integers are accepted as times in the column's unit. The rows of several tables
+    /// follow each other.
     ///
     /// # Errors
-    /// `InvalidArgument` if the dataset is not of tables with `sorted_by`, or for values of another type.
+    /// `InvalidArgument` unless the dataset consists of tables with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
         if let Some(number) = self.late_column() {
             return self.between_late(number, (low, high));
         }
         let tables = self.split_by_path();
         if tables.len() > 1 {
-            let found = tables.iter().map(|table| table.between(low, high));
-            return Dataset::concat(&found.collect::<Result<Vec<_>>>()?);
+            let ranges = tables.iter().map(|table| table.between(low, high));
+            return Dataset::concat(&ranges.collect::<Result<Vec<_>>>()?);
         }
         let column = self.sorted_column()?;
         if !column.ascends()? {
             return Err(Error::invalid_argument("between needs rows of one table, got parts of several"));
         }
-        let ends = ValueBounds::try_new(column.schema().field(0), (low, high))?;
-        let first = |test: &ValuePredicate, wanted| {
-            first_row(&column, |row| Ok(test.holds(&column.row(row)?.get(0)?) == wanted))
-        };
-        let ends = || Ok((first(&ends.low, true)?, first(&ends.high, false)?));
-        let (from, to) = self.with_change_check(ChangeCheck::Now, ends)?;
-        self.slice(from, to.saturating_sub(from))
+        let bounds = ValueBounds::try_new(column.schema().field(0), (low, high))?;
+        let rows = self.with_change_check(ChangeCheck::Now, || {
+            let start = first_row(&column, |row| Ok(bounds.low.holds(&column.row(row)?.get(0)?)))?;
+            let end = first_row(&column, |row| Ok(!bounds.high.holds(&column.row(row)?.get(0)?)))?;
+            Ok(start..end)
+        })?;
+        // There are no rows if `low` is greater than `high`.
+        self.slice(rows.start, rows.end.saturating_sub(rows.start))
     }
 
-    /// The same of tables whose rows may be late in column `number` of their sources.
+    /// Selects the same rows of tables whose rows may be late in column `number` of their sources.
     fn between_late(&self, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
-        let Some(first) = self.pieces().first() else { return Ok(self.clone()) };
+        let [first, ..] = self.pieces() else { return Ok(self.clone()) };
         let field = first.source.schema().field(number);
-        let ValueBounds { literals: (least, above), is_day, .. } = ValueBounds::try_new(field, (low, high))?;
-        // The column is in front, whether or not it is one of those that are asked for.
+        let ValueBounds { low_literal, high_literal, is_day, .. } = ValueBounds::try_new(field, (low, high))?;
+        // The column is added in front, under another name if the dataset has it, too.
         let mut name = field.name().clone();
         while self.schema().column_with_name(&name).is_some() {
             name.push('_');
@@ -213,13 +221,14 @@ impl Dataset {
         let by = Arc::new(field.clone().with_name(&name));
         let fields: Fields = std::iter::once(&by).chain(self.schema().fields()).cloned().collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone()));
-        let widen = |piece: &SourceSlice| {
+        let mut pieces = Vec::with_capacity(self.pieces().len());
+        for piece in self.pieces() {
             let columns = std::iter::once(number).chain(piece.columns.iter().copied()).collect();
-            SourceSlice { columns, ..piece.clone() }
-        };
-        let wide = Dataset::from_slices(schema, self.pieces().iter().map(widen).collect());
+            pieces.push(SourceSlice { columns, ..piece.clone() });
+        }
+        let wide = Dataset::from_slices(schema, pieces);
         let upper = if is_day { Operator::Lt } else { Operator::Le };
-        let condition = col(&name).ge(least) & col(&name).compare(upper, above);
+        let condition = col(&name).ge(low_literal) & col(&name).compare(upper, high_literal);
         wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
     }
 }
@@ -228,8 +237,9 @@ impl Dataset {
 struct ValueBounds {
     low: ValuePredicate,
     high: ValuePredicate,
-    /// The same to compare with; of days, the one behind the last.
-    literals: (Literal, Literal),
+    low_literal: Literal,
+    /// The upper bound to compare with; for days, the day after it.
+    high_literal: Literal,
     is_day: bool,
 }
 
@@ -238,38 +248,38 @@ impl ValueBounds {
         // Tables are sorted by the day of a date64.
         let is_day = field.data_type() == &DataType::Date64;
         let data_type = if is_day { &DataType::Date32 } else { field.data_type() };
-        let literal = |value: &Value<'_>| {
-            let literal = if is_day { day(value) } else { Some(value.clone().into()) };
-            let missing =
-                || Error::invalid_argument(format!("between: {value} is no {}", type_name(field.data_type())));
-            literal.filter(|literal: &Literal| !literal.is_unordered()).ok_or_else(missing)
-        };
-        let bound = |operator, literal: &Literal| {
-            ValuePredicate::for_comparison(field.name(), data_type, operator, literal).map_err(|e| e.context("between"))
-        };
-        let least = literal(low)?;
-        let most = literal(high)?;
-        let low = bound(Operator::Ge, &least)?;
-        let high = bound(Operator::Le, &most)?;
-        let above = match &most.0 {
+        let low_literal = bound_literal(field.data_type(), low)?;
+        let high_literal = bound_literal(field.data_type(), high)?;
+        let low = ValuePredicate::for_comparison(field.name(), data_type, Operator::Ge, &low_literal)
+            .map_err(|e| e.context("between"))?;
+        let high = ValuePredicate::for_comparison(field.name(), data_type, Operator::Le, &high_literal)
+            .map_err(|e| e.context("between"))?;
+        let high_literal = match &high_literal.0 {
             LiteralValue::Date(day) if is_day => Value::Date(day.saturating_add(1)).into(),
-            _ => most,
+            _ => high_literal,
         };
-        Ok(ValueBounds { low, high, literals: (least, above), is_day })
+        Ok(ValueBounds { low, high, low_literal, high_literal, is_day })
     }
 }
 
-/// The day of a date64 value; `None` for other values.
-fn day(value: &Value<'_>) -> Option<Literal> {
-    match value {
-        Value::Int(millis) => Some(Value::Date(millis.div_euclid(86_400_000)).into()),
-        Value::Date(_) => Some(value.clone().into()),
-        _ => None,
+/// Converts a bound on a sorted column to a literal: for a date64 its day.
+fn bound_literal(data_type: &DataType, value: &Value<'_>) -> Result<Literal> {
+    let literal: Option<Literal> = match (data_type, value) {
+        (DataType::Date64, Value::Int(millis)) => Some(Value::Date(millis.div_euclid(86_400_000)).into()),
+        (DataType::Date64, Value::Date(_)) => Some(value.clone().into()),
+        (DataType::Date64, _) => None,
+        _ => Some(value.clone().into()),
+    };
+    match literal {
+        Some(literal) if !literal.is_unordered() => Ok(literal),
+        _ => Err(Error::invalid_argument(format!("between: {value} is no {}", type_name(data_type)))),
     }
 }
 
-/// The first row of a sorted column for which `holds`, if that is so for all rows behind it. Asks for the pages that it is
-/// going to touch: they lie far apart, and the first touch of each would load as much as the device reads ahead.
+/// Returns the first row of a sorted column for which `holds`, which must be true for all rows behind it.
+///
+/// Prefetches the pages that the search touches: they lie far apart, and the first touch of each would load as much as the
+/// device reads ahead.
 fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u64> {
     let mut low = 0;
     let mut high = column.len()?;
@@ -277,7 +287,7 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
     while low < high {
         let middle = low + (high - low) / 2;
         if !is_near {
-            is_near = high - low <= NEAR;
+            is_near = high - low <= ROWS_OF_FEW_PAGES;
             let touched = if is_near { low..high } else { middle..middle + 1 };
             column.slice(touched.start, touched.end - touched.start)?.prefetch();
         }
@@ -290,41 +300,42 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
     Ok(low)
 }
 
-/// Checks that memory has room for the `most` bytes that all rows of `dataset` would take if they were found, unless the
-/// bytes of the rows in files justify them: rows without bytes may be any number.
-pub(in crate::compute) fn check_result_memory(dataset: &Dataset, most: u64) -> Result<()> {
-    if has_room(most) || dataset.stored_bytes()? >= most / 64 {
+/// Checks that memory has room for a result of `max_bytes`, which all rows of `dataset` would take, unless the bytes of
+/// the rows in files justify it: a file can claim any number of rows without bytes.
+pub(in crate::compute) fn check_result_memory(dataset: &Dataset, max_bytes: u64) -> Result<()> {
+    if has_room(max_bytes) || dataset.stored_bytes()? >= max_bytes / 64 {
         return Ok(());
     }
     Err(Error::out_of_memory(format!("rows found among {} have no room in memory", dataset.len()?)))
 }
 
-/// The dataset's rows in `block` for which the condition is true.
-fn matching(frame: &Frame<'_>, block: usize, condition: &BoundPredicate) -> Result<Vec<u64>> {
-    let mut found = Vec::new();
+/// Returns the dataset's rows in `block` for which the condition is true.
+fn matching_in_block(frame: &Frame<'_>, block: usize, condition: &BoundPredicate) -> Result<Vec<u64>> {
+    let mut matching = Vec::new();
     let mut start = frame.block_start(block);
     for (part, rows) in frame.spans(block) {
         let mask = condition.mask(frame, part, &rows, true)?;
-        found.extend(mask.rows().map(|row| start + row as u64));
+        assert!(mask.len() == rows.len(), "{} bits for {} rows", mask.len(), rows.len());
+        matching.extend(mask.rows().map(|row| start + row as u64));
         start += rows.len() as u64;
     }
-    Ok(found)
+    Ok(matching)
 }
 
-/// The rows for which the condition is true, in batches.
-fn pick(frame: &Frame<'_>, condition: &BoundPredicate) -> Result<Vec<RowSelection>> {
-    let of_blocks = |batch: usize| {
-        let mut picked = RowSelection::default();
+/// Selects the rows for which the condition is true, in batches.
+fn select_rows(frame: &Frame<'_>, condition: &BoundPredicate) -> Result<Vec<RowSelection>> {
+    let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
+    let batches = parallel::map(frame.num_blocks().div_ceil(BLOCKS), bytes, |batch| {
+        let mut selection = RowSelection::default();
         for block in batch * BLOCKS..frame.num_blocks().min((batch + 1) * BLOCKS) {
             for (part, rows) in frame.spans(block) {
                 let mask = condition.mask(frame, part, &rows, true)?;
-                picked.add(part, rows, mask);
+                selection.add(part, rows, mask);
             }
         }
-        Ok(picked)
-    };
-    let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
-    parallel::map(frame.num_blocks().div_ceil(BLOCKS), bytes, of_blocks).into_iter().collect()
+        Ok(selection)
+    });
+    batches.into_iter().collect()
 }
 
 #[cfg(test)]

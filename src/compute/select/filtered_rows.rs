@@ -1,5 +1,5 @@
-//! The rows found by a condition. Their numbers are known; the first use of a column copies it for all of them, on all
-//! threads. Aggregations read the rows in place.
+//! Shows the rows that satisfy a condition. The rows are selected once; the first use of a column copies it for all of
+//! them, on all threads. Aggregations read the rows in place.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
+use super::reordered_view::has_at_most_distinct;
 use super::row_set::RowSet;
-use super::take::{BATCH, RowSelection};
+use super::take::{BATCH, RowSelection, select_columns};
 use crate::array::{UncheckedArray, byte_size, merge_dictionaries};
 use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
 #[cfg(feature = "compute")]
@@ -18,39 +19,43 @@ use crate::dataset::{
     SourceSlice, ViewSource,
 };
 use crate::error::{Error, Result};
-use crate::map::ChangeCheck;
+use crate::map::{ChangeCheck, MutexExt};
 use crate::parallel;
 use crate::types::has_bits;
 
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
 
-/// Rows of a dataset, in their order.
+/// Rows of a dataset, in its order.
 #[derive(Debug)]
 pub(super) struct FilteredRows {
     dataset: Dataset,
     rows: Arc<RowSet>,
-    /// The blocks of each batch; there are rows in each.
+    /// The blocks of each batch. Each batch has rows.
     batches: Vec<Range<usize>>,
-    /// The copies of each column, a batch each.
+    /// The copies of each column, one for each batch.
     columns: Vec<OnceLock<Vec<ArrayData>>>,
-    /// Held while columns are copied: other threads wait for the copies.
+    /// Locked while columns are copied: other threads wait for the copies.
     copying: Mutex<()>,
 }
 
 impl FilteredRows {
     pub(super) fn new(dataset: Dataset, rows: Arc<RowSet>) -> Result<FilteredRows> {
         let blocks = Frame::try_new(&dataset)?.num_blocks();
-        let batches = (0..blocks).step_by(BLOCKS).map(|start| start..blocks.min(start + BLOCKS));
-        let has_rows = |batch: &Range<usize>| rows.before_block(batch.start) < rows.before_block(batch.end);
-        let batches = batches.filter(has_rows).collect();
+        let mut batches = Vec::new();
+        for start in (0..blocks).step_by(BLOCKS) {
+            let batch = start..blocks.min(start + BLOCKS);
+            if rows.before_block(batch.start) < rows.before_block(batch.end) {
+                batches.push(batch);
+            }
+        }
         let columns = (0..dataset.num_columns()).map(|_| OnceLock::new()).collect();
         Ok(FilteredRows { dataset, rows, batches, columns, copying: Mutex::new(()) })
     }
 
-    /// The rows of a batch.
-    fn picked(&self, frame: &Frame<'_>, batch: usize) -> RowSelection {
-        let mut picked = RowSelection::default();
+    /// Selects the rows of a batch.
+    fn select(&self, frame: &Frame<'_>, batch: usize) -> RowSelection {
+        let mut selection = RowSelection::default();
         for block in self.batches[batch].clone() {
             if self.rows.before_block(block) == self.rows.before_block(block + 1) {
                 continue;
@@ -58,35 +63,42 @@ impl FilteredRows {
             for (part, rows) in frame.spans(block) {
                 let start = frame.row_number(part, rows.start);
                 let mask = self.rows.mask(start..start + rows.len() as u64);
-                picked.add(part, rows, mask);
+                selection.add(part, rows, mask);
             }
         }
-        picked
+        selection
     }
 
-    /// Copies columns that are not there yet.
+    fn is_missing(&self, column: usize) -> bool {
+        self.columns.get(column).is_some_and(|copies| copies.get().is_none())
+    }
+
+    /// Copies the columns that were not copied before.
     fn copy(&self, columns: &[usize]) -> Result<()> {
-        let is_missing = |&column: &usize| self.columns.get(column).is_some_and(|copies| copies.get().is_none());
-        if !columns.iter().any(is_missing) {
+        if !columns.iter().any(|&column| self.is_missing(column)) {
             return Ok(());
         }
-        let _copying = parallel::lock(&self.copying);
+        let _copying = self.copying.lock_ignoring_poison();
         // Another thread may have copied them in the meantime.
-        let mut missing: Vec<usize> = columns.iter().copied().filter(is_missing).collect();
+        let mut missing: Vec<usize> = columns.iter().copied().filter(|&column| self.is_missing(column)).collect();
         if missing.is_empty() {
             return Ok(());
         }
         missing.sort_unstable();
         missing.dedup();
-        let (frame, schema) = (Frame::try_new(&self.dataset)?, self.dataset.schema());
+        let frame = Frame::try_new(&self.dataset)?;
+        let schema = self.dataset.schema();
         let rows = usize::try_from(self.rows.len()).unwrap_or(usize::MAX);
         let bytes = rows.saturating_mul(missing.len()).saturating_mul(ANYWHERE);
-        let picked = parallel::map(self.batches.len(), bytes, |batch| self.picked(&frame, batch));
+        let selections = parallel::map(self.batches.len(), bytes, |batch| self.select(&frame, batch));
+        let num_selected: usize = selections.iter().map(RowSelection::len).sum();
+        assert!(num_selected as u64 == self.rows.len(), "{num_selected} of {} rows selected", self.rows.len());
         let jobs = self.batches.len() * missing.len();
         let arrays = parallel::map(jobs, bytes, |job| {
-            let (column, picked) = (missing[job / picked.len()], &picked[job % picked.len()]);
-            let plains = picked.fixed_width_columns(&frame, schema, Some(column))?;
-            picked.gather_column(&frame, &plains, schema, column)
+            let column = missing[job / selections.len()];
+            let selection = &selections[job % selections.len()];
+            let fixed_width = selection.fixed_width_columns(&frame, schema, Some(column))?;
+            selection.gather_column(&frame, &fixed_width, schema, column)
         });
         let mut arrays = arrays.into_iter();
         for column in missing {
@@ -111,8 +123,8 @@ impl Batches for FilteredRows {
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let rows = |blocks: &Range<usize>| self.rows.before_block(blocks.start)..self.rows.before_block(blocks.end);
-        Ok(self.batches.get(batch).map(rows))
+        let Some(blocks) = self.batches.get(batch) else { return Ok(None) };
+        Ok(Some(self.rows.before_block(blocks.start)..self.rows.before_block(blocks.end)))
     }
 
     fn locate(&self, row: u64) -> Result<Option<usize>> {
@@ -130,8 +142,8 @@ impl Batches for FilteredRows {
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.copy(&[column])?;
-        let found = self.columns.get(column).and_then(OnceLock::get).and_then(|copies| copies.get(batch));
-        found.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
+        let array = self.columns.get(column).and_then(OnceLock::get).and_then(|copies| copies.get(batch));
+        array.ok_or_else(|| Error::invalid_argument(format!("batch {batch}, column {column}")))
     }
 
     fn prepare(&self, columns: &[usize]) -> Result<()> {
@@ -213,46 +225,43 @@ impl ViewSource for FilteredRows {
         self.dataset.location(row)
     }
 
-    /// None: columns are copied for all rows at once, and a cut would copy its own.
+    /// Returns `None`: columns are copied for all rows at once, and a cut would copy its own.
     fn slice(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None
     }
 
-    /// None: rows that were copied are not gathered again.
+    /// Returns `None`: rows that were copied are not gathered again.
     fn resolve_rows(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)> {
         None
     }
 }
 
-/// If `dataset` is all rows found by a condition: the searched rows, with the columns of `dataset`, and the set of found ones.
+/// Returns the input of a filter whose result `dataset` is, with the columns of `dataset`, and the set of its rows that
+/// the filter selected; `None` if `dataset` is no such result, or only a part of one.
 pub(in crate::compute) fn filter_input(dataset: &Dataset) -> Option<(Dataset, Arc<RowSet>)> {
     let [SourceSlice { source, columns, start: 0, rows: None }] = dataset.pieces() else { return None };
     let FilteredRows { dataset: base, rows, .. } = source.find()?;
-    let narrow = |piece: &SourceSlice| {
-        let columns = columns.iter().map(|&column| piece.columns[column]).collect();
-        SourceSlice { columns, ..piece.clone() }
-    };
-    let pieces = base.pieces().iter().map(narrow).collect();
+    let pieces = base.pieces().iter().map(|piece| select_columns(piece, columns)).collect();
     Some((Dataset::from_slices(dataset.schema().clone(), pieces), rows.clone()))
 }
 
-/// Whether the rows `rows` of each column fit into arrays of its type, batch by batch. If in doubt, they do not.
+/// Returns true if the rows `rows` of each column fit into arrays of its type, batch by batch. Returns false if in doubt.
 pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Result<bool> {
     for (column, field) in dataset.schema().fields().iter().enumerate() {
-        let most = match SizeLimit::for_type(field.data_type()) {
+        let max_bytes = match SizeLimit::for_type(field.data_type()) {
             SizeLimit::Unlimited => continue,
             SizeLimit::Unknown => return Ok(false),
             SizeLimit::Dictionary => {
-                let narrowest = merge_dictionaries::min_key_capacity(field.data_type());
-                if narrowest >= BATCH || frame.dictionary(column)?.is_some() {
-                    continue;
-                }
-                if !super::reordered_view::shares(frame, column, narrowest)? {
+                let capacity = merge_dictionaries::min_key_capacity(field.data_type());
+                if capacity < BATCH
+                    && frame.dictionary(column)?.is_none()
+                    && !has_at_most_distinct(frame, column, capacity)?
+                {
                     return Ok(false);
                 }
                 continue;
             }
-            SizeLimit::Bytes(most) => most,
+            SizeLimit::Bytes(max_bytes) => max_bytes,
         };
         for start in (0..frame.num_blocks()).step_by(BLOCKS) {
             let blocks = start..frame.num_blocks().min(start + BLOCKS);
@@ -263,7 +272,7 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
             for (part, rows) in blocks.flat_map(|block| frame.spans(block)) {
                 bytes = bytes.saturating_add(byte_size(frame.unchecked(part, column)?, rows));
             }
-            if bytes > most {
+            if bytes > max_bytes {
                 return Ok(false);
             }
         }
@@ -271,15 +280,14 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
     Ok(true)
 }
 
-/// What rows of a type have to fit into.
+/// The limit of the size of an array.
 enum SizeLimit {
-    /// There is always room.
+    /// Any number of rows fit.
     Unlimited,
-    /// Offsets of 32 bits: at most so many bytes of values.
+    /// Offsets of 32 bits limit the bytes of values.
     Bytes(u64),
-    /// Keys for the values of several dictionaries.
+    /// The width of keys limits the values of merged dictionaries.
     Dictionary,
-    /// Not known.
     Unknown,
 }
 
@@ -309,7 +317,7 @@ impl SizeLimit {
         }
     }
 
-    /// That of a child.
+    /// Returns the limit of a type with a child that has this limit.
     fn nested(self) -> SizeLimit {
         if let SizeLimit::Dictionary = self { SizeLimit::Unknown } else { self }
     }

@@ -1,5 +1,5 @@
-//! Columns of numbers, and of keys of one dictionary, as the bytes in each batch: rows of thousands of small batches
-//! are gathered without making arrays.
+//! Gathers columns of numbers, and of keys of one dictionary, from the bytes of each batch: rows of thousands of small
+//! batches are gathered without making arrays.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ use crate::map::GrowableBuffer;
 use crate::parallel;
 
 /// Bytes that a thread copies at a time.
-const AT_A_TIME: usize = 1 << 18;
+const COPY_BYTES: usize = 1 << 18;
 
-/// The plain columns of some batches.
+/// The fixed-width columns of some batches.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct FixedWidthColumns<'a> {
     columns: Vec<FixedWidthColumn<'a>>,
@@ -32,7 +32,7 @@ struct FixedWidthColumn<'a> {
     number: usize,
     width: usize,
     dictionary: Option<ArrayData>,
-    /// Its bytes in each batch; `None` if a batch has nulls, or needs the general path.
+    /// The bytes of each batch; `None` if a batch has nulls, or needs the general path.
     batches: Option<Vec<&'a [u8]>>,
 }
 
@@ -50,8 +50,10 @@ impl<'a> FixedWidthColumns<'a> {
                 DataType::Dictionary(index, _) => (index.primitive_width(), frame.dictionary(number)?),
                 other => (row_width(other), None),
             };
-            let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
-            if let Some(width) = width.filter(|_| is_known) {
+            let needs_dictionary = matches!(field.data_type(), DataType::Dictionary(..));
+            if let Some(width) = width
+                && (dictionary.is_some() || !needs_dictionary)
+            {
                 columns.push(FixedWidthColumn { number, width, dictionary, batches: Some(Vec::new()) });
             }
         }
@@ -60,47 +62,58 @@ impl<'a> FixedWidthColumns<'a> {
         }
         let widths: Vec<_> = columns.iter().map(|column| (column.number, column.width)).collect();
         let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
-        let found = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
-            found(frame, &widths, chunks[chunk])
+        let chunks_columns = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
+            load_batches(frame, &widths, chunks[chunk])
         });
-        for found in found {
-            for (column, found) in columns.iter_mut().zip(found?) {
-                match (&mut column.batches, found) {
-                    (Some(batches), Some(found)) if batches.is_empty() => *batches = found,
-                    (Some(batches), Some(found)) => batches.extend(found),
+        for chunk_columns in chunks_columns {
+            for (column, chunk_batches) in columns.iter_mut().zip(chunk_columns?) {
+                match (&mut column.batches, chunk_batches) {
+                    (Some(batches), Some(chunk_batches)) if batches.is_empty() => *batches = chunk_batches,
+                    (Some(batches), Some(chunk_batches)) => batches.extend(chunk_batches),
                     _ => column.batches = None,
                 }
             }
         }
+        for batches in columns.iter().filter_map(|column| column.batches.as_ref()) {
+            assert!(batches.len() == parts.len(), "bytes of {} batches of {}", batches.len(), parts.len());
+        }
         Ok(FixedWidthColumns { columns })
     }
 
-    /// The column and its bytes in each batch.
+    /// Returns the column and its bytes in each batch.
     fn column(&self, number: usize) -> Option<(&FixedWidthColumn<'a>, &[&'a [u8]])> {
         let column = self.columns.iter().find(|column| column.number == number)?;
         Some((column, column.batches.as_deref()?))
     }
 
-    /// The rows `picks` of column number `column`.
+    /// Copies the rows `picks` of column number `column`.
     pub(super) fn gather(&self, data_type: &DataType, column: usize, picks: &[Pick]) -> Result<Option<ArrayData>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
         column.array(data_type, picks.len(), gather_fixed_bytes(column.width, from, picks)?).map(Some)
     }
 
-    /// The rows `picks` of column number `column` as bytes side by side.
+    /// Copies the rows `picks` of column number `column` as bytes side by side.
     pub(super) fn block(&self, column: usize, picks: &[Pick]) -> Result<Option<GrowableBuffer>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };
         let width = column.width;
         let bytes = picks.len().checked_mul(width).ok_or_else(|| Error::unsupported("more bytes than addresses"))?;
         let mut block = GrowableBuffer::with_len(bytes)?;
-        let rows = (AT_A_TIME / width).max(1);
+        let rows = (COPY_BYTES / width).max(1);
         let jobs = block.as_mut_slice().chunks_mut(rows.saturating_mul(width)).zip(picks.chunks(rows)).map(Ok);
-        let copy = |(out, picks): (&mut [u8], &[Pick])| gather_fixed_into(width, from, picks, out);
-        parallel::try_map(jobs, bytes, |(out, _)| out.len(), copy, || ())?;
+        parallel::try_map(
+            jobs,
+            bytes,
+            |(out, _)| out.len(),
+            |(out, picks)| {
+                assert!(out.len() == picks.len() * width, "{} bytes for {} rows of {width}", out.len(), picks.len());
+                gather_fixed_into(width, from, picks, out)
+            },
+            || (),
+        )?;
         Ok(Some(block))
     }
 
-    /// The `count` selected rows of column number `column`.
+    /// Copies the `count` selected rows of column number `column`.
     pub(super) fn compress(
         &self,
         data_type: &DataType,
@@ -114,29 +127,32 @@ impl<'a> FixedWidthColumns<'a> {
     }
 }
 
-/// Columns of these widths in the batches `parts`, each as [`FixedWidthColumn::batches`].
-fn found<'a>(frame: &Frame<'a>, widths: &[(usize, usize)], parts: &[usize]) -> Result<Vec<Option<Vec<&'a [u8]>>>> {
-    let mut found: Vec<_> = widths.iter().map(|_| Some(Vec::with_capacity(parts.len()))).collect();
-    let mut row = Vec::with_capacity(widths.len());
+/// Returns the [`FixedWidthColumn::batches`] of columns, given with their widths, in the batches `parts`.
+fn load_batches<'a>(
+    frame: &Frame<'a>,
+    widths: &[(usize, usize)],
+    parts: &[usize],
+) -> Result<Vec<Option<Vec<&'a [u8]>>>> {
+    let mut columns: Vec<_> = widths.iter().map(|_| Some(Vec::with_capacity(parts.len()))).collect();
+    let mut part_columns = Vec::with_capacity(widths.len());
     for &part in parts {
-        row.clear();
-        frame.fixed_width_columns(part, widths.iter().copied(), &mut row)?;
-        for (batches, plain) in found.iter_mut().zip(&row) {
-            match plain {
-                Some(FixedWidthValues { values, has_nulls: false }) => {
-                    batches.iter_mut().for_each(|batches| batches.push(*values))
-                }
+        part_columns.clear();
+        frame.fixed_width_columns(part, widths.iter().copied(), &mut part_columns)?;
+        assert!(part_columns.len() == widths.len(), "{} columns of {}", part_columns.len(), widths.len());
+        for (batches, values) in columns.iter_mut().zip(&part_columns) {
+            match (&mut *batches, values) {
+                (Some(batches), Some(FixedWidthValues { values, has_nulls: false })) => batches.push(*values),
                 _ => *batches = None,
             }
         }
     }
-    Ok(found)
+    Ok(columns)
 }
 
 impl FixedWidthColumn<'_> {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
         if let DataType::FixedSizeList(..) = data_type {
-            return lists(data_type, len, values)?.checked(&[]);
+            return fixed_size_lists(data_type, len, values)?.checked(&[]);
         }
         let children = self.dictionary.iter().cloned().map(UncheckedArray::from).collect();
         let parts = ArrayParts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
@@ -144,15 +160,14 @@ impl FixedWidthColumn<'_> {
     }
 }
 
-/// `len` lists of one length whose innermost items are `values`.
-fn lists(data_type: &DataType, len: usize, values: Buffer) -> Result<UncheckedArray> {
+/// Builds `len` lists of one length whose innermost items are `values`.
+fn fixed_size_lists(data_type: &DataType, len: usize, values: Buffer) -> Result<UncheckedArray> {
     let data_type = data_type.clone();
     let parts = match &data_type {
         DataType::FixedSizeList(item, size) => {
-            let size = usize::try_from(*size).ok();
-            let items = size.and_then(|size| len.checked_mul(size));
-            let items = items.ok_or_else(|| Error::internal("more items than there are addresses"))?;
-            let children = vec![lists(item.data_type(), items, values)?];
+            let items = usize::try_from(*size).ok().and_then(|size| len.checked_mul(size));
+            let Some(items) = items else { return Err(Error::internal("more items than there are addresses")) };
+            let children = vec![fixed_size_lists(item.data_type(), items, values)?];
             ArrayParts { data_type, len, validity: None, buffers: Vec::new(), children }
         }
         _ => ArrayParts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() },

@@ -1,4 +1,4 @@
-//! Values that columns are compared with, and the comparisons.
+//! Describes the values that columns are compared with, and the comparisons.
 
 use std::fmt;
 
@@ -26,12 +26,12 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Whether it asks what comes before or behind.
+    /// Returns true for a comparison by order, and false for equality and inequality.
     pub(super) fn is_order(self) -> bool {
         !matches!(self, Operator::Eq | Operator::Ne)
     }
 
-    /// The comparison that holds where this one does not.
+    /// Returns the comparison that holds where this one does not.
     pub(super) fn negated(self) -> Operator {
         match self {
             Operator::Eq => Operator::Ne,
@@ -43,14 +43,14 @@ impl Operator {
         }
     }
 
-    /// The comparison that holds with both sides exchanged.
+    /// Returns the comparison that holds with both sides exchanged.
     pub(super) fn turned(self) -> Operator {
         match self {
             Operator::Lt => Operator::Gt,
             Operator::Le => Operator::Ge,
             Operator::Gt => Operator::Lt,
             Operator::Ge => Operator::Le,
-            same => same,
+            Operator::Eq | Operator::Ne => self,
         }
     }
 }
@@ -92,7 +92,7 @@ pub(super) enum LiteralValue {
     Other(String),
 }
 
-/// A number as it is written: the nearest float, and exactly `digits × 10^exponent`.
+/// A number in decimal notation: the nearest float, and exactly `digits × 10^exponent`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberLiteral {
     pub float: f64,
@@ -101,7 +101,7 @@ pub(super) struct NumberLiteral {
 }
 
 impl NumberLiteral {
-    /// Reads digits with or without a sign, a point and an exponent; `None` for others, and for more digits than 76.
+    /// Parses digits with or without a sign, a point and an exponent; `None` for other text, and for more digits than 76.
     fn parse(text: &str) -> Option<NumberLiteral> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -116,7 +116,7 @@ impl NumberLiteral {
     }
 
     pub(super) fn negated(self) -> NumberLiteral {
-        // As a number that is written has no more than 76 digits, its negative fits.
+        // The number has at most 76 digits, so its negative fits.
         NumberLiteral { float: -self.float, digits: self.digits.wrapping_neg(), ..self }
     }
 }
@@ -145,9 +145,9 @@ impl From<Value<'_>> for Literal {
 }
 
 impl Literal {
-    /// A number as it is written, `12.50` or `-1e-3`: what it is compared with decides how. Integers and decimals are
-    /// compared with exactly that number, of up to 76 digits, and floats with the nearest float. `None` if `text` is no
-    /// number; the names of special floats are none.
+    /// Parses a number such as `12.50` or `-1e-3`. Integers and decimals are compared with exactly that number, if it
+    /// has up to 76 digits, and floats with the nearest float. Returns `None` if `text` is no number; the names of
+    /// special floats are no numbers.
     pub fn parse_number(text: &str) -> Option<Literal> {
         if let Ok(whole) = text.parse::<i128>() {
             return Some(Literal(LiteralValue::Int(whole)));
@@ -156,13 +156,13 @@ impl Literal {
         Some(Literal(NumberLiteral::parse(text).map_or(LiteralValue::Float(float), LiteralValue::Number)))
     }
 
-    /// Whether nothing comes before or after it.
+    /// Returns true if no value comes before or after it.
     pub(super) fn is_unordered(&self) -> bool {
         matches!(&self.0, LiteralValue::Null | LiteralValue::Other(_))
             || matches!(&self.0, LiteralValue::Float(number) if number.is_nan())
     }
 
-    /// What to do where a column of times can't be compared with it.
+    /// Returns advice for an error: what to do about a column that can't be compared with the literal.
     pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
         match &self.0 {
             LiteralValue::Timestamp(time, unit, zone) => {

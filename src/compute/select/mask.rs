@@ -1,4 +1,4 @@
-//! Bitmaps of rows, as of those for which a test holds.
+//! Bitmaps of rows, such as the rows for which a test is true.
 
 use std::ops::Range;
 
@@ -8,11 +8,12 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use super::compare::{TextMatcher, TextSet, ValuePredicate, has_float};
+use super::compare::{TextMatcher, TextSet, ValuePredicate, has_float, limits};
 use super::computed::{load_floats, load_integers};
 use super::literal::Operator;
-use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, fixed_values, short};
+use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, short};
 use crate::array::value;
+use crate::compute::blocks::values_in;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
 use crate::types::type_name;
@@ -31,18 +32,25 @@ impl Mask {
         mask
     }
 
-    /// Bit `row` as `is_set(row)`.
+    /// Creates a mask in which bit `row` is `is_set(row)`.
     pub(super) fn collect(len: usize, mut is_set: impl FnMut(usize) -> bool) -> Mask {
-        let word = |start: usize| {
-            (start..len.min(start + 64)).fold(0, |word, row| word | u64::from(is_set(row)) << (row - start))
-        };
-        Mask { words: (0..len).step_by(64).map(word).collect(), len }
+        let mut words = Vec::with_capacity(len.div_ceil(64));
+        for start in (0..len).step_by(64) {
+            let rows = start..len.min(start + 64);
+            words.push(rows.fold(0, |word, row| word | u64::from(is_set(row)) << (row - start)));
+        }
+        Mask { words, len }
     }
 
-    /// The rows of `array` that are not null.
+    /// Returns the rows among `rows` of `array` that are not null; `None` if the array has no nulls.
     pub(in crate::compute) fn from_validity(array: &ArrayData, rows: &Range<usize>) -> Option<Mask> {
         let bits = array.nulls().filter(|nulls| nulls.null_count() > 0)?.inner().slice(rows.start, rows.len());
         Some(Mask { words: bits.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).collect(), len: rows.len() })
+    }
+
+    /// Returns the number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     fn trim(&mut self) {
@@ -52,10 +60,12 @@ impl Mask {
     }
 
     pub(super) fn and(&mut self, other: &Mask) {
+        assert!(self.len == other.len, "masks of {} and {} rows", self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
     }
 
     pub(super) fn or(&mut self, other: &Mask) {
+        assert!(self.len == other.len, "masks of {} and {} rows", self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
     }
 
@@ -66,21 +76,22 @@ impl Mask {
 
     #[inline(always)]
     pub(in crate::compute) fn is_set(&self, row: usize) -> bool {
+        debug_assert!(row < self.len, "row {row} of {}", self.len);
         self.words[row / 64] >> (row % 64) & 1 == 1
     }
 
-    /// Whether a bit of `rows` is set, which begin with a word.
+    /// Returns true if a bit of `rows` is set. The first row must begin a word.
     pub(super) fn has_any(&self, rows: Range<usize>) -> bool {
         debug_assert!(rows.start.is_multiple_of(64));
         self.words[rows.start / 64..rows.end.div_ceil(64)].iter().any(|word| *word != 0)
     }
 
-    /// The number of set bits.
+    /// Returns the number of set bits.
     pub(in crate::compute) fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The first and the last set bit.
+    /// Returns the rows of the first and the last set bit.
     pub(in crate::compute) fn first_and_last(&self) -> Option<(usize, usize)> {
         let first = self.words.iter().position(|word| *word != 0)?;
         let last = self.words.iter().rposition(|word| *word != 0)?;
@@ -89,23 +100,23 @@ impl Mask {
         Some((first * 64 + before, last * 64 + 63 - behind))
     }
 
-    /// The number of set bits before row `row`.
+    /// Returns the number of set bits before row `row`.
     pub(super) fn count_before(&self, row: usize) -> usize {
         let whole: usize = self.words[..row / 64].iter().map(|word| word.count_ones() as usize).sum();
         let rest = self.words.get(row / 64).map_or(0, |word| word & !(u64::MAX << (row % 64)));
         whole + rest.count_ones() as usize
     }
 
-    /// The row of set bit number `number`.
+    /// Returns the row of set bit number `number`.
     pub(super) fn nth(&self, number: usize) -> Option<usize> {
-        let mut left = number;
-        for (at, &word) in self.words.iter().enumerate() {
+        let mut skipped = number;
+        for (index, &word) in self.words.iter().enumerate() {
             let count = word.count_ones() as usize;
-            if left < count {
-                let rest = (0..left).fold(word, |word, _| word & (word - 1));
-                return Some(at * 64 + rest.trailing_zeros() as usize);
+            if skipped < count {
+                let rest = (0..skipped).fold(word, |word, _| word & (word - 1));
+                return Some(index * 64 + rest.trailing_zeros() as usize);
             }
-            left -= count;
+            skipped -= count;
         }
         None
     }
@@ -115,21 +126,30 @@ impl Mask {
         self.words[row / 64] |= 1 << (row % 64);
     }
 
-    /// The bits of `rows`.
+    /// Returns the bits of `rows`.
     pub(super) fn slice(&self, rows: Range<usize>) -> Mask {
-        let (first, shift) = (rows.start / 64, rows.start % 64);
+        let first = rows.start / 64;
+        let shift = rows.start % 64;
         let words = &self.words[first..rows.end.div_ceil(64).max(first)];
-        let joined = |at: usize| match (shift, words.get(at + 1)) {
-            (0, _) => words[at],
-            (_, next) => words[at] >> shift | next.map_or(0, |next| next << (64 - shift)),
+        let words = if shift == 0 {
+            words.to_vec()
+        } else {
+            let mut shifted = Vec::with_capacity(rows.len().div_ceil(64));
+            for index in 0..rows.len().div_ceil(64) {
+                // Bits past the last word are trimmed below.
+                let next = words.get(index + 1).map_or(0, |next| next << (64 - shift));
+                shifted.push(words[index] >> shift | next);
+            }
+            shifted
         };
-        let mut mask = Mask { words: (0..rows.len().div_ceil(64)).map(joined).collect(), len: rows.len() };
+        let mut mask = Mask { words, len: rows.len() };
         mask.trim();
         mask
     }
 
-    /// Adds the rows of `other` behind those that there are.
+    /// Appends the rows of `other`.
     pub(super) fn append(&mut self, other: &Mask) {
+        debug_assert_eq!(self.words.len(), self.len.div_ceil(64));
         let shift = self.len % 64;
         if shift == 0 {
             self.words.extend_from_slice(&other.words);
@@ -145,14 +165,14 @@ impl Mask {
         self.words.truncate(self.len.div_ceil(64));
     }
 
-    /// Adds the rows of `other`; there are whole words of those before.
+    /// Appends the rows of `other` to whole words.
     pub(super) fn extend(&mut self, other: &Mask) {
-        debug_assert!(self.len.is_multiple_of(64));
+        assert!(self.len.is_multiple_of(64), "{} rows are extended", self.len);
         self.words.extend_from_slice(&other.words);
         self.len += other.len;
     }
 
-    /// The rows whose bits are set.
+    /// Returns the rows whose bits are set.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
         let words = self.words.iter().enumerate();
         words.flat_map(|(number, &word)| set_bits(word).map(move |bit| number * 64 + bit))
@@ -167,13 +187,13 @@ pub(super) struct SelectedRows {
     pub mask: Mask,
 }
 
-/// The null rows, or, unless `wanted`, the others.
+/// Returns the null rows, or, unless `wanted`, the others.
 pub(in crate::compute) fn null_mask(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
     use DataType::{Dictionary, Null, RunEndEncoded, Union};
     let mut mask = match array.data_type() {
         Null | Dictionary(..) | RunEndEncoded(..) | Union(..) => {
-            let found = rows.clone().map(|row| Ok(value(array, row)?.is_null())).collect::<Result<Vec<_>>>()?;
-            Mask::collect(rows.len(), |row| found[row])
+            let is_null = rows.clone().map(|row| Ok(value(array, row)?.is_null())).collect::<Result<Vec<_>>>()?;
+            Mask::collect(rows.len(), |row| is_null[row])
         }
         _ => {
             let mut mask = Mask::from_validity(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true));
@@ -187,7 +207,7 @@ pub(in crate::compute) fn null_mask(array: &ArrayData, rows: &Range<usize>, want
     Ok(mask)
 }
 
-/// The rows whose value is known to pass the test, or to fail it.
+/// Returns the rows whose value is known to pass the test, or, unless `wanted`, to fail it.
 pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: bool) -> Result<Mask> {
     let mut mask = match (array.data_type(), test) {
         (_, ValuePredicate::Unknown) => return Ok(Mask::all(rows.len(), false)),
@@ -195,7 +215,9 @@ pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicat
         (DataType::Dictionary(..), _) => by_key(array, rows, test, wanted)?,
         (_, ValuePredicate::Any(tests)) => {
             let mut mask = Mask::all(rows.len(), false);
-            tests.iter().try_for_each(|test| passes(array, rows, test).map(|other| mask.or(&other)))?;
+            for test in tests {
+                mask.or(&passes(array, rows, test)?);
+            }
             mask
         }
         _ => passes(array, rows, test)?,
@@ -214,35 +236,35 @@ fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted:
     let dictionary = dictionary_of(array)?;
     let keys = Keys::new(array);
     if dictionary.len() > rows.len() {
-        let mut failed = None;
-        let mut found = |row: usize| {
-            let key = keys.get(row).filter(|&key| key < dictionary.len())?;
-            holds(dictionary, &(key..key + 1), test, wanted).map_err(|e| failed = Some(e)).ok()
-        };
-        let mask = Mask::collect(rows.len(), |row| {
-            // Keys of null rows are meaningless.
-            found(rows.start + row).is_some_and(|mask| mask.words[0] & 1 == 1)
-        });
-        return failed.map_or(Ok(mask), Err);
+        let mut mask = Mask::all(rows.len(), false);
+        for row in 0..rows.len() {
+            // The keys of null rows are meaningless, and may be out of range.
+            if let Some(key) = keys.get(rows.start + row)
+                && key < dictionary.len()
+                && holds(dictionary, &(key..key + 1), test, wanted)?.is_set(0)
+            {
+                mask.set(row);
+            }
+        }
+        return Ok(mask);
     }
     let passing = holds(dictionary, &(0..dictionary.len()), test, wanted)?;
     let mut table = vec![0u8; dictionary.len().max(256)];
     passing.rows().for_each(|key| table[key] = 1);
-    let mut words = vec![0; rows.len().div_ceil(64)];
     match (keys, table.first_chunk::<256>()) {
         (Keys::Bytes(keys), Some(table)) => {
-            look_up(keys.get(rows.clone()).unwrap_or_default(), |[key]| table[key as usize], &mut words);
+            debug_assert!(rows.end <= keys.len(), "rows {rows:?} of {} keys", keys.len());
+            let mut words = vec![0; rows.len().div_ceil(64)];
+            test_byte_keys(keys.get(rows.clone()).unwrap_or(&[]), table, &mut words);
+            Ok(Mask { words, len: rows.len() })
         }
-        (keys, _) => {
-            let passes =
-                |row: usize| keys.get(rows.start + row).and_then(|key| table.get(key)).is_some_and(|&one| one == 1);
-            words = Mask::collect(rows.len(), passes).words;
-        }
+        (keys, _) => Ok(Mask::collect(rows.len(), |row| {
+            keys.get(rows.start + row).and_then(|key| table.get(key)).is_some_and(|&passes| passes == 1)
+        })),
     }
-    Ok(Mask { words, len: rows.len() })
 }
 
-/// The rows whose value, null or not, passes a test.
+/// Returns the rows whose value, null or not, passes a test.
 fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Result<Mask> {
     use DataType::*;
     let mut mask = Mask::all(rows.len(), false);
@@ -252,8 +274,8 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Resu
         (ValuePredicate::Texts(wanted), _) => return one_of(&Texts::try_new(array)?, rows, wanted),
         (ValuePredicate::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
         (ValuePredicate::OneOfFloats(wanted), _) => {
-            let found = load_floats(array, rows, false)?.each(rows.len());
-            return Ok(Mask::collect(rows.len(), |row| has_float(wanted, found[row])));
+            let numbers = load_floats(array, rows, false)?.to_vec(rows.len());
+            return Ok(Mask::collect(rows.len(), |row| has_float(wanted, numbers[row])));
         }
         (ValuePredicate::Matches(wanted), _) => return matching(&Texts::try_new(array)?, rows, wanted),
         (ValuePredicate::Range(low, high), Boolean) => {
@@ -284,7 +306,7 @@ fn unsupported(data_type: &DataType) -> Error {
 }
 
 fn values<'a, const N: usize>(array: &'a ArrayData, rows: &Range<usize>) -> &'a [[u8; N]] {
-    fixed_values(array).get(rows.clone()).unwrap_or_default()
+    values_in(array, rows.clone())
 }
 
 fn integers(
@@ -295,10 +317,9 @@ fn integers(
     words: &mut [u64],
 ) -> Result<()> {
     use DataType::*;
-    // Bounds are already clamped to the type.
-    let long = |limit: i256| limit.as_i128();
-    let from = long(low);
-    let to = long(high);
+    debug_assert!(limits(data_type).0 <= low && high <= limits(data_type).1, "the bounds are not clamped to the type");
+    let from = low.as_i128();
+    let to = high.as_i128();
     match data_type {
         Int8 => inside(values(array, rows), from as i8, to as i8, words),
         UInt8 => inside(values(array, rows), from as u8, to as u8, words),
@@ -317,47 +338,56 @@ fn integers(
     Ok(())
 }
 
-/// The rows whose number is one of `wanted`, which are in order.
+/// Returns the rows whose number is one of `wanted`, which are in order.
 fn one_integer_of(array: &ArrayData, rows: &Range<usize>, wanted: &[i256]) -> Result<Mask> {
-    let is_wanted = |number: i256| wanted.binary_search(&number).is_ok();
-    let narrow = |number: i128| is_wanted(i256::from_i128(number));
-    let of_raw = |is: &dyn Fn(usize) -> Option<bool>| Mask::collect(rows.len(), |row| is(row).unwrap_or(false));
+    debug_assert!(wanted.is_sorted());
     Ok(match array.data_type() {
-        DataType::Decimal256(..) => of_raw(&|row| Some(is_wanted(i256::load(*values(array, rows).get(row)?)))),
-        DataType::Decimal128(..) => of_raw(&|row| Some(narrow(i128::load(*values(array, rows).get(row)?)))),
-        DataType::UInt64 => of_raw(&|row| Some(narrow(u64::load(*values(array, rows).get(row)?).into()))),
+        DataType::Decimal256(..) => one_value_of(values(array, rows), wanted, i256::load),
+        DataType::Decimal128(..) => one_value_of(values(array, rows), wanted, |raw| i256::from_i128(i128::load(raw))),
+        DataType::UInt64 => one_value_of(values(array, rows), wanted, |raw| i256::from_i128(u64::load(raw).into())),
         _ => {
-            let found = load_integers(array, rows)?.each(rows.len());
-            Mask::collect(rows.len(), |row| narrow(found[row].into()))
+            let numbers = load_integers(array, rows)?.to_vec(rows.len());
+            Mask::collect(rows.len(), |row| wanted.binary_search(&i256::from_i128(numbers[row].into())).is_ok())
         }
     })
 }
 
-/// The rows whose number is within inclusive bounds, a bit each.
+fn one_value_of<const N: usize>(values: &[[u8; N]], wanted: &[i256], number: impl Fn([u8; N]) -> i256) -> Mask {
+    Mask::collect(values.len(), |row| wanted.binary_search(&number(values[row])).is_ok())
+}
+
+/// Sets a bit for each number within inclusive bounds, and clears the others.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, high: T, words: &mut [u64]) {
-    let is_inside = |raw: [u8; N]| {
-        let value = T::load(raw);
-        u8::from(value >= low) & u8::from(value <= high)
-    };
+    debug_assert!(values.len().div_ceil(64) == words.len(), "{} words for {} values", words.len(), values.len());
     let (whole, rest) = values.as_chunks::<64>();
     for (values, word) in whole.iter().zip(words.iter_mut()) {
         let mut bytes = [0u8; 64];
         for row in 0..64 {
-            bytes[row] = is_inside(values[row]);
+            bytes[row] = is_inside(T::load(values[row]), low, high);
         }
         *word = pack_bits(&bytes);
     }
     if let Some(last) = words.get_mut(whole.len()) {
-        *last = rest.iter().enumerate().fold(0, |word, (row, raw)| word | u64::from(is_inside(*raw)) << row);
+        *last = rest
+            .iter()
+            .enumerate()
+            .fold(0, |word, (row, raw)| word | u64::from(is_inside(T::load(*raw), low, high)) << row);
     }
 }
 
-fn look_up(keys: &[[u8; 1]], passes: impl Fn([u8; 1]) -> u8, words: &mut [u64]) {
+/// Returns 1 if a number is within inclusive bounds, and 0 if not; without a branch.
+#[inline(always)]
+fn is_inside<T: PartialOrd>(value: T, low: T, high: T) -> u8 {
+    u8::from(value >= low) & u8::from(value <= high)
+}
+
+/// Sets a bit for each key whose byte in `table` is 1.
+fn test_byte_keys(keys: &[[u8; 1]], table: &[u8; 256], words: &mut [u64]) {
     let mut bytes = [0u8; 64];
     for (keys, word) in keys.chunks(64).zip(words) {
         bytes[keys.len()..].fill(0);
-        bytes.iter_mut().zip(keys).for_each(|(byte, key)| *byte = passes(*key));
+        bytes.iter_mut().zip(keys).for_each(|(byte, [key])| *byte = table[usize::from(*key)]);
         *word = pack_bits(&bytes);
     }
 }
@@ -374,31 +404,39 @@ pub(in crate::compute) fn pack_bits(bytes: &[u8; 64]) -> u64 {
 
 fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u8]) -> Result<Mask> {
     match operator {
-        Operator::Eq => equal(texts, rows, wanted),
-        Operator::Ne => equal(texts, rows, wanted).map(|mut mask| {
+        Operator::Eq => equal_texts(texts, rows, wanted),
+        Operator::Ne => {
+            let mut mask = equal_texts(texts, rows, wanted)?;
             mask.flip();
-            mask
-        }),
-        other => each_text(texts, rows, |bytes| other.holds(bytes.cmp(wanted))),
+            Ok(mask)
+        }
+        other => test_texts(texts, rows, |bytes| other.holds(bytes.cmp(wanted))),
     }
 }
 
-/// Texts of a wanted length that are looked at one by one, of 64.
-const FEW: u32 = 16;
+/// The maximum number of texts of a wanted length, of 64, that are compared one by one.
+const MAX_SINGLE_TEXTS: u32 = 16;
 
-fn equal(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
-    let is_equal = |bytes: &[u8]| bytes == wanted;
-    let ((wanted_len, number), all) = (short(wanted), byte_mask(wanted.len().min(15)));
-    let word = |rows: Range<usize>| match texts.rows_of_length(rows.clone(), wanted_len).map(|found| pack_bits(&found))
-    {
-        Some(same) if same.count_ones() <= FEW => some_texts(texts, rows.start, same, is_equal),
-        _ if wanted_len < 16 => head_word(texts, rows, |len, head| len == wanted_len && head & all == number),
-        _ => text_word(texts, rows, is_equal),
-    };
-    in_words(texts, rows, word, is_equal)
+fn equal_texts(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
+    let (wanted_len, wanted_head) = short(wanted);
+    let head_mask = byte_mask(wanted.len().min(15));
+    collect_words(
+        texts,
+        rows,
+        |rows| match texts.rows_of_length(rows.clone(), wanted_len).map(|is_of_length| pack_bits(&is_of_length)) {
+            Some(of_length) if of_length.count_ones() <= MAX_SINGLE_TEXTS => {
+                test_some_texts(texts, rows.start, of_length, |bytes| bytes == wanted)
+            }
+            _ if wanted_len < 16 => {
+                test_heads(texts, rows, |len, head| len == wanted_len && head & head_mask == wanted_head)
+            }
+            _ => test_word_of_texts(texts, rows, |bytes| bytes == wanted),
+        },
+        |bytes| bytes == wanted,
+    )
 }
 
-/// The numbers of the set bits, from the lowest on.
+/// Returns the numbers of the set bits, from the lowest on.
 #[inline(always)]
 pub(super) fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -411,47 +449,59 @@ pub(super) fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
 fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextMatcher) -> Result<Mask> {
     match wanted {
         TextMatcher::StartsWith(text) if text.len() < 16 => {
-            let ((wanted_len, number), all) = (short(text), byte_mask(text.len()));
-            let starts = |len: usize, head: u128| len >= wanted_len && head & all == number;
-            in_words(texts, rows, |rows| head_word(texts, rows, starts), |bytes| bytes.starts_with(text))
+            let (wanted_len, wanted_head) = short(text);
+            let head_mask = byte_mask(text.len());
+            collect_words(
+                texts,
+                rows,
+                |rows| test_heads(texts, rows, |len, head| len >= wanted_len && head & head_mask == wanted_head),
+                |bytes| bytes.starts_with(text),
+            )
         }
-        TextMatcher::StartsWith(text) => each_text(texts, rows, |bytes| bytes.starts_with(text)),
-        TextMatcher::EndsWith(text) => each_text(texts, rows, |bytes| bytes.ends_with(text)),
-        TextMatcher::Contains(finder) => each_text(texts, rows, |bytes| finder.find(bytes).is_some()),
-        TextMatcher::Pattern(pattern) => each_text(texts, rows, |bytes| pattern.is_in(bytes)),
+        TextMatcher::StartsWith(text) => test_texts(texts, rows, |bytes| bytes.starts_with(text)),
+        TextMatcher::EndsWith(text) => test_texts(texts, rows, |bytes| bytes.ends_with(text)),
+        TextMatcher::Contains(finder) => test_texts(texts, rows, |bytes| finder.find(bytes).is_some()),
+        TextMatcher::Pattern(pattern) => test_texts(texts, rows, |bytes| pattern.is_in(bytes)),
     }
 }
 
-/// The rows whose text is one of `wanted`.
+/// Returns the rows whose text is one of `wanted`.
 fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextSet) -> Result<Mask> {
-    let is_wanted = |bytes: &[u8]| wanted.contains(bytes);
-    let word = |rows: Range<usize>| {
-        let possible = match texts.rows_of_lengths(rows.clone(), wanted.lengths).map(|found| pack_bits(&found)) {
-            Some(same) if same.count_ones() <= FEW => same,
-            _ => head_word(texts, rows.clone(), |len, head| wanted.may_contain(len, head))?,
-        };
-        some_texts(texts, rows.start, possible, is_wanted)
-    };
-    in_words(texts, rows, word, is_wanted)
+    collect_words(
+        texts,
+        rows,
+        |rows| {
+            let of_lengths =
+                texts.rows_of_lengths(rows.clone(), wanted.lengths).map(|is_of_length| pack_bits(&is_of_length));
+            let possible = match of_lengths {
+                Some(of_lengths) if of_lengths.count_ones() <= MAX_SINGLE_TEXTS => of_lengths,
+                _ => test_heads(texts, rows.clone(), |len, head| wanted.may_contain(len, head))?,
+            };
+            test_some_texts(texts, rows.start, possible, |bytes| wanted.contains(bytes))
+        },
+        |bytes| wanted.contains(bytes),
+    )
 }
 
-/// The bits of `possible`, of the rows from `start` on, whose texts pass.
-fn some_texts(texts: &Texts<'_>, start: usize, possible: u64, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
-    set_bits(possible).try_fold(0, |word, bit| {
-        let is_set = texts.get(start + bit).map(&passes)?;
-        Ok(word | u64::from(is_set) << bit)
-    })
+/// Returns the bits of `possible`, for the rows from `start` on, whose texts pass.
+fn test_some_texts(texts: &Texts<'_>, start: usize, possible: u64, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    let mut word = 0;
+    for bit in set_bits(possible) {
+        word |= u64::from(passes(texts.get(start + bit)?)) << bit;
+    }
+    Ok(word)
 }
 
-/// The rows whose text passes; of nulls any.
+/// Returns the rows whose text passes; the bits of nulls are arbitrary.
 #[inline(always)]
-fn each_text(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<Mask> {
-    in_words(texts, rows, |rows| text_word(texts, rows, &passes), &passes)
+fn test_texts(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<Mask> {
+    collect_words(texts, rows, |rows| test_word_of_texts(texts, rows, &passes), &passes)
 }
 
-/// A bit for each of up to 64 rows, by the bytes of its text.
+/// Returns a bit for each of up to 64 rows, by the bytes of its text.
 #[inline(always)]
-fn text_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+fn test_word_of_texts(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    debug_assert!(rows.len() <= 64);
     let (mut word, mut bit) = (0, 0);
     texts.each(rows, |bytes| {
         word |= u64::from(passes(bytes)) << bit;
@@ -460,9 +510,10 @@ fn text_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bo
     Ok(word)
 }
 
-/// The same by the length of each text and its first bytes.
+/// Returns a bit for each of up to 64 rows, by the length of its text and its first bytes.
 #[inline(always)]
-fn head_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128) -> bool) -> Result<u64> {
+fn test_heads(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128) -> bool) -> Result<u64> {
+    debug_assert!(rows.len() <= 64);
     let (mut word, mut bit) = (0, 0);
     texts.each_head(rows, |len, head| {
         word |= u64::from(passes(len, head)) << bit;
@@ -471,19 +522,33 @@ fn head_word(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128)
     Ok(word)
 }
 
-/// The bits of `rows`, 64 at a time by `word`. It fails where something under nulls is no text, of which `passes` is not asked.
+/// Returns the bits of `rows`, which `word` computes for 64 rows at a time. If it fails, as nulls may have bytes that are
+/// no text, `passes` tests the texts that are not null.
 #[inline(always)]
-fn in_words(
+fn collect_words(
     texts: &Texts<'_>,
     rows: &Range<usize>,
     word: impl Fn(Range<usize>) -> Result<u64>,
     passes: impl Fn(&[u8]) -> bool,
 ) -> Result<Mask> {
-    let one_by_one = |rows: Range<usize>| {
-        let is_set = |row| if texts.is_null(row) { Ok(false) } else { texts.get(row).map(&passes) };
-        rows.enumerate().try_fold(0, |word, (bit, row)| Ok(word | u64::from(is_set(row)?) << bit))
-    };
-    let part = |start: usize| start..rows.end.min(start + 64);
-    let found = |start| word(part(start)).or_else(|_| one_by_one(part(start)));
-    Ok(Mask { words: rows.clone().step_by(64).map(found).collect::<Result<_>>()?, len: rows.len() })
+    let mut words = Vec::with_capacity(rows.len().div_ceil(64));
+    for start in rows.clone().step_by(64) {
+        let word_rows = start..rows.end.min(start + 64);
+        words.push(match word(word_rows.clone()) {
+            Ok(word) => word,
+            Err(_) => test_valid_texts(texts, word_rows, &passes)?,
+        });
+    }
+    Ok(Mask { words, len: rows.len() })
+}
+
+/// Returns a bit for each of up to 64 rows, by the bytes of its text; false for nulls.
+fn test_valid_texts(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    let mut word = 0;
+    for (bit, row) in rows.enumerate() {
+        if !texts.is_null(row) {
+            word |= u64::from(passes(texts.get(row)?)) << bit;
+        }
+    }
+    Ok(word)
 }

@@ -1,12 +1,13 @@
-//! Rows by number or by condition: `take`, `filter`, `shuffle`, and their helpers.
+//! Selects rows by number or by condition: `take`, `filter`, `shuffle`, and their helpers.
 //!
-//! In reading order: `random`, `literal` (values to compare with), `expression` (what is computed of columns), `predicate`
-//! (conditions), `compare` (values against a literal), `categories` (against
-//! one of ordered categories), `mask` (rows that pass a test), `computed` (loops over numbers),
-//! `bound_expression` (expressions of a dataset's columns), `bound_predicate` (rows that satisfy a predicate), `compress` (copying selected rows), `fixed_width` (rows of bytes in place), `take`,
-//! `row_set` (rows that a condition has found), `reordered_view` (rows by number, in place), `filtered_rows` (found rows, in place), `filter`,
-//! `prune` (partitions that a condition leaves out), `shuffle`, `permutation` (an order
-//! that is computed), `epoch_order` (rows for training).
+//! The reading order is: `random`, `literal` (values to compare with), `expression` (computations on columns),
+//! `predicate` (conditions), `compare` (tests of values against a literal), `categories` (tests against one of ordered
+//! categories), `mask` (bitmaps of rows that pass a test), `computed` (loops over numbers), `bound_expression`
+//! (expressions on a dataset's columns), `bound_predicate` (rows that satisfy a predicate), `compress` (copies of
+//! selected rows), `fixed_width` (rows of bytes in place), `take`, `row_set` (the rows that a condition selects),
+//! `reordered_view` (rows by number, in place), `filtered_rows` (selected rows, in place), `filter`, `prune`
+//! (partitions and blocks that a condition rules out), `shuffle`, `permutation` (an order that is computed),
+//! `epoch_order` (rows for training).
 
 mod batch_size;
 mod bound_expression;

@@ -1,4 +1,4 @@
-//! [`Pattern`]: a regular expression, in time that is linear in the text.
+//! Matches regular expressions, in time that is linear in the text.
 
 use regex::bytes::Regex;
 
@@ -10,13 +10,11 @@ pub(in crate::compute) struct Pattern(Regex);
 
 impl Pattern {
     pub(super) fn parse(pattern: &str) -> Result<Pattern> {
-        // The last line of its message says what is wrong, those before where.
-        let last = |e: regex::Error| e.to_string().lines().last().unwrap_or_default().to_owned();
         Regex::new(pattern).map(Pattern).map_err(|e| {
-            Error::invalid_argument(format!(
-                "the regular expression {pattern:?}: {}",
-                last(e).trim_start_matches("error: ")
-            ))
+            let message = e.to_string();
+            // The last line says what is wrong, the lines before it say where.
+            let reason = message.lines().last().map_or("", |line| line.trim_start_matches("error: "));
+            Error::invalid_argument(format!("the regular expression {pattern:?}: {reason}"))
         })
     }
 

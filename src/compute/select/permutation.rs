@@ -1,38 +1,41 @@
-//! An order of the numbers below `len`, computed number by number: nothing is stored, however many there are.
+//! Computes a random order of the numbers below `len`, number by number: nothing is stored, however many there are.
 //!
 //! A Feistel network permutes the numbers of the next even count of bits; a result that is too large is permuted again
-//! until it is not (cycle walking; J. Black and P. Rogaway, *Ciphers with Arbitrary Finite Domains*). It is no uniform
-//! choice of all orders, of which there are more than seeds, but as good for batches.
+//! until it is not (cycle walking; J. Black and P. Rogaway, *Ciphers with Arbitrary Finite Domains*). The choice among
+//! all orders is not uniform, as there are more orders than seeds, but it is as good for batches.
 
 use super::random::{SplitMix64, mix};
 
 const ROUNDS: usize = 6;
-/// Bits of a half at least: the halves of less have too few functions to choose from.
-const LEAST: u32 = 4;
+/// The minimum number of bits of a half: there are too few functions on smaller halves to choose from.
+const MIN_HALF_BITS: u32 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     len: u64,
-    /// The bits of a half.
-    half: u32,
+    half_bits: u32,
     keys: [u64; ROUNDS],
 }
 
 impl Permutation {
-    /// One of the orders of the numbers below `len`.
+    /// Chooses one of the orders of the numbers below `len`.
     pub(super) fn new(len: u64, seed: u64) -> Permutation {
         let bits = 64 - len.saturating_sub(1).leading_zeros();
         let mut random = SplitMix64::new(seed);
-        Permutation { len, half: bits.div_ceil(2).max(LEAST), keys: std::array::from_fn(|_| random.next()) }
+        Permutation {
+            len,
+            half_bits: bits.div_ceil(2).max(MIN_HALF_BITS),
+            keys: std::array::from_fn(|_| random.next()),
+        }
     }
 
-    /// The number at place `at`, which must be less than `len`.
-    pub(super) fn get(&self, at: u64) -> u64 {
-        debug_assert!(at < self.len, "a place that there is");
-        let mut number = at;
+    /// Returns number `index` of the order. `index` must be less than `len`.
+    pub(super) fn get(&self, index: u64) -> u64 {
+        assert!(index < self.len, "number {index} of a permutation of {}", self.len);
+        let mut number = index;
         loop {
             number = self.step(number);
-            // The walk returns to `at` at the latest, which is small enough.
+            // The walk ends, as it returns to `index`, which is less than `len`, at the latest.
             if number < self.len {
                 return number;
             }
@@ -40,15 +43,15 @@ impl Permutation {
     }
 
     fn step(&self, number: u64) -> u64 {
-        let mask = u64::MAX >> (64 - self.half);
-        let mut left = number >> self.half;
+        let mask = u64::MAX >> (64 - self.half_bits);
+        let mut left = number >> self.half_bits;
         let mut right = number & mask;
         for key in self.keys {
             let next = left ^ (mix(right ^ key) & mask);
             left = right;
             right = next;
         }
-        left << self.half | right
+        left << self.half_bits | right
     }
 }
 
@@ -79,7 +82,7 @@ mod tests {
             let order = Permutation::new(3, mix(seed));
             *orders.entry([0, 1, 2].map(|at| order.get(at))).or_insert(0) += 1;
         }
-        // A thousand each: five standard deviations are 144.
+        // There are a thousand of each: five standard deviations are 144.
         assert!(orders.len() == 6 && orders.values().all(|&count: &i32| (count - 1000).abs() < 150), "{orders:?}");
     }
 

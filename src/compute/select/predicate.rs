@@ -1,6 +1,5 @@
-//! Predicates: comparisons of columns, and of what is computed of them, combined by and, or, not.
+//! Describes predicates: comparisons of columns and expressions, combined by and, or, not.
 
-use crate::map::MutexExt;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,6 +8,7 @@ use super::expression::Expression;
 use super::literal::{Literal, Operator};
 use super::pattern::Pattern;
 use crate::error::{Error, Result};
+use crate::map::MutexExt;
 
 impl Expression {
     /// Equal to `other`.
@@ -56,16 +56,16 @@ impl Expression {
         !self.is_null()
     }
 
-    /// Text in which `text` stands anywhere, as it is; see [`matches`](Expression::matches) for patterns.
+    /// Text that contains `text` literally; see [`matches`](Expression::matches) for patterns.
     pub fn contains(self, text: impl Into<String>) -> Predicate {
         Predicate::new(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
     }
 
-    /// Text in which the regular expression `pattern` matches anywhere, in the syntax of the crate `regex`: it takes time that is
-    /// linear in the text, and has no look-around and no references back.
+    /// Text in which the regular expression `pattern` matches anywhere. The syntax is that of the crate `regex`, without
+    /// look-around and backreferences; a match takes time that is linear in the text.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is none, or takes too much memory.
+    /// `InvalidArgument` if `pattern` is no regular expression, or takes too much memory.
     pub fn matches(self, pattern: &str) -> Result<Predicate> {
         Pattern::parse(pattern)?;
         Ok(Predicate::new(PredicateNode::Matches(self, TextMatch::Pattern, pattern.into())))
@@ -81,7 +81,7 @@ impl Expression {
         Predicate::new(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
     }
 
-    /// The comparison by `operator` with `other`, a value or an expression.
+    /// Compares by `operator` with `other`, a value or an expression.
     pub fn compare(self, operator: Operator, other: impl Into<Expression>) -> Predicate {
         let other = other.into();
         Predicate::new(match (self.literal(), other.literal()) {
@@ -119,14 +119,14 @@ impl fmt::Display for TextMatch {
 /// times of another unit. Nothing is rounded: no `f32` equals 0.1. For comparison with decimals a float with a fraction
 /// is converted to the decimal that it prints as.
 ///
-/// What is right of `&` or `|` is computed only of rows about which the left has not decided. Any number of predicates may be
-/// combined by `&`, or by `|`; inside of one another, as of `!`, or of `&` in `|`, there are at most 500.
-/// A clone is cheap, and shares what it is made of.
+/// The right side of `&` or `|` is evaluated only for rows that the left side does not decide. Any number of predicates
+/// may be combined by `&`, or by `|`; at most 500 may be nested, such as by `!`, or as `&` in `|`. A clone is cheap, and
+/// shares its parts.
 #[derive(Clone, Debug)]
 pub struct Predicate(pub(super) Arc<PredicateNode>, usize);
 
-/// The most predicates inside of one another.
-pub(super) const DEEPEST: usize = 500;
+/// The maximum number of nested predicates.
+pub(super) const MAX_DEPTH: usize = 500;
 
 #[derive(Debug)]
 pub(super) enum PredicateNode {
@@ -139,17 +139,17 @@ pub(super) enum PredicateNode {
     And(PredicateChain),
     Or(PredicateChain),
     Not(Arc<PredicateNode>),
-    /// More predicates inside of one another than fit the stack.
+    /// More nested predicates than fit the stack.
     TooDeep,
 }
 
 impl PredicateNode {
-    /// Whether it is made of others.
+    /// Returns true for a combination of other predicates.
     fn is_combined(&self) -> bool {
         matches!(self, PredicateNode::And(_) | PredicateNode::Or(_) | PredicateNode::Not(_))
     }
 
-    /// Necessary conditions on column `name`: its comparisons combined by `and`.
+    /// Returns necessary conditions on column `name`: its comparisons that are combined by `and`.
     pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
         match self {
             PredicateNode::Compare(column, operator, literal) if column.name() == Some(name) => {
@@ -166,32 +166,45 @@ impl Predicate {
         Predicate(node.into(), 0)
     }
 
-    /// A predicate of `depth` levels.
-    fn deep(depth: usize, node: PredicateNode) -> Predicate {
-        if depth <= DEEPEST { Predicate(node.into(), depth) } else { Predicate(PredicateNode::TooDeep.into(), DEEPEST) }
+    /// Creates a predicate of `depth` levels, or [`PredicateNode::TooDeep`].
+    fn with_depth(depth: usize, node: PredicateNode) -> Predicate {
+        if depth <= MAX_DEPTH {
+            Predicate(node.into(), depth)
+        } else {
+            Predicate(PredicateNode::TooDeep.into(), MAX_DEPTH)
+        }
     }
 
-    /// All parts of both, combined by `combine`; `chain` finds those of what was combined by it before.
-    fn with(
+    /// Combines the parts of both by `combine`. `chain` returns the parts of a predicate that was combined by it.
+    fn combine(
         self,
         other: Predicate,
         chain: impl Fn(&PredicateNode) -> Option<&PredicateChain>,
         combine: impl FnOnce(PredicateChain) -> PredicateNode,
     ) -> Predicate {
-        let apart = |Predicate(node, depth)| match chain(&node) {
-            Some(chain) => (depth - levels(chain.len), chain.clone()),
+        let (depth, parts) = self.into_parts(&chain);
+        let (other_depth, other_parts) = other.into_parts(&chain);
+        let parts = parts.append(&other_parts);
+        Predicate::with_depth(depth.max(other_depth) + levels(parts.len), combine(parts))
+    }
+
+    /// Returns the maximum depth of the parts, and the parts; the predicate itself, if it has no `chain` of parts.
+    fn into_parts(self, chain: impl Fn(&PredicateNode) -> Option<&PredicateChain>) -> (usize, PredicateChain) {
+        let Predicate(node, depth) = self;
+        match chain(&node) {
+            Some(chain) => {
+                debug_assert!(levels(chain.len) <= depth, "{} parts in {depth} levels", chain.len);
+                (depth - levels(chain.len), chain.clone())
+            }
             None => (depth, PredicateChain::new(vec![node])),
-        };
-        let (own, all) = apart(self);
-        let (others, more) = apart(other);
-        let all = all.with(&more);
-        Predicate::deep(own.max(others) + levels(all.len), combine(all))
+        }
     }
 }
 
-/// Predicates that are combined by the same operator, in order. Chains that go on from one another share their parts: each
-/// begins with the first part and has some of them. So a chain of comparisons that grows one by one takes linear time and
-/// memory, also where each of its steps is kept.
+/// Predicates that are combined by the same operator, in order.
+///
+/// A chain that extends another shares its parts: each has a prefix of one list. A chain of comparisons that grows one by
+/// one thus takes linear time and memory, even if all of its steps are kept.
 #[derive(Clone)]
 pub(super) struct PredicateChain {
     shared: Arc<Mutex<Vec<Arc<PredicateNode>>>>,
@@ -211,19 +224,20 @@ impl PredicateChain {
         self.shared()[..self.len].to_vec()
     }
 
-    /// The parts of this chain, followed by those of `more`.
-    fn with(self, more: &PredicateChain) -> PredicateChain {
-        // Not while the parts are locked, which may be the same.
-        let more = more.parts();
+    /// Returns the parts of this chain, followed by the parts of `other`.
+    fn append(self, other: &PredicateChain) -> PredicateChain {
+        // This must precede the lock: both may share one list.
+        let appended = other.parts();
         let mut parts = self.shared();
-        // Another one may have gone on from this one; and what is made of others may be made of it: they would hold each other.
-        let is_simple = |part: &Arc<PredicateNode>| !part.is_combined();
-        if parts.len() > self.len || !more.iter().all(is_simple) {
-            let mut own = parts[..self.len].to_vec();
-            own.extend(more);
-            return PredicateChain::new(own);
+        assert!(parts.len() >= self.len, "{} shared parts of {}", parts.len(), self.len);
+        // The list can't be shared if another chain has extended it. A combination may have this chain as a part, and the
+        // two would keep each other alive.
+        if parts.len() > self.len || appended.iter().any(|part| part.is_combined()) {
+            let mut copy = parts[..self.len].to_vec();
+            copy.extend(appended);
+            return PredicateChain::new(copy);
         }
-        parts.extend(more);
+        parts.extend(appended);
         let len = parts.len();
         drop(parts);
         PredicateChain { len, ..self }
@@ -236,31 +250,31 @@ impl fmt::Debug for PredicateChain {
     }
 }
 
-/// The levels of a tree that has so many leaves.
+/// Returns the number of levels of a balanced tree with `leaves` leaves.
 fn levels(leaves: usize) -> usize {
     leaves.next_power_of_two().ilog2() as usize
 }
 
-/// What `make` makes of each of `parts`, two by two combined by `combine`: as few levels as there can be.
+/// Binds each of `parts`, and combines the results pairwise by `combine` into a tree with as few levels as possible.
 pub(super) fn balanced<T>(
     parts: &[Arc<PredicateNode>],
-    make: &dyn Fn(&PredicateNode) -> Result<T>,
+    bind: &dyn Fn(&PredicateNode) -> Result<T>,
     combine: fn(Box<T>, Box<T>) -> T,
 ) -> Result<T> {
     match parts {
         [] => Err(Error::internal("a predicate that is combined of none")),
-        [only] => make(only),
+        [only] => bind(only),
         parts => {
             let (left, right) = parts.split_at(parts.len() / 2);
-            Ok(combine(balanced(left, make, combine)?.into(), balanced(right, make, combine)?.into()))
+            Ok(combine(balanced(left, bind, combine)?.into(), balanced(right, bind, combine)?.into()))
         }
     }
 }
 
-/// The error for [`PredicateNode::TooDeep`].
+/// Creates the error for [`PredicateNode::TooDeep`].
 pub(super) fn too_deep() -> Error {
     Error::invalid_argument(format!(
-        "predicates are at most {DEEPEST} deep inside of one another; combine more of them by & alone, or by | alone, or use \
+        "predicates are at most {MAX_DEPTH} deep inside of one another; combine more of them by & alone, or by | alone, or use \
          is_in for many values"
     ))
 }
@@ -269,7 +283,7 @@ impl BitAnd for Predicate {
     type Output = Predicate;
 
     fn bitand(self, other: Predicate) -> Predicate {
-        self.with(
+        self.combine(
             other,
             |node| if let PredicateNode::And(chain) = node { Some(chain) } else { None },
             PredicateNode::And,
@@ -281,7 +295,11 @@ impl BitOr for Predicate {
     type Output = Predicate;
 
     fn bitor(self, other: Predicate) -> Predicate {
-        self.with(other, |node| if let PredicateNode::Or(chain) = node { Some(chain) } else { None }, PredicateNode::Or)
+        self.combine(
+            other,
+            |node| if let PredicateNode::Or(chain) = node { Some(chain) } else { None },
+            PredicateNode::Or,
+        )
     }
 }
 
@@ -289,7 +307,7 @@ impl Not for Predicate {
     type Output = Predicate;
 
     fn not(self) -> Predicate {
-        Predicate::deep(self.1 + 1, PredicateNode::Not(self.0))
+        Predicate::with_depth(self.1 + 1, PredicateNode::Not(self.0))
     }
 }
 
@@ -302,25 +320,28 @@ impl fmt::Display for Predicate {
 impl fmt::Display for PredicateNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PredicateNode::Compare(of, operator, literal) => write!(f, "{of} {operator} {literal}"),
+            PredicateNode::Compare(tested, operator, literal) => write!(f, "{tested} {operator} {literal}"),
             PredicateNode::Pair(a, operator, b) => write!(f, "{a} {operator} {b}"),
-            PredicateNode::Matches(of, place, text) => write!(f, "{of} {place} {text:?}"),
-            PredicateNode::IsIn(of, literals) => {
-                let shown: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
-                let more = if literals.len() > shown.len() { ", …" } else { "" };
-                write!(f, "{of} is in [{}{more}]", shown.join(", "))
+            PredicateNode::Matches(tested, place, text) => write!(f, "{tested} {place} {text:?}"),
+            PredicateNode::IsIn(tested, literals) => {
+                let texts: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
+                let more = if literals.len() > texts.len() { ", …" } else { "" };
+                write!(f, "{tested} is in [{}{more}]", texts.join(", "))
             }
-            PredicateNode::IsNull(of) => write!(f, "{of} is null"),
-            PredicateNode::And(chain) => joined(f, &chain.parts(), " & "),
-            PredicateNode::Or(chain) => joined(f, &chain.parts(), " | "),
-            PredicateNode::Not(a) => write!(f, "~({a})"),
+            PredicateNode::IsNull(tested) => write!(f, "{tested} is null"),
+            PredicateNode::And(chain) => write_joined(f, &chain.parts(), " & "),
+            PredicateNode::Or(chain) => write_joined(f, &chain.parts(), " | "),
+            PredicateNode::Not(inner) => write!(f, "~({inner})"),
             PredicateNode::TooDeep => f.write_str("…"),
         }
     }
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, parts: &[Arc<PredicateNode>], by: &str) -> fmt::Result {
-    parts.iter().enumerate().try_for_each(|(number, part)| write!(f, "{}({part})", if number > 0 { by } else { "" }))
+fn write_joined(f: &mut fmt::Formatter<'_>, parts: &[Arc<PredicateNode>], separator: &str) -> fmt::Result {
+    for (number, part) in parts.iter().enumerate() {
+        write!(f, "{}({part})", if number > 0 { separator } else { "" })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -344,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Each step of a loop as in Python, which keeps what it combines, copied all parts before it.
+    /// Each step of a loop in Python, which keeps what it combines, copied all parts before it.
     #[test]
     fn steps_of_a_chain_share_their_parts() {
         let part = |number: i64| col("n").ne(number);
@@ -362,12 +383,12 @@ mod tests {
             assert!(Arc::ptr_eq(&chain(step).shared, &last.shared));
             assert_eq!(step.to_string(), shown(&(0..number as i64 + 2).collect::<Vec<_>>()));
         }
-        // Two that go on from one, and one that is combined with itself.
+        // Two chains extend one, and one is combined with itself.
         let (one, other) = (steps[0].clone() & part(7), steps[0].clone() & part(8));
         assert_eq!([one.to_string(), other.to_string()], [shown(&[0, 1, 7]), shown(&[0, 1, 8])]);
         let twice = one.clone() & one.clone();
         assert_eq!(twice.to_string(), shown(&[0, 1, 7, 0, 1, 7]));
-        // Its own parts in it, below another one.
+        // The parts of a chain are nested in it, below another predicate.
         let nested = twice.clone() & !twice.clone() & (twice.clone() | part(9));
         assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", shown(&[9])));
         assert!(format!("{nested:?}").starts_with("Predicate(And(["));

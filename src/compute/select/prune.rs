@@ -1,6 +1,7 @@
-//! Rows that a predicate leaves out without a look at them: those of partitions whose columns with one value make it false
-//! or unknown, and of blocks whose zones do.
+//! Prunes rows that a predicate rules out, without reading them: partitions whose columns with one value make it false or
+//! unknown, and blocks whose zones do.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use arrow_schema::DataType;
@@ -10,13 +11,13 @@ use super::expression::Expression;
 use super::literal::Operator;
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use crate::array::Value;
-use crate::dataset::{ComparableValue, ConstantColumn, Dataset, SourceSlice, Zone, ZoneBound, Zones};
+use crate::dataset::{ComparableValue, Dataset, SourceSlice, Zone, ZoneBound, Zones};
 use crate::error::{Error, Result};
 use crate::types::is_ordered;
 
 /// A predicate translated for the columns of partitions, and for those with zones.
 enum PruningPredicate {
-    /// The test of the column with this number in the dataset.
+    /// A test of the column with this number in the dataset.
     Value(usize, ValuePredicate),
     IsNull(usize),
     And(Box<PruningPredicate>, Box<PruningPredicate>),
@@ -25,275 +26,321 @@ enum PruningPredicate {
     Unknown,
 }
 
-/// What a condition may be for some rows. For null it is neither.
+/// The outcomes that a condition may have for some rows. The outcome for null is neither.
 #[derive(Clone, Copy)]
 struct PossibleOutcomes {
     is_true: bool,
     is_false: bool,
 }
 
-const ANYTHING: PossibleOutcomes = PossibleOutcomes { is_true: true, is_false: true };
+impl PossibleOutcomes {
+    const ANY: PossibleOutcomes = PossibleOutcomes { is_true: true, is_false: true };
+    const NONE: PossibleOutcomes = PossibleOutcomes { is_true: false, is_false: false };
+    const FALSE: PossibleOutcomes = PossibleOutcomes { is_true: false, is_false: true };
 
-/// The pieces of `dataset` that may have rows for which `predicate` is true, by the columns of partitions.
-pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    /// Returns the outcome of a test of one value.
+    fn of_value(is_true: bool) -> PossibleOutcomes {
+        PossibleOutcomes { is_true, is_false: !is_true }
+    }
+
+    fn and(self, other: PossibleOutcomes) -> PossibleOutcomes {
+        PossibleOutcomes { is_true: self.is_true && other.is_true, is_false: self.is_false || other.is_false }
+    }
+
+    fn or(self, other: PossibleOutcomes) -> PossibleOutcomes {
+        PossibleOutcomes { is_true: self.is_true || other.is_true, is_false: self.is_false && other.is_false }
+    }
+
+    fn negated(self) -> PossibleOutcomes {
+        PossibleOutcomes { is_true: self.is_false, is_false: self.is_true }
+    }
+
+    /// Returns the outcomes for rows that each belong to one of two groups.
+    fn union(self, other: PossibleOutcomes) -> PossibleOutcomes {
+        PossibleOutcomes { is_true: self.is_true || other.is_true, is_false: self.is_false || other.is_false }
+    }
+}
+
+/// Returns the pieces of `dataset` that may have rows for which `predicate` is true, by the columns of partitions.
+pub(super) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
     if dataset.pieces().iter().all(|piece| piece.source.constants().is_empty()) {
         return Ok(dataset.clone());
     }
-    let sieve = PruningPredicate::bind(dataset, &predicate.0)?;
-    let mut kept = Vec::with_capacity(dataset.pieces().len());
+    let predicate = PruningPredicate::bind(dataset, &predicate.0)?;
+    let mut pieces = Vec::with_capacity(dataset.pieces().len());
     for piece in dataset.pieces() {
-        let zones = constants(dataset, piece)?;
-        if sieve.possible(&|column: usize| zones.get(column)?.as_ref()).is_true {
-            kept.push(piece.clone());
+        let zones = constant_zones(dataset, piece)?;
+        if predicate.possible(&|column: usize| zones.get(column)?.as_ref()).is_true {
+            pieces.push(piece.clone());
         }
     }
-    if kept.len() == dataset.pieces().len() {
+    if pieces.len() == dataset.pieces().len() {
         return Ok(dataset.clone());
     }
-    Ok(Dataset::from_slices(dataset.schema().clone(), kept))
+    Ok(Dataset::from_slices(dataset.schema().clone(), pieces))
 }
 
-/// The blocks of `dataset` that may have rows for which `predicate` is true.
-pub(super) fn pruned_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
-    let sieve = PruningPredicate::bind(dataset, &predicate.0)?;
+/// Returns the blocks of `dataset` that may have rows for which `predicate` is true.
+pub(super) fn prune_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    let predicate = PruningPredicate::bind(dataset, &predicate.0)?;
     let mut columns = Vec::new();
-    sieve.columns(&mut columns);
-    let has_zones = |piece: &SourceSlice| columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]));
-    if !dataset.pieces().iter().any(has_zones) {
+    predicate.add_columns(&mut columns);
+    if !dataset.pieces().iter().any(|piece| has_zones(piece, &columns)) {
         return Ok(dataset.clone());
     }
-    let mut kept = Vec::with_capacity(dataset.pieces().len());
+    let mut pieces = Vec::with_capacity(dataset.pieces().len());
     let mut is_whole = true;
     for piece in dataset.pieces() {
-        match if has_zones(piece) { blocks_of(dataset, piece, (&sieve, &columns))? } else { None } {
+        match prune_piece(dataset, piece, &predicate, &columns)? {
             Some(blocks) => {
                 is_whole = false;
-                kept.extend(blocks);
+                pieces.extend(blocks);
             }
-            None => kept.push(piece.clone()),
+            None => pieces.push(piece.clone()),
         }
     }
     if is_whole {
         return Ok(dataset.clone());
     }
-    Ok(Dataset::from_slices(dataset.schema().clone(), kept))
+    Ok(Dataset::from_slices(dataset.schema().clone(), pieces))
 }
 
-/// The parts of a piece that may have rows; `None` if that is all of it.
-fn blocks_of(
+fn has_zones(piece: &SourceSlice, columns: &[usize]) -> bool {
+    columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]))
+}
+
+/// Returns the parts of a piece that may have rows for which a predicate on `columns` is true; `None` if that is all of
+/// it, or if none of the columns has zones.
+fn prune_piece(
     dataset: &Dataset,
     piece: &SourceSlice,
-    (sieve, columns): (&PruningPredicate, &[usize]),
+    predicate: &PruningPredicate,
+    columns: &[usize],
 ) -> Result<Option<Vec<SourceSlice>>> {
-    let constants = constants(dataset, piece)?;
+    if !has_zones(piece, columns) {
+        return Ok(None);
+    }
+    let constants = constant_zones(dataset, piece)?;
     let mut zones: Vec<Option<Zones>> = vec![None; dataset.num_columns()];
-    let mut kept: Vec<Range<u64>> = Vec::new();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut is_whole = true;
     for part in piece.parts() {
         let part = part?;
         for &column in columns {
             zones[column] = piece.source.zones(part.batch, piece.columns[column])?;
         }
-        let batch = piece.source.span(part.batch)?.map_or(0, |span| span.start);
+        let Some(span) = piece.source.span(part.batch)? else {
+            return Err(Error::internal("a piece has a batch that its source has not"));
+        };
         let mut row = part.rows.start as u64;
-        let last = part.rows.end as u64;
-        while row < last {
-            let of = |column: usize| zones.get(column)?.as_ref()?.at(row);
-            let end = columns.iter().filter_map(|&column| of(column)).map(|(_, end)| end).min();
-            let end = end.unwrap_or(last).clamp(row + 1, last);
-            let zone = |column: usize| of(column).map(|(zone, _)| zone).or_else(|| constants.get(column)?.as_ref());
-            let may_be = sieve.possible(&zone).is_true;
-            is_whole &= may_be;
-            match kept.last_mut().filter(|last| last.end == batch + row) {
-                Some(last) if may_be => last.end = batch + end,
-                _ if may_be => kept.push(batch + row..batch + end),
-                _ => (),
+        let part_end = part.rows.end as u64;
+        while row < part_end {
+            // The zones of the columns may end at different rows: take the rows up to the first end.
+            let mut end = part_end;
+            for &column in columns {
+                if let Some((_, zone_end)) = zones[column].as_ref().and_then(|zones| zones.at(row)) {
+                    end = end.min(zone_end);
+                }
+            }
+            let end = end.max(row + 1);
+            let may_be_true = predicate
+                .possible(&|column: usize| match zones.get(column)?.as_ref().and_then(|zones| zones.at(row)) {
+                    Some((zone, _)) => Some(zone),
+                    None => constants.get(column)?.as_ref(),
+                })
+                .is_true;
+            if may_be_true {
+                let rows = span.start + row..span.start + end;
+                match ranges.last_mut() {
+                    Some(last) if last.end == rows.start => last.end = rows.end,
+                    _ => ranges.push(rows),
+                }
+            } else {
+                is_whole = false;
             }
             row = end;
         }
     }
-    let cut = |rows: Range<u64>| SourceSlice { start: rows.start, rows: Some(rows.end - rows.start), ..piece.clone() };
-    Ok((!is_whole).then(|| kept.into_iter().map(cut).collect()))
+    if is_whole {
+        return Ok(None);
+    }
+    debug_assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "ranges out of order: {ranges:?}");
+    let mut blocks = Vec::with_capacity(ranges.len());
+    for rows in ranges {
+        blocks.push(SourceSlice { start: rows.start, rows: Some(rows.end - rows.start), ..piece.clone() });
+    }
+    Ok(Some(blocks))
 }
 
 impl PruningPredicate {
     fn bind(dataset: &Dataset, node: &PredicateNode) -> Result<PruningPredicate> {
-        let sieve = |node: &PredicateNode| PruningPredicate::bind(dataset, node);
-        let column = |name: &str| -> Result<(usize, &DataType)> {
-            let number = dataset.index_of(name)?;
-            Ok((number, dataset.schema().field(number).data_type()))
-        };
-        let test = |of: &Expression, test: &dyn Fn(&str, &DataType) -> Result<ValuePredicate>| {
-            let Some(name) = of.name() else { return Ok(PruningPredicate::Unknown) };
-            let (number, data_type) = column(name)?;
-            Ok::<_, Error>(
-                test(name, data_type).map_or(PruningPredicate::Unknown, |test| PruningPredicate::Value(number, test)),
-            )
-        };
         Ok(match node {
-            PredicateNode::And(chain) => balanced(&chain.parts(), &sieve, PruningPredicate::And)?,
-            PredicateNode::Or(chain) => balanced(&chain.parts(), &sieve, PruningPredicate::Or)?,
-            PredicateNode::Not(a) => PruningPredicate::Not(sieve(a)?.into()),
+            PredicateNode::And(chain) => {
+                balanced(&chain.parts(), &|part| PruningPredicate::bind(dataset, part), PruningPredicate::And)?
+            }
+            PredicateNode::Or(chain) => {
+                balanced(&chain.parts(), &|part| PruningPredicate::bind(dataset, part), PruningPredicate::Or)?
+            }
+            PredicateNode::Not(inner) => PruningPredicate::Not(PruningPredicate::bind(dataset, inner)?.into()),
             PredicateNode::TooDeep => return Err(too_deep()),
-            // What can't be compared is an error where values are looked at.
-            PredicateNode::Compare(of, operator, _) if operator.is_order() && has_categories(dataset, of)? => {
+            PredicateNode::Compare(tested, operator, _) if operator.is_order() && has_categories(dataset, tested)? => {
                 PruningPredicate::Unknown
             }
-            PredicateNode::Compare(of, operator, literal) => {
-                test(of, &|name, data_type| ValuePredicate::for_comparison(name, data_type, *operator, literal))?
+            PredicateNode::Compare(tested, operator, literal) => {
+                PruningPredicate::bind_test(dataset, tested, |name, data_type| {
+                    ValuePredicate::for_comparison(name, data_type, *operator, literal)
+                })?
             }
-            PredicateNode::IsIn(of, literals) => {
-                test(of, &|name, data_type| ValuePredicate::for_any(name, data_type, literals))?
+            PredicateNode::IsIn(tested, literals) => {
+                PruningPredicate::bind_test(dataset, tested, |name, data_type| {
+                    ValuePredicate::for_any(name, data_type, literals)
+                })?
             }
-            PredicateNode::Matches(of, place, text) => {
-                test(of, &|name, data_type| ValuePredicate::for_text_match(name, data_type, *place, text))?
+            PredicateNode::Matches(tested, place, text) => {
+                PruningPredicate::bind_test(dataset, tested, |name, data_type| {
+                    ValuePredicate::for_text_match(name, data_type, *place, text)
+                })?
             }
-            PredicateNode::IsNull(of) => match of.name() {
-                Some(name) => PruningPredicate::IsNull(column(name)?.0),
+            PredicateNode::IsNull(tested) => match tested.name() {
+                Some(name) => PruningPredicate::IsNull(dataset.index_of(name)?),
                 None => PruningPredicate::Unknown,
             },
             PredicateNode::Pair(..) => PruningPredicate::Unknown,
         })
     }
 
-    /// The columns that it is about.
-    fn columns(&self, into: &mut Vec<usize>) {
+    /// Binds a test of a column, which `test` creates for its name and type. The outcome is unknown if `tested` is no
+    /// column, or can't be tested like that: the error is reported when values are compared.
+    fn bind_test(
+        dataset: &Dataset,
+        tested: &Expression,
+        test: impl Fn(&str, &DataType) -> Result<ValuePredicate>,
+    ) -> Result<PruningPredicate> {
+        let Some(name) = tested.name() else { return Ok(PruningPredicate::Unknown) };
+        let column = dataset.index_of(name)?;
+        match test(name, dataset.schema().field(column).data_type()) {
+            Ok(test) => Ok(PruningPredicate::Value(column, test)),
+            Err(_) => Ok(PruningPredicate::Unknown),
+        }
+    }
+
+    /// Adds the columns that the predicate tests.
+    fn add_columns(&self, columns: &mut Vec<usize>) {
         match self {
-            PruningPredicate::Value(column, _) | PruningPredicate::IsNull(column) => into.push(*column),
+            PruningPredicate::Value(column, _) | PruningPredicate::IsNull(column) => columns.push(*column),
             PruningPredicate::And(a, b) | PruningPredicate::Or(a, b) => {
-                [a, b].into_iter().for_each(|inner| inner.columns(into))
+                a.add_columns(columns);
+                b.add_columns(columns);
             }
-            PruningPredicate::Not(a) => a.columns(into),
+            PruningPredicate::Not(inner) => inner.add_columns(columns),
             PruningPredicate::Unknown => (),
         }
     }
 
-    /// What it may be for rows of which `zone` says what is known of a column.
+    /// Returns the possible outcomes for some rows. `zone` returns the zone of a column for these rows, if there is one.
     fn possible<'a>(&self, zone: &dyn Fn(usize) -> Option<&'a Zone>) -> PossibleOutcomes {
         match self {
-            PruningPredicate::And(a, b) => {
-                let a = a.possible(zone);
-                let b = b.possible(zone);
-                PossibleOutcomes { is_true: a.is_true && b.is_true, is_false: a.is_false || b.is_false }
-            }
-            PruningPredicate::Or(a, b) => {
-                let a = a.possible(zone);
-                let b = b.possible(zone);
-                PossibleOutcomes { is_true: a.is_true || b.is_true, is_false: a.is_false && b.is_false }
-            }
-            PruningPredicate::Not(a) => {
-                let PossibleOutcomes { is_true, is_false } = a.possible(zone);
-                PossibleOutcomes { is_true: is_false, is_false: is_true }
-            }
-            PruningPredicate::Unknown => ANYTHING,
-            // For a null it is unknown.
-            PruningPredicate::Value(column, test) => zone(*column).map_or(ANYTHING, |zone| possible(test, zone)),
-            PruningPredicate::IsNull(column) => zone(*column).map_or(ANYTHING, |zone| PossibleOutcomes {
-                is_true: zone.nulls > 0,
-                is_false: zone.has_nan || zone.bounds.is_some(),
-            }),
+            PruningPredicate::And(a, b) => a.possible(zone).and(b.possible(zone)),
+            PruningPredicate::Or(a, b) => a.possible(zone).or(b.possible(zone)),
+            PruningPredicate::Not(inner) => inner.possible(zone).negated(),
+            PruningPredicate::Unknown => PossibleOutcomes::ANY,
+            PruningPredicate::Value(column, test) => match zone(*column) {
+                Some(zone) => zone_outcomes(test, zone),
+                None => PossibleOutcomes::ANY,
+            },
+            PruningPredicate::IsNull(column) => match zone(*column) {
+                Some(zone) => {
+                    PossibleOutcomes { is_true: zone.nulls > 0, is_false: zone.has_nan || zone.bounds.is_some() }
+                }
+                None => PossibleOutcomes::ANY,
+            },
         }
     }
 }
 
-/// Whether it is a column of ordered categories, whose order is not that of the bounds of zones.
-fn has_categories(dataset: &Dataset, of: &Expression) -> Result<bool> {
-    let Some(name) = of.name() else { return Ok(false) };
+/// Returns true for a column of ordered categories, whose order differs from the order of the bounds of zones.
+fn has_categories(dataset: &Dataset, tested: &Expression) -> Result<bool> {
+    let Some(name) = tested.name() else { return Ok(false) };
     let column = dataset.index_of(name)?;
     Ok(is_ordered(dataset.schema().field(column)))
 }
 
-/// What a test may be for the values of a zone.
-fn possible(test: &ValuePredicate, zone: &Zone) -> PossibleOutcomes {
-    let of_bounds = zone.bounds.as_ref().map(|bounds| bounds_outcomes(test, bounds));
-    let neither = PossibleOutcomes { is_true: false, is_false: false };
-    let of_nan = if zone.has_nan { nan_outcomes(test) } else { neither };
-    let of_bounds = of_bounds.unwrap_or(neither);
-    PossibleOutcomes { is_true: of_bounds.is_true || of_nan.is_true, is_false: of_bounds.is_false || of_nan.is_false }
+/// Returns the possible outcomes of a test for the values of a zone. The outcome for nulls is neither.
+fn zone_outcomes(test: &ValuePredicate, zone: &Zone) -> PossibleOutcomes {
+    let mut outcomes = PossibleOutcomes::NONE;
+    if let Some(bounds) = &zone.bounds {
+        outcomes = outcomes.union(bounds_outcomes(test, bounds));
+    }
+    if zone.has_nan {
+        outcomes = outcomes.union(PossibleOutcomes::of_value(test.holds(&Value::Float64(f64::NAN))));
+    }
+    outcomes
 }
 
-/// What it is for a float that is no number.
-fn nan_outcomes(test: &ValuePredicate) -> PossibleOutcomes {
-    let is_true = test.holds(&Value::Float64(f64::NAN));
-    PossibleOutcomes { is_true, is_false: !is_true }
-}
-
-/// What it may be for values of which these are the smallest and the largest.
+/// Returns the possible outcomes of a test for values between a smallest and a largest one.
 fn bounds_outcomes(test: &ValuePredicate, bounds: &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
-    let (least, most) = bounds;
+    let (min, max) = bounds;
     match test {
-        ValuePredicate::Unknown => PossibleOutcomes { is_true: false, is_false: false },
-        ValuePredicate::Never => PossibleOutcomes { is_true: false, is_false: true },
-        ValuePredicate::Not(test) => {
-            let PossibleOutcomes { is_true, is_false } = bounds_outcomes(test, bounds);
-            PossibleOutcomes { is_true: is_false, is_false: is_true }
-        }
+        ValuePredicate::Unknown => PossibleOutcomes::NONE,
+        ValuePredicate::Never => PossibleOutcomes::FALSE,
+        ValuePredicate::Not(test) => bounds_outcomes(test, bounds).negated(),
         ValuePredicate::Any(tests) => {
-            let each = tests.iter().map(|test| bounds_outcomes(test, bounds));
-            let none = PossibleOutcomes { is_true: false, is_false: true };
-            let either = |a: PossibleOutcomes, b: PossibleOutcomes| PossibleOutcomes {
-                is_true: a.is_true || b.is_true,
-                is_false: a.is_false && b.is_false,
-            };
-            each.fold(none, either)
+            tests.iter().map(|test| bounds_outcomes(test, bounds)).fold(PossibleOutcomes::FALSE, PossibleOutcomes::or)
         }
-        ValuePredicate::Integers(numbers) => match (digits(&least.key), digits(&most.key)) {
-            (Some(least), Some(most)) => among(numbers, (least, most)),
-            _ => ANYTHING,
+        ValuePredicate::Integers(numbers) => match (digits(&min.key), digits(&max.key)) {
+            (Some(min), Some(max)) => set_outcomes(numbers, min, max),
+            _ => PossibleOutcomes::ANY,
         },
-        ValuePredicate::OneOfFloats(numbers) => match (&least.key, &most.key) {
-            (ComparableValue::Float(least), ComparableValue::Float(most)) => among(numbers, (*least, *most)),
-            _ => ANYTHING,
+        ValuePredicate::OneOfFloats(numbers) => match (&min.key, &max.key) {
+            (ComparableValue::Float(min), ComparableValue::Float(max)) => set_outcomes(numbers, *min, *max),
+            _ => PossibleOutcomes::ANY,
         },
-        ValuePredicate::Range(low, high) => match (digits(&least.key), digits(&most.key)) {
-            (Some(least), Some(most)) => within((*low, *high), (least, most)),
-            _ => ANYTHING,
+        ValuePredicate::Range(low, high) => match (digits(&min.key), digits(&max.key)) {
+            (Some(min), Some(max)) => range_outcomes((*low, *high), (min, max)),
+            _ => PossibleOutcomes::ANY,
         },
-        ValuePredicate::Floats(low, high) => match (&least.key, &most.key) {
-            (ComparableValue::Float(least), ComparableValue::Float(most)) => within((*low, *high), (*least, *most)),
-            _ => ANYTHING,
+        ValuePredicate::Floats(low, high) => match (&min.key, &max.key) {
+            (ComparableValue::Float(min), ComparableValue::Float(max)) => range_outcomes((*low, *high), (*min, *max)),
+            _ => PossibleOutcomes::ANY,
         },
-        ValuePredicate::Text(operator, text) => match (&least.key, &most.key) {
-            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => text_outcomes(*operator, text, least, most),
-            _ => ANYTHING,
+        ValuePredicate::Text(operator, text) => match (&min.key, &max.key) {
+            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => text_outcomes(*operator, text, min, max),
+            _ => PossibleOutcomes::ANY,
         },
-        ValuePredicate::Texts(texts) => match (&least.key, &most.key) {
-            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => {
-                let each = || texts.iter().map(|text| text_outcomes(Operator::Eq, text, least, most));
-                PossibleOutcomes { is_true: each().any(|one| one.is_true), is_false: each().all(|one| one.is_false) }
-            }
-            _ => ANYTHING,
+        ValuePredicate::Texts(texts) => match (&min.key, &max.key) {
+            (ComparableValue::Bytes(_), ComparableValue::Bytes(_)) => texts
+                .iter()
+                .map(|text| text_outcomes(Operator::Eq, text, min, max))
+                .fold(PossibleOutcomes::FALSE, PossibleOutcomes::or),
+            _ => PossibleOutcomes::ANY,
         },
         ValuePredicate::Matches(test) => match_outcomes(test, bounds),
     }
 }
 
-/// What a match may be for texts of which these are the smallest and the largest.
-fn match_outcomes(test: &TextMatcher, (least, most): &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
-    let (ComparableValue::Bytes(first), ComparableValue::Bytes(last)) = (&least.key, &most.key) else {
-        return ANYTHING;
+/// Returns the possible outcomes of a match for texts between a smallest and a largest one.
+fn match_outcomes(test: &TextMatcher, (min, max): &(ZoneBound, ZoneBound)) -> PossibleOutcomes {
+    let (ComparableValue::Bytes(first), ComparableValue::Bytes(last)) = (&min.key, &max.key) else {
+        return PossibleOutcomes::ANY;
     };
-    // One text, which says all.
-    if first == last && !least.is_cut && !most.is_cut {
-        let is_true = test.holds(first);
-        return PossibleOutcomes { is_true, is_false: !is_true };
+    // All texts are the same.
+    if first == last && !min.is_cut && !max.is_cut {
+        return PossibleOutcomes::of_value(test.holds(first));
     }
-    let TextMatcher::StartsWith(text) = test else { return ANYTHING };
-    // What starts with a text comes behind it, and before the next text of that length.
+    let TextMatcher::StartsWith(text) = test else { return PossibleOutcomes::ANY };
+    // Texts with a prefix come behind the prefix, and before the next text of its length.
     let is_before = match next_text(text) {
-        Some(next) => text_outcomes(Operator::Lt, &next, least, most).is_true,
+        Some(next) => text_outcomes(Operator::Lt, &next, min, max).is_true,
         None => true,
     };
-    PossibleOutcomes { is_true: is_before && text_outcomes(Operator::Ge, text, least, most).is_true, is_false: true }
+    PossibleOutcomes { is_true: is_before && text_outcomes(Operator::Ge, text, min, max).is_true, is_false: true }
 }
 
-/// The first text behind all that start with `text`, if there is one.
+/// Returns the first text behind all texts that start with `text`, if there is one.
 fn next_text(text: &[u8]) -> Option<Vec<u8>> {
     let last = text.iter().rposition(|&byte| byte < u8::MAX)?;
-    let mut next = text.get(..=last)?.to_vec();
-    if let Some(byte) = next.last_mut() {
-        *byte += 1;
-    }
+    let mut next = text[..=last].to_vec();
+    next[last] += 1;
     Some(next)
 }
 
@@ -305,62 +352,69 @@ fn digits(key: &ComparableValue) -> Option<arrow_buffer::i256> {
     }
 }
 
-/// Whether values from `least` to `most` may be in the range, or outside of it.
-fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> PossibleOutcomes {
-    PossibleOutcomes { is_true: low <= high && low <= most && least <= high, is_false: least < low || most > high }
+/// Returns whether values from `min` to `max` may be in the range, and whether they may be outside of it.
+fn range_outcomes<T: PartialOrd>((low, high): (T, T), (min, max): (T, T)) -> PossibleOutcomes {
+    PossibleOutcomes { is_true: low <= high && low <= max && min <= high, is_false: min < low || max > high }
 }
 
-/// Whether values from `least` to `most` may be one of `numbers`, which are in order, or none of them.
-fn among<T: PartialOrd + Copy>(numbers: &[T], (least, most): (T, T)) -> PossibleOutcomes {
-    let first = numbers.get(numbers.partition_point(|number| *number < least));
+/// Returns whether values from `min` to `max` may be among `numbers`, which are in order, and whether they may be others.
+fn set_outcomes<T: PartialOrd + Copy>(numbers: &[T], min: T, max: T) -> PossibleOutcomes {
+    debug_assert!(numbers.is_sorted());
+    let first = numbers.get(numbers.partition_point(|number| *number < min));
+    PossibleOutcomes { is_true: first.is_some_and(|first| *first <= max), is_false: min < max || first != Some(&min) }
+}
+
+fn text_outcomes(operator: Operator, text: &[u8], min: &ZoneBound, max: &ZoneBound) -> PossibleOutcomes {
     PossibleOutcomes {
-        is_true: first.is_some_and(|first| *first <= most),
-        is_false: least < most || first != Some(&least),
+        is_true: may_hold(operator, text, min, max),
+        is_false: may_hold(operator.negated(), text, min, max),
     }
 }
 
-fn text_outcomes(operator: Operator, text: &[u8], least: &ZoneBound, most: &ZoneBound) -> PossibleOutcomes {
-    let may = |operator: Operator| match operator {
-        Operator::Lt => may_be(least, text).contains(&Operator::Lt),
-        Operator::Le => may_be(least, text).iter().any(|order| *order != Operator::Gt),
-        Operator::Gt => may_be(most, text).contains(&Operator::Gt),
-        Operator::Ge => may_be(most, text).iter().any(|order| *order != Operator::Lt),
-        Operator::Eq => {
-            let reaches_down = may_be(least, text).iter().any(|order| *order != Operator::Gt);
-            reaches_down && may_be(most, text).iter().any(|order| *order != Operator::Lt)
-        }
-        Operator::Ne => [least, most].into_iter().any(|bound| may_be(bound, text) != [Operator::Eq]),
-    };
-    PossibleOutcomes { is_true: may(operator), is_false: may(operator.negated()) }
-}
-
-/// How a bound may compare with a text: `Lt`, `Eq` and `Gt`.
-fn may_be(bound: &ZoneBound, text: &[u8]) -> &'static [Operator] {
-    let ComparableValue::Bytes(begin) = &bound.key else { return &[Operator::Lt, Operator::Eq, Operator::Gt] };
-    // Of a text that is longer than what is known of it, the rest is anything but nothing.
-    let same = &text[..text.len().min(begin.len())];
-    match begin.as_slice().cmp(if bound.is_cut { same } else { text }) {
-        std::cmp::Ordering::Less => &[Operator::Lt],
-        std::cmp::Ordering::Greater => &[Operator::Gt],
-        std::cmp::Ordering::Equal if !bound.is_cut => &[Operator::Eq],
-        std::cmp::Ordering::Equal if text.len() <= begin.len() => &[Operator::Gt],
-        std::cmp::Ordering::Equal => &[Operator::Lt, Operator::Eq, Operator::Gt],
+/// Returns true if a comparison with `text` may be true for a text between `min` and `max`.
+fn may_hold(operator: Operator, text: &[u8], min: &ZoneBound, max: &ZoneBound) -> bool {
+    match operator {
+        Operator::Lt => possible_orders(min, text).contains(&Ordering::Less),
+        Operator::Le => possible_orders(min, text).iter().any(|order| order.is_le()),
+        Operator::Gt => possible_orders(max, text).contains(&Ordering::Greater),
+        Operator::Ge => possible_orders(max, text).iter().any(|order| order.is_ge()),
+        Operator::Eq => may_hold(Operator::Le, text, min, max) && may_hold(Operator::Ge, text, min, max),
+        Operator::Ne => [min, max].into_iter().any(|bound| possible_orders(bound, text) != [Ordering::Equal]),
     }
 }
 
-/// The zones of a piece by the dataset's columns: of those with one value alone.
-fn constants(dataset: &Dataset, piece: &SourceSlice) -> Result<Vec<Option<Zone>>> {
+/// Returns the possible orders of a bound, which may be cut, and a text.
+fn possible_orders(bound: &ZoneBound, text: &[u8]) -> &'static [Ordering] {
+    const ANY: &[Ordering] = &[Ordering::Less, Ordering::Equal, Ordering::Greater];
+    let ComparableValue::Bytes(start) = &bound.key else { return ANY };
+    if !bound.is_cut {
+        return match start.as_slice().cmp(text) {
+            Ordering::Less => &[Ordering::Less],
+            Ordering::Equal => &[Ordering::Equal],
+            Ordering::Greater => &[Ordering::Greater],
+        };
+    }
+    // The bound has at least one more byte, of any value, than its known start.
+    match start.as_slice().cmp(&text[..text.len().min(start.len())]) {
+        Ordering::Less => &[Ordering::Less],
+        Ordering::Greater => &[Ordering::Greater],
+        Ordering::Equal if text.len() <= start.len() => &[Ordering::Greater],
+        Ordering::Equal => ANY,
+    }
+}
+
+/// Returns zones for the columns of the dataset that have one value in the piece; `None` for other columns.
+fn constant_zones(dataset: &Dataset, piece: &SourceSlice) -> Result<Vec<Option<Zone>>> {
     if piece.source.constants().is_empty() {
         return Ok(Vec::new());
     }
-    let zone = |number| match constant(piece, number) {
-        Some(constant) => Ok(Zone::from_value(&constant.value()?)),
-        None => Ok(None),
-    };
-    (0..dataset.num_columns()).map(zone).collect()
-}
-
-/// The column with one value that is column number `number` of the dataset.
-fn constant(piece: &SourceSlice, number: usize) -> Option<&ConstantColumn> {
-    piece.source.constant(*piece.columns.get(number)?)
+    let mut zones = Vec::with_capacity(dataset.num_columns());
+    for &column in piece.columns.iter() {
+        zones.push(match piece.source.constant(column) {
+            Some(constant) => Zone::from_value(&constant.value()?),
+            None => None,
+        });
+    }
+    assert!(zones.len() == dataset.num_columns(), "{} of {} columns", zones.len(), dataset.num_columns());
+    Ok(zones)
 }

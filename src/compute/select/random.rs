@@ -1,6 +1,6 @@
-//! Random numbers, reproducible on every machine: the splitmix64 generator (Steele, Lea and Flood, *Fast Splittable
-//! Pseudorandom Number Generators*), reduced to a range without bias (Lemire, *Fast Random Integer Generation in an
-//! Interval*).
+//! Generates random numbers, reproducible on every machine: the splitmix64 generator (Steele, Lea and Flood, *Fast
+//! Splittable Pseudorandom Number Generators*), reduced to a range without bias (Lemire, *Fast Random Integer
+//! Generation in an Interval*).
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// A generator.
 pub(in crate::compute) struct SplitMix64(u64);
 
-/// A number whose bits all depend on all of those of `number`.
+/// Returns a number whose bits all depend on all bits of `number`.
 pub(super) fn mix(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -27,12 +27,13 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// A number less than `limit`, which is not 0.
+    /// Returns a number less than `limit`, which must not be 0.
     pub(in crate::compute) fn below(&mut self, limit: u64) -> u64 {
+        assert!(limit > 0, "no number is below 0");
         let mut wide = u128::from(self.next()) * u128::from(limit);
         if (wide as u64) < limit {
-            let least = limit.wrapping_neg() % limit;
-            while (wide as u64) < least {
+            let threshold = limit.wrapping_neg() % limit;
+            while (wide as u64) < threshold {
                 wide = u128::from(self.next()) * u128::from(limit);
             }
         }
@@ -46,19 +47,22 @@ impl SplitMix64 {
         }
     }
 
-    /// `n` distinct numbers less than `limit`: the beginning of a shuffle, storing only moved items.
+    /// Returns `n` distinct numbers less than `limit`: the beginning of a shuffle, storing only moved items.
     ///
     /// # Errors
     /// `Io` if there is no memory for them.
     pub(super) fn sample(&mut self, n: u64, limit: u64) -> Result<Vec<u64>> {
+        assert!(n <= limit, "{n} distinct numbers below {limit}");
         let mut drawn = room_for(n, "rows of a sample")?;
+        // The items that are no longer at their own position, by position.
         let mut moved = HashMap::new();
-        let no_memory = |_| Error::out_of_memory(format!("no memory for a sample of {n} rows"));
-        for i in 0..n {
-            moved.try_reserve(1).map_err(no_memory)?;
-            let at = i + self.below(limit - i);
-            let here = moved.remove(&i).unwrap_or(i);
-            drawn.push(if at == i { here } else { moved.insert(at, here).unwrap_or(at) });
+        for position in 0..n {
+            if moved.try_reserve(1).is_err() {
+                return Err(Error::out_of_memory(format!("no memory for a sample of {n} rows")));
+            }
+            let other = position + self.below(limit - position);
+            let item = moved.remove(&position).unwrap_or(position);
+            drawn.push(if other == position { item } else { moved.insert(other, item).unwrap_or(other) });
         }
         Ok(drawn)
     }
@@ -84,7 +88,7 @@ mod tests {
             assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 5);
             drawn.iter().for_each(|&row| hits[row as usize] += 1);
         }
-        // A thousand each: five standard deviations are 137.
+        // There are a thousand of each: five standard deviations are 137.
         assert!(hits.iter().all(|&count: &i32| (count - 1000).abs() < 137), "{hits:?}");
         let mut all = SplitMix64::new(7).sample(100, 100).unwrap();
         all.sort_unstable();

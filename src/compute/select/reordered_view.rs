@@ -1,5 +1,5 @@
-//! A view of another dataset's rows by their numbers. Nothing is copied until a column is used: single rows are read in
-//! place, and a batch of a column is gathered on first use, and cached.
+//! Shows another dataset's rows in the order of their numbers. Nothing is copied until a column is used: single rows are
+//! read in place, and a batch of a column is gathered on first use, and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -21,14 +21,15 @@ use crate::dataset::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
-/// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
+/// Returns a view of the rows of `dataset` in the order of their numbers in `order`; each number must be less than the
+/// dataset's length.
 pub(in crate::compute) fn reordered_view(dataset: &Dataset, order: RowOrder) -> Result<Dataset> {
     let rows = 0..order.len();
     Ok(Dataset::from_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
 }
 
 impl Dataset {
-    /// The rows with the numbers `rows`, in that order: a view as of [`Dataset::sort`].
+    /// Returns the rows with the numbers `rows`, in that order: a view, like the result of [`Dataset::sort`].
     ///
     /// # Errors
     /// `RowOutOfRange` for a number past the end; as [`Dataset::len`].
@@ -41,8 +42,8 @@ impl Dataset {
         reordered_view(self, RowOrder::try_from_rows(end, rows.iter().copied())?)
     }
 
-    /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
-    /// [`Dataset::sort`].
+    /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view, like
+    /// the result of [`Dataset::sort`].
     ///
     /// # Errors
     /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
@@ -59,16 +60,17 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// If it is a view of rows in another order: the dataset behind it, and the numbers that its rows have there.
+    /// Returns the dataset behind a view of rows in another order, and the numbers that its rows have there; `None` if
+    /// this dataset is no such view.
     #[doc(hidden)]
     pub fn resolve_view(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
-            [only] if gathers(only) => self.behind(try_collect(0..self.len()?)?).map(Some),
+            [only] if gathers(only) => self.resolve_views(try_collect(0..self.len()?)?).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// The rows `rows` in that order: a view as of [`Dataset::sort`].
+    /// Returns the rows `rows` in that order: a view, like the result of [`Dataset::sort`].
     ///
     /// # Errors
     /// `RowOutOfRange`.
@@ -82,27 +84,30 @@ impl Dataset {
     }
 }
 
-/// The rows of a batch: fewer if the merged values of several dictionaries might exceed narrow keys.
-fn batch_rows(dataset: &Dataset) -> Result<usize> {
+/// Returns the maximum number of rows of a batch: fewer than a block if the merged values of several dictionaries might
+/// exceed narrow keys.
+fn max_batch_rows(dataset: &Dataset) -> Result<usize> {
     let mut rows = BLOCK;
     for (column, field) in dataset.schema().fields().iter().enumerate() {
-        let most = merge_dictionaries::min_key_capacity(field.data_type());
-        if most < rows && !shares(&Frame::try_new(dataset)?, column, most)? {
-            rows = most;
+        let capacity = merge_dictionaries::min_key_capacity(field.data_type());
+        if capacity < rows && !has_at_most_distinct(&Frame::try_new(dataset)?, column, capacity)? {
+            rows = capacity;
         }
     }
     Ok(rows)
 }
 
-/// Whether a column's dictionaries have at most `most` distinct values together.
-pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
-    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
-        return Ok(false);
+/// Returns true if a column's dictionaries have at most `max` distinct values together.
+pub(super) fn has_at_most_distinct(frame: &Frame<'_>, column: usize, max: usize) -> Result<bool> {
+    let mut dictionaries = Vec::with_capacity(frame.num_parts());
+    for part in 0..frame.num_parts() {
+        let array = frame.unchecked(part, column)?;
+        if !matches!(array.data_type(), DataType::Dictionary(..)) {
+            return Ok(false);
+        }
+        dictionaries.push(merge_dictionaries::dictionary_of(array)?);
     }
-    let dictionaries =
-        arrays.iter().map(|array| merge_dictionaries::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
-    merge_dictionaries::has_at_most_distinct(&dictionaries, most)
+    merge_dictionaries::has_at_most_distinct(&dictionaries, max)
 }
 
 /// Rows of a dataset in another order.
@@ -110,10 +115,10 @@ pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bo
 struct ReorderedView {
     dataset: Dataset,
     order: Arc<RowOrder>,
-    /// The part of `order` that is shown.
-    shown: Range<u64>,
-    /// The rows of a batch, found when batches are first asked for: whoever reads rows one by one needs none. It is the same for
-    /// all cuts of a view.
+    /// The part of `order` that the view shows.
+    range: Range<u64>,
+    /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches. All cuts of a
+    /// view share it.
     batch_rows: Arc<OnceLock<usize>>,
     /// The gathered columns of each batch.
     gathered: OnceLock<Vec<OnceLock<ArrayData>>>,
@@ -123,19 +128,21 @@ impl ReorderedView {
     fn new(
         dataset: Dataset,
         order: Arc<RowOrder>,
-        shown: Range<u64>,
+        range: Range<u64>,
         batch_rows: Arc<OnceLock<usize>>,
     ) -> ReorderedView {
-        debug_assert!(shown.start <= shown.end && shown.end <= order.len(), "rows that there are");
-        ReorderedView { dataset, order, shown, batch_rows, gathered: OnceLock::new() }
+        assert!(range.start <= range.end && range.end <= order.len(), "rows {range:?} of {}", order.len());
+        ReorderedView { dataset, order, range, batch_rows, gathered: OnceLock::new() }
     }
 
     fn batch_rows(&self) -> Result<usize> {
         if let Some(&rows) = self.batch_rows.get() {
             return Ok(rows);
         }
-        let find = || rows_that_fit(&self.dataset, &self.order, batch_rows(&self.dataset)?);
-        let rows = self.dataset.with_change_check(ChangeCheck::Seldom, find)?;
+        let rows = self.dataset.with_change_check(ChangeCheck::Seldom, || {
+            rows_that_fit(&self.dataset, &self.order, max_batch_rows(&self.dataset)?)
+        })?;
+        assert!(rows > 0, "a batch has rows");
         Ok(*self.batch_rows.get_or_init(|| rows))
     }
 
@@ -145,20 +152,20 @@ impl ReorderedView {
     }
 
     fn len(&self) -> u64 {
-        self.shown.end - self.shown.start
+        self.range.end - self.range.start
     }
 
-    /// The number in `dataset` of row `row`.
-    fn number(&self, row: u64) -> Option<u64> {
-        if row < self.len() { self.order.get(self.shown.start + row) } else { None }
+    /// Returns the number that row `row` of the view has in `dataset`.
+    fn base_row(&self, row: u64) -> Option<u64> {
+        if row < self.len() { self.order.get(self.range.start + row) } else { None }
     }
 
     fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
         let frame = Frame::try_new(&self.dataset)?;
-        let span = self.span(batch)?.unwrap_or(0..0);
-        let picked = RowSelection::from_rows(&frame, span.filter_map(|row| self.number(row)));
-        let plains = picked.fixed_width_columns(&frame, self.dataset.schema(), Some(column))?;
-        picked.gather_column(&frame, &plains, self.dataset.schema(), column)
+        let Some(rows) = self.span(batch)? else { return Err(no_such_array(batch, column)) };
+        let selection = RowSelection::from_rows(&frame, rows.filter_map(|row| self.base_row(row)));
+        let fixed_width = selection.fixed_width_columns(&frame, self.dataset.schema(), Some(column))?;
+        selection.gather_column(&frame, &fixed_width, self.dataset.schema(), column)
     }
 }
 
@@ -195,13 +202,14 @@ impl Batches for ReorderedView {
     }
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let missing = || Error::invalid_argument(format!("batch {batch}, column {column}"));
-        let kept = self.gathered()?.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
-        match kept.get() {
+        let Some(gathered) = self.gathered()?.get(batch * self.dataset.num_columns() + column) else {
+            return Err(no_such_array(batch, column));
+        };
+        match gathered.get() {
             Some(array) => Ok(array),
             None => {
                 let array = self.gather(batch, column)?;
-                Ok(kept.get_or_init(|| array))
+                Ok(gathered.get_or_init(|| array))
             }
         }
     }
@@ -281,22 +289,26 @@ impl Source for ReorderedView {
 
 impl ViewSource for ReorderedView {
     fn resolve_row(&self, row: u64) -> Result<Option<RowLocation<'_>>> {
-        let Some(row) = self.number(row) else { return Ok(None) };
+        let Some(row) = self.base_row(row) else { return Ok(None) };
         self.dataset.location(row)
     }
 
-    /// A batch of the view is gathered as a whole, so that a few rows of it are to be another view.
+    /// Returns another view: a batch of this one would be gathered as a whole for a few of its rows.
     fn slice(&self, rows: Range<u64>) -> Option<Arc<dyn Source>> {
         if rows.end > self.len() || rows == (0..self.len()) {
             return None;
         }
-        let shown = self.shown.start + rows.start..self.shown.start + rows.end;
-        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), shown, self.batch_rows.clone());
+        let range = self.range.start + rows.start..self.range.start + rows.end;
+        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), range, self.batch_rows.clone());
         Some(Arc::new(cut))
     }
 
     fn resolve_rows(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[SourceSlice], Vec<u64>)> {
-        let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
-        Some((self.dataset.pieces(), numbers))
+        let base_rows = rows.map(|row| self.base_row(row)).collect::<Option<_>>()?;
+        Some((self.dataset.pieces(), base_rows))
     }
+}
+
+fn no_such_array(batch: usize, column: usize) -> Error {
+    Error::invalid_argument(format!("batch {batch}, column {column}"))
 }

@@ -1,4 +1,4 @@
-//! [`RowOrder`]: the numbers of rows in the order of a view.
+//! Stores the numbers of rows in the order of a view.
 
 use crate::array::room_for;
 use crate::error::Result;
@@ -11,13 +11,16 @@ pub(in crate::compute) enum RowOrder {
 }
 
 impl RowOrder {
-    /// Of `rows`, each of which is less than `end`.
+    /// Collects `rows`, each of which is less than `end`.
     ///
     /// # Errors
     /// `Io` if memory has no room for them.
     pub(in crate::compute) fn try_from_rows(end: u64, rows: impl Iterator<Item = u64>) -> Result<RowOrder> {
         Ok(match u32::try_from(end) {
-            Ok(_) => RowOrder::Short(try_collect(rows.map(|row| row as u32))?),
+            Ok(_) => RowOrder::Short(try_collect(rows.map(|row| {
+                debug_assert!(row < end, "row {row} of {end}");
+                row as u32
+            }))?),
             Err(_) => RowOrder::Long(try_collect(rows)?),
         })
     }
@@ -45,7 +48,7 @@ impl RowOrder {
     }
 }
 
-/// The numbers of rows, of which data without bytes may claim any number.
+/// Collects the numbers of rows. Data without bytes may claim any number of rows.
 ///
 /// # Errors
 /// `Io` if memory has no room for them.

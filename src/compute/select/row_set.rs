@@ -1,4 +1,5 @@
-//! A set of a dataset's rows, such as those found by a condition, in blocks: few rows as their numbers, many as bits.
+//! Stores a set of a dataset's rows, such as the rows that satisfy a condition, in blocks: few rows as their numbers,
+//! many as bits.
 
 use std::ops::Range;
 
@@ -7,8 +8,8 @@ use crate::compute::frame::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
-/// The most rows of a block kept as numbers: as many bytes as the bits of all.
-const FEW: usize = BLOCK / 16;
+/// The maximum number of rows of a block that are stored as numbers, which then take as many bytes as bits for all rows.
+const MAX_NUMBERS: usize = BLOCK / 16;
 /// The numbers of a block's rows have 16 bits.
 const _: () = assert!(BLOCK <= 1 << 16);
 
@@ -16,22 +17,22 @@ const _: () = assert!(BLOCK <= 1 << 16);
 #[derive(Debug)]
 pub(in crate::compute) struct RowSet {
     blocks: Vec<BlockSet>,
-    /// How many rows of the set there are up to the end of each block.
+    /// The number of rows of the set up to the end of each block.
     ends: Vec<u64>,
 }
 
 /// The rows of one block that are in the set.
 #[derive(Debug)]
 enum BlockSet {
-    /// Their numbers in the block, in order.
-    Few(Vec<u16>),
+    /// The numbers of the rows in the block, in order.
+    Numbers(Vec<u16>),
     Bits(Mask),
 }
 
 impl BlockSet {
     fn from_mask(mask: Mask) -> BlockSet {
-        if mask.count() <= FEW {
-            BlockSet::Few(mask.rows().map(|row| row as u16).collect())
+        if mask.count() <= MAX_NUMBERS {
+            BlockSet::Numbers(mask.rows().map(|row| row as u16).collect())
         } else {
             BlockSet::Bits(mask)
         }
@@ -39,146 +40,159 @@ impl BlockSet {
 
     fn count(&self) -> usize {
         match self {
-            BlockSet::Few(rows) => rows.len(),
+            BlockSet::Numbers(rows) => rows.len(),
             BlockSet::Bits(mask) => mask.count(),
         }
     }
 
-    /// A bit for each of `rows`.
+    /// Returns a bit for each of `rows`.
     fn mask(&self, rows: Range<usize>) -> Mask {
         match self {
             BlockSet::Bits(mask) => mask.slice(rows),
-            BlockSet::Few(few) => {
+            BlockSet::Numbers(numbers) => {
                 let mut mask = Mask::all(rows.len(), false);
-                few[self.before(rows.start)..self.before(rows.end)]
-                    .iter()
-                    .for_each(|&row| mask.set(usize::from(row) - rows.start));
+                for &row in &numbers[self.count_before(rows.start)..self.count_before(rows.end)] {
+                    mask.set(usize::from(row) - rows.start);
+                }
                 mask
             }
         }
     }
 
-    /// How many rows of the set there are before row `row`.
-    fn before(&self, row: usize) -> usize {
+    /// Returns the number of rows of the set before row `row`.
+    fn count_before(&self, row: usize) -> usize {
         match self {
-            BlockSet::Few(few) => few.partition_point(|&one| usize::from(one) < row),
+            BlockSet::Numbers(numbers) => numbers.partition_point(|&number| usize::from(number) < row),
             BlockSet::Bits(mask) => mask.count_before(row),
         }
     }
 
-    /// Row number `number` of the set; `None` past the last.
+    /// Returns row number `number` of the set; `None` past the last.
     fn get(&self, number: usize) -> Option<usize> {
         match self {
-            BlockSet::Few(few) => few.get(number).map(|&row| row.into()),
+            BlockSet::Numbers(numbers) => numbers.get(number).map(|&row| row.into()),
             BlockSet::Bits(mask) => mask.nth(number),
         }
     }
 
     fn rows(&self) -> Box<dyn Iterator<Item = usize> + '_> {
         match self {
-            BlockSet::Few(few) => Box::new(few.iter().map(|&row| row.into())),
+            BlockSet::Numbers(numbers) => Box::new(numbers.iter().map(|&row| row.into())),
             BlockSet::Bits(mask) => Box::new(mask.rows()),
         }
     }
 }
 
 impl RowSet {
-    /// The rows with a bit in the masks of `mask`, one for each range of rows of a batch.
+    /// Builds the set of the rows whose bits are set. `mask` returns the bits of a range of rows of a batch.
     pub(super) fn build(
         frame: &Frame<'_>,
         mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync,
     ) -> Result<RowSet> {
-        debug_assert_eq!(frame.block_rows(), BLOCK);
+        assert!(frame.block_rows() == BLOCK, "blocks of {} rows", frame.block_rows());
         let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
-        let found = |block: usize| {
-            let mut all: Option<Mask> = None;
+        let blocks = parallel::map(frame.num_blocks(), bytes, |block| {
+            let mut block_mask: Option<Mask> = None;
             for (part, rows) in frame.spans(block) {
                 let mask = mask(part, &rows)?;
-                match &mut all {
-                    None => all = Some(mask),
-                    Some(all) => all.append(&mask),
+                assert!(mask.len() == rows.len(), "{} bits for {} rows", mask.len(), rows.len());
+                match &mut block_mask {
+                    None => block_mask = Some(mask),
+                    Some(block_mask) => block_mask.append(&mask),
                 }
             }
-            Ok(BlockSet::from_mask(all.unwrap_or_else(|| Mask::all(0, false))))
-        };
-        let blocks = parallel::map(frame.num_blocks(), bytes, found);
+            Ok(BlockSet::from_mask(block_mask.unwrap_or_else(|| Mask::all(0, false))))
+        });
         Ok(RowSet::from_blocks(blocks.into_iter().collect::<Result<_>>()?))
     }
 
     fn from_blocks(blocks: Vec<BlockSet>) -> RowSet {
-        let sum = |end: &mut u64, block: &BlockSet| {
-            *end += block.count() as u64;
-            Some(*end)
-        };
-        let ends = blocks.iter().scan(0, sum).collect();
+        let mut ends = Vec::with_capacity(blocks.len());
+        let mut end = 0;
+        for block in &blocks {
+            end += block.count() as u64;
+            ends.push(end);
+        }
         RowSet { blocks, ends }
     }
 
-    /// The rows of the set at the places that `places` has among them.
-    pub(super) fn at(&self, places: &RowSet) -> RowSet {
-        let mut from = 0;
-        let block = |(block, &end): (&BlockSet, &u64)| {
+    /// Returns the rows of this set whose numbers in the set are in `numbers`.
+    pub(super) fn subset(&self, numbers: &RowSet) -> RowSet {
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        // The number in the set of the next row.
+        let mut next = 0;
+        for (block, &end) in self.blocks.iter().zip(&self.ends) {
             let mut rows = block.rows();
             let mut mask = Mask::all(BLOCK, false);
-            // The places of a block may be in several blocks of `places`.
-            while from < end {
-                let (number, first) = (from / BLOCK as u64, (from % BLOCK as u64) as usize);
-                let last = (end - number * BLOCK as u64).min(BLOCK as u64) as usize;
-                let wanted = places.blocks.get(number as usize).map(|block| block.mask(first..last));
-                for place in 0..last - first {
-                    if let (Some(row), true) = (rows.next(), wanted.as_ref().is_some_and(|wanted| wanted.is_set(place)))
-                    {
+            // The numbers of a block's rows may be in several blocks of `numbers`.
+            while next < end {
+                let numbers_block = next / BLOCK as u64;
+                let first = (next % BLOCK as u64) as usize;
+                let last = (end - numbers_block * BLOCK as u64).min(BLOCK as u64) as usize;
+                let is_in_subset = numbers.mask(next..next + (last - first) as u64);
+                for (number, row) in rows.by_ref().take(last - first).enumerate() {
+                    if is_in_subset.is_set(number) {
                         mask.set(row);
                     }
                 }
-                from += (last - first) as u64;
+                next += (last - first) as u64;
             }
-            BlockSet::from_mask(mask)
-        };
-        RowSet::from_blocks(self.blocks.iter().zip(&self.ends).map(block).collect())
+            assert!(rows.next().is_none(), "a block has more rows than were counted");
+            blocks.push(BlockSet::from_mask(mask));
+        }
+        RowSet::from_blocks(blocks)
     }
 
-    /// The number of rows in the set.
+    /// Returns the number of rows in the set.
     pub(super) fn len(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        self.before_block(self.blocks.len())
     }
 
-    /// How many rows of the set there are before block `block`.
+    /// Returns the number of rows of the set before block `block`.
     pub(super) fn before_block(&self, block: usize) -> u64 {
-        block.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_else(|| self.len()))
+        debug_assert_eq!(self.blocks.len(), self.ends.len());
+        match block.min(self.ends.len()) {
+            0 => 0,
+            block => self.ends[block - 1],
+        }
     }
 
-    /// The dataset's row with number `number` in the set.
+    /// Returns the dataset's row with number `number` in the set.
     pub(super) fn get(&self, number: u64) -> Option<u64> {
         let block = self.ends.partition_point(|&end| end <= number);
         let row = self.blocks.get(block)?.get((number - self.before_block(block)) as usize)?;
         Some(block as u64 * BLOCK as u64 + row as u64)
     }
 
-    /// A bit for each of the dataset's rows `rows`.
+    /// Returns a bit for each of the dataset's rows `rows`.
     pub(in crate::compute) fn mask(&self, rows: Range<u64>) -> Mask {
-        let mut all: Option<Mask> = None;
-        let mut from = rows.start;
-        while from < rows.end {
-            let (number, first) = (from / BLOCK as u64, (from % BLOCK as u64) as usize);
-            let last = (rows.end - number * BLOCK as u64).min(BLOCK as u64) as usize;
-            let none = || Mask::all(last - first, false);
-            let mask = self.blocks.get(number as usize).map_or_else(none, |block| block.mask(first..last));
-            from += (last - first) as u64;
-            match &mut all {
-                None => all = Some(mask),
-                Some(all) => all.append(&mask),
+        let mut mask: Option<Mask> = None;
+        let mut row = rows.start;
+        while row < rows.end {
+            let block = row / BLOCK as u64;
+            let first = (row % BLOCK as u64) as usize;
+            let last = (rows.end - block * BLOCK as u64).min(BLOCK as u64) as usize;
+            let block_mask = match self.blocks.get(block as usize) {
+                Some(block) => block.mask(first..last),
+                None => Mask::all(last - first, false),
+            };
+            row += (last - first) as u64;
+            match &mut mask {
+                None => mask = Some(block_mask),
+                Some(mask) => mask.append(&block_mask),
             }
         }
-        all.unwrap_or_else(|| Mask::all(0, false))
+        mask.unwrap_or_else(|| Mask::all(0, false))
     }
 }
 
 impl RowRanks for RowSet {
     fn rank(&self, row: u64) -> u64 {
-        let block = (row / BLOCK as u64) as usize;
-        let inside = self.blocks.get(block).map_or(0, |block| block.before((row % BLOCK as u64) as usize));
-        self.before_block(block) + inside as u64
+        let number = (row / BLOCK as u64) as usize;
+        match self.blocks.get(number) {
+            Some(block) => self.before_block(number) + block.count_before((row % BLOCK as u64) as usize) as u64,
+            None => self.len(),
+        }
     }
 }
 
@@ -192,7 +206,7 @@ mod tests {
     use super::*;
     use crate::{AggregateFunction, Dataset, col};
 
-    /// Rows in batches of `batch` rows; the flag, the number and the text of each are drawn by `seed`.
+    /// Returns rows in batches of `batch` rows, with numbers and texts that depend on the row.
     fn dataset(flags: &[bool], batch: usize) -> Dataset {
         let numbers = |step: usize| (0..flags.len()).map(move |row| (row * 7919 % 1009 / step) as i64);
         let columns: [(&str, ArrayRef); 5] = [
@@ -207,7 +221,7 @@ mod tests {
         Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
     }
 
-    /// Flags in runs, over several blocks: sparse, dense and all alike.
+    /// Generates flags in runs, over several blocks: sparse, dense and all alike.
     fn flags() -> impl Strategy<Value = Vec<bool>> {
         let run = (prop_oneof![1usize..100, 20_000usize..70_000], 0u32..5).prop_map(|(len, kind)| {
             (0..len).map(move |row| match kind {
@@ -249,12 +263,12 @@ mod tests {
                 let end = flags.len().min(start + 100_003);
                 prop_assert_eq!(set.mask(start as u64..end as u64), Mask::collect(end - start, |row| flags[start + row]));
             }
-            // Some of those that were found.
+            // A subset of the set.
             let places = |part: usize, rows: &Range<usize>| {
                 let start = frame.row_number(part, rows.start) as usize;
                 Ok(Mask::collect(rows.len(), |row| start + row < naive.len() && others.get(start + row) == Some(&true)))
             };
-            let some = set.at(&RowSet::build(&frame, places).unwrap());
+            let some = set.subset(&RowSet::build(&frame, places).unwrap());
             let wanted: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
             prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), wanted);
         }
@@ -296,7 +310,7 @@ mod tests {
             rows.validate(|_, _| ()).unwrap();
             let number = |row: crate::Row<'_>| row.get(1).unwrap().to_string().parse::<i64>().unwrap();
             prop_assert_eq!(rows.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), naive.clone());
-            // One by one, before any column was copied.
+            // Rows are read one by one, before any column is copied.
             let single = found();
             for place in (0..naive.len()).step_by(1009) {
                 prop_assert_eq!(number(single.row(place as u64).unwrap()), naive[place]);

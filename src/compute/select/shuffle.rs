@@ -1,4 +1,4 @@
-//! `shuffle`: the rows in a random order.
+//! Shuffles rows.
 
 use super::random::SplitMix64;
 use super::reordered_view::reordered_view;
@@ -7,7 +7,7 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 
 impl Dataset {
-    /// All rows in a uniformly random order. The same `seed` gives the same order on every machine.
+    /// Returns all rows in a uniformly random order. The same `seed` gives the same order on every machine.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. A slice gathers its own rows.
@@ -17,14 +17,14 @@ impl Dataset {
     pub fn shuffle(&self, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         let order = match u32::try_from(rows) {
-            Ok(rows) => RowOrder::Short(shuffled(0..rows, seed)?),
-            Err(_) => RowOrder::Long(shuffled(0..rows, seed)?),
+            Ok(rows) => RowOrder::Short(shuffle(0..rows, seed)?),
+            Err(_) => RowOrder::Long(shuffle(0..rows, seed)?),
         };
         reordered_view(self, order)
     }
 }
 
-fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Result<Vec<T>> {
+fn shuffle<T>(rows: impl Iterator<Item = T>, seed: u64) -> Result<Vec<T>> {
     let mut order = try_collect(rows)?;
     SplitMix64::new(seed).shuffle(&mut order);
     Ok(order)

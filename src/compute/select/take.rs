@@ -1,4 +1,4 @@
-//! `take` and `sample`: gather any rows of a dataset.
+//! Gathers any rows of a dataset: `take` and `sample`.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ use crate::parallel;
 pub(super) const BATCH: usize = 1 << 20;
 
 impl Dataset {
-    /// The rows `indices`, in that order, copied to new memory. Negative indices count from the end; rows may be
+    /// Copies the rows `indices`, in that order, to new memory. Negative indices count from the end; rows may be
     /// repeated. The cost depends on the rows, not on the dataset's size; if batches have their own dictionaries, the
     /// first call checks a column of keys as a whole.
     ///
@@ -32,33 +32,30 @@ impl Dataset {
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
         self.with_change_check(ChangeCheck::Now, || {
-            let (dataset, rows) = self.behind(positions(indices, self.index()?.rows())?)?;
+            let (dataset, rows) = self.resolve_views(resolve_indices(indices, self.index()?.rows())?)?;
             gather_rows(&dataset, &Frame::try_new(&dataset)?, rows.len(), |i| rows[i])
         })
     }
 
-    /// Rows `rows` as rows of the dataset behind the views that this one is made of, if it is only of them: a view gathers
-    /// whole batches.
-    pub(super) fn behind(&self, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
+    /// Returns the dataset behind the views that this one consists of, and the numbers that rows `rows` have there: a
+    /// view itself would gather whole batches. If the dataset is no view, returns it and `rows`.
+    pub(super) fn resolve_views(&self, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
         let mut dataset = self.clone();
         loop {
             let [SourceSlice { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
-            let mut shown = rows.iter().map(|row| start.saturating_add(*row));
-            let Some((base, numbers)) = source.view().and_then(|view| view.resolve_rows(&mut shown)) else {
+            let mut view_rows = rows.iter().map(|row| start.saturating_add(*row));
+            let Some((base, base_rows)) = source.view().and_then(|view| view.resolve_rows(&mut view_rows)) else {
                 return Ok((dataset, rows));
             };
-            let narrow = |piece: &SourceSlice| {
-                let columns = columns.iter().map(|&column| piece.columns[column]).collect();
-                SourceSlice { columns, ..piece.clone() }
-            };
-            let pieces = base.iter().map(narrow).collect();
+            assert!(base_rows.len() == rows.len(), "{} rows behind {} of a view", base_rows.len(), rows.len());
+            let pieces = base.iter().map(|piece| select_columns(piece, columns)).collect();
             dataset = Dataset::from_slices(dataset.schema().clone(), pieces);
-            rows = numbers;
+            rows = base_rows;
         }
     }
 
-    /// `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the same sample
-    /// on every machine.
+    /// Returns `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the same
+    /// sample on every machine.
     ///
     /// # Errors
     /// `InvalidArgument` if the dataset has fewer rows.
@@ -74,21 +71,29 @@ impl Dataset {
     }
 }
 
-/// Resolves `indices` among `rows`.
-fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
-    let mut found = room_for(indices.len() as u64, "rows to take")?;
-    for &index in indices {
-        let row = match u64::try_from(index) {
-            Ok(row) => Some(row).filter(|&row| row < rows),
-            Err(_) => rows.checked_sub(index.unsigned_abs()),
-        };
-        let outside = || Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows"));
-        found.push(row.ok_or_else(outside)?);
-    }
-    Ok(found)
+/// Returns the piece with some of its columns only.
+pub(super) fn select_columns(piece: &SourceSlice, columns: &[usize]) -> SourceSlice {
+    SourceSlice { columns: columns.iter().map(|&column| piece.columns[column]).collect(), ..piece.clone() }
 }
 
-/// `count` rows of `dataset`, the one at `i` being `row(i)`, which must exist.
+/// Resolves `indices`, of which negative ones count from the end, among `rows` rows.
+fn resolve_indices(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
+    let mut resolved = room_for(indices.len() as u64, "rows to take")?;
+    for &index in indices {
+        let row = match u64::try_from(index) {
+            Ok(row) if row < rows => Some(row),
+            Ok(_) => None,
+            Err(_) => rows.checked_sub(index.unsigned_abs()),
+        };
+        let Some(row) = row else {
+            return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows")));
+        };
+        resolved.push(row);
+    }
+    Ok(resolved)
+}
+
+/// Gathers `count` rows of `dataset`. Row `i` of the result is row `row(i)`, which must exist.
 pub(in crate::compute) fn gather_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
@@ -96,64 +101,83 @@ pub(in crate::compute) fn gather_rows(
     row: impl Fn(usize) -> u64 + Sync,
 ) -> Result<Dataset> {
     let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
-    let picked = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
+    let selections = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
         RowSelection::from_rows(frame, chunks[chunk].clone().map(&row))
     });
-    gather_picked(dataset, frame, picked)
+    gather_selections(dataset, frame, selections)
 }
 
-/// A dataset of the rows of each of `picked`, with all columns.
-pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<RowSelection>) -> Result<Dataset> {
+/// Gathers all columns of the selected rows, a batch for each selection, or several if one would be too large.
+pub(super) fn gather_selections(
+    dataset: &Dataset,
+    frame: &Frame<'_>,
+    mut selections: Vec<RowSelection>,
+) -> Result<Dataset> {
     let schema = dataset.schema();
-    let mut picked: Vec<RowSelection> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
     let columns = schema.fields().len();
+    selections.retain(|selection| selection.len() > 0);
     loop {
-        let rows: usize = picked.iter().map(RowSelection::len).sum();
+        let rows: usize = selections.iter().map(RowSelection::len).sum();
         let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
-        let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].fixed_width_columns(frame, schema, None));
-        let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
-        let made = AtomicU64::new(0);
-        let arrays = parallel::map(picked.len() * columns, bytes, |job| {
-            check_more(made.load(Ordering::Relaxed))?;
-            let array = picked[job / columns].gather_column(frame, &plains[job / columns], schema, job % columns)?;
-            made.fetch_add(byte_size(UncheckedArray::from_ref(&array), 0..array.len()), Ordering::Relaxed);
+        let fixed_width =
+            parallel::map(selections.len(), bytes, |batch| selections[batch].fixed_width_columns(frame, schema, None));
+        let fixed_width = fixed_width.into_iter().collect::<Result<Vec<_>>>()?;
+        let gathered_bytes = AtomicU64::new(0);
+        let arrays: Vec<Result<_>> = parallel::map(selections.len() * columns, bytes, |job| {
+            check_memory_for_more(gathered_bytes.load(Ordering::Relaxed))?;
+            let batch = job / columns;
+            let array = selections[batch].gather_column(frame, &fixed_width[batch], schema, job % columns)?;
+            gathered_bytes.fetch_add(byte_size(UncheckedArray::from_ref(&array), 0..array.len()), Ordering::Relaxed);
             Ok(array)
         });
-        let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
-        let split: Vec<bool> = (0..picked.len())
-            .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
-            .collect();
+        assert!(arrays.len() == selections.len() * columns, "{} arrays for {columns} columns", arrays.len());
+        // Offsets or keys too narrow for all rows are wide enough for fewer.
+        let mut is_too_large = Vec::with_capacity(selections.len());
+        for batch in 0..selections.len() {
+            let arrays = &arrays[batch * columns..][..columns];
+            is_too_large.push(arrays.iter().any(|array| matches!(array, Err(e) if e.kind() == ErrorKind::Unsupported)));
+        }
         // A row that is too large alone stays so, however the others are cut.
-        let is_divisible = split.iter().zip(&picked).all(|(split, picked)| !split || picked.len() > 1);
-        if is_divisible && split.contains(&true) {
-            // Offsets or keys too narrow for all rows are wide enough for fewer.
-            picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
+        let is_divisible = is_too_large.iter().zip(&selections).all(|(too_large, rows)| !too_large || rows.len() > 1);
+        if is_divisible && is_too_large.contains(&true) {
+            let mut halves = Vec::new();
+            for (selection, too_large) in selections.into_iter().zip(is_too_large) {
+                if too_large {
+                    halves.extend(selection.split());
+                } else {
+                    halves.push(selection);
+                }
+            }
+            selections = halves;
             continue;
         }
         let mut arrays = arrays.into_iter();
-        let batch = |picked: &RowSelection| Ok((picked.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
-        let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
+        let mut batches = Vec::with_capacity(selections.len());
+        for selection in &selections {
+            batches.push((selection.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
+        }
         return Ok(Dataset::from_arrays(schema.clone(), batches));
     }
 }
 
-/// Checks that memory is left for another array beside those of `made` bytes: a few bytes may say that many rows are the
-/// same large one.
-fn check_more(made: u64) -> Result<()> {
-    /// The memory that is always there, and that is left for others.
-    const LITTLE: u64 = 256 << 20;
+/// Checks that memory is left for another array, in addition to `gathered` bytes: a few bytes in a file may say that many
+/// rows are the same large one.
+fn check_memory_for_more(gathered: u64) -> Result<()> {
+    /// Memory that is assumed to be available, and that is left for others.
+    const RESERVE: u64 = 256 << 20;
     check_memory()?;
-    if made < LITTLE || free_memory().is_none_or(|free| free > LITTLE) {
+    if gathered < RESERVE || free_memory().is_none_or(|free| free > RESERVE) {
         return Ok(());
     }
-    Err(Error::out_of_memory(format!("no memory is left for more rows than those of {made} bytes; take fewer")))
+    Err(Error::out_of_memory(format!("no memory is left for more rows than those of {gathered} bytes; take fewer")))
 }
 
 /// Rows of a future batch: their source batches, and the rows in them.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct RowSelection {
+    /// The source batches. Picks and spans have indices in this list.
     parts: Vec<usize>,
-    /// Rows one by one; if selected by bits, only made if a column needs them.
+    /// Rows one by one; if rows are selected by bits, computed when a column needs them.
     picks: OnceLock<Vec<Pick>>,
     /// Rows in order, as bits.
     spans: Vec<SelectedRows>,
@@ -161,33 +185,38 @@ pub(in crate::compute) struct RowSelection {
 }
 
 impl RowSelection {
-    /// The rows `rows` of a dataset.
+    /// Selects the rows `rows` of a dataset.
     pub(in crate::compute) fn from_rows(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> RowSelection {
-        let mut picked = RowSelection::default();
-        let mut numbers = vec![u32::MAX; frame.num_parts()];
+        const NOT_LISTED: u32 = u32::MAX;
+        let mut parts = Vec::new();
+        // The index in `parts` of each batch.
+        let mut indices = vec![NOT_LISTED; frame.num_parts()];
         let mut picks = Vec::with_capacity(rows.size_hint().0);
-        // The batch of the row before: its rows in the dataset, its number here, and its first row.
-        let (mut near, mut number, mut first) = (0..0, 0, 0);
+        // The batch of the previous row: its rows in the dataset, its index in `parts`, and its first row.
+        let (mut part_rows, mut index, mut first) = (0..0, 0, 0);
         for row in rows {
-            if !near.contains(&row) {
-                let Some(part) = frame.part_at(row) else { continue };
-                let inside = frame.rows_of(part);
+            if !part_rows.contains(&row) {
+                let part = frame.part_at(row);
+                debug_assert!(part.is_some(), "row {row} of {}", frame.num_rows());
+                let Some(part) = part else { continue };
+                let rows_in_batch = frame.rows_of(part);
                 let start = frame.start(part);
-                near = start..start + inside.len() as u64;
-                first = inside.start;
-                if numbers[part] == u32::MAX {
-                    numbers[part] = picked.parts.len() as u32;
-                    picked.parts.push(part);
+                part_rows = start..start + rows_in_batch.len() as u64;
+                first = rows_in_batch.start;
+                if indices[part] == NOT_LISTED {
+                    indices[part] = parts.len() as u32;
+                    parts.push(part);
                 }
-                number = numbers[part];
+                index = indices[part];
             }
-            picks.push((number, first + (row - near.start) as usize));
+            picks.push((index, first + (row - part_rows.start) as usize));
         }
-        RowSelection { len: picks.len(), picks: OnceLock::from(picks), ..picked }
+        RowSelection { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
     }
 
     /// Appends the selected rows among `rows` of batch `part`.
     pub(super) fn add(&mut self, part: usize, rows: Range<usize>, mask: Mask) {
+        assert!(self.picks.get().is_none(), "rows are added after they were picked");
         let count = mask.count();
         if count == 0 {
             return;
@@ -199,43 +228,45 @@ impl RowSelection {
         self.spans.push(SelectedRows { part: self.parts.len() as u32 - 1, rows, mask });
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(in crate::compute) fn len(&self) -> usize {
         self.len
     }
 
     fn picks(&self) -> &[Pick] {
-        let rows = |span: &SelectedRows| {
-            let part = span.part;
-            let start = span.rows.start;
-            span.mask.rows().map(move |row| (part, start + row)).collect::<Vec<_>>()
-        };
-        self.picks.get_or_init(|| self.spans.iter().flat_map(rows).collect())
+        self.picks.get_or_init(|| {
+            let mut picks = Vec::with_capacity(self.len);
+            for span in &self.spans {
+                picks.extend(span.mask.rows().map(|row| (span.part, span.rows.start + row)));
+            }
+            assert!(picks.len() == self.len, "{} of {} rows picked", picks.len(), self.len);
+            picks
+        })
     }
 
-    fn halves(self, split: bool) -> Vec<RowSelection> {
-        if !split || self.len < 2 {
-            return vec![self];
-        }
-        // Only the parts that it uses: halves of halves would keep the list of all parts for each of their rows.
-        let half = |picks: &[Pick]| {
-            let mut numbers = HashMap::new();
-            let mut parts = Vec::new();
-            let own = |&(part, row): &Pick| {
-                let number = *numbers.entry(part).or_insert_with(|| {
-                    parts.push(self.parts[part as usize]);
-                    parts.len() as u32 - 1
-                });
-                (number, row)
-            };
-            let picks: Vec<Pick> = picks.iter().map(own).collect();
-            RowSelection { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
-        };
+    /// Returns the first and the second half of the rows.
+    fn split(self) -> [RowSelection; 2] {
         let (first, second) = self.picks().split_at(self.len / 2);
-        vec![half(first), half(second)]
+        [self.with_picks(first), self.with_picks(second)]
     }
 
-    /// The columns of the rows' batches that can be copied unchanged, one or all.
+    /// Returns a selection of some of the rows. It lists only the batches that it uses: halves of halves would keep the
+    /// list of all batches for each of their rows.
+    fn with_picks(&self, picks: &[Pick]) -> RowSelection {
+        let mut indices = HashMap::new();
+        let mut parts = Vec::new();
+        let mut new_picks: Vec<Pick> = Vec::with_capacity(picks.len());
+        for &(part, row) in picks {
+            let index = *indices.entry(part).or_insert_with(|| {
+                parts.push(self.parts[part as usize]);
+                parts.len() as u32 - 1
+            });
+            new_picks.push((index, row));
+        }
+        RowSelection { parts, len: new_picks.len(), picks: OnceLock::from(new_picks), spans: Vec::new() }
+    }
+
+    /// Finds the columns of the rows' batches that can be copied unchanged, one or all.
     pub(in crate::compute) fn fixed_width_columns<'a>(
         &self,
         frame: &Frame<'a>,
@@ -246,47 +277,57 @@ impl RowSelection {
         FixedWidthColumns::load(frame, schema, columns, &self.parts)
     }
 
-    /// The rows of column number `column` as bytes side by side, if it can be copied unchanged.
-    pub(super) fn block(&self, plains: &FixedWidthColumns<'_>, column: usize) -> Result<Option<GrowableBuffer>> {
-        plains.block(column, self.picks())
+    /// Copies the rows of column number `column` as bytes side by side, if it can be copied unchanged.
+    pub(super) fn block(&self, fixed_width: &FixedWidthColumns<'_>, column: usize) -> Result<Option<GrowableBuffer>> {
+        fixed_width.block(column, self.picks())
     }
 
-    /// The rows of column number `column`, if it can be copied unchanged.
-    fn plain(&self, plains: &FixedWidthColumns<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
+    /// Copies the rows of column number `column`, if it can be copied unchanged.
+    fn gather_fixed_width(
+        &self,
+        fixed_width: &FixedWidthColumns<'_>,
+        data_type: &DataType,
+        column: usize,
+    ) -> Result<Option<ArrayData>> {
         if !self.spans.is_empty()
-            && let Some(array) = plains.compress(data_type, column, &self.spans, self.len)?
+            && let Some(array) = fixed_width.compress(data_type, column, &self.spans, self.len)?
         {
             return Ok(Some(array));
         }
-        plains.gather(data_type, column, self.picks())
+        fixed_width.gather(data_type, column, self.picks())
     }
 
-    /// Column number `column` of the rows.
+    /// Copies the rows of column number `column`.
     pub(in crate::compute) fn gather_column<'a>(
         &self,
         frame: &Frame<'a>,
-        plains: &FixedWidthColumns<'a>,
+        fixed_width: &FixedWidthColumns<'a>,
         schema: &SchemaRef,
         column: usize,
     ) -> Result<ArrayData> {
         let field = schema.field(column);
         let data_type = field.data_type();
-        let name = || format!("column '{}'", field.name());
-        if let Some(array) = self.plain(plains, data_type, column).map_err(|e| e.context(name()))? {
-            return Ok(array);
-        }
-        // Parts shared by a gathered column with its batches have to be checked there, once.
-        if !has_dictionary(data_type) {
-            let from = self.parts.iter().map(|&part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-            let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&[]));
-            return gathered.map_err(|e| e.context(name()));
-        }
-        let shared = self.parts.iter().map(|&part| frame.checked(part, column)).collect::<Result<Vec<_>>>()?;
-        let from: Vec<&UncheckedArray> = shared.iter().map(|array| UncheckedArray::from_ref(array)).collect();
-        let mut known = Vec::new();
-        shared.iter().for_each(|array| collect_dictionaries(array, &mut known));
-        let gathered = gather_column(field, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
-        gathered.map_err(|e| e.context(name()))
+        let gathered = match self.gather_fixed_width(fixed_width, data_type, column) {
+            Ok(Some(array)) => Ok(array),
+            Ok(None) if has_dictionary(data_type) => {
+                // A gathered column shares dictionaries with its batches, where they have to be checked, once.
+                let arrays = self.parts.iter().map(|&part| frame.checked(part, column)).collect::<Result<Vec<_>>>()?;
+                let from: Vec<&UncheckedArray> = arrays.iter().map(|array| UncheckedArray::from_ref(array)).collect();
+                let mut dictionaries = Vec::new();
+                for array in arrays {
+                    collect_dictionaries(array, &mut dictionaries);
+                }
+                gather_column(field, &from, self.picks()).and_then(|array| array.checked(&dictionaries))
+            }
+            Ok(None) => {
+                let from = self.parts.iter().map(|&part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+                gather(data_type, &from, self.picks()).and_then(|array| array.checked(&[]))
+            }
+            Err(e) => Err(e),
+        };
+        let array = gathered.map_err(|e| e.context(format!("column '{}'", field.name())))?;
+        assert!(array.len() == self.len, "{} of {} rows gathered", array.len(), self.len);
+        Ok(array)
     }
 }
 
@@ -308,17 +349,9 @@ mod tests {
 
     #[test]
     fn halves_keep_only_the_parts_of_their_rows() {
-        let of = |parts: Vec<usize>, picks: Vec<Pick>| RowSelection {
-            parts,
-            len: picks.len(),
-            picks: OnceLock::from(picks),
-            spans: Vec::new(),
-        };
-        let whole = of(vec![7, 8, 9], vec![(0, 1), (2, 3), (0, 5), (1, 1), (1, 0)]);
-        let found = whole.halves(true);
-        let found: Vec<_> = found.iter().map(|half| (half.parts.clone(), half.picks().to_vec())).collect();
-        assert_eq!(found, [(vec![7, 9], vec![(0, 1), (1, 3)]), (vec![7, 8], vec![(0, 5), (1, 1), (1, 0)])]);
-        assert_eq!(of(vec![7], vec![(0, 1)]).halves(true).len(), 1);
-        assert_eq!(of(vec![7], vec![(0, 1), (0, 2)]).halves(false).len(), 1);
+        let picks = vec![(0, 1), (2, 3), (0, 5), (1, 1), (1, 0)];
+        let whole = RowSelection { parts: vec![7, 8, 9], len: 5, picks: OnceLock::from(picks), spans: Vec::new() };
+        let halves = whole.split().map(|half| (half.parts.clone(), half.picks().to_vec()));
+        assert_eq!(halves, [(vec![7, 9], vec![(0, 1), (1, 3)]), (vec![7, 8], vec![(0, 5), (1, 1), (1, 0)])]);
     }
 }
