@@ -1,5 +1,5 @@
-//! Loops over fixed-width values of any alignment. Sums of floats use a fixed tree, so that a result depends only on
-//! the values and their order:
+//! Sums and compares fixed-width values of any alignment. Sums of floats use a fixed tree, so that a result depends
+//! only on the values and their order:
 //!
 //! ```text
 //! 65,536 values = 64 leaves of 1,024 = 64 steps of 16 lanes
@@ -41,9 +41,10 @@ pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
-/// The mean of the f64 of a leaf, and the sum of the squares of their distances from it.
+/// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
+    debug_assert!(!values.is_empty() && values.len() <= LEAF, "a leaf of {} values", values.len());
     let mean = leaf_sum(values, |raw| f64::from_le_bytes(*raw)) / values.len() as f64;
     let squares = squares_from(values, mean);
     if squares.is_finite() || !mean.is_finite() {
@@ -62,7 +63,7 @@ fn squares_from(values: &[[u8; 8]], mean: f64) -> f64 {
     })
 }
 
-/// The sum of the numbers of a leaf, or of a part of one.
+/// Sums the numbers of a leaf, or of a part of one.
 #[inline(always)]
 fn leaf_sum<const N: usize>(values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) -> f64 {
     let (steps, tail) = values.as_chunks::<LANES>();
@@ -90,6 +91,7 @@ impl FloatSum {
     /// Adds values that fit into the leaf.
     #[inline(always)]
     fn fill<const N: usize>(&mut self, values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) {
+        debug_assert!(self.filled + values.len() <= LEAF, "{} more values than {}", values.len(), self.filled);
         let lane = self.filled % LANES;
         let (head, values) = values.split_at(if lane == 0 { 0 } else { values.len().min(LANES - lane) });
         let (steps, tail) = values.as_chunks::<LANES>();
@@ -175,21 +177,22 @@ impl PairwiseSum {
     }
 }
 
-/// Integers narrower than 64 bits: a block's sum fits i64.
+/// Sums a block of i32, whose sum fits i64.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn sum_i32(block: &[[u8; 4]]) -> i64 {
     block.iter().map(|&raw| i64::from(i32::from_le_bytes(raw))).sum()
 }
 
-/// As `sum_i32`, unsigned.
+/// Sums a block of u32, whose sum fits u64.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn sum_u32(block: &[[u8; 4]]) -> u64 {
     block.iter().map(|&raw| u64::from(u32::from_le_bytes(raw))).sum()
 }
 
-/// The sum of a block of i64, exact: upper and lower halves are summed separately, and neither can overflow.
+/// Sums a block of i64 exactly: upper and lower halves are summed separately, and neither can overflow.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
+    debug_assert!(block.len() <= 1 << 31, "{} halves may overflow", block.len());
     let mut high = 0i64;
     let mut low = 0u64;
     for &raw in block {
@@ -202,18 +205,18 @@ pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
 
 /// A number of `N` bytes, and the type's bounds.
 pub(super) trait Number<const N: usize>: Copy + PartialOrd + Send + Sync {
-    const LEAST: Self;
-    const MOST: Self;
+    const MIN: Self;
+    const MAX: Self;
     const IS_FLOAT: bool;
     fn load(raw: [u8; N]) -> Self;
     fn store(self) -> [u8; N];
 }
 
 macro_rules! numbers {
-    ($($number:ty: $width:literal, $is_float:literal, $least:expr, $most:expr;)*) => {
+    ($($number:ty: $width:literal, $is_float:literal, $min:expr, $max:expr;)*) => {
         $(impl Number<$width> for $number {
-            const LEAST: Self = $least;
-            const MOST: Self = $most;
+            const MIN: Self = $min;
+            const MAX: Self = $max;
             const IS_FLOAT: bool = $is_float;
             #[inline(always)]
             fn load(raw: [u8; $width]) -> Self {
@@ -243,13 +246,13 @@ numbers! {
     f64: 8, true, f64::NEG_INFINITY, f64::INFINITY;
 }
 
-/// The smallest of `so_far` and the values; NaN is skipped, as comparisons with it are false.
+/// Returns the smallest of `so_far` and the values; NaN is skipped, as comparisons with it are false.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn min<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b < a { b } else { a })
 }
 
-/// The largest, likewise.
+/// Returns the largest of `so_far` and the values; NaN is skipped.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b > a { b } else { a })
@@ -257,7 +260,7 @@ pub(super) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -
 
 #[inline(always)]
 fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: impl Fn(T, T) -> T) -> T {
-    // The compiler vectorises integers itself, and better without our lanes. It may not do so for floats.
+    // The compiler vectorises integers itself, and better than with lanes. It may not reorder floats.
     if !T::IS_FLOAT {
         return values.iter().fold(so_far, |best, &raw| better(best, T::load(raw)));
     }
@@ -277,7 +280,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The tree as it is drawn above, value by value.
+    /// Adds values one by one to the tree that is drawn above.
     fn naive(values: &[f64]) -> f64 {
         let mut leaves = vec![[0.0; LANES]; values.len().div_ceil(LEAF)];
         for (row, value) in values.iter().enumerate() {

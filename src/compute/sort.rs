@@ -21,8 +21,8 @@ impl Dataset {
     /// ordered categories have their own order.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
-    /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes a
-    /// row for each column, 16 for text, or 32 for wide decimals.
+    /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes
+    /// a row for each column, 16 for text, or 32 for wide decimals.
     ///
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` without columns; `Unsupported` for columns of nested types.

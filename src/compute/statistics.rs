@@ -110,11 +110,8 @@ impl Dataset {
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];
         for index in 0..self.num_columns() {
             let column = self.column_at(index)?;
-            let array = if is_number(column.data_type()) {
-                describe_numbers(&column)?
-            } else {
-                describe_as_text(&column)?
-            };
+            let array =
+                if is_number(column.data_type()) { describe_numbers(&column)? } else { describe_as_text(&column)? };
             fields.push(Field::new(column.name(), array.data_type().clone(), true));
             columns.push(array);
         }

@@ -202,9 +202,15 @@ pub(in crate::compute) fn for_each_float(rows: &GroupedRows<'_>, mut work: impl 
         UInt32 => for_each_value::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
         Int64 => for_each_value::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
         UInt64 => for_each_value::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
-        Decimal32(_, s) => for_each_value::<4, _>(rows, work, |raw| narrow_decimal_to_f64(i32::from_le_bytes(raw).into(), *s)),
-        Decimal64(_, s) => for_each_value::<8, _>(rows, work, |raw| narrow_decimal_to_f64(i64::from_le_bytes(raw).into(), *s)),
-        Decimal128(_, s) => for_each_value::<16, _>(rows, work, |raw| narrow_decimal_to_f64(i128::from_le_bytes(raw), *s)),
+        Decimal32(_, s) => {
+            for_each_value::<4, _>(rows, work, |raw| narrow_decimal_to_f64(i32::from_le_bytes(raw).into(), *s))
+        }
+        Decimal64(_, s) => {
+            for_each_value::<8, _>(rows, work, |raw| narrow_decimal_to_f64(i64::from_le_bytes(raw).into(), *s))
+        }
+        Decimal128(_, s) => {
+            for_each_value::<16, _>(rows, work, |raw| narrow_decimal_to_f64(i128::from_le_bytes(raw), *s))
+        }
         Decimal256(_, s) => for_each_value::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), *s)),
         Boolean => {
             let bits = Bits::new(rows.array);
@@ -237,7 +243,9 @@ pub(in crate::compute) fn for_each_integer(
         UInt8 => for_each_value::<1, _>(rows, work, |raw| raw[0].into()),
         Int16 => for_each_value::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
         UInt16 => for_each_value::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
-        Int32 | Date32 | Time32(_) | Decimal32(..) => for_each_value::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => {
+            for_each_value::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into())
+        }
         UInt32 => for_each_value::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
         Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
             for_each_value::<8, _>(rows, work, |raw| i64::from_le_bytes(raw).into());

@@ -123,8 +123,8 @@ fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
     wanted: Ordering,
 ) -> Option<u64> {
     let (far, choose): ExtremeFold<T, N> = match wanted {
-        Ordering::Less => (T::MOST, kernels::min),
-        _ => (T::LEAST, kernels::max),
+        Ordering::Less => (T::MAX, kernels::min),
+        _ => (T::MIN, kernels::max),
     };
     let block_extremes = blocks.par_map(|pieces| {
         pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values)))

@@ -1,5 +1,5 @@
-//! Binds expressions to a dataset's columns, and evaluates them a few thousand rows at a time: intermediate results stay
-//! in the caches.
+//! Binds expressions to a dataset's columns, and evaluates them a few thousand rows at a time: intermediate results
+//! stay in the caches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ pub(in crate::compute) struct EvalContext<'f, 'a> {
     pub frame: &'f Frame<'a>,
     pub part: usize,
     pub rows: Range<usize>,
-    /// Returns true if the result of a row, counted from the first of `rows`, is needed. An overflow in other rows is no
-    /// error.
+    /// Returns true if the result of a row, counted from the first of `rows`, is needed. An overflow in other rows is
+    /// no error.
     pub wanted: &'f dyn Fn(usize) -> bool,
 }
 

@@ -48,8 +48,8 @@ impl BoundPredicate {
     /// Binds a predicate to the columns of `dataset`.
     ///
     /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for computations
-    /// that are not supported.
+    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for
+    /// computations that are not supported.
     pub(in crate::compute) fn bind(predicate: &Predicate, dataset: &Dataset) -> Result<BoundPredicate> {
         Binder { dataset }.bind(&predicate.0)
     }
@@ -197,8 +197,8 @@ struct PredicateEvaluator<'c, 'a> {
     frame: &'c Frame<'a>,
     part: usize,
     rows: &'c Range<usize>,
-    /// The rows that an outer condition has not decided about, if there is one. The bits of other rows may be any, and an
-    /// overflow in them is no error.
+    /// The rows that an outer condition has not decided about, if there is one. The bits of other rows may be any, and
+    /// an overflow in them is no error.
     open: Option<&'c Mask>,
 }
 
@@ -244,8 +244,8 @@ impl PredicateEvaluator<'_, '_> {
         }
     }
 
-    /// Returns the rows for which both predicates are known to be `wanted`, or, unless `is_and`, one of them. The second
-    /// is evaluated only for rows that the first leaves open.
+    /// Returns the rows for which both predicates are known to be `wanted`, or, unless `is_and`, one of them. The
+    /// second is evaluated only for rows that the first leaves open.
     fn both(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: bool, is_and: bool) -> Result<Mask> {
         let mut mask = self.mask(a, wanted)?;
         let mut open = mask.clone();

@@ -140,12 +140,12 @@ impl ValueOrder for Categories {
     }
 }
 
-/// Creates the test that compares column number `column`, called `name`, with `literal`. Ordered categories are compared
-/// by their order.
+/// Creates the test that compares column number `column`, called `name`, with `literal`. Ordered categories are
+/// compared by their order.
 ///
 /// # Errors
-/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if ordered categories are compared by order with a `literal`
-/// that is none of them.
+/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if ordered categories are compared by order with a
+/// `literal` that is none of them.
 pub(super) fn comparison_predicate(
     dataset: &Dataset,
     (column, name): (usize, &str),

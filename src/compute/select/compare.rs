@@ -103,8 +103,8 @@ impl TextSet {
         self.may_contain(text.len(), access::head(text)) && self.texts.contains(text)
     }
 
-    /// Returns true if a text of `len` bytes may be in the set. `head` is its first 16 bytes as a number; if it has fewer,
-    /// the bytes behind them are ignored.
+    /// Returns true if a text of `len` bytes may be in the set. `head` is its first 16 bytes as a number; if it has
+    /// fewer, the bytes behind them are ignored.
     #[inline(always)]
     pub(super) fn may_contain(&self, len: usize, head: u128) -> bool {
         let hash = self.hash(len, head);
@@ -193,7 +193,8 @@ impl ValuePredicate {
         }
     }
 
-    /// Creates the test of whether text of column `name` contains, starts or ends with `text`, or matches it as a pattern.
+    /// Creates the test of whether text of column `name` contains, starts or ends with `text`, or matches it as a
+    /// pattern.
     pub(super) fn for_text_match(
         name: &str,
         data_type: &DataType,

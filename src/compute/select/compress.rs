@@ -7,8 +7,8 @@ use super::mask::{SelectedRows, set_bits};
 use crate::array::build_buffer;
 use crate::error::Result;
 
-/// Copies the `count` values of `width` bytes that the spans select. Returns `None` for uncommon widths, and if there are
-/// fewer values than bits.
+/// Copies the `count` values of `width` bytes that the spans select. Returns `None` for uncommon widths, and if there
+/// are fewer values than bits.
 pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
     match width {
         1 => values_of::<1>(from, spans, count),
@@ -62,8 +62,8 @@ fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N
 /// read.
 const MAX_SINGLE_COPIES: usize = 16;
 
-/// Copies the selected values of 64, if there is space for all. If they are many, each value is written, and overwritten
-/// by the next unless its bit is set.
+/// Copies the selected values of 64, if there is space for all. If they are many, each value is written, and
+/// overwritten by the next unless its bit is set.
 #[inline(always)]
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;

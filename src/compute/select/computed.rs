@@ -245,8 +245,8 @@ fn whole_part(digits: i256, scale: i8) -> Option<i64> {
     whole.to_i128().and_then(|whole| whole.try_into().ok())
 }
 
-/// Loads rows of numbers as floats. If they are short, numbers that would be rounded twice, to 64 and then to 32 bits, are
-/// rounded to 32 bits at once.
+/// Loads rows of numbers as floats. If they are short, numbers that would be rounded twice, to 64 and then to 32 bits,
+/// are rounded to 32 bits at once.
 pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<ScalarOrVec<f64>> {
     use DataType::*;
     let (array, indices) = resolve_dictionary(array, rows)?;

@@ -13,9 +13,9 @@ use crate::types::type_name;
 /// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another is
 /// a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.
 ///
-/// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does not
-/// fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of 32
-/// bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
+/// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does
+/// not fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of
+/// 32 bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
 #[derive(Clone, Debug)]
 pub struct Expression(pub(super) ExpressionNode, ExpressionSize);
 

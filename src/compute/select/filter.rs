@@ -31,9 +31,9 @@ impl Dataset {
     /// Returns the rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on
     /// its column are read; blocks of indexed columns that can't have such rows are skipped.
     ///
-    /// The predicate is evaluated immediately, and columns are copied lazily, each when it is first used. Single rows, and
-    /// [`Dataset::aggregate`], read them in place. The result keeps the source rows alive: call [`Dataset::collect`] to
-    /// copy the selected rows and detach them.
+    /// The predicate is evaluated immediately, and columns are copied lazily, each when it is first used. Single rows,
+    /// and [`Dataset::aggregate`], read them in place. The result keeps the source rows alive: call
+    /// [`Dataset::collect`] to copy the selected rows and detach them.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -89,9 +89,9 @@ impl Dataset {
         })
     }
 
-    /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the
-    /// rows between the bounds; with indexed columns, the blocks that may have such rows. Callers can then filter it piece
-    /// by piece.
+    /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table,
+    /// the rows between the bounds; with indexed columns, the blocks that may have such rows. Callers can then filter
+    /// it piece by piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -109,8 +109,8 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || self.prune_to_bounds(predicate))
     }
 
-    /// Prunes without a check for changes: first partitions that can't have rows, then each table to the rows between the
-    /// bounds, and then blocks that can't have rows.
+    /// Prunes without a check for changes: first partitions that can't have rows, then each table to the rows between
+    /// the bounds, and then blocks that can't have rows.
     pub(in crate::compute) fn prune_inner(&self, predicate: &Predicate) -> Result<Dataset> {
         prune_blocks(&self.prune_to_bounds(predicate)?, predicate)
     }
@@ -179,9 +179,9 @@ fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> R
 
 impl Dataset {
     /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included, found by binary
-    /// search; in tables that accept late rows, by the column's index, and copied like the result of [`Dataset::filter`].
-    /// Values are compared as in a filter; integers are accepted as times in the column's unit. The rows of several tables
-    /// follow each other.
+    /// search; in tables that accept late rows, by the column's index, and copied like the result of
+    /// [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as times in the column's unit.
+    /// The rows of several tables follow each other.
     ///
     /// # Errors
     /// `InvalidArgument` unless the dataset consists of tables with `sorted_by`, or for values of another type.
@@ -278,8 +278,8 @@ fn bound_literal(data_type: &DataType, value: &Value<'_>) -> Result<Literal> {
 
 /// Returns the first row of a sorted column for which `holds`, which must be true for all rows behind it.
 ///
-/// Prefetches the pages that the search touches: they lie far apart, and the first touch of each would load as much as the
-/// device reads ahead.
+/// Prefetches the pages that the search touches: they lie far apart, and the first touch of each would load as much as
+/// the device reads ahead.
 fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u64> {
     let mut low = 0;
     let mut high = column.len()?;
@@ -377,7 +377,7 @@ mod tests {
         })
     }
 
-    /// Checks every operator; `order` is that of row and literal, `None` of a null, `Some(None)` of NaN.
+    /// Checks every operator; `order` compares a row with the literal: `None` for null, `Some(None)` for NaN.
     fn check(array: &ArrayRef, literal: &Value<'_>, order: impl Fn(usize) -> Option<Option<Ordering>>) {
         let cells: Vec<_> = cut(array, &[]).values().map(|value| value.unwrap().to_string()).collect();
         for operator in OPERATORS {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     proptest! {
-        /// In words of 64 rows with few and many texts of the wanted length, of fewer than 16 bytes and of more.
+        /// Words of 64 rows have few and many texts of the wanted length, which have fewer and more than 16 bytes.
         #[test]
         fn texts_that_pass_a_test_are_those_of_a_loop(
             keys in prop::collection::vec((0usize..10, prop::bool::weighted(0.9)), 1..300), word in 0usize..10, few in 0usize..10,
@@ -608,7 +608,7 @@ mod tests {
             {
                 check(&array, &Value::Float64(literal), |row| Some(values[row].partial_cmp(&literal)));
             }
-            // What is exactly between two floats, and what is next to that.
+            // Numbers lie exactly between two floats, or next to the middle.
             let exact = |row: usize, of: &dyn Fn(f64) -> Ordering| {
                 Some(Some(values[row]).filter(|value| !value.is_nan()).map(|value| match value.is_finite() {
                     true => of(value),
@@ -674,7 +674,7 @@ mod tests {
         assert_eq!(count(yes() | no()), [2, 0]);
         assert_eq!(count(yes() & no()), [0, 2]);
         assert_eq!(count(unknown()), [0, 0]);
-        // What is true or false whatever is not known.
+        // These are true or false whatever the unknown operand is.
         assert_eq!(count(unknown() | yes()), [1, 0]);
         assert_eq!(count(unknown() & yes()), [0, 1]);
         assert_eq!(count(yes() | col("c").is_null()), [2, 1]);

@@ -245,7 +245,8 @@ pub(in crate::compute) fn filter_input(dataset: &Dataset) -> Option<(Dataset, Ar
     Some((Dataset::from_slices(dataset.schema().clone(), pieces), rows.clone()))
 }
 
-/// Returns true if the rows `rows` of each column fit into arrays of its type, batch by batch. Returns false if in doubt.
+/// Returns true if the rows `rows` of each column fit into arrays of its type, batch by batch. Returns false if in
+/// doubt.
 pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Result<bool> {
     for (column, field) in dataset.schema().fields().iter().enumerate() {
         let max_bytes = match SizeLimit::for_type(field.data_type()) {

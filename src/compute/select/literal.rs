@@ -101,7 +101,8 @@ pub(super) struct NumberLiteral {
 }
 
 impl NumberLiteral {
-    /// Parses digits with or without a sign, a point and an exponent; `None` for other text, and for more digits than 76.
+    /// Parses digits with or without a sign, a point and an exponent; `None` for other text, and for more digits than
+    /// 76.
     fn parse(text: &str) -> Option<NumberLiteral> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

@@ -522,8 +522,8 @@ fn test_heads(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128
     Ok(word)
 }
 
-/// Returns the bits of `rows`, which `word` computes for 64 rows at a time. If it fails, as nulls may have bytes that are
-/// no text, `passes` tests the texts that are not null.
+/// Returns the bits of `rows`, which `word` computes for 64 rows at a time. If it fails, as nulls may have bytes that
+/// are no text, `passes` tests the texts that are not null.
 #[inline(always)]
 fn collect_words(
     texts: &Texts<'_>,

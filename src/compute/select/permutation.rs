@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn places_say_nothing_about_numbers() {
-        // The mean of a batch of an ordered column is that of the column, give or take five standard errors.
+        // The mean of a batch of an ordered column is near the column's mean: within five standard errors.
         let len = 1_000_000;
         for seed in 0..20 {
             let order = Permutation::new(len, seed);

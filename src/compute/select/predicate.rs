@@ -61,7 +61,7 @@ impl Expression {
         Predicate::new(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
     }
 
-    /// Text in which the regular expression `pattern` matches anywhere. The syntax is that of the crate `regex`, without
+    /// Text in which the regular expression `pattern` matches anywhere. It has the syntax of the crate `regex`, without
     /// look-around and backreferences; a match takes time that is linear in the text.
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl fmt::Display for TextMatch {
 /// is converted to the decimal that it prints as.
 ///
 /// The right side of `&` or `|` is evaluated only for rows that the left side does not decide. Any number of predicates
-/// may be combined by `&`, or by `|`; at most 500 may be nested, such as by `!`, or as `&` in `|`. A clone is cheap, and
-/// shares its parts.
+/// may be combined by `&`, or by `|`; at most 500 may be nested, such as by `!`, or as `&` in `|`. A clone is cheap,
+/// and shares its parts.
 #[derive(Clone, Debug)]
 pub struct Predicate(pub(super) Arc<PredicateNode>, usize);
 
@@ -203,8 +203,8 @@ impl Predicate {
 
 /// Predicates that are combined by the same operator, in order.
 ///
-/// A chain that extends another shares its parts: each has a prefix of one list. A chain of comparisons that grows one by
-/// one thus takes linear time and memory, even if all of its steps are kept.
+/// A chain that extends another shares its parts: each has a prefix of one list. A chain of comparisons that grows one
+/// by one thus takes linear time and memory, even if all of its steps are kept.
 #[derive(Clone)]
 pub(super) struct PredicateChain {
     shared: Arc<Mutex<Vec<Arc<PredicateNode>>>>,
@@ -230,8 +230,8 @@ impl PredicateChain {
         let appended = other.parts();
         let mut parts = self.shared();
         assert!(parts.len() >= self.len, "{} shared parts of {}", parts.len(), self.len);
-        // The list can't be shared if another chain has extended it. A combination may have this chain as a part, and the
-        // two would keep each other alive.
+        // The list can't be shared if another chain has extended it. A combination may have this chain as a part, and
+        // the two would keep each other alive.
         if parts.len() > self.len || appended.iter().any(|part| part.is_combined()) {
             let mut copy = parts[..self.len].to_vec();
             copy.extend(appended);

@@ -1,5 +1,5 @@
-//! Prunes rows that a predicate rules out, without reading them: partitions whose columns with one value make it false or
-//! unknown, and blocks whose zones do.
+//! Prunes rows that a predicate rules out, without reading them: partitions whose columns with one value make it false
+//! or unknown, and blocks whose zones do.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -237,7 +237,8 @@ impl PruningPredicate {
         }
     }
 
-    /// Returns the possible outcomes for some rows. `zone` returns the zone of a column for these rows, if there is one.
+    /// Returns the possible outcomes for some rows. `zone` returns the zone of a column for these rows, if there is
+    /// one.
     fn possible<'a>(&self, zone: &dyn Fn(usize) -> Option<&'a Zone>) -> PossibleOutcomes {
         match self {
             PruningPredicate::And(a, b) => a.possible(zone).and(b.possible(zone)),
@@ -357,7 +358,8 @@ fn range_outcomes<T: PartialOrd>((low, high): (T, T), (min, max): (T, T)) -> Pos
     PossibleOutcomes { is_true: low <= high && low <= max && min <= high, is_false: min < low || max > high }
 }
 
-/// Returns whether values from `min` to `max` may be among `numbers`, which are in order, and whether they may be others.
+/// Returns whether values from `min` to `max` may be among `numbers`, which are in order, and whether they may be
+/// others.
 fn set_outcomes<T: PartialOrd + Copy>(numbers: &[T], min: T, max: T) -> PossibleOutcomes {
     debug_assert!(numbers.is_sorted());
     let first = numbers.get(numbers.partition_point(|number| *number < min));

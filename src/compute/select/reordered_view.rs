@@ -1,5 +1,5 @@
-//! Shows another dataset's rows in the order of their numbers. Nothing is copied until a column is used: single rows are
-//! read in place, and a batch of a column is gathered on first use, and cached.
+//! Shows another dataset's rows in the order of their numbers. Nothing is copied until a column is used: single rows
+//! are read in place, and a batch of a column is gathered on first use, and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -42,8 +42,8 @@ impl Dataset {
         reordered_view(self, RowOrder::try_from_rows(end, rows.iter().copied())?)
     }
 
-    /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view, like
-    /// the result of [`Dataset::sort`].
+    /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view,
+    /// like the result of [`Dataset::sort`].
     ///
     /// # Errors
     /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
@@ -117,8 +117,8 @@ struct ReorderedView {
     order: Arc<RowOrder>,
     /// The part of `order` that the view shows.
     range: Range<u64>,
-    /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches. All cuts of a
-    /// view share it.
+    /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches. All cuts of
+    /// a view share it.
     batch_rows: Arc<OnceLock<usize>>,
     /// The gathered columns of each batch.
     gathered: OnceLock<Vec<OnceLock<ArrayData>>>,

@@ -8,7 +8,8 @@ use crate::compute::frame::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
-/// The maximum number of rows of a block that are stored as numbers, which then take as many bytes as bits for all rows.
+/// The maximum number of rows of a block that are stored as numbers, which then take as many bytes as bits for all
+/// rows.
 const MAX_NUMBERS: usize = BLOCK / 16;
 /// The numbers of a block's rows have 16 bits.
 const _: () = assert!(BLOCK <= 1 << 16);

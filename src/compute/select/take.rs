@@ -54,8 +54,8 @@ impl Dataset {
         }
     }
 
-    /// Returns `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the same
-    /// sample on every machine.
+    /// Returns `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the
+    /// same sample on every machine.
     ///
     /// # Errors
     /// `InvalidArgument` if the dataset has fewer rows.
@@ -160,8 +160,8 @@ pub(super) fn gather_selections(
     }
 }
 
-/// Checks that memory is left for another array, in addition to `gathered` bytes: a few bytes in a file may say that many
-/// rows are the same large one.
+/// Checks that memory is left for another array, in addition to `gathered` bytes: a few bytes in a file may say that
+/// many rows are the same large one.
 fn check_memory_for_more(gathered: u64) -> Result<()> {
     /// Memory that is assumed to be available, and that is left for others.
     const RESERVE: u64 = 256 << 20;
