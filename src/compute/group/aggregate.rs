@@ -1,8 +1,8 @@
-//! `aggregate`: sums, means and so on of groups of rows, in one pass, including the filter.
+//! Implements `aggregate`: sums, means and other functions of groups of rows, in one pass that includes the filter.
 //!
 //! Rows are processed in blocks of 16,384, independent of batches and threads: each block finds its groups and their
-//! states, and blocks are merged in order. If the first has very many groups, rows are processed in partitions by their
-//! keys instead. So the result depends only on the rows.
+//! states, and blocks are merged in order. If the first block has very many groups, rows are processed in partitions by
+//! their keys instead. Therefore the result depends only on the rows.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
-use super::block::{ComputedColumns, states_of_bits};
+use super::block::{ComputedColumns, states_from_masks};
 use super::fused_sum::FusedSum;
 use super::groups::{GroupScratch, Groups, check_claim, check_keys, group, with_plain_booleans};
 use super::memory::MemoryEstimate;
@@ -28,25 +28,25 @@ use crate::compute::select::{
 };
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::ChangeCheck;
+use crate::map::{ChangeCheck, MutexExt};
 use crate::parallel;
 use crate::types::type_name;
 
 /// The rows of a block: each thread reuses its memory for per-row data.
 pub(super) const BLOCK: usize = 1 << 14;
-/// Blocks whose groups are held until they are merged.
-const WAVE: usize = 256;
-/// The same where a block has more groups than `FEW`: the merge of two blocks costs time for each of their groups.
-const MIDDLE: usize = 1 << 17;
-/// The same with more of them, of which the table still fits into a processor's own cache.
-const WIDE: usize = 1 << 18;
-/// The same with very many groups, where blocks are merged as a dataset grows.
-const LARGE: usize = 1 << 19;
+/// The rows of a block with more than `FEW_GROUPS`: merging two blocks takes time for each of their groups.
+const MIDDLE_BLOCK: usize = 1 << 17;
+/// The rows of a block with more than `SOME_GROUPS`, whose table still fits into the cache of one core.
+const WIDE_BLOCK: usize = 1 << 18;
+/// The rows of a block with more than `MANY_GROUPS`. Such blocks are merged only where a dataset grows.
+const LARGE_BLOCK: usize = 1 << 19;
+/// The number of blocks of `BLOCK` rows whose groups are held until they are merged.
+const WAVE_BLOCKS: usize = 256;
 
-/// The most groups in a first block for each of these sizes but the last.
-const FEW: usize = 256;
-const SOME: usize = BLOCK / 8;
-pub(super) const MANY: usize = BLOCK / 8 * 5;
+/// The maximum number of groups in the first `BLOCK` rows for blocks of `BLOCK`, `MIDDLE_BLOCK` and `WIDE_BLOCK` rows.
+const FEW_GROUPS: usize = 256;
+const SOME_GROUPS: usize = BLOCK / 8;
+pub(super) const MANY_GROUPS: usize = BLOCK / 8 * 5;
 
 /// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
 #[derive(Clone, Debug)]
@@ -55,44 +55,45 @@ pub struct Aggregation<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) by: Vec<String>,
     pub(super) predicate: Option<Predicate>,
-    /// The rows that are looked at, if not all.
+    /// The rows to aggregate; `None` for all.
     pub(super) rows: Option<Arc<RowSet>>,
     pub(super) outputs: Vec<AggregateExpr>,
     pub(super) watch: Option<ProgressCallback<'a>>,
-    /// The most bytes that groups may take.
+    /// The maximum number of bytes that groups may take.
     pub(super) memory: Option<u64>,
 }
 
-/// How far an aggregation is.
+/// The progress of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationProgress {
-    /// Rows that were read.
+    /// The number of rows that were read.
     pub rows: u64,
-    /// All rows that are to be read.
+    /// The number of rows that are read in all.
     pub of: u64,
-    /// Groups that were found in them.
+    /// The number of groups in the rows that were read.
     pub groups: usize,
 }
 
-/// What is told how far an aggregation is, and may stop it.
+/// A callback that receives the progress of an aggregation, and stops it by returning an error.
 #[derive(Clone, Copy)]
 pub(super) struct ProgressCallback<'a> {
     watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync),
-    /// The most rows between two calls.
+    /// The maximum number of rows between two calls.
     rows: usize,
 }
 
 impl fmt::Debug for ProgressCallback<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AggregationWatch")
+        f.debug_struct("ProgressCallback").field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 
+/// An output of an aggregation.
 #[derive(Clone, Debug)]
 pub(super) struct AggregateExpr {
     name: String,
-    /// None for the number of rows.
-    pub of: Option<(Expression, AggregateFunction)>,
+    /// The aggregated expression and the function; `None` for the number of rows.
+    pub input: Option<(Expression, AggregateFunction)>,
 }
 
 impl Dataset {
@@ -122,8 +123,8 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// The first row of each group of rows that have the same values in the columns `names`, or in all columns if there are
-    /// none of them; in their order.
+    /// Returns the first row of each group of rows that have the same values in the columns `names`, or in all columns if
+    /// `names` is empty. Rows keep their order.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for columns of nested types.
@@ -141,8 +142,8 @@ impl Dataset {
         let plain = with_plain_booleans(self, &names)?;
         let plan = GroupPlan::empty(plain.as_ref().unwrap_or(self), keys, None);
         self.with_change_check(ChangeCheck::Now, || {
-            let (_, found) = plan.grouped(plain.as_ref().unwrap_or(self), None)?;
-            gather_rows(self, &Frame::try_new(self)?, found.firsts.len(), |group| found.firsts[group])
+            let (_, groups) = plan.group_rows(plain.as_ref().unwrap_or(self), None)?;
+            gather_rows(self, &Frame::try_new(self)?, groups.firsts.len(), |group| groups.firsts[group])
         })
     }
 }
@@ -167,8 +168,8 @@ impl<'a> Aggregation<'a> {
         self.expression_as(name, col(column), function)
     }
 
-    /// Adds `function` of what `expression` is in each row, as a column called `name`. It is computed block by block, of
-    /// rows that the filter includes, and stored nowhere.
+    /// Adds `function` of `expression`, as a column called `name`. The expression is computed block by block for the rows
+    /// that the filter includes; its values are not stored.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -182,18 +183,18 @@ impl<'a> Aggregation<'a> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn expression_as(mut self, name: &str, expression: Expression, function: AggregateFunction) -> Aggregation<'a> {
-        self.outputs.push(AggregateExpr { name: name.into(), of: Some((expression, function)) });
+        self.outputs.push(AggregateExpr { name: name.into(), input: Some((expression, function)) });
         self
     }
 
     /// Adds the number of rows, as a column called `name`.
     pub fn count_rows(mut self, name: &str) -> Aggregation<'a> {
-        self.outputs.push(AggregateExpr { name: name.into(), of: None });
+        self.outputs.push(AggregateExpr { name: name.into(), input: None });
         self
     }
 
-    /// Calls `watch` on the caller's thread before every `rows` rows or so, and at least before every few million. If it returns
-    /// an error, the aggregation stops with that. Many groups take longer in small steps.
+    /// Calls `watch` on the caller's thread before about every `rows` rows, and at least before every few million. If it
+    /// returns an error, the aggregation stops with that error. Small steps slow down aggregations with many groups.
     pub fn on_progress(
         mut self,
         rows: usize,
@@ -203,13 +204,14 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Lets groups take at most `most` bytes of memory. Without, it is what the system has left when they begin to be many.
-    pub fn memory_limit(mut self, most: u64) -> Aggregation<'a> {
-        self.memory = Some(most);
+    /// Limits the memory of groups to `bytes`. The default limit is the memory that the system has left when there begin to
+    /// be many groups.
+    pub fn memory_limit(mut self, bytes: u64) -> Aggregation<'a> {
+        self.memory = Some(bytes);
         self
     }
 
-    /// The groups' keys and the results, as a dataset with a row per group.
+    /// Returns the groups' keys and the results, as a dataset with a row per group.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
@@ -235,23 +237,25 @@ impl<'a> Aggregation<'a> {
                 Some(predicate) if self.rows.is_none() => &self.dataset.prune_inner(predicate)?,
                 _ => self.dataset,
             };
-            let others = plan.count_in_sets(bounded, self.watch)?;
-            self.count_distinct(&mut plan, others)?;
-            if let Some(found) = plan.run(bounded, self.watch)? {
-                return Ok(found);
+            let uncounted = plan.count_in_sets(bounded, self.watch)?;
+            self.count_distinct(&mut plan, uncounted)?;
+            if let Some(result) = plan.run(bounded, self.watch)? {
+                return Ok(result);
             }
-            // There are many more groups than in the first rows.
+            // There are many more groups than in the first rows: count all distinct values by groups of their own.
             let mut plan = GroupPlan::try_new(self)?;
-            let all = plan.asked_distinct();
-            self.count_distinct(&mut plan, all)?;
+            let uncounted = plan.distinct_outputs();
+            self.count_distinct(&mut plan, uncounted)?;
             plan.run(bounded, self.watch)?.ok_or_else(|| Error::internal("sets of integers that nobody asked for"))
         })
     }
 
-    /// Counts the distinct values of the outputs `numbers`.
-    fn count_distinct(&self, plan: &mut GroupPlan, numbers: Vec<usize>) -> Result<()> {
-        for number in numbers {
-            if let Some(column) = self.outputs[number].of.as_ref().and_then(|(of, _)| of.name()) {
+    /// Counts the distinct values of the outputs with the numbers `outputs`, by groups of their own.
+    fn count_distinct(&self, plan: &mut GroupPlan, outputs: Vec<usize>) -> Result<()> {
+        for number in outputs {
+            if let Some((expression, _)) = &self.outputs[number].input
+                && let Some(column) = expression.name()
+            {
                 plan.distinct.push((number, self.distinct(column)?));
             }
         }
@@ -260,64 +264,70 @@ impl<'a> Aggregation<'a> {
 
     fn check_names(&self) -> Result<()> {
         let names: Vec<&String> = self.by.iter().chain(self.outputs.iter().map(|output| &output.name)).collect();
-        let twice = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name));
-        twice.map_or(Ok(()), |(_, name)| {
-            Err(Error::invalid_argument(format!("aggregate would return two columns called '{name}'; rename one")))
-        })
+        for (number, name) in names.iter().enumerate() {
+            if names[..number].contains(name) {
+                let message = format!("aggregate would return two columns called '{name}'; rename one");
+                return Err(Error::invalid_argument(message));
+            }
+        }
+        Ok(())
     }
 }
 
-/// An aggregation by numbers of columns.
+/// An aggregation bound to a dataset, with columns by number.
 pub(super) struct GroupPlan {
-    /// The dataset of whose rows errors tell.
+    /// The dataset whose row numbers error messages contain.
     pub whole: Dataset,
     pub keys: Vec<usize>,
     condition: Option<BoundPredicate>,
-    /// The rows of which errors tell, if not all of the dataset.
-    found: Option<Arc<RowSet>>,
-    /// The number of the dataset's columns; what is computed is numbered behind them.
+    /// The rows of the dataset that are aggregated, which error messages count; `None` for all.
+    row_set: Option<Arc<RowSet>>,
+    /// The number of the dataset's columns. Computed columns have the numbers behind them.
     columns: usize,
     computed: Vec<BoundExpression>,
-    /// The states, each once.
+    /// The states that outputs need, without duplicates.
     pub kinds: Vec<StateKind>,
     pub outputs: Vec<OutputColumn>,
-    /// Numbers of distinct values, by the number of their output.
+    /// The numbers of distinct values that were counted by groups of their own, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
-    /// The most bytes that groups may take.
+    /// The maximum number of bytes that groups may take.
     pub memory: Option<u64>,
-    /// The orders of the columns of which extremes are asked, where they are not those of their bytes.
+    /// The orders of columns with a minimum or maximum whose values are not ordered by their bytes.
     orders: Vec<(usize, Box<dyn ValueOrder>)>,
 }
 
 /// A column of the result.
 pub(super) struct OutputColumn {
     field: FieldRef,
-    /// The type of its source column.
-    pub of: DataType,
+    /// The type of the aggregated column.
+    pub source_type: DataType,
     pub function: AggregateFunction,
-    /// The state it is made from, and of which column.
+    /// The number of the state in [`GroupPlan::kinds`] that has the result.
     pub kind: usize,
+    /// The aggregated column; `None` for the number of rows.
     pub column: Option<usize>,
 }
 
 impl GroupPlan {
-    pub(super) fn try_new(asked: &Aggregation<'_>) -> Result<GroupPlan> {
-        asked.check_names()?;
-        let dataset = asked.dataset;
-        let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
+    pub(super) fn try_new(aggregation: &Aggregation<'_>) -> Result<GroupPlan> {
+        aggregation.check_names()?;
+        let dataset = aggregation.dataset;
+        let keys = aggregation.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
         check_keys(&keys, dataset)?;
-        let condition = asked.predicate.as_ref();
-        let condition = condition.map(|predicate| BoundPredicate::bind(predicate, dataset));
-        let found = asked.rows.clone();
-        let condition = match (found.clone().map(BoundPredicate::Rows), condition.transpose()?) {
-            (Some(rows), Some(condition)) => Some(BoundPredicate::And(Box::new(rows), Box::new(condition))),
-            (rows, condition) => rows.or(condition),
+        let predicate = match &aggregation.predicate {
+            Some(predicate) => Some(BoundPredicate::bind(predicate, dataset)?),
+            None => None,
+        };
+        let rows = aggregation.rows.clone().map(BoundPredicate::Rows);
+        let condition = match (rows, predicate) {
+            (Some(rows), Some(predicate)) => Some(BoundPredicate::And(Box::new(rows), Box::new(predicate))),
+            (rows, predicate) => rows.or(predicate),
         };
         let mut plan = GroupPlan::empty(dataset, keys, condition);
-        plan.memory = asked.memory;
-        plan.found = found;
-        for output in &asked.outputs {
-            plan.add(dataset, output)?;
+        plan.memory = aggregation.memory;
+        plan.row_set = aggregation.rows.clone();
+        for output in &aggregation.outputs {
+            plan.add_output(dataset, output)?;
         }
         let columns: Vec<usize> = plan.kinds.iter().filter_map(StateKind::column).collect();
         if plan.condition.is_some() || !plan.computed.is_empty() {
@@ -328,13 +338,13 @@ impl GroupPlan {
         Ok(plan)
     }
 
-    /// Groups by these keys, of which nothing is asked.
+    /// Returns a plan that groups by `keys`, without outputs.
     fn empty(dataset: &Dataset, keys: Vec<usize>, condition: Option<BoundPredicate>) -> GroupPlan {
         GroupPlan {
             whole: dataset.clone(),
             keys,
             condition,
-            found: None,
+            row_set: None,
             columns: dataset.num_columns(),
             computed: Vec::new(),
             kinds: Vec::new(),
@@ -345,63 +355,74 @@ impl GroupPlan {
         }
     }
 
-    fn add(&mut self, dataset: &Dataset, output: &AggregateExpr) -> Result<()> {
-        let is_row = |function| matches!(function, AggregateFunction::First | AggregateFunction::Last);
-        let (kind, of, function, column) = match &output.of {
-            None => (StateKind::RowCount, DataType::Null, AggregateFunction::Count, None),
-            Some((expression, function)) => {
-                let (column, of) = self.column(dataset, expression, *function)?;
-                let kind = output::kind_of(*function, &of, column, self.is_ordered(column)).ok_or_else(|| {
-                    let shown = match expression.name() {
-                        Some(name) => format!("column '{name}'"),
-                        None => expression.to_string(),
-                    };
-                    let message = format!("{function} of {shown} of type {} is not supported", type_name(&of));
-                    Error::new(ErrorKind::Unsupported, message)
-                })?;
-                (kind, of, *function, Some(column))
-            }
+    fn add_output(&mut self, dataset: &Dataset, output: &AggregateExpr) -> Result<()> {
+        let Some((expression, function)) = &output.input else {
+            let field = Arc::new(Field::new(&output.name, DataType::Int64, false));
+            let kind = self.add_kind(StateKind::RowCount);
+            let function = AggregateFunction::Count;
+            let source_type = DataType::Null;
+            self.outputs.push(OutputColumn { field, source_type, function, kind, column: None });
+            return Ok(());
         };
-        let kind = self.number_of(kind);
-        let is_nullable = !matches!(function, AggregateFunction::Count | AggregateFunction::NUnique);
-        let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
-        let is_own = |column: &usize| is_row(function) || is_extreme && self.is_ordered(*column);
-        let field = match column.filter(is_own) {
-            Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
-            None => Field::new(&output.name, output::type_of(function, &of), is_nullable),
+        let function = *function;
+        let (column, source_type) = self.bind_column(dataset, expression, function)?;
+        let Some(kind) = output::state_kind(function, &source_type, column, self.is_ordered(column)) else {
+            let shown = match expression.name() {
+                Some(name) => format!("column '{name}'"),
+                None => expression.to_string(),
+            };
+            let message = format!("{function} of {shown} of type {} is not supported", type_name(&source_type));
+            return Err(Error::new(ErrorKind::Unsupported, message));
         };
+        let returns_column_value = match function {
+            AggregateFunction::First | AggregateFunction::Last => true,
+            AggregateFunction::Min | AggregateFunction::Max => self.is_ordered(column),
+            _ => false,
+        };
+        let field = if returns_column_value {
+            dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true)
+        } else {
+            let is_nullable = !matches!(function, AggregateFunction::Count | AggregateFunction::NUnique);
+            Field::new(&output.name, output::result_type(function, &source_type), is_nullable)
+        };
+        let kind = self.add_kind(kind);
         let field = Arc::new(field);
-        self.outputs.push(OutputColumn { field, of, function, kind, column });
+        self.outputs.push(OutputColumn { field, source_type, function, kind, column: Some(column) });
         Ok(())
     }
 
-    /// The number of a state, which is added if there is none.
-    pub(super) fn number_of(&mut self, kind: StateKind) -> usize {
-        let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(self.kinds.len());
-        if number == self.kinds.len() {
-            self.kinds.push(kind);
+    /// Returns the number of a state, which is added if the plan does not have it.
+    pub(super) fn add_kind(&mut self, kind: StateKind) -> usize {
+        if let Some(number) = self.kinds.iter().position(|existing| *existing == kind) {
+            return number;
         }
-        number
+        self.kinds.push(kind);
+        self.kinds.len() - 1
     }
 
-    /// The groups; `None` if there are too many for sets of their integers.
+    /// Returns the result; `None` if there are too many groups for sets of their integers.
     fn run(&self, dataset: &Dataset, watch: Option<ProgressCallback<'_>>) -> Result<Option<Dataset>> {
-        let (frame, found) = self.grouped(dataset, watch)?;
-        if found.tables.iter().any(GroupTable::is_too_large) {
+        let (frame, groups) = self.group_rows(dataset, watch)?;
+        if groups.tables.iter().any(GroupTable::is_too_large) {
             return Ok(None);
         }
-        self.finish(dataset, &frame, &found).map(Some)
+        self.finish(dataset, &frame, &groups).map(Some)
     }
 
-    /// Whether a column's values have an order that is not that of their bytes.
+    /// Returns true if a column's values have an order other than the order of their bytes.
     fn is_ordered(&self, column: usize) -> bool {
-        self.orders.iter().any(|(known, _)| *known == column)
+        self.orders.iter().any(|(ordered, _)| *ordered == column)
     }
 
-    /// The number of a column, or of what is computed, and the type of its values.
-    fn column(&mut self, dataset: &Dataset, of: &Expression, function: AggregateFunction) -> Result<(usize, DataType)> {
+    /// Returns the number of a column, or of a computed one, and the type of its values.
+    fn bind_column(
+        &mut self,
+        dataset: &Dataset,
+        expression: &Expression,
+        function: AggregateFunction,
+    ) -> Result<(usize, DataType)> {
         let is_row = matches!(function, AggregateFunction::First | AggregateFunction::Last);
-        if let Some(name) = of.name() {
+        if let Some(name) = expression.name() {
             let column = dataset.index_of(name)?;
             if matches!(function, AggregateFunction::Min | AggregateFunction::Max)
                 && !self.is_ordered(column)
@@ -413,45 +434,46 @@ impl GroupPlan {
                 DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_stored_as_integer(values)) => {
                     values
                 }
-                own => own,
+                column_type => column_type,
             };
             return Ok((column, data_type.clone()));
         }
         if is_row || function == AggregateFunction::NUnique {
             let message =
-                format!("{function} is that of columns, and {of} is computed: ask DuckDB or Polars: ds.sql(…)");
+                format!("{function} is that of columns, and {expression} is computed: ask DuckDB or Polars: ds.sql(…)");
             return Err(Error::unsupported(message));
         }
-        let formula = BoundExpression::bind(of, dataset.schema(), &|name| dataset.index_of(name))?;
+        let formula = BoundExpression::bind(expression, dataset.schema(), &|name| dataset.index_of(name))?;
         let data_type = formula.data_type();
         self.computed.push(formula);
         Ok((dataset.num_columns() + self.computed.len() - 1, data_type))
     }
 
-    /// The groups of all rows, and their states.
-    fn grouped<'a>(
+    /// Groups all rows, and aggregates each group.
+    fn group_rows<'a>(
         &'a self,
         dataset: &'a Dataset,
         watch: Option<ProgressCallback<'_>>,
     ) -> Result<(Frame<'a>, OrderedGroups<'a>)> {
         if self.needs_no_values() {
             let blocks = InputBlocks { frame: self.frame(dataset)?.with_block_rows(usize::MAX), fused: None };
-            return self.in_one_table(blocks, watch);
+            return self.group_in_one_table(blocks, watch);
         }
         let blocks = self.blocks(dataset, &mut None)?;
-        if blocks.frame.block_rows() == LARGE && self.computed.is_empty() && self.orders.is_empty() {
+        if blocks.frame.block_rows() == LARGE_BLOCK && self.computed.is_empty() && self.orders.is_empty() {
             let frame = self.frame(dataset)?.with_block_rows(CHUNK);
-            match self.in_partitions(dataset, &frame, watch) {
-                Ok(found) => return Ok((frame, found)),
-                // Long texts, and dictionaries of more values than there are keys, stay where they are.
+            match self.group_in_partitions(dataset, &frame, watch) {
+                Ok(groups) => return Ok((frame, groups)),
+                // Partitions copy rows, which is not worthwhile for long texts and for dictionaries with more values than
+                // there are keys: one table groups these in place.
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 Err(e) => return Err(e),
             }
         }
-        self.in_one_table(blocks, watch)
+        self.group_in_one_table(blocks, watch)
     }
 
-    fn in_one_table<'a>(
+    fn group_in_one_table<'a>(
         &self,
         blocks: InputBlocks<'a>,
         watch: Option<ProgressCallback<'_>>,
@@ -461,18 +483,18 @@ impl GroupPlan {
         Ok((blocks.frame, OrderedGroups::from_table(table)))
     }
 
-    /// Whether numbers of rows are all that is asked for: then any number of rows is one block.
+    /// Returns true if all outputs are numbers of rows, so that any number of rows can be one block.
     fn needs_no_values(&self) -> bool {
-        let is_number = |kind: &StateKind| matches!(kind, StateKind::RowCount | StateKind::Row(_));
-        self.keys.is_empty() && self.condition.is_none() && self.kinds.iter().all(is_number)
+        self.keys.is_empty() && self.condition.is_none() && self.kinds.iter().all(StateKind::needs_only_row_numbers)
     }
 
     pub(super) fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
-        let ranks = self.found.as_deref().map(|found| found as &dyn RowRanks);
+        let ranks = self.row_set.as_deref().map(|rows| rows as &dyn RowRanks);
         Ok(Frame::for_part(dataset, &self.whole)?.with_ranks(ranks).with_orders(&self.orders))
     }
 
-    /// The rows in blocks. Their size, by the number of groups in the first of them, is put into `size` where it was looked for.
+    /// Divides the rows into blocks of `size` rows. If `size` is `None`, the number of groups in the first block determines it,
+    /// and it is set unless the size of blocks does not matter.
     pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<InputBlocks<'a>> {
         let frame = self.frame(dataset)?.with_block_rows(BLOCK);
         let fused = if self.computed.is_empty() {
@@ -480,13 +502,14 @@ impl GroupPlan {
         } else {
             None
         };
-        // A first block that is not full yet is the only one.
-        let is_open = fused.is_none() && !self.keys.is_empty() && frame.num_blocks() > 1;
-        if is_open && size.is_none() {
-            *size = Some(block_rows(self.first_groups(&frame)?));
+        if fused.is_some() || self.keys.is_empty() || frame.num_blocks() <= 1 {
+            return Ok(InputBlocks { frame, fused });
         }
-        let frame = frame.with_block_rows(size.filter(|_| is_open).unwrap_or(BLOCK));
-        Ok(InputBlocks { frame, fused })
+        let rows = match *size {
+            Some(rows) => rows,
+            None => *size.insert(block_rows(self.count_first_groups(&frame)?)),
+        };
+        Ok(InputBlocks { frame: frame.with_block_rows(rows), fused })
     }
 
     /// Adds some blocks to `table`, which has all before them.
@@ -498,24 +521,25 @@ impl GroupPlan {
         table: &mut GroupTable<'a>,
     ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
-        let wave = (step(watch, WAVE * BLOCK) / frame.block_rows()).max(1);
-        let is_any_new = frame.block_rows() == LARGE;
-        let mut cost = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, is_any_new);
+        let wave = (limit_to_callback(watch, WAVE_BLOCKS * BLOCK) / frame.block_rows()).max(1);
+        let may_all_be_new = frame.block_rows() == LARGE_BLOCK;
+        let mut memory = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, may_all_be_new);
         for start in blocks.clone().step_by(wave) {
             let blocks = start..blocks.end.min(start + wave);
-            tell(watch, frame, start, table.firsts.len())?;
-            cost.check(rows_of(frame, &blocks), frame.num_rows(), table.firsts.len())?;
+            report_progress(watch, frame, start, table.firsts.len())?;
+            memory.check(row_range(frame, &blocks), frame.num_rows(), table.firsts.len())?;
             let bytes = blocks.len().saturating_mul(8 * columns).saturating_mul(frame.block_rows());
-            let done = parallel::map_with(blocks.len(), bytes, GroupScratch::default, |memory, job| {
-                self.block(frame, start + job, fused.as_ref(), memory)
+            let results = parallel::map_with(blocks.len(), bytes, GroupScratch::default, |scratch, job| {
+                self.aggregate_block(frame, start + job, fused.as_ref(), scratch)
             });
-            for (block, done) in blocks.zip(done) {
-                let mut done = done?;
-                if !done.in_order && !table.knows(&done.groups) {
-                    // First rows are only needed if there are new groups.
-                    done = self.block(frame, block, None, &mut GroupScratch::default())?;
+            for (block, result) in blocks.zip(results) {
+                let mut result = result?;
+                if !result.in_order && !table.has_all(&result.groups) {
+                    // The table needs the first rows of new groups, which the fused loop does not determine.
+                    result = self.aggregate_block(frame, block, None, &mut GroupScratch::default())?;
+                    assert!(result.in_order, "block {block} has new groups without their first rows");
                 }
-                table.add(frame.block_start(block), &done.groups, &done.states)?;
+                table.add(frame.block_start(block), &result.groups, &result.states)?;
             }
             if table.is_too_large() {
                 return Ok(());
@@ -524,8 +548,8 @@ impl GroupPlan {
         Ok(())
     }
 
-    /// Finds the groups of each partition.
-    fn in_partitions<'a>(
+    /// Groups the rows of each partition in a table of its own.
+    fn group_in_partitions<'a>(
         &'a self,
         dataset: &Dataset,
         frame: &Frame<'a>,
@@ -534,87 +558,104 @@ impl GroupPlan {
         let needed = InputColumns::build(dataset, frame, &self.keys, &self.kinds)?;
         let tables: Vec<_> =
             (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
-        let size = step(watch, needed.wave_rows(dataset)).div_ceil(CHUNK).max(1);
-        let mut cost = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, true);
-        for start in (0..frame.num_blocks()).step_by(size) {
-            let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
-            tell(watch, frame, start, groups)?;
-            let chunks = start..frame.num_blocks().min(start + size);
-            cost.check(rows_of(frame, &chunks), frame.num_rows(), groups)?;
-            let is_only = frame.num_blocks() <= size;
+        let wave_chunks = limit_to_callback(watch, needed.wave_rows(dataset)).div_ceil(CHUNK).max(1);
+        let is_only_wave = frame.num_blocks() <= wave_chunks;
+        let mut memory = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, true);
+        for start in (0..frame.num_blocks()).step_by(wave_chunks) {
+            let num_groups = tables.iter().map(|table| table.lock_ignoring_poison().firsts.len()).sum();
+            report_progress(watch, frame, start, num_groups)?;
+            let chunks = start..frame.num_blocks().min(start + wave_chunks);
+            memory.check(row_range(frame, &chunks), frame.num_rows(), num_groups)?;
             let wave = Wave::build(frame, &needed, chunks, |block| self.masks(frame, block))?;
             let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
             let jobs = wave.jobs();
-            let done = parallel::map_with(jobs.len(), bytes, GroupScratch::default, |memory, number| {
+            // Jobs with all rows of a partition add them to its table at once. The results of others are returned, and added
+            // in the order of rows.
+            let results = parallel::map_with(jobs.len(), bytes, GroupScratch::default, |scratch, number| {
                 let job = &jobs[number];
                 if !job.is_whole {
-                    return wave.groups(job, memory).map(Some);
+                    return wave.groups(job, scratch).map(Some);
                 }
-                let mut table = parallel::lock(&tables[job.partition]);
-                if is_only {
-                    *table = wave.table(job, memory)?;
+                let mut table = tables[job.partition].lock_ignoring_poison();
+                if is_only_wave {
+                    *table = wave.table(job, scratch)?;
                     return Ok(None);
                 }
-                let (groups, states) = wave.groups(job, memory)?;
+                let (groups, states) = wave.groups(job, scratch)?;
                 table.add(frame.block_start(start), &groups, &states).map(|()| None)
             });
-            let done = done.into_iter().collect::<Result<Vec<_>>>()?;
-            let mut parts: Vec<_> = jobs.iter().zip(done).filter_map(|(job, done)| Some((job, done?))).collect();
-            parts.sort_unstable_by_key(|(job, _)| (job.partition, job.chunks.start));
-            for (job, (groups, states)) in parts {
-                parallel::lock(&tables[job.partition]).add(frame.block_start(start), &groups, &states)?;
+            let mut parts = Vec::new();
+            for (job, result) in jobs.iter().zip(results) {
+                if let Some((groups, states)) = result? {
+                    parts.push((job, groups, states));
+                }
+            }
+            parts.sort_unstable_by_key(|(job, ..)| (job.partition, job.chunks.start));
+            for (job, groups, states) in parts {
+                tables[job.partition].lock_ignoring_poison().add(frame.block_start(start), &groups, &states)?;
             }
         }
         let tables = tables.into_iter().map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(OrderedGroups::from_tables(tables.collect(), frame.num_rows()))
     }
 
-    /// The number of groups in the first block, of `BLOCK` rows.
-    pub(super) fn first_groups(&self, frame: &Frame<'_>) -> Result<usize> {
-        let first = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupScratch::default())?;
-        Ok(first.count())
+    /// Returns the number of groups in the first block, which has `BLOCK` rows.
+    pub(super) fn count_first_groups(&self, frame: &Frame<'_>) -> Result<usize> {
+        let groups = group(frame, 0, &self.keys, &self.masks(frame, 0)?, &mut GroupScratch::default())?;
+        Ok(groups.count())
     }
 
+    /// Returns the rows of each span of a block that the condition includes; `None` for all rows of a span.
     fn masks(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<Option<Mask>>> {
-        let mask = |(part, rows)| self.condition.as_ref().map(|c| c.mask(frame, part, &rows, true)).transpose();
-        frame.spans(block).map(mask).collect()
+        let mut masks = Vec::new();
+        for (part, rows) in frame.spans(block) {
+            masks.push(match &self.condition {
+                Some(condition) => Some(condition.mask(frame, part, &rows, true)?),
+                None => None,
+            });
+        }
+        Ok(masks)
     }
 
-    /// The groups of a block, and their states.
-    fn block<'a>(
+    /// Groups the rows of a block, and aggregates each group.
+    fn aggregate_block<'a>(
         &self,
         frame: &Frame<'a>,
         block: usize,
         fused: Option<&FusedSum<'a>>,
-        memory: &mut GroupScratch,
+        scratch: &mut GroupScratch,
     ) -> Result<BlockResult<'a>> {
-        if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
+        if let Some(fused) = fused
+            && let Some((groups, states)) = fused.aggregate_block(frame, block)?
+        {
             return Ok(BlockResult { groups, states, in_order: false });
         }
-        if let Some(states) = self.plain_states(frame, block)? {
+        if let Some(states) = self.ungrouped_states(frame, block)? {
             let firsts = vec![0];
             let groups = Groups { ids: Vec::new(), cells: Vec::new(), width: 0, firsts, is_sparse: false };
             return Ok(BlockResult { groups, states, in_order: true });
         }
-        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?, memory)?;
-        memory.expected = groups.count();
+        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?, scratch)?;
+        scratch.expected = groups.count();
         let computed = ComputedColumns { columns: self.columns, formulas: &self.computed };
-        let states = self.kinds.iter().map(|&kind| GroupState::from_block(kind, frame, block, &groups, &computed));
-        let states = states.collect::<Result<_>>()?;
-        memory.reuse(&mut groups);
+        let mut states = Vec::with_capacity(self.kinds.len());
+        for &kind in &self.kinds {
+            states.push(GroupState::from_block(kind, frame, block, &groups, &computed)?);
+        }
+        scratch.reuse(&mut groups);
         Ok(BlockResult { groups, states, in_order: true })
     }
 
-    /// The states of all rows of a block as one group, where no row's number is needed for them.
-    fn plain_states<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<Option<Vec<GroupState<'a>>>> {
+    /// Returns the states of all rows of a block as one group; `None` if a state needs the group of each row.
+    fn ungrouped_states<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<Option<Vec<GroupState<'a>>>> {
         if !self.keys.is_empty() || !self.computed.is_empty() {
             return Ok(None);
         }
         if self.condition.is_some() {
-            if !self.kinds.iter().all(|kind| matches!(kind, StateKind::RowCount | StateKind::Row(_))) {
+            if !self.kinds.iter().all(StateKind::needs_only_row_numbers) {
                 return Ok(None);
             }
-            return Ok(states_of_bits(&self.kinds, frame, block, &self.masks(frame, block)?));
+            return Ok(states_from_masks(&self.kinds, frame, block, &self.masks(frame, block)?));
         }
         let mut states = Vec::with_capacity(self.kinds.len());
         for &kind in &self.kinds {
@@ -626,117 +667,129 @@ impl GroupPlan {
         Ok(Some(states))
     }
 
-    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, found: &OrderedGroups<'_>) -> Result<Dataset> {
+    /// Returns the result for `groups`: the keys and the outputs of each.
+    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, groups: &OrderedGroups<'_>) -> Result<Dataset> {
         let keys = dataset.select_at(&self.keys)?;
-        let rows = if self.keys.is_empty() { 1 } else { found.firsts.len() };
+        let rows = if self.keys.is_empty() { 1 } else { groups.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
         for (number, output) in self.outputs.iter().enumerate() {
-            let distinct = self.distinct.iter().find(|(of, _)| *of == number);
-            columns.push(match distinct {
+            let counted = self.distinct.iter().find(|(output, _)| *output == number);
+            let column = match counted {
                 Some((_, counts)) => counts.clone(),
-                None => self.result(dataset, frame, found, output, rows)?,
-            });
+                None => self.result_column(dataset, frame, groups, output, rows)?,
+            };
+            if column.len() != rows {
+                // Distinct values are counted in a pass of their own, between which another process may write to the file.
+                let message = format!("column '{}' has {} rows for {rows} groups", output.field.name(), column.len());
+                return Err(Error::internal(message));
+            }
+            columns.push(column);
         }
-        let fields: Vec<FieldRef> = keys.schema().fields().iter().cloned().chain(self.fields()).collect();
+        let output_fields = self.outputs.iter().map(|output| output.field.clone());
+        let fields: Vec<FieldRef> = keys.schema().fields().iter().cloned().chain(output_fields).collect();
         let schema = Arc::new(Schema::new(fields));
         if self.keys.is_empty() {
             return Ok(Dataset::from_arrays(schema, vec![(1, columns)]));
         }
-        if let Some(mut all) = self.keys_of(&keys, found)? {
+        if let Some(mut all) = self.key_columns(&keys, groups)? {
             all.extend(columns);
             return Ok(Dataset::from_arrays(schema, vec![(rows, all)]));
         }
-        let keys = gather_rows(&keys, &Frame::try_new(&keys)?, rows, |group| found.firsts[group])?;
-        beside(&keys, &columns, schema)
+        let keys = gather_rows(&keys, &Frame::try_new(&keys)?, rows, |group| groups.firsts[group])?;
+        append_columns(&keys, &columns, schema)
     }
 
-    /// The key columns, if the groups have them, and they fit one batch.
-    fn keys_of(&self, keys: &Dataset, found: &OrderedGroups<'_>) -> Result<Option<Vec<ArrayData>>> {
-        if !found.has_keys() {
+    /// Returns the key columns, if the groups have them, and they fit one batch.
+    fn key_columns(&self, keys: &Dataset, groups: &OrderedGroups<'_>) -> Result<Option<Vec<ArrayData>>> {
+        if !groups.has_keys() {
             return Ok(None);
         }
-        let types = keys.schema().fields().iter().enumerate();
-        let own = types.map(|(number, key)| found.column(key.data_type(), |table, _| Ok(table.keys[number].clone())));
-        match own.collect::<Result<_>>() {
-            Ok(all) => Ok(Some(all)),
-            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
-            Err(e) => Err(e),
+        let mut columns = Vec::with_capacity(self.keys.len());
+        for (number, key) in keys.schema().fields().iter().enumerate() {
+            match groups.column(key.data_type(), |table, _| Ok(table.keys[number].clone())) {
+                Ok(column) => columns.push(column),
+                Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
+                Err(e) => return Err(e),
+            }
         }
+        Ok(Some(columns))
     }
 
-    /// A column of the result, of `rows` rows.
-    fn result(
+    /// Returns a column of the result, which has `rows` rows.
+    fn result_column(
         &self,
         dataset: &Dataset,
         frame: &Frame<'_>,
-        found: &OrderedGroups<'_>,
+        groups: &OrderedGroups<'_>,
         output: &OutputColumn,
         rows: usize,
     ) -> Result<ArrayData> {
         if let (StateKind::Extreme { values: ValueKind::Texts, .. } | StateKind::Row(_), Some(column)) =
             (self.kinds[output.kind], output.column)
         {
-            let best = found.in_order(|table| table.states[output.kind].rows());
-            return output::gather_group_rows(dataset, frame, column, rows, &best);
+            let group_rows = groups.in_order(|table| table.states[output.kind].rows());
+            return output::gather_group_rows(dataset, frame, column, rows, &group_rows);
         }
         let data_type = output.field.data_type();
-        let own = |table: &GroupTable<'_>, groups: usize| {
-            output::array(&table.states[output.kind], output.function, &output.of, data_type, groups)
-        };
-        found.column(data_type, own).map_err(|e| e.context(format_args!("column '{}'", output.field.name())))
-    }
-
-    fn fields(&self) -> impl Iterator<Item = FieldRef> {
-        self.outputs.iter().map(|output| output.field.clone())
+        let column = groups.column(data_type, |table, rows| {
+            let state = &table.states[output.kind];
+            output::state_to_array(state, output.function, &output.source_type, data_type, rows)
+        });
+        column.map_err(|e| e.context(format_args!("column '{}'", output.field.name())))
     }
 }
 
-/// The rows of a dataset in blocks, and what does them in one loop, if that can be.
+/// The rows of a dataset in blocks, and the fused loop for them if the query has one.
 pub(super) struct InputBlocks<'a> {
     pub frame: Frame<'a>,
     fused: Option<FusedSum<'a>>,
 }
 
-/// The rows of blocks where the first one, of `BLOCK` rows, has so many groups.
+/// Returns the number of rows of a block, if the first `BLOCK` rows have `groups` groups.
 pub(super) fn block_rows(groups: usize) -> usize {
     // A block of the middle size sees most groups many times.
-    if groups <= FEW {
+    if groups <= FEW_GROUPS {
         BLOCK
-    } else if groups <= SOME {
-        MIDDLE
-    } else if groups <= MANY {
-        WIDE
+    } else if groups <= SOME_GROUPS {
+        MIDDLE_BLOCK
+    } else if groups <= MANY_GROUPS {
+        WIDE_BLOCK
     } else {
-        LARGE
+        LARGE_BLOCK
     }
 }
 
-/// The rows of some blocks.
-fn rows_of(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
+/// Returns the rows of some blocks.
+fn row_range(frame: &Frame<'_>, blocks: &Range<usize>) -> Range<u64> {
     frame.block_start(blocks.start)..frame.num_rows().min(frame.block_start(blocks.end))
 }
 
-/// The rows of a wave that would have `rows` of them if nobody watched.
-fn step(watch: Option<ProgressCallback<'_>>, rows: usize) -> usize {
+/// Limits the `rows` of a wave to the maximum number of rows between two calls of `watch`.
+fn limit_to_callback(watch: Option<ProgressCallback<'_>>, rows: usize) -> usize {
     watch.map_or(rows, |watch| rows.min(watch.rows))
 }
 
-/// Tells how far the aggregation is, before block `block`.
-pub(super) fn tell(watch: Option<ProgressCallback<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
+/// Calls `watch` before block `block`, when the blocks before it have `groups` groups.
+pub(super) fn report_progress(
+    watch: Option<ProgressCallback<'_>>,
+    frame: &Frame<'_>,
+    block: usize,
+    groups: usize,
+) -> Result<()> {
     let Some(ProgressCallback { watch, .. }) = watch else { return Ok(()) };
     watch(AggregationProgress { rows: frame.block_start(block), of: frame.num_rows(), groups })
 }
 
-/// The result of one block.
+/// The groups of a block and their states.
 struct BlockResult<'a> {
     groups: Groups<'a>,
     states: Vec<GroupState<'a>>,
-    /// Whether the groups are numbered in order of appearance, with known first rows.
+    /// True if the groups are numbered in order of appearance, and their first rows are known.
     in_order: bool,
 }
 
-/// The columns of `keys`, which may be in several batches, followed by `columns`.
-fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<Dataset> {
+/// Returns the columns of `keys`, which may be in several batches, followed by `columns`.
+fn append_columns(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<Dataset> {
     let mut batches = Vec::new();
     let mut start = 0;
     for part in keys.parts() {
@@ -747,6 +800,7 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
         batches.push((len, arrays));
         start += len;
     }
+    debug_assert!(columns.iter().all(|column| column.len() == start), "keys and outputs have the same number of rows");
     Ok(Dataset::from_arrays(schema, batches))
 }
 

@@ -1,102 +1,105 @@
-//! Sets of integers that lie close together, a bit for each integer: the distinct values of groups.
+//! Counts the distinct values of groups in sets of integers that lie close together, with a bit for each integer.
 
 use crate::array::Value;
 use crate::compute::reduce::OUT;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 
-/// The rows that are looked at first, and then at once, for the least and the greatest of a column.
-const FIRST: u64 = 1 << 14;
-const AT_ONCE: u64 = 1 << 24;
+/// The rows of the first step of a scan, and of each later one.
+const FIRST_STEP: u64 = 1 << 14;
+const STEP: u64 = 1 << 24;
 
-/// The integers from the least to the greatest of a column.
+/// The range from the minimum to the maximum of a column of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) struct IntegerRange {
     first: i128,
     /// The distance of the last from the first.
     width: usize,
-    /// The most groups that have sets: the first rows don't tell how many there are, and sets of more would take too much.
-    most_groups: usize,
+    /// The maximum number of groups that may have sets. The first rows do not tell how many groups there are, and sets of
+    /// more would take too much memory.
+    max_groups: usize,
 }
 
-/// A set of integers of a range, and whether null is in it, for each of some groups.
+/// For each of some groups, a set whose elements are null and the integers of a range.
 #[derive(Clone, Debug)]
 pub(super) struct IntegerSets {
     range: IntegerRange,
     /// The bits of each group: one for each integer, and one behind them for null.
     words: Vec<u64>,
-    /// Whether a number was outside of the range.
+    /// True if a number was outside of the range.
     is_outside: bool,
-    /// Whether there were too many groups. There are no bits then.
+    /// True if there were too many groups. There are no bits then.
     is_too_large: bool,
 }
 
-/// The most words of a block's sets for each of its rows. Those of as many groups as the first block has are one.
-const WORDS_A_ROW: usize = 4;
+/// The maximum number of words of a block's sets for each of its rows. With as many groups as the first block has, there is
+/// at most one word for each row.
+const WORDS_PER_ROW: usize = 4;
 
 impl IntegerRange {
-    /// That of all values of column `column`, of integers; `None` where sets would have more than `most` bits. Calls `tell` before
-    /// every few million rows.
+    /// Returns the range of column `column`, which has integers; `None` if a set would have more than `max_bits` bits. Calls
+    /// `watch` before every few million rows.
     pub(super) fn scan(
         dataset: &Dataset,
         column: usize,
-        most: usize,
-        tell: impl Fn() -> Result<()>,
+        max_bits: usize,
+        watch: impl Fn() -> Result<()>,
     ) -> Result<Option<IntegerRange>> {
         let mut range: Option<IntegerRange> = None;
         let mut next = 0;
         while next < dataset.len()? {
-            tell()?;
-            // The first few rows tell of nearly all columns that their values are far apart.
-            let len = if next == 0 { FIRST } else { AT_ONCE };
+            watch()?;
+            // Where values are far apart, the first few rows nearly always show it.
+            let len = if next == 0 { FIRST_STEP } else { STEP };
             let rows = dataset.slice(next, len)?.column_at(column)?;
             next += len;
-            let (least, greatest) = (rows.min()?, rows.max()?);
-            if matches!(least, Value::Null) {
+            let min = rows.min()?;
+            let max = rows.max()?;
+            if matches!(min, Value::Null) {
                 continue;
             }
-            let (first, last) = match (integer(&least), integer(&greatest), range) {
+            let (first, last) = match (stored_integer(&min), stored_integer(&max), range) {
                 (Some(first), Some(last), None) => (first, last),
                 (Some(first), Some(last), Some(range)) => (first.min(range.first), last.max(range.last())),
-                _ => return Err(Error::internal(format!("{least} and {greatest} are no integers"))),
+                _ => return Err(Error::internal(format!("{min} and {max} are no integers"))),
             };
-            range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width, most_groups: 0 });
-            if range.is_none_or(|range| range.width >= most || range.words() * 64 > most) {
+            range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width, max_groups: 0 });
+            if range.is_none_or(|range| range.width >= max_bits || range.words() * 64 > max_bits) {
                 return Ok(None);
             }
         }
-        let range = range.unwrap_or(IntegerRange { first: 0, width: 0, most_groups: 0 });
-        Ok(Some(range).filter(|range| range.words() * 64 <= most))
+        let range = range.unwrap_or(IntegerRange { first: 0, width: 0, max_groups: 0 });
+        Ok(Some(range).filter(|range| range.words() * 64 <= max_bits))
     }
 
-    /// The range, with sets that take at most `most` bytes.
-    pub(super) fn within(self, most: usize) -> IntegerRange {
-        IntegerRange { most_groups: most / self.bytes(), ..self }
+    /// Limits the number of groups, so that all sets take at most `max_bytes` bytes.
+    pub(super) fn with_max_bytes(self, max_bytes: usize) -> IntegerRange {
+        IntegerRange { max_groups: max_bytes / self.bytes(), ..self }
     }
 
-    /// Whether so many groups may have sets.
+    /// Returns true if `groups` groups may have sets.
     pub(super) fn fits(&self, groups: usize) -> bool {
-        groups <= self.most_groups
+        groups <= self.max_groups
     }
 
     fn last(&self) -> i128 {
         self.first + self.width as i128
     }
 
-    /// The words of a set.
+    /// Returns the number of words of a set.
     fn words(&self) -> usize {
-        // A bit for each, and one for null.
+        // A bit for each integer, and one for null.
         (self.width + 2).div_ceil(64)
     }
 
-    /// The bytes of a set.
+    /// Returns the number of bytes of a set.
     pub(super) fn bytes(&self) -> usize {
         self.words() * size_of::<u64>()
     }
 }
 
-/// The integer that a value is stored as.
-fn integer(value: &Value<'_>) -> Option<i128> {
+/// Returns the integer that a value is stored as.
+fn stored_integer(value: &Value<'_>) -> Option<i128> {
     Some(match value {
         Value::Bool(value) => i128::from(*value),
         Value::UInt(number) => i128::from(*number),
@@ -109,31 +112,35 @@ fn integer(value: &Value<'_>) -> Option<i128> {
 }
 
 impl IntegerSets {
-    /// Those of `groups` groups, or none if these are too many.
+    /// Creates empty sets of `groups` groups, or none if there are too many groups.
     pub(super) fn empty(range: IntegerRange, groups: usize) -> IntegerSets {
-        IntegerSets::within(range, groups, range.most_groups.saturating_mul(range.words()))
+        IntegerSets::with_max_words(range, groups, range.max_groups.saturating_mul(range.words()))
     }
 
-    /// Those of `groups` groups of a block of `rows` rows, or none if these are too many.
+    /// Creates empty sets of `groups` groups of a block of `rows` rows, or none if there are too many groups.
     pub(super) fn for_block(range: IntegerRange, groups: usize, rows: usize) -> IntegerSets {
-        IntegerSets::within(range, groups, rows.saturating_mul(WORDS_A_ROW))
+        IntegerSets::with_max_words(range, groups, rows.saturating_mul(WORDS_PER_ROW))
     }
 
-    fn within(range: IntegerRange, groups: usize, most: usize) -> IntegerSets {
-        let words = groups.checked_mul(range.words()).filter(|&words| words <= most);
-        IntegerSets { range, words: vec![0; words.unwrap_or(0)], is_outside: false, is_too_large: words.is_none() }
+    fn with_max_words(range: IntegerRange, groups: usize, max_words: usize) -> IntegerSets {
+        match groups.checked_mul(range.words()) {
+            Some(words) if words <= max_words => {
+                IntegerSets { range, words: vec![0; words], is_outside: false, is_too_large: false }
+            }
+            _ => IntegerSets { range, words: Vec::new(), is_outside: false, is_too_large: true },
+        }
     }
 
-    /// Whether there were too many groups: then nothing is known of any of them.
+    /// Returns true if there were too many groups, so that there are no sets.
     pub(super) fn is_too_large(&self) -> bool {
         self.is_too_large
     }
 
     #[inline(always)]
     pub(super) fn insert(&mut self, group: usize, number: i128) {
-        let place = number.wrapping_sub(self.range.first) as u128;
-        if place <= self.range.width as u128 {
-            self.set(group, place as usize);
+        let bit = number.wrapping_sub(self.range.first) as u128;
+        if bit <= self.range.width as u128 {
+            self.set(group, bit as usize);
         } else {
             // Anything may lie under nulls, which are excluded.
             self.is_outside |= group != OUT as usize;
@@ -145,24 +152,26 @@ impl IntegerSets {
     }
 
     #[inline(always)]
-    fn set(&mut self, group: usize, place: usize) {
-        if let Some(word) = self.words.get_mut(group * self.range.words() + place / 64) {
-            *word |= 1 << (place % 64);
+    fn set(&mut self, group: usize, bit: usize) {
+        if let Some(word) = self.words.get_mut(group * self.range.words() + bit / 64) {
+            *word |= 1 << (bit % 64);
         }
     }
 
-    /// Merges each group of `others` into group `to` here, of `count` groups.
+    /// Merges each group of `others` into the group of `self` whose number is in `to`. Afterwards there are `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, others: &IntegerSets) {
+        assert_eq!(self.range, others.range, "merged sets have the same range");
         if self.is_too_large || others.is_too_large || !self.range.fits(count) {
             self.is_too_large = true;
             self.words = Vec::new();
             return;
         }
         let width = self.range.words();
+        assert_eq!(others.words.len(), to.len() * width, "each merged set has a group");
         self.words.resize((count * width).max(self.words.len()), 0);
         for (&group, other) in to.iter().zip(others.words.chunks_exact(width)) {
-            let own = &mut self.words[group * width..][..width];
-            own.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
+            let set = &mut self.words[group * width..][..width];
+            set.iter_mut().zip(other).for_each(|(word, other)| *word |= other);
         }
     }
 
@@ -178,10 +187,10 @@ impl IntegerSets {
         Ok(self)
     }
 
-    /// The number of values in the set of each group; null is one.
+    /// Returns the number of values in the set of each group, where null counts as one.
     pub(super) fn counts(&self) -> impl Iterator<Item = u64> {
-        let count = |set: &[u64]| set.iter().map(|word| u64::from(word.count_ones())).sum();
-        self.words.chunks_exact(self.range.words()).map(count)
+        let sets = self.words.chunks_exact(self.range.words());
+        sets.map(|set| set.iter().map(|word| u64::from(word.count_ones())).sum())
     }
 }
 
@@ -284,7 +293,7 @@ mod tests {
         assert_eq!(counts(&dataset, &[], 1 << 28), ["3"]);
     }
 
-    /// A set of many bits was taken for that of each of the 65,536 groups for which there is always room.
+    /// Memory is not estimated by sets of many bits for each of the 65,536 groups that are always allowed.
     #[test]
     fn large_sets_of_few_groups_need_no_more_memory_than_they_take() {
         let columns =

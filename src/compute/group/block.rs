@@ -1,4 +1,4 @@
-//! The states of a block's groups.
+//! Computes the states of a block's groups.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -8,7 +8,8 @@ use super::groups::{Groups, ordered_cell};
 use super::interner::KeyPart;
 use super::state::{
     Accumulator, DecimalMoments, DecimalSum, Extreme, ExtremeKind, FloatValues, GroupState, IntegerMoments, IntegerSum,
-    Moments, NeumaierSum, RowText, StateKind, ValueKind, distance, floats, integers, rows, texts,
+    Moments, NeumaierSum, RowText, StateKind, ValueKind, distance, float_extremes, integer_extremes, row_extremes,
+    text_extremes,
 };
 use crate::array::access::{Texts, fixed_values, short};
 use crate::compute::frame::Frame;
@@ -18,11 +19,11 @@ use crate::compute::reduce::{
     for_each_integer, with_decoded_rows,
 };
 use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, null_mask};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
 impl<'a> GroupState<'a> {
-    /// The states for the rows of block `block`, by group.
+    /// Computes the states of kind `kind` for the groups of block `block`.
     pub(super) fn from_block(
         kind: StateKind,
         frame: &Frame<'a>,
@@ -53,7 +54,7 @@ impl<'a> GroupState<'a> {
 }
 
 impl GroupState<'_> {
-    /// The state for all rows of block `block` as one group; `None` where it needs a look at each row's group.
+    /// Computes the state for all rows of block `block` as one group; `None` if that is not faster than by each row's group.
     pub(super) fn from_ungrouped_block(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
         match kind {
             StateKind::RowCount => {
@@ -61,14 +62,14 @@ impl GroupState<'_> {
                 Ok(Some(GroupState::Counts(vec![rows])))
             }
             StateKind::Row(end) => {
-                let mut found = rows(end, 1);
-                let start = frame.block_start(block);
-                let last = frame.num_rows().min(start.saturating_add(frame.block_rows() as u64)) - 1;
-                found.offer(0, if end == ExtremeKind::Min { start } else { last });
-                Ok(Some(GroupState::Row(found)))
+                let first = frame.block_start(block);
+                let last = frame.num_rows().min(first.saturating_add(frame.block_rows() as u64)) - 1;
+                let mut extreme = row_extremes(end, 1);
+                extreme.offer(0, if end == ExtremeKind::Min { first } else { last });
+                Ok(Some(GroupState::Row(extreme)))
             }
             StateKind::Moments(column) => {
-                let moments = moments_of_all(frame, block, column)?;
+                let moments = ungrouped_moments(frame, block, column)?;
                 Ok(moments.map(|moments| GroupState::Moments(vec![moments])))
             }
             _ => Ok(None),
@@ -76,47 +77,48 @@ impl GroupState<'_> {
     }
 }
 
-/// The states for the rows of block `block` with a bit in `masks` as one group; `None` where they need more than the bits.
-pub(super) fn states_of_bits<'a>(
+/// Computes the states for the rows of block `block` with a bit in `masks` as one group; `None` if a state needs more than
+/// the bits.
+pub(super) fn states_from_masks<'a>(
     kinds: &[StateKind],
     frame: &Frame<'_>,
     block: usize,
     masks: &[Option<Mask>],
 ) -> Option<Vec<GroupState<'a>>> {
     let mut count = 0;
-    let mut ends: Option<(u64, u64)> = None;
+    let mut first_and_last: Option<(u64, u64)> = None;
     let mut start = frame.block_start(block);
     for (mask, (_, rows)) in masks.iter().zip(frame.spans(block)) {
         let mask = mask.as_ref()?;
         count += mask.count() as u64;
         if let Some((first, last)) = mask.first_and_last() {
-            let least = ends.map_or(start + first as u64, |(least, _)| least);
-            ends = Some((least, start + last as u64));
+            let first = first_and_last.map_or(start + first as u64, |(first, _)| first);
+            first_and_last = Some((first, start + last as u64));
         }
         start += rows.len() as u64;
     }
-    let state = |kind: &StateKind| match *kind {
-        StateKind::RowCount => Some(GroupState::Counts(vec![count])),
-        StateKind::Row(end) => {
-            let mut found = rows(end, 1);
-            if let Some((least, most)) = ends {
-                found.offer(0, if end == ExtremeKind::Min { least } else { most });
+    let mut states = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        states.push(match *kind {
+            StateKind::RowCount => GroupState::Counts(vec![count]),
+            StateKind::Row(end) => {
+                let mut extreme = row_extremes(end, 1);
+                if let Some((first, last)) = first_and_last {
+                    extreme.offer(0, if end == ExtremeKind::Min { first } else { last });
+                }
+                GroupState::Row(extreme)
             }
-            Some(GroupState::Row(found))
-        }
-        _ => None,
-    };
-    kinds.iter().map(state).collect()
+            _ => return None,
+        });
+    }
+    Some(states)
 }
 
-/// The moments of a block of floats without nulls, leaf by leaf: what is in the nearest cache is read twice.
-fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
+/// Computes the moments of a block of floats without nulls; `None` for other columns. Each leaf is read twice while it is in
+/// the nearest cache.
+fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
     let mut moments = Moments::NONE;
-    let mut add = |values: &[[u8; 8]]| {
-        let (mean, squares) = moments_f64(values);
-        moments.add(&Moments { count: values.len() as u64, mean, squares });
-    };
-    // Of a leaf in several batches.
+    // The beginning of a leaf that goes on in the next batch.
     let mut leaf: Vec<[u8; 8]> = Vec::new();
     for (part, rows) in frame.spans(block) {
         let array = frame.checked(part, column)?;
@@ -124,7 +126,9 @@ fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Opti
         if *array.data_type() != DataType::Float64 || has_nulls {
             return Ok(None);
         }
-        let mut values = fixed_values(array).get(rows).unwrap_or_default();
+        let Some(mut values) = fixed_values(array).get(rows) else {
+            return Err(Error::invalid("fewer values than rows"));
+        };
         if !leaf.is_empty() {
             let (head, rest) = values.split_at(values.len().min(LEAF - leaf.len()));
             leaf.extend_from_slice(head);
@@ -132,21 +136,29 @@ fn moments_of_all(frame: &Frame<'_>, block: usize, column: usize) -> Result<Opti
             if leaf.len() < LEAF {
                 continue;
             }
-            add(&leaf);
+            add_leaf(&mut moments, &leaf);
             leaf.clear();
         }
         let (leaves, rest) = values.as_chunks::<LEAF>();
-        leaves.iter().for_each(|leaf| add(leaf));
+        for leaf in leaves {
+            add_leaf(&mut moments, leaf);
+        }
         leaf.extend_from_slice(rest);
     }
     if !leaf.is_empty() {
-        add(&leaf);
+        add_leaf(&mut moments, &leaf);
     }
     Ok(Some(moments))
 }
 
-/// The most groups of which neighbours are likely to be in one: as many as keys of a byte.
-const FEW: usize = 256;
+#[inline]
+fn add_leaf(moments: &mut Moments, values: &[[u8; 8]]) {
+    let (mean, squares) = moments_f64(values);
+    moments.add(&Moments { count: values.len() as u64, mean, squares });
+}
+
+/// The maximum number of groups for which a group has several lanes: as many as a key of one byte has values.
+const MAX_GROUPS_WITH_LANES: usize = 256;
 
 /// The columns of a block, with the rows' groups.
 struct BlockColumns<'f, 'a> {
@@ -156,8 +168,9 @@ struct BlockColumns<'f, 'a> {
     computed: &'f ComputedColumns<'f>,
 }
 
-/// What is computed of columns, numbered from `columns` on.
+/// Columns that are computed from others.
 pub(super) struct ComputedColumns<'f> {
+    /// The number of the first computed column.
     pub columns: usize,
     pub formulas: &'f [BoundExpression],
 }
@@ -169,90 +182,95 @@ impl ComputedColumns<'_> {
 }
 
 impl<'a> BlockColumns<'_, 'a> {
-    fn each(&self, column: usize, mut work: impl FnMut(&GroupedRows<'a>, &[u32]) -> Result<()>) -> Result<()> {
-        let mut at = 0;
+    /// Calls `work` with the rows of each span of column `column`, without their groups, and with their groups.
+    fn for_each_span(&self, column: usize, mut work: impl FnMut(&GroupedRows<'a>, &[u32]) -> Result<()>) -> Result<()> {
+        let mut start = 0;
         for (part, rows) in self.frame.spans(self.block) {
-            let ids = &self.groups.ids[at..at + rows.len()];
+            let end = start + rows.len();
+            let ids = &self.groups.ids[start..end];
             let array = self.frame.checked(part, column)?;
-            at += rows.len();
-            let lane = (at - ids.len()) % LANES;
+            let lane = start % LANES;
             work(&GroupedRows { array, rows, ids: &[], lane, is_sparse: self.groups.is_sparse }, ids)?;
+            start = end;
         }
+        assert_eq!(start, self.groups.ids.len(), "each row of a block has a group");
         Ok(())
     }
 
-    /// The same for numbers, with dictionary keys looked up.
-    fn each_number(&self, column: usize, mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>) -> Result<()> {
+    /// Calls `work` with the rows of column `column`, which has numbers, span by span. Dictionaries are decoded.
+    fn for_each_number(&self, column: usize, mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>) -> Result<()> {
         if let Some(formula) = self.computed.get(column) {
-            return self.each_computed(formula, work);
+            return self.for_each_computed(formula, work);
         }
-        self.each(column, |rows, ids| {
-            with_decoded_rows(rows.array, rows.rows.clone(), |array, inside| {
-                work(&GroupedRows { array, rows: inside, ids, ..*rows })
+        self.for_each_span(column, |rows, ids| {
+            with_decoded_rows(rows.array, rows.rows.clone(), |array, decoded_rows| {
+                work(&GroupedRows { array, rows: decoded_rows, ids, ..*rows })
             })
         })
     }
 
-    /// The same for what is computed, a few thousand rows at a time.
-    fn each_computed(
+    /// Calls `work` with the values of a computed column, a few thousand rows at a time.
+    fn for_each_computed(
         &self,
         formula: &BoundExpression,
         mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut at = 0;
+        let mut number = 0;
         for (part, rows) in self.frame.spans(self.block) {
             for start in rows.clone().step_by(AT_ONCE) {
                 let rows = start..rows.end.min(start + AT_ONCE);
-                let ids = &self.groups.ids[at..at + rows.len()];
-                let some = EvalContext { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
-                let array = formula.array(&some)?;
-                let lane = at % LANES;
+                let ids = &self.groups.ids[number..number + rows.len()];
+                let context = EvalContext { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
+                let array = formula.array(&context)?;
+                let lane = number % LANES;
                 work(&GroupedRows { array: &array, rows: 0..ids.len(), ids, lane, is_sparse: self.groups.is_sparse })?;
-                at += ids.len();
+                number += ids.len();
             }
         }
+        assert_eq!(number, self.groups.ids.len(), "each row of a block has a group");
         Ok(())
     }
 
-    /// The number of lanes of a group: neighbours are rarely in one of many groups, and less memory is nearer.
+    /// Returns the number of lanes of a group. With many groups, neighbouring rows are rarely of the same group, and one lane
+    /// takes less of the cache.
     fn width(&self) -> usize {
-        if self.groups.count() > FEW { 1 } else { LANES }
+        if self.groups.count() > MAX_GROUPS_WITH_LANES { 1 } else { LANES }
     }
 
-    /// Space for each lane of each group, including group 0.
+    /// Returns a value for each lane of each group, including group 0.
     fn lanes<T: Clone>(&self, new: T) -> Vec<T> {
         vec![new; (self.groups.count() + 1) * self.width()]
     }
 
-    /// The merged lanes of each group but group 0.
-    fn joined<T, U>(&self, lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
+    /// Merges the lanes of each group but group 0.
+    fn join_lanes<T, U>(&self, lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
         lanes.chunks(self.width()).skip(1).map(join).collect()
     }
 
     fn count_rows(&self) -> Vec<u64> {
         let mut counts = self.lanes(0);
         count_by_group(&self.groups.ids, 0, self.width(), &mut counts);
-        self.joined(&counts, |lanes| lanes.iter().sum())
+        self.join_lanes(&counts, |lanes| lanes.iter().sum())
     }
 
     fn count(&self, column: usize) -> Result<Vec<u64>> {
         let mut counts = self.lanes(0);
-        let mut add = |rows: &GroupedRows<'_>, ids: &[u32]| {
-            let valid = null_mask(rows.array, &rows.rows, false)?;
-            let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
-            count_by_group(
-                &ids.iter().enumerate().map(masked).collect::<Vec<_>>(),
-                rows.lane,
-                self.width(),
-                &mut counts,
-            );
-            Ok(())
-        };
         match self.computed.get(column) {
-            Some(formula) => self.each_computed(formula, |rows| add(rows, rows.ids))?,
-            None => self.each(column, add)?,
+            Some(formula) => self.for_each_computed(formula, |rows| self.add_counts(rows, rows.ids, &mut counts))?,
+            None => self.for_each_span(column, |rows, ids| self.add_counts(rows, ids, &mut counts))?,
         }
-        Ok(self.joined(&counts, |lanes| lanes.iter().sum()))
+        Ok(self.join_lanes(&counts, |lanes| lanes.iter().sum()))
+    }
+
+    /// Adds the numbers of values in `rows`, whose groups are `ids`.
+    fn add_counts(&self, rows: &GroupedRows<'_>, ids: &[u32], counts: &mut [u64]) -> Result<()> {
+        let valid = null_mask(rows.array, &rows.rows, false)?;
+        let mut valid_ids = Vec::with_capacity(ids.len());
+        for (row, &id) in ids.iter().enumerate() {
+            valid_ids.push(if valid.is_set(row) { id } else { OUT });
+        }
+        count_by_group(&valid_ids, rows.lane, self.width(), counts);
+        Ok(())
     }
 
     fn floats(&self, column: usize) -> Result<Vec<NeumaierSum>> {
@@ -260,14 +278,14 @@ impl<'a> BlockColumns<'_, 'a> {
             return self.floats_in_order(column);
         }
         let mut sums = self.lanes([0.0; 2]);
-        self.each_number(column, |rows| add_floats(rows, &mut sums))?;
-        Ok(self.joined(&sums, NeumaierSum::from_lanes))
+        self.for_each_number(column, |rows| add_floats(rows, &mut sums))?;
+        Ok(self.join_lanes(&sums, NeumaierSum::from_lanes))
     }
 
     /// The same without lanes, with rounding errors: a partition's rows may be millions.
     fn floats_in_order(&self, column: usize) -> Result<Vec<NeumaierSum>> {
         let mut sums = vec![NeumaierSum::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_float(rows, |id, _, number| {
                 if let Some(sum) = sums.get_mut(id as usize) {
                     sum.add(&NeumaierSum::from_value(number));
@@ -280,7 +298,7 @@ impl<'a> BlockColumns<'_, 'a> {
     fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
         let width = self.width();
         let mut sums = self.lanes(IntegerSum::NONE);
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_integer(rows, |id, lane, number| {
                 if let Some(sum) = sums.get_mut(id as usize * width + lane % width) {
                     sum.sum = sum.sum.wrapping_add(number);
@@ -288,12 +306,12 @@ impl<'a> BlockColumns<'_, 'a> {
                 }
             })
         })?;
-        Ok(self.joined(&sums, merged))
+        Ok(self.join_lanes(&sums, merge_lanes))
     }
 
     fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
         let mut sums = vec![DecimalSum::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_decimal(rows, |id, digits| {
                 if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
                     sum.push(digits);
@@ -306,56 +324,66 @@ impl<'a> BlockColumns<'_, 'a> {
     /// Computes the means of the block's groups, then the distances from them.
     fn moments(&self, column: usize) -> Result<Vec<Moments>> {
         let sums = self.floats(column)?;
-        let mean = |sum: &NeumaierSum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
-        let mut means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
+        // The first mean is of group 0, whose rows are excluded.
+        let mut means = vec![0.0; sums.len() + 1];
+        for (mean, sum) in means[1..].iter_mut().zip(&sums) {
+            if sum.count > 0 {
+                *mean = sum.total() / sum.count as f64;
+            }
+        }
         let mut squares = self.squares(column, &means)?;
-        let is_off = |number: usize, squares: &[f64]| !squares[number].is_finite() && means[number + 1].is_finite();
-        let off: Vec<usize> = (0..squares.len()).filter(|&number| is_off(number, &squares)).collect();
-        if !off.is_empty() {
-            // As for all rows: the rounding error of a mean may be too large to be squared.
-            let mut rests = vec![0.0; means.len()];
-            self.each_number(column, |rows| {
+        let mut inexact = Vec::new();
+        for (number, squares) in squares.iter().enumerate() {
+            if !squares.is_finite() && means[number + 1].is_finite() {
+                inexact.push(number);
+            }
+        }
+        if !inexact.is_empty() {
+            // The rounding error of a mean may be too large to be squared, so it is subtracted first.
+            let mut remainders = vec![0.0; means.len()];
+            self.for_each_number(column, |rows| {
                 for_each_float(rows, |id, _, number| {
-                    if let (Some(rest), Some(mean)) = (rests.get_mut(id as usize), means.get(id as usize)) {
-                        *rest += number - mean;
+                    if let (Some(remainder), Some(mean)) = (remainders.get_mut(id as usize), means.get(id as usize)) {
+                        *remainder += number - mean;
                     }
                 })
             })?;
-            off.iter().for_each(|&number| means[number + 1] += rests[number + 1] / sums[number].count as f64);
+            for number in inexact {
+                means[number + 1] += remainders[number + 1] / sums[number].count as f64;
+            }
             squares = self.squares(column, &means)?;
         }
         let moments = sums.iter().zip(&means[1..]).zip(squares);
         Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
     }
 
-    /// The sum of the squares of the distances from the means, of each group.
+    /// Sums the squares of the distances from the mean of each group.
     fn squares(&self, column: usize, means: &[f64]) -> Result<Vec<f64>> {
         let mut squares = self.lanes(0.0);
-        self.each_number(column, |rows| add_squares(rows, means, self.width(), &mut squares))?;
-        let all = |lanes: &[f64]| match lanes {
+        self.for_each_number(column, |rows| add_squares(rows, means, self.width(), &mut squares))?;
+        Ok(self.join_lanes(&squares, |lanes| match lanes {
             [a, b, c, d] => (a + b) + (c + d),
             lanes => lanes.iter().sum(),
-        };
-        Ok(self.joined(&squares, all))
+        }))
     }
 
     fn integer_moments(&self, column: usize) -> Result<Vec<IntegerMoments>> {
         let width = self.width();
         let mut moments = self.lanes(IntegerMoments::NONE);
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_integer(rows, |id, lane, number| {
                 if let Some(moments) = moments.get_mut(id as usize * width + lane % width) {
                     moments.push(number);
                 }
             })
         })?;
-        Ok(self.joined(&moments, merged))
+        Ok(self.join_lanes(&moments, merge_lanes))
     }
 
     /// Computes the means of the distances from each group's first value, then the distances from them.
     fn decimal_moments(&self, column: usize) -> Result<Vec<DecimalMoments>> {
         let mut moments = vec![DecimalMoments::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_decimal(rows, |id, digits| {
                 if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
                     *first = if distances.count == 0 { digits } else { *first };
@@ -365,7 +393,7 @@ impl<'a> BlockColumns<'_, 'a> {
             })
         })?;
         moments.iter_mut().for_each(|group| group.distances.mean /= group.distances.count.max(1) as f64);
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_decimal(rows, |id, digits| {
                 if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
                     distances.squares += (distance(digits, *first) - distances.mean).powi(2);
@@ -377,7 +405,7 @@ impl<'a> BlockColumns<'_, 'a> {
 
     fn values(&self, column: usize) -> Result<Vec<FloatValues>> {
         let mut values = vec![FloatValues::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
+        self.for_each_number(column, |rows| {
             for_each_float(rows, |id, _, number| {
                 if let Some(values) = values.get_mut(id as usize).filter(|_| id != OUT && !number.is_nan()) {
                     values.0.push(number);
@@ -389,51 +417,57 @@ impl<'a> BlockColumns<'_, 'a> {
 
     fn distinct(&self, range: IntegerRange, column: usize) -> Result<IntegerSets> {
         let mut sets = IntegerSets::for_block(range, self.groups.count() + 1, self.frame.block_rows());
-        self.each_number(column, |rows| {
-            let valid = Mask::from_validity(rows.array, &rows.rows);
-            let is_null = |row: &usize| valid.as_ref().is_some_and(|valid| !valid.is_set(*row));
-            (0..rows.ids.len()).filter(is_null).for_each(|row| sets.insert_null(rows.ids[row] as usize));
+        self.for_each_number(column, |rows| {
+            if let Some(valid) = Mask::from_validity(rows.array, &rows.rows) {
+                for (row, &id) in rows.ids.iter().enumerate() {
+                    if !valid.is_set(row) {
+                        sets.insert_null(id as usize);
+                    }
+                }
+            }
             for_each_integer(rows, |id, _, number| sets.insert(id as usize, number))
         })?;
         sets.without_first()
     }
 
     fn extreme_integers(&self, end: ExtremeKind, column: usize) -> Result<Extreme<i256>> {
-        let mut extreme = integers(end, self.groups.count() + 1);
-        self.each_number(column, |rows| for_each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
+        let mut extreme = integer_extremes(end, self.groups.count() + 1);
+        self.for_each_number(column, |rows| for_each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
     fn extreme_floats(&self, end: ExtremeKind, column: usize) -> Result<Extreme<f64>> {
-        let mut extreme = floats(end, self.groups.count() + 1);
-        self.each_number(column, |rows| for_each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
+        let mut extreme = float_extremes(end, self.groups.count() + 1);
+        self.for_each_number(column, |rows| for_each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
     fn end_rows(&self, end: ExtremeKind) -> Extreme<u64> {
-        let mut found = rows(end, self.groups.count() + 1);
-        let numbers = self.frame.block_start(self.block)..;
-        self.groups.ids.iter().zip(numbers).for_each(|(&id, row)| found.offer(id as usize, row));
-        found.without_first()
+        let mut extreme = row_extremes(end, self.groups.count() + 1);
+        let block_start = self.frame.block_start(self.block);
+        for (&id, row) in self.groups.ids.iter().zip(block_start..) {
+            extreme.offer(id as usize, row);
+        }
+        extreme.without_first()
     }
 
     fn extreme_texts(&self, end: ExtremeKind, column: usize) -> Result<Extreme<RowText<'a>>> {
-        let mut extreme = texts(end, self.groups.count() + 1);
-        let mut orders = BestTextKeys::new(end, self.groups.count());
-        let mut row_of_all = self.frame.block_start(self.block);
-        self.each(column, |rows, ids| {
+        let mut extreme = text_extremes(end, self.groups.count() + 1);
+        let mut best_keys = BestTextKeys::new(end, self.groups.count());
+        let mut frame_row = self.frame.block_start(self.block);
+        self.for_each_span(column, |rows, ids| {
             if is_text_or_binary(rows.array.data_type()) {
-                orders.add(&Texts::try_new(rows.array)?, rows, ids, row_of_all, &mut extreme)?;
-                row_of_all += ids.len() as u64;
+                best_keys.offer_all(&Texts::try_new(rows.array)?, rows, ids, frame_row, &mut extreme)?;
+                frame_row += ids.len() as u64;
                 return Ok(());
             }
             for (row, &id) in rows.rows.clone().zip(ids) {
                 if id != OUT
                     && let KeyPart::Bytes(bytes) = ordered_cell(self.frame, column, rows.array, row)?
                 {
-                    orders.offer(id as usize, RowText { bytes, row: row_of_all }, &mut extreme);
+                    best_keys.offer(id as usize, RowText { bytes, row: frame_row }, &mut extreme);
                 }
-                row_of_all += 1;
+                frame_row += 1;
             }
             Ok(())
         })?;
@@ -441,26 +475,27 @@ impl<'a> BlockColumns<'_, 'a> {
     }
 }
 
-/// The order of the best text of each group: that of its first bytes as a number. Nearly all texts are compared by it alone.
+/// The sort key of the best text of each group: a number made of the text's first bytes. Nearly all texts are compared by
+/// their keys alone.
 struct BestTextKeys {
     best: Vec<u128>,
-    /// All ones where the greatest text is the best, so that the best one has the least number.
+    /// All ones where the greatest text is the best, so that the best text always has the smallest key.
     flip: u128,
 }
 
-/// The number of texts of more than 15 bytes in the last byte, above those of shorter ones.
+/// The last byte of the key of a text of more than 15 bytes. Keys of shorter texts have their length plus one there.
 const LONG_TEXT: u128 = 17;
 
 impl BestTextKeys {
     fn new(end: ExtremeKind, groups: usize) -> BestTextKeys {
         let mut best = vec![u128::MAX; groups + 1];
-        // Nothing is better than what excluded rows have.
+        // No text of an excluded row is better than this.
         best[OUT as usize] = 0;
         BestTextKeys { best, flip: if end == ExtremeKind::Min { 0 } else { u128::MAX } }
     }
 
-    /// Of a text of at most 15 bytes, which are `bytes` as a number: they as digits, and behind them the length, as a text comes
-    /// behind those that it begins with.
+    /// Returns the key of a text of at most 15 bytes, which are `bytes` as a number. The length follows the bytes, as a text
+    /// is greater than the texts that it begins with.
     #[inline(always)]
     fn short_key(&self, len: usize, bytes: u128) -> u128 {
         (bytes.swap_bytes() | (len as u128 + 1)) ^ self.flip
@@ -480,8 +515,14 @@ impl BestTextKeys {
         }
     }
 
-    /// Adds the texts of `rows`, of which the first is row `start` of all.
-    fn add<'a>(
+    /// Returns true if a text may be better than the best one of group `group`; `bytes` has the bytes of a short text.
+    #[inline(always)]
+    fn may_improve(&self, group: u32, len: usize, bytes: u128) -> bool {
+        len > 15 || self.short_key(len, bytes) < self.best[group as usize]
+    }
+
+    /// Offers the texts of `rows`, the first of which is row `start` of the frame.
+    fn offer_all<'a>(
         &mut self,
         texts: &Texts<'a>,
         rows: &GroupedRows<'a>,
@@ -490,57 +531,57 @@ impl BestTextKeys {
         extreme: &mut Extreme<RowText<'a>>,
     ) -> Result<()> {
         let first = rows.rows.start;
-        let mut done = Ok(());
-        let mut one = |here: usize, len: usize, bytes: u128| {
-            let group = ids[here] as usize;
-            if len > 15 || self.short_key(len, bytes) < self.best[group] {
-                match texts.get(first + here) {
-                    Ok(bytes) => self.offer(group, RowText { bytes, row: start + here as u64 }, extreme),
-                    Err(e) => done = Err(e),
+        if let Some(valid) = Mask::from_validity(rows.array, &rows.rows) {
+            // Texts under nulls may be invalid, and are not read.
+            for (number, &group) in ids.iter().enumerate().filter(|(number, _)| valid.is_set(*number)) {
+                let (len, bytes) = texts.short(first + number)?;
+                if self.may_improve(group, len, bytes) {
+                    let text = RowText { bytes: texts.get(first + number)?, row: start + number as u64 };
+                    self.offer(group as usize, text, extreme);
                 }
             }
-        };
-        match Mask::from_validity(rows.array, &rows.rows) {
-            // Anything may lie under nulls.
-            Some(valid) => {
-                for here in (0..ids.len()).filter(|&here| valid.is_set(here)) {
-                    let (len, bytes) = texts.short(first + here)?;
-                    one(here, len, bytes);
-                }
-            }
-            None => {
-                let mut rows_here = 0..ids.len();
-                texts.each_short(rows.rows.clone(), |len, bytes| {
-                    rows_here.next().into_iter().for_each(|here| one(here, len, bytes));
-                })?;
-            }
+            return Ok(());
         }
-        done
+        let mut number = 0;
+        let mut result = Ok(());
+        texts.each_short(rows.rows.clone(), |len, bytes| {
+            let Some(&group) = ids.get(number) else { return };
+            if self.may_improve(group, len, bytes) {
+                match texts.get(first + number) {
+                    Ok(bytes) => self.offer(group as usize, RowText { bytes, row: start + number as u64 }, extreme),
+                    Err(e) => result = Err(e),
+                }
+            }
+            number += 1;
+        })?;
+        result
     }
 
     fn offer<'a>(&mut self, group: usize, text: RowText<'a>, extreme: &mut Extreme<RowText<'a>>) {
-        let order = self.key(text.bytes);
+        let key = self.key(text.bytes);
         let Some(best) = self.best.get_mut(group) else { return };
-        if order < *best {
-            *best = order;
+        if key < *best {
+            *best = key;
             extreme.best[group] = Some(text);
-        } else if order == *best {
+        } else if key == *best {
             extreme.offer(group, text);
         }
     }
 }
 
-/// The states but that of group 0.
+/// Removes the state of group 0, whose rows are excluded.
 fn drop_excluded<T>(mut states: Vec<T>) -> Vec<T> {
+    assert!(!states.is_empty(), "excluded rows have a state");
     states.remove(0);
     states
 }
 
-fn merged<T: Accumulator>(states: &[T]) -> T {
-    states.iter().fold(T::NONE, |mut all, state| {
-        all.add(state);
-        all
-    })
+fn merge_lanes<T: Accumulator>(lanes: &[T]) -> T {
+    let mut merged = T::NONE;
+    for lane in lanes {
+        merged.add(lane);
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -559,20 +600,20 @@ mod tests {
     type TestRow = (i8, Option<Vec<u8>>);
 
     /// Texts that begin alike, end with zeros, and are about as long as those that are compared as numbers.
-    fn given() -> impl Strategy<Value = TestRow> {
+    fn test_row() -> impl Strategy<Value = TestRow> {
         let text = (0usize..3, prop::collection::vec(prop_oneof![Just(0u8), Just(255), 1u8..3], 0..4));
         let text = text.prop_map(|(number, end)| [vec![b'a'; [0, 13, 15][number]], end].concat());
         (-1i8..2, prop::option::weighted(0.8, text))
     }
 
-    fn ends(rows: &[TestRow]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+    fn naive(rows: &[TestRow]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
         let mut groups = BTreeMap::new();
         for (key, text) in rows {
             let best: &mut Option<(Vec<u8>, Vec<u8>)> = groups.entry(key).or_default();
             let Some(text) = text else { continue };
-            let (least, most) = best.get_or_insert_with(|| (text.clone(), text.clone()));
-            *least = least.clone().min(text.clone());
-            *most = most.clone().max(text.clone());
+            let (min, max) = best.get_or_insert_with(|| (text.clone(), text.clone()));
+            *min = min.clone().min(text.clone());
+            *max = max.clone().max(text.clone());
         }
         groups.into_values().collect()
     }
@@ -586,8 +627,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_least_and_the_greatest_text_of_a_group_are_those_of_a_naive_loop_whatever_the_layout(
-            rows in prop::collection::vec(given(), 1..60), cut in any::<usize>(),
+        fn smallest_and_greatest_texts_equal_a_naive_loop_in_all_layouts(
+            rows in prop::collection::vec(test_row(), 1..60), cut in any::<usize>(),
         ) {
             for layout in 0..4 {
                 let batch = |rows: &[TestRow]| {
@@ -606,11 +647,11 @@ mod tests {
                 };
                 let (first, rest) = rows.split_at(cut % (rows.len() + 1));
                 let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
-                let found = dataset.aggregate(&["k"]).column_as("least", "t", AggregateFunction::Min).column_as("most", "t", AggregateFunction::Max);
-                let found = found.finish().unwrap().sort(&[("k", false)]).unwrap();
-                let least = |row: crate::Row<'_>| bytes(row.get(1).unwrap()).zip(bytes(row.get(2).unwrap()));
-                let found: Vec<_> = found.rows().map(|row| least(row.unwrap())).collect();
-                prop_assert_eq!(found, ends(&rows), "{:?}", layout);
+                let query = dataset.aggregate(&["k"]).column_as("min", "t", AggregateFunction::Min).column_as("max", "t", AggregateFunction::Max);
+                let result = query.finish().unwrap().sort(&[("k", false)]).unwrap();
+                let min_and_max = |row: crate::Row<'_>| bytes(row.get(1).unwrap()).zip(bytes(row.get(2).unwrap()));
+                let actual: Vec<_> = result.rows().map(|row| min_and_max(row.unwrap())).collect();
+                prop_assert_eq!(actual, naive(&rows), "{:?}", layout);
             }
         }
     }

@@ -1,7 +1,9 @@
-//! Sums of floats by the keys of one small dictionary, including the filter, in one loop over the rows: no masks, no
-//! group numbers; only the sums are written. They equal those of [`GroupState`] bit for bit, so that any block may use
-//! either.
+//! Filters, groups and sums in one loop over the rows, where floats are summed by the keys of one small dictionary.
+//!
+//! The loop needs no masks and no group numbers; it writes only sums. These equal the sums of [`GroupState`] bit for bit, so
+//! that each block may use either.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_data::ArrayData;
@@ -20,14 +22,14 @@ use crate::error::Result;
 
 /// The number of keys that fit into a byte.
 const KEYS: usize = 256;
-/// Rows tested together for having one key.
+/// The number of rows that are tested at once for having the same key.
 const RUN: usize = 32;
 
 /// Sum and count of each lane of each key.
 type LaneSums = [[[f64; 2]; LANES]; KEYS];
 type Raw = [u8; 8];
 
-/// A query of this kind.
+/// A query that the fused loop can answer.
 pub(super) struct FusedSum<'a> {
     key: usize,
     dictionary: &'a ArrayData,
@@ -38,11 +40,15 @@ pub(super) struct FusedSum<'a> {
     kinds: &'a [StateKind],
 }
 
-/// The rows that are looked at.
+/// The rows that a query includes.
 enum FusedFilter {
     All,
-    /// The column whose floats lie between two others.
-    Range(usize, f64, f64),
+    /// Rows with a float of `column` from `low` to `high`.
+    Range {
+        column: usize,
+        low: f64,
+        high: f64,
+    },
     RowSet(Arc<RowSet>),
 }
 
@@ -50,40 +56,40 @@ enum FusedFilter {
 struct FusedRows<'a> {
     keys: &'a [[u8; 1]],
     values: &'a [Raw],
-    wanted: FusedMask<'a>,
+    included: FusedMask<'a>,
 }
 
-/// Which of them are looked at.
+/// The filter of some rows.
 enum FusedMask<'a> {
     All,
     Range(RangeFilter<'a>),
     Bits(Mask),
 }
 
-/// Tells which rows are looked at.
 trait RowFilter {
-    fn is_wanted(&self, row: usize) -> bool;
+    /// Returns true if the row is included.
+    fn includes(&self, row: usize) -> bool;
 
-    /// The same of the rows from `first` on.
-    fn run(&self, first: usize) -> [bool; RUN];
+    /// Returns for each of the rows from `first` on whether it is included.
+    fn includes_run(&self, first: usize) -> [bool; RUN];
 }
 
-/// All rows.
+/// A filter that includes all rows.
 struct AllRows;
 
 impl RowFilter for AllRows {
     #[inline(always)]
-    fn is_wanted(&self, _row: usize) -> bool {
+    fn includes(&self, _row: usize) -> bool {
         true
     }
 
     #[inline(always)]
-    fn run(&self, _first: usize) -> [bool; RUN] {
+    fn includes_run(&self, _first: usize) -> [bool; RUN] {
         [true; RUN]
     }
 }
 
-/// Rows with a float between two others.
+/// A filter that includes rows with a float from `low` to `high`.
 struct RangeFilter<'a> {
     tested: &'a [Raw],
     low: f64,
@@ -92,7 +98,7 @@ struct RangeFilter<'a> {
 
 impl RangeFilter<'_> {
     #[inline(always)]
-    fn holds(&self, raw: Raw) -> bool {
+    fn contains(&self, raw: Raw) -> bool {
         let number = f64::from_le_bytes(raw);
         (number >= self.low) & (number <= self.high)
     }
@@ -100,14 +106,14 @@ impl RangeFilter<'_> {
 
 impl RowFilter for RangeFilter<'_> {
     #[inline(always)]
-    fn is_wanted(&self, row: usize) -> bool {
-        self.tested.get(row).is_some_and(|&raw| self.holds(raw))
+    fn includes(&self, row: usize) -> bool {
+        self.tested.get(row).is_some_and(|&raw| self.contains(raw))
     }
 
     #[inline(always)]
-    fn run(&self, first: usize) -> [bool; RUN] {
+    fn includes_run(&self, first: usize) -> [bool; RUN] {
         match self.tested.get(first..).and_then(|rest| rest.first_chunk::<RUN>()) {
-            Some(raws) => raws.map(|raw| self.holds(raw)),
+            Some(raws) => raws.map(|raw| self.contains(raw)),
             None => [false; RUN],
         }
     }
@@ -115,20 +121,23 @@ impl RowFilter for RangeFilter<'_> {
 
 impl RowFilter for Mask {
     #[inline(always)]
-    fn is_wanted(&self, row: usize) -> bool {
+    fn includes(&self, row: usize) -> bool {
         self.is_set(row)
     }
 
     #[inline(always)]
-    fn run(&self, first: usize) -> [bool; RUN] {
-        let (at, shift) = (first / 64, first % 64);
-        let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
-        let bits = (u128::from(word(at)) | u128::from(word(at + 1)) << 64) >> shift;
+    fn includes_run(&self, first: usize) -> [bool; RUN] {
+        const NO_BITS: u64 = 0;
+        let index = first / 64;
+        let word = self.words.get(index).copied().unwrap_or(NO_BITS);
+        let next_word = self.words.get(index + 1).copied().unwrap_or(NO_BITS);
+        let bits = (u128::from(word) | u128::from(next_word) << 64) >> (first % 64);
         std::array::from_fn(|row| bits as u32 >> row & 1 == 1)
     }
 }
 
 impl<'a> FusedSum<'a> {
+    /// Creates a fused loop for a query; `None` if it needs the general path.
     pub(in crate::compute) fn try_new(
         frame: &Frame<'a>,
         keys: &[usize],
@@ -139,64 +148,85 @@ impl<'a> FusedSum<'a> {
         let condition = match condition {
             None => FusedFilter::All,
             Some(BoundPredicate::Value(column, ValuePredicate::Floats(low, high))) => {
-                FusedFilter::Range(*column, *low, *high)
+                FusedFilter::Range { column: *column, low: *low, high: *high }
             }
             Some(BoundPredicate::Rows(rows)) => FusedFilter::RowSet(rows.clone()),
             Some(_) => return Ok(None),
         };
-        let value =
+        let summed =
             kinds.iter().find_map(|kind| if let StateKind::Floats(column) = kind { Some(*column) } else { None });
-        let Some(value) = value else { return Ok(None) };
-        let is_known = |kind: &StateKind| {
-            matches!(kind, StateKind::RowCount) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind)
-        };
+        let Some(value) = summed else { return Ok(None) };
+        let supported = [StateKind::RowCount, StateKind::Count(value), StateKind::Floats(value)];
         let array = frame.checked(part, key)?;
-        if !kinds.iter().all(is_known) || !matches!(array.data_type(), DataType::Dictionary(..)) {
+        if !kinds.iter().all(|kind| supported.contains(kind)) || !matches!(array.data_type(), DataType::Dictionary(..))
+        {
             return Ok(None);
         }
         let dictionary = dictionary_of(array)?;
         if dictionary.len() > KEYS || !matches!(Keys::new(array), Keys::Bytes(_)) {
             return Ok(None);
         }
-        let cells = (0..dictionary.len()).map(|key| key_part(dictionary, key)).collect::<Result<Vec<_>>>()?;
-        let is_twice = (1..cells.len()).any(|key| cells[..key].contains(&cells[key]));
-        Ok((!is_twice).then_some(FusedSum { key, dictionary, cells, condition, value, kinds }))
+        let mut cells = Vec::with_capacity(dictionary.len());
+        for key in 0..dictionary.len() {
+            let cell = key_part(dictionary, key)?;
+            if cells.contains(&cell) {
+                // Two keys would be one group.
+                return Ok(None);
+            }
+            cells.push(cell);
+        }
+        Ok(Some(FusedSum { key, dictionary, cells, condition, value, kinds }))
     }
 
-    /// The groups of a block, in order of their keys, and their states; `None` if a row needs the general path. The
-    /// rows' groups and the groups' first rows are not determined.
-    pub(super) fn block(&self, frame: &Frame<'a>, block: usize) -> Result<Option<(Groups<'a>, Vec<GroupState<'a>>)>> {
+    /// Returns the groups of a block, in order of their keys, and their states; `None` if a row needs the general path.
+    /// Determines neither the groups of rows nor the first rows of groups.
+    pub(super) fn aggregate_block(
+        &self,
+        frame: &Frame<'a>,
+        block: usize,
+    ) -> Result<Option<(Groups<'a>, Vec<GroupState<'a>>)>> {
         let mut sums: LaneSums = [[[0.0; 2]; LANES]; KEYS];
-        let mut at = 0;
+        let mut num_rows = 0;
         for (part, rows) in frame.spans(block) {
             let len = rows.len();
+            let lane = num_rows % LANES;
             let Some(rows) = self.rows(frame, part, rows)? else { return Ok(None) };
-            match &rows.wanted {
-                FusedMask::All => add_all(rows.keys, rows.values, at % LANES, &mut sums),
-                FusedMask::Range(range) => add_tested(rows.keys, rows.values, range, at % LANES, &mut sums),
-                FusedMask::Bits(mask) => add_known(rows.keys, rows.values, mask, at % LANES, &mut sums),
+            match &rows.included {
+                FusedMask::All => add_all(rows.keys, rows.values, lane, &mut sums),
+                FusedMask::Range(range) => add_in_range(rows.keys, rows.values, range, lane, &mut sums),
+                FusedMask::Bits(mask) => add_masked(rows.keys, rows.values, mask, lane, &mut sums),
             }
-            at += len;
+            num_rows += len;
         }
-        // A key outside the dictionary is an error, which the general path reports.
-        let is_used = |key: usize| sums[key].iter().any(|lane| lane[1] > 0.0);
-        let used: Vec<usize> = (0..KEYS).filter(|&key| is_used(key)).collect();
-        Ok(used.iter().all(|&key| key < self.cells.len()).then(|| self.outcome(&sums, &used)))
+        let mut used_keys = Vec::new();
+        for (key, lanes) in sums.iter().enumerate() {
+            if lanes.iter().any(|lane| lane[1] > 0.0) {
+                if key >= self.cells.len() {
+                    // A key outside the dictionary is an error, which the general path reports.
+                    return Ok(None);
+                }
+                used_keys.push(key);
+            }
+        }
+        Ok(Some(self.groups(&sums, &used_keys)))
     }
 
-    fn outcome(&self, sums: &LaneSums, used: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
-        let sums: Vec<NeumaierSum> = used.iter().map(|&key| NeumaierSum::from_lanes(&sums[key])).collect();
-        let state = |kind: &StateKind| match kind {
-            StateKind::Floats(_) => GroupState::Floats(sums.clone()),
-            _ => GroupState::Counts(sums.iter().map(|sum| sum.count).collect()),
-        };
-        let cells = used.iter().map(|&key| self.cells[key]).collect();
-        let firsts = vec![0; used.len()];
-        let groups = Groups { ids: Vec::new(), cells, width: 1, firsts, is_sparse: false };
-        (groups, self.kinds.iter().map(state).collect())
+    fn groups(&self, sums: &LaneSums, used_keys: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
+        let sums: Vec<NeumaierSum> = used_keys.iter().map(|&key| NeumaierSum::from_lanes(&sums[key])).collect();
+        let mut states = Vec::with_capacity(self.kinds.len());
+        for kind in self.kinds {
+            states.push(match kind {
+                StateKind::Floats(_) => GroupState::Floats(sums.clone()),
+                _ => GroupState::Counts(sums.iter().map(|sum| sum.count).collect()),
+            });
+        }
+        let cells = used_keys.iter().map(|&key| self.cells[key]).collect();
+        let firsts = vec![0; used_keys.len()];
+        (Groups { ids: Vec::new(), cells, width: 1, firsts, is_sparse: false }, states)
     }
 
-    fn rows(&self, frame: &Frame<'a>, part: usize, rows: std::ops::Range<usize>) -> Result<Option<FusedRows<'a>>> {
+    /// Returns the columns of some rows; `None` if they need the general path.
+    fn rows(&self, frame: &Frame<'a>, part: usize, rows: Range<usize>) -> Result<Option<FusedRows<'a>>> {
         let keys = frame.checked(part, self.key)?;
         let Keys::Bytes(bytes) = Keys::new(keys) else { return Ok(None) };
         if has_nulls(keys)
@@ -204,16 +234,12 @@ impl<'a> FusedSum<'a> {
         {
             return Ok(None);
         }
-        let floats = |column: usize| -> Result<Option<&'a [Raw]>> {
-            let array = frame.checked(part, column)?;
-            let is_plain = matches!(array.data_type(), DataType::Float64) && !has_nulls(array);
-            Ok(if is_plain { fixed_values(array).get(rows.clone()) } else { None })
-        };
-        let (Some(keys), Some(values)) = (bytes.get(rows.clone()), floats(self.value)?) else { return Ok(None) };
-        let wanted = match &self.condition {
+        let Some(keys) = bytes.get(rows.clone()) else { return Ok(None) };
+        let Some(values) = floats(frame.checked(part, self.value)?, &rows) else { return Ok(None) };
+        let included = match &self.condition {
             FusedFilter::All => FusedMask::All,
-            FusedFilter::Range(column, low, high) => {
-                let Some(tested) = floats(*column)? else { return Ok(None) };
+            FusedFilter::Range { column, low, high } => {
+                let Some(tested) = floats(frame.checked(part, *column)?, &rows) else { return Ok(None) };
                 FusedMask::Range(RangeFilter { tested, low: *low, high: *high })
             }
             FusedFilter::RowSet(set) => {
@@ -221,22 +247,29 @@ impl<'a> FusedSum<'a> {
                 FusedMask::Bits(set.mask(start..start + rows.len() as u64))
             }
         };
-        Ok(Some(FusedRows { keys, values, wanted }))
+        Ok(Some(FusedRows { keys, values, included }))
     }
+}
+
+/// Returns the values of a column of floats without nulls; `None` for other columns.
+fn floats<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Option<&'a [Raw]> {
+    if !matches!(array.data_type(), DataType::Float64) || has_nulls(array) {
+        return None;
+    }
+    fixed_values(array).get(rows.clone())
 }
 
 fn has_nulls(array: &ArrayData) -> bool {
     array.nulls().is_some_and(|nulls| nulls.null_count() > 0)
 }
 
-/// Adds the values of rows in a range.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_tested(keys: &[[u8; 1]], values: &[Raw], range: &RangeFilter<'_>, lane: usize, sums: &mut LaneSums) {
+fn add_in_range(keys: &[[u8; 1]], values: &[Raw], range: &RangeFilter<'_>, lane: usize, sums: &mut LaneSums) {
     add(keys, values, lane, sums, range);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_known(keys: &[[u8; 1]], values: &[Raw], mask: &Mask, lane: usize, sums: &mut LaneSums) {
+fn add_masked(keys: &[[u8; 1]], values: &[Raw], mask: &Mask, lane: usize, sums: &mut LaneSums) {
     add(keys, values, lane, sums, mask);
 }
 
@@ -245,54 +278,57 @@ fn add_all(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums) {
     add(keys, values, lane, sums, &AllRows);
 }
 
-/// Adds values to their keys' lanes, zeros for excluded ones.
+/// Adds values to their keys' lanes, and zeros for excluded rows.
 #[inline(always)]
-fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, wanted: &impl RowFilter) {
-    // Starts at the first lane, so that the lanes of each step are known.
+fn add(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, filter: &impl RowFilter) {
+    debug_assert_eq!(keys.len(), values.len(), "each key has a value");
+    // Runs begin with the first lane, so that the lane of each of their rows is a constant.
     let head = ((LANES - lane) % LANES).min(keys.len());
-    let (first, keys) = keys.split_at(head);
-    let (before, values) = values.split_at(head);
-    add_each(first, before, lane, sums, |row| wanted.is_wanted(row));
-    let (keys, last) = keys.as_chunks::<RUN>();
-    let (values, after) = values.as_chunks::<RUN>();
-    let mut at = head;
+    let (head_keys, keys) = keys.split_at(head);
+    let (head_values, values) = values.split_at(head);
+    add_each(head_keys, head_values, lane, sums, |row| filter.includes(row));
+    let (keys, tail_keys) = keys.as_chunks::<RUN>();
+    let (values, tail_values) = values.as_chunks::<RUN>();
+    let mut row = head;
     for (keys, values) in keys.iter().zip(values) {
-        let flags = wanted.run(at);
-        at += RUN;
+        let flags = filter.includes_run(row);
+        row += RUN;
         let mut numbers = [0.0; RUN];
         let mut ones = [0.0; RUN];
-        for row in 0..RUN {
-            numbers[row] = if flags[row] { f64::from_le_bytes(values[row]) } else { 0.0 };
-            ones[row] = if flags[row] { 1.0 } else { 0.0 };
+        for i in 0..RUN {
+            numbers[i] = if flags[i] { f64::from_le_bytes(values[i]) } else { 0.0 };
+            ones[i] = if flags[i] { 1.0 } else { 0.0 };
         }
-        let differ = keys.iter().fold(0, |differ, key| differ | (key[0] ^ keys[0][0]));
-        match differ {
+        let differing_bits = keys.iter().fold(0, |bits, key| bits | (key[0] ^ keys[0][0]));
+        match differing_bits {
             0 => add_run(&numbers, &ones, &mut sums[usize::from(keys[0][0])]),
-            _ => add_steps(keys, &numbers, &ones, sums),
+            _ => add_mixed(keys, &numbers, &ones, sums),
         }
     }
-    add_each(last, after, 0, sums, |row| wanted.is_wanted(at + row));
+    add_each(tail_keys, tail_values, 0, sums, |i| filter.includes(row + i));
 }
 
+/// Adds the values of a few rows, one by one.
 #[inline(always)]
-fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, is_wanted: impl Fn(usize) -> bool) {
+fn add_each(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut LaneSums, includes: impl Fn(usize) -> bool) {
     for (row, (key, &raw)) in keys.iter().zip(values).enumerate() {
         let sum = &mut sums[usize::from(key[0])][(lane + row) % LANES];
-        if is_wanted(row) {
+        if includes(row) {
             *sum = [sum[0] + f64::from_le_bytes(raw), sum[1] + 1.0];
         }
     }
 }
 
+/// Adds rows of several keys.
 #[inline(always)]
-fn add_steps(keys: &[[u8; 1]; RUN], numbers: &[f64; RUN], ones: &[f64; RUN], sums: &mut LaneSums) {
+fn add_mixed(keys: &[[u8; 1]; RUN], numbers: &[f64; RUN], ones: &[f64; RUN], sums: &mut LaneSums) {
     for row in 0..RUN {
         let sum = &mut sums[usize::from(keys[row][0])][row % LANES];
         *sum = [sum[0] + numbers[row], sum[1] + ones[row]];
     }
 }
 
-/// Rows of one key: the lanes stay in registers.
+/// Adds rows of one key: the lanes stay in registers.
 #[inline(always)]
 fn add_run(numbers: &[f64; RUN], ones: &[f64; RUN], sums: &mut [[f64; 2]; LANES]) {
     for (part, addends) in [numbers, ones].into_iter().enumerate() {
@@ -350,9 +386,9 @@ mod tests {
     }
 
     proptest! {
-        /// Text is never done this way.
+        /// Groups by text never use the fused loop.
         #[test]
-        fn fused_sums_are_those_of_groups_bit_for_bit(
+        fn fused_sums_equal_grouped_sums_bit_for_bit(
             runs in prop::collection::vec(
                 (any::<u8>(), prop::option::weighted(0.95, prop_oneof![-1e3..1e3f64, Just(f64::NAN)]), 0usize..400), 0..80,
             ),

@@ -1,5 +1,7 @@
-//! The groups of a block's rows: each row gets the number of its group, in order of appearance. Number 0 is for rows
-//! excluded by a filter, so that later loops need no test.
+//! Numbers the groups of a block's rows.
+//!
+//! Each row gets the number of its group, in order of appearance. Rows that a filter excludes get number 0, so that later
+//! loops need no branch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,9 +10,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field};
+use arrow_schema::DataType;
 
-use super::interner::{AT_ONCE, Interner, InternerScratch, KeyPart, LONG, packed, with_len};
+use super::interner::{AT_ONCE, Interner, InternerScratch, KeyPart, LONG, pack_short_text, pack_text};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{UncheckedArray, Value, value};
 use crate::compute::frame::Frame;
@@ -20,13 +22,13 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{has_bits, type_name};
 
-/// The most numbers for each row of a block that keys of a narrow range may have for a table of all.
-const DENSE_A_ROW: usize = 4;
-/// Of how many rows one is looked at for the range of keys.
-const SAMPLED: usize = 16;
-/// Of `AT_ONCE` rows, so many that a condition includes are looked up together.
-const FEW_WANTED: u32 = 16;
-/// Not a group yet.
+/// The maximum width of a range of keys for each row of a block, for which a table has an entry for each number of the range.
+const DENSE_PER_ROW: usize = 4;
+/// One of so many rows is sampled for the range of keys.
+const SAMPLE_STEP: usize = 16;
+/// The minimum number of included rows among `AT_ONCE` for which looking up all of them together is faster.
+const MIN_BULK_ROWS: u32 = 16;
+/// The number of a dictionary value that is in no group yet.
 const UNSEEN: u32 = u32::MAX;
 
 /// Rows in groups.
@@ -34,12 +36,12 @@ const UNSEEN: u32 = u32::MAX;
 pub(super) struct Groups<'a> {
     /// The number of each row's group.
     pub ids: Vec<u32>,
-    /// The keys of group 1, of group 2, and so on: `width` each.
+    /// The keys of group 1, group 2, and so on, with `width` keys each.
     pub cells: Vec<KeyPart<'a>>,
     pub width: usize,
     /// The first row of each group.
     pub firsts: Vec<u32>,
-    /// Whether a condition excludes many of the rows.
+    /// True if a condition excludes many of the rows.
     pub is_sparse: bool,
 }
 
@@ -48,12 +50,13 @@ impl<'a> Groups<'a> {
         self.firsts.len()
     }
 
-    pub(super) fn cells_of(&self, group: usize) -> &[KeyPart<'a>] {
-        &self.cells[group * self.width..][..self.width]
+    /// Returns the keys of a group, where group 1 has index 0.
+    pub(super) fn key(&self, index: usize) -> &[KeyPart<'a>] {
+        &self.cells[index * self.width..][..self.width]
     }
 }
 
-/// Whether rows can be grouped by a column of the type.
+/// Returns true if rows can be grouped by a column of the type.
 pub(in crate::compute) fn is_key_type(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -63,71 +66,81 @@ pub(in crate::compute) fn is_key_type(data_type: &DataType) -> bool {
     }
 }
 
-/// `dataset` with 1 for each true value of the columns of `arrow.bool8` among `names`, of which any byte but 0 is true; `None`
-/// if there is no such column.
+/// Replaces the true values of the columns of `arrow.bool8` among `names` by 1, as any byte but 0 is true. Returns `None` if
+/// there is no such column.
 pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
     let schema = dataset.schema();
-    let is_bool8 = |field: &Field| {
-        *field.data_type() == DataType::Int8
-            && field.extension_type_name() == Some("arrow.bool8")
-            && names.contains(field.name())
-    };
-    let columns: Vec<usize> = (0..dataset.num_columns()).filter(|&column| is_bool8(schema.field(column))).collect();
+    let mut columns = Vec::new();
+    for (column, field) in schema.fields().iter().enumerate() {
+        let is_bool8 = *field.data_type() == DataType::Int8 && field.extension_type_name() == Some("arrow.bool8");
+        if is_bool8 && names.contains(field.name()) {
+            columns.push(column);
+        }
+    }
     if columns.is_empty() {
         return Ok(None);
     }
-    let plain = |batch: Result<RecordBatch>| {
+    let mut batches = Vec::new();
+    for batch in dataset.to_record_batches() {
         let batch = batch?;
         let mut arrays = batch.columns().to_vec();
         for &column in &columns {
             let flags: Int8Array = arrays[column].as_primitive::<Int8Type>().unary(|byte| i8::from(byte != 0));
             arrays[column] = Arc::new(flags);
         }
-        RecordBatch::try_new(batch.schema(), arrays).map_err(|e| Error::invalid(e.to_string()))
-    };
-    let batches = dataset.to_record_batches().map(plain).collect::<Result<Vec<_>>>()?;
+        batches.push(RecordBatch::try_new(batch.schema(), arrays).map_err(|e| Error::invalid(e.to_string()))?);
+    }
     Dataset::from_batches(schema.clone(), batches).map(Some)
 }
 
+/// Checks that rows can be grouped by the columns `keys`.
+///
 /// # Errors
-/// `Unsupported` if rows can't be grouped by the columns `keys`.
+/// `Unsupported` if they can't.
 pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
-    let field = |key: usize| dataset.schema().field(key);
-    if let Some(&key) = keys.iter().find(|&&key| !is_key_type(field(key).data_type())) {
-        let name = field(key).name();
-        let data_type = type_name(field(key).data_type());
-        return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
+    for &key in keys {
+        let field = dataset.schema().field(key);
+        if !is_key_type(field.data_type()) {
+            let name = field.name();
+            let data_type = type_name(field.data_type());
+            return Err(Error::unsupported(format!(
+                "grouping by column '{name}' of type {data_type} is not supported"
+            )));
+        }
     }
     check_claim(keys, dataset)
 }
 
-/// Checks that the rows can be looked at in the columns `columns`, of which there is one at least: nulls, values of no width and
-/// runs take no bytes a row, and a small file may have more of them than anybody can count.
+/// Checks that an aggregation can read all rows of `columns`. Nulls, values without width and runs take no bytes per row, so
+/// a small file may claim to have too many of them.
 ///
 /// # Errors
 /// `Unsupported`.
 pub(super) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
-    let data_type = |column: usize| dataset.schema().field(column).data_type();
-    let is_hollow =
-        |&column: &usize| !has_bits(data_type(column)) || matches!(data_type(column), DataType::RunEndEncoded(..));
-    if !columns.is_empty() && columns.iter().all(is_hollow) && dataset.len()? > u64::from(u32::MAX) {
+    for &column in columns {
+        let data_type = dataset.schema().field(column).data_type();
+        if has_bits(data_type) && !matches!(data_type, DataType::RunEndEncoded(..)) {
+            return Ok(());
+        }
+    }
+    if !columns.is_empty() && dataset.len()? > u64::from(u32::MAX) {
         let message = "aggregating more than 2^32 rows of columns without bytes for each is not supported";
         return Err(Error::unsupported(message));
     }
     Ok(())
 }
 
-/// Memory of one block's groups, for the next one's.
+/// Memory that a thread reuses for the groups of its next block.
 #[derive(Debug, Default)]
 pub(super) struct GroupScratch {
     ids: Vec<u32>,
     interner: InternerScratch,
-    /// Groups that are expected.
+    /// The expected number of groups.
     pub expected: usize,
 }
 
 impl GroupScratch {
-    /// Takes back what `groups` has no need of any more.
+    /// Takes back the numbers of the rows of `groups`.
     pub(super) fn reuse(&mut self, groups: &mut Groups<'_>) {
         self.ids = std::mem::take(&mut groups.ids);
     }
@@ -139,21 +152,22 @@ pub(super) fn group<'a>(
     block: usize,
     keys: &[usize],
     masks: &[Option<Mask>],
-    memory: &mut GroupScratch,
+    scratch: &mut GroupScratch,
 ) -> Result<Groups<'a>> {
+    let num_rows: usize = frame.spans(block).map(|(_, rows)| rows.len()).sum();
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
-        let rows: usize = frame.spans(block).map(|(_, rows)| rows.len()).sum();
-        let expected = if keys.len() == 1 { memory.expected } else { 0 };
-        let mut encoder = Encoder::new(DENSE_A_ROW * rows, expected, memory);
-        encoder.ids.reserve(rows);
+        let expected = if keys.len() == 1 { scratch.expected } else { 0 };
+        let mut encoder = Encoder::new(DENSE_PER_ROW * num_rows, expected, scratch);
+        encoder.ids.reserve(num_rows);
         for ((part, rows), mask) in frame.spans(block).zip(masks) {
             encoder.add(frame.checked(part, column)?, rows, mask.as_ref())?;
         }
-        let next = encoder.finish(memory);
+        let column_groups = encoder.finish(scratch);
+        assert_eq!(column_groups.ids.len(), num_rows, "each row of a block has a group");
         groups = Some(match groups {
-            None => next,
-            Some(before) => combine(before, next, memory),
+            None => column_groups,
+            Some(groups) => combine(groups, column_groups, scratch),
         });
     }
     let mut groups = groups.unwrap_or_else(|| one_group(frame, block, masks));
@@ -162,6 +176,7 @@ pub(super) fn group<'a>(
     Ok(groups)
 }
 
+/// Puts all included rows into one group.
 fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Groups<'a> {
     let mut ids = Vec::new();
     for ((_, rows), mask) in frame.spans(block).zip(masks) {
@@ -175,47 +190,50 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
     Groups { ids, cells: Vec::new(), width: 0, firsts, is_sparse: false }
 }
 
-/// Groups of both: a number for each pair that occurs.
-fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, memory: &mut GroupScratch) -> Groups<'a> {
-    /// The maximum number of pairs for which a table of all is made.
-    const DENSE: usize = 1 << 18;
-    let rows_of = b.count() as u64 + 1;
+/// Combines the groups by some keys with the groups by another: each pair of them that occurs is a group.
+fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, scratch: &mut GroupScratch) -> Groups<'a> {
+    /// The maximum number of pairs for which a table has an entry for each pair.
+    const MAX_DENSE_PAIRS: usize = 1 << 18;
+    assert_eq!(a.ids.len(), b.ids.len(), "combined groups are of the same rows");
+    // A pair is a number: the group in `a` times this, plus the group in `b`.
+    let factor = b.count() as u64 + 1;
     let width = a.width + b.width;
-    let mut pairs = Interner::expecting(memory.expected, &mut memory.interner);
-    let most = (a.count() as u64 + 1).saturating_mul(rows_of);
-    let dense = DENSE.min(DENSE_A_ROW * a.ids.len());
-    if most <= dense as u64 {
-        pairs.prepare([0, most].into_iter(), dense + 1);
+    let mut pairs = Interner::expecting(scratch.expected, &mut scratch.interner);
+    let num_pairs = (a.count() as u64 + 1).saturating_mul(factor);
+    let max_dense = MAX_DENSE_PAIRS.min(DENSE_PER_ROW * a.ids.len());
+    if num_pairs <= max_dense as u64 {
+        pairs.prepare([0, num_pairs].into_iter(), max_dense + 1);
     }
     let ids = std::mem::take(&mut a.ids);
     let mut combined = Groups { ids, cells: Vec::new(), width, firsts: Vec::new(), is_sparse: false };
-    let (mut words, mut numbers) = ([0; AT_ONCE], [OUT; AT_ONCE]);
+    let mut words = [0; AT_ONCE];
+    let mut numbers = [OUT; AT_ONCE];
     for (number, (ids, others)) in combined.ids.chunks_mut(AT_ONCE).zip(b.ids.chunks(AT_ONCE)).enumerate() {
         let mut wanted = 0;
         for (row, (&id, &other)) in ids.iter().zip(others).enumerate() {
-            words[row] = u64::from(id) * rows_of + u64::from(other);
+            words[row] = u64::from(id) * factor + u64::from(other);
             wanted |= u64::from(id != OUT) << row;
         }
-        let mut new = wanted & !pairs.look_up(words[..others.len()].iter().copied(), &mut numbers);
+        let mut new = wanted & !pairs.find_words(words[..others.len()].iter().copied(), &mut numbers);
         ids.copy_from_slice(&numbers[..ids.len()]);
         while new != 0 {
             let row = new.trailing_zeros() as usize;
-            ids[row] = pairs.word(words[row]);
+            ids[row] = pairs.intern_word(words[row]);
             if ids[row] as usize > combined.firsts.len() {
                 combined.firsts.push((number * AT_ONCE + row) as u32);
-                combined.cells.extend_from_slice(a.cells_of((words[row] / rows_of) as usize - 1));
-                combined.cells.extend_from_slice(b.cells_of(others[row] as usize - 1));
+                combined.cells.extend_from_slice(a.key((words[row] / factor) as usize - 1));
+                combined.cells.extend_from_slice(b.key(others[row] as usize - 1));
             }
             new &= new - 1;
         }
         exclude(ids, wanted);
     }
-    pairs.into_cells(&mut memory.interner);
-    memory.reuse(&mut b);
+    pairs.into_cells(&mut scratch.interner);
+    scratch.reuse(&mut b);
     combined
 }
 
-/// Puts the rows without a bit in `wanted` into no group.
+/// Puts the rows without a bit in `wanted` into group 0.
 #[inline(always)]
 fn exclude(ids: &mut [u32], wanted: u64) {
     if wanted != u64::MAX {
@@ -224,28 +242,35 @@ fn exclude(ids: &mut [u32], wanted: u64) {
     }
 }
 
+/// Returns word number `word` of a mask, where no mask means that all bits are set.
+#[inline(always)]
+fn mask_word(mask: Option<&Mask>, word: usize) -> u64 {
+    mask.map_or(u64::MAX, |mask| mask.words[word])
+}
+
 /// Numbers the values of one column of a block.
 #[derive(Debug)]
 struct Encoder<'a> {
     ids: Vec<u32>,
     firsts: Vec<u32>,
     interner: Interner<'a>,
-    /// The most numbers that keys of a narrow range may have for a table of all.
-    most_dense: usize,
+    /// The maximum width of a range of keys for which a table has an entry for each number of the range.
+    max_dense: usize,
     /// The last dictionary, and the numbers of its values seen so far.
     dictionary: Option<(&'a ArrayData, Vec<u32>)>,
 }
 
 impl<'a> Encoder<'a> {
-    fn new(most_dense: usize, expected: usize, memory: &mut GroupScratch) -> Encoder<'a> {
-        let mut ids = std::mem::take(&mut memory.ids);
+    fn new(max_dense: usize, expected: usize, scratch: &mut GroupScratch) -> Encoder<'a> {
+        let mut ids = std::mem::take(&mut scratch.ids);
         ids.clear();
-        let interner = Interner::expecting(expected, &mut memory.interner);
-        Encoder { ids, firsts: Vec::with_capacity(expected), interner, most_dense, dictionary: None }
+        let interner = Interner::expecting(expected, &mut scratch.interner);
+        Encoder { ids, firsts: Vec::with_capacity(expected), interner, max_dense, dictionary: None }
     }
 
-    fn finish(self, memory: &mut GroupScratch) -> Groups<'a> {
-        let cells = self.interner.into_cells(&mut memory.interner);
+    fn finish(self, scratch: &mut GroupScratch) -> Groups<'a> {
+        let cells = self.interner.into_cells(&mut scratch.interner);
+        assert_eq!(cells.len(), self.firsts.len(), "each group of a block has a first row");
         Groups { ids: self.ids, cells, width: 1, firsts: self.firsts, is_sparse: false }
     }
 
@@ -266,27 +291,27 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The number of `cell`, the value of row `row` of the block.
+    /// Returns the number of `cell`, the value of row `row` of the block.
     #[inline]
     fn intern(&mut self, cell: KeyPart<'a>, row: usize) -> u32 {
-        let id = self.interner.id(cell);
+        let id = self.interner.intern(cell);
         if id as usize > self.firsts.len() {
             self.firsts.push(row as u32);
         }
         id
     }
 
-    /// Row by row, for any type.
+    /// Adds values of any type, row by row.
     fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         for (number, row) in rows.enumerate() {
-            let is_in = mask.is_none_or(|mask| mask.is_set(number));
-            let id = if is_in { self.intern(key_part(array, row)?, self.ids.len()) } else { OUT };
+            let is_included = mask.is_none_or(|mask| mask.is_set(number));
+            let id = if is_included { self.intern(key_part(array, row)?, self.ids.len()) } else { OUT };
             self.ids.push(id);
         }
         Ok(())
     }
 
-    /// Numbers that are equal if their bits are: all but floats.
+    /// Adds numbers of `N` bytes, which are equal if their words are. Floats are equal in other cases, too.
     fn add_numbers<const N: usize>(
         &mut self,
         array: &'a ArrayData,
@@ -308,45 +333,50 @@ impl<'a> Encoder<'a> {
         mask: Option<&Mask>,
         word: impl Fn([u8; N]) -> u64,
     ) -> Result<()> {
-        let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
+        let Some(values) = fixed_values::<N>(array).get(rows.clone()) else {
+            return Err(Error::invalid("fewer values than rows"));
+        };
         let valid = Mask::from_validity(array, rows);
-        // Some words tell the range of nearly all.
-        self.interner.prepare(values.iter().step_by(SAMPLED).map(|raw| word(*raw)), self.most_dense);
+        // A sample of the words has nearly the range of all.
+        self.interner.prepare(values.iter().step_by(SAMPLE_STEP).map(|raw| word(*raw)), self.max_dense);
         let mut numbers = [OUT; AT_ONCE];
         for (number, raws) in values.chunks(AT_ONCE).enumerate() {
-            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
-            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
+            let wanted = mask_word(mask, number);
+            let valid = mask_word(valid.as_ref(), number);
             if wanted == 0 {
                 self.ids.resize(self.ids.len() + raws.len(), OUT);
                 continue;
             }
-            if wanted.count_ones() < FEW_WANTED {
-                self.push_some(raws.len(), wanted, valid, |interner, row| Ok(interner.word(word(raws[row]))))?;
+            if wanted.count_ones() < MIN_BULK_ROWS {
+                self.push_included(raws.len(), wanted, valid, |interner, row| {
+                    Ok(interner.intern_word(word(raws[row])))
+                })?;
                 continue;
             }
-            let known = self.interner.look_up(raws.iter().map(|raw| word(*raw)), &mut numbers);
-            self.push_all(&mut numbers[..raws.len()], wanted, valid, known, |interner, row| {
-                Ok(interner.word(word(raws[row])))
+            let hits = self.interner.find_words(raws.iter().map(|raw| word(*raw)), &mut numbers);
+            self.push_all(&mut numbers[..raws.len()], wanted, valid, hits, |interner, row| {
+                Ok(interner.intern_word(word(raws[row])))
             })?;
         }
         Ok(())
     }
 
-    /// Appends the numbers of the next rows: those of `ids` where a bit is `known`, others by `number`.
+    /// Appends the numbers of the next rows: from `ids` where a bit of `hits` is set, and from `intern` elsewhere.
     #[inline(always)]
     fn push_all(
         &mut self,
         ids: &mut [u32],
         wanted: u64,
         valid: u64,
-        known: u64,
-        mut number: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
+        hits: u64,
+        mut intern: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
     ) -> Result<()> {
-        let mut new = wanted & !(known & valid) & u64::MAX >> (AT_ONCE - ids.len());
+        let mut new = wanted & !(hits & valid) & u64::MAX >> (AT_ONCE - ids.len());
         while new != 0 {
             let row = new.trailing_zeros() as usize;
             let is_valid = valid >> row & 1 == 1;
-            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(KeyPart::Null) };
+            let id =
+                if is_valid { intern(&mut self.interner, row)? } else { self.interner.intern_other(KeyPart::Null) };
             if id as usize > self.firsts.len() {
                 self.firsts.push((self.ids.len() + row) as u32);
             }
@@ -358,23 +388,24 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// As `push_all` for `len` rows of which few are wanted: the others are not looked at.
+    /// Appends the numbers of the next `len` rows, where a condition includes only a few. Other rows are not read.
     #[inline(always)]
-    fn push_some(
+    fn push_included(
         &mut self,
         len: usize,
         wanted: u64,
         valid: u64,
-        mut number: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
+        mut intern: impl FnMut(&mut Interner<'a>, usize) -> Result<u32>,
     ) -> Result<()> {
         let start = self.ids.len();
         self.ids.resize(start + len, OUT);
-        let mut left = wanted;
-        while left != 0 {
-            let row = left.trailing_zeros() as usize;
-            left &= left - 1;
+        let mut remaining = wanted;
+        while remaining != 0 {
+            let row = remaining.trailing_zeros() as usize;
+            remaining &= remaining - 1;
             let is_valid = valid >> row & 1 == 1;
-            let id = if is_valid { number(&mut self.interner, row)? } else { self.interner.other(KeyPart::Null) };
+            let id =
+                if is_valid { intern(&mut self.interner, row)? } else { self.interner.intern_other(KeyPart::Null) };
             if id as usize > self.firsts.len() {
                 self.firsts.push((start + row) as u32);
             }
@@ -388,42 +419,43 @@ impl<'a> Encoder<'a> {
         let valid = Mask::from_validity(array, &rows);
         // Sorted rows have many equal neighbours.
         let mut last = (&[][..], UNSEEN);
-        let (mut numbers, mut words) = ([OUT; AT_ONCE], [LONG; AT_ONCE]);
+        let mut numbers = [OUT; AT_ONCE];
+        let mut words = [LONG; AT_ONCE];
         for (number, first) in rows.clone().step_by(AT_ONCE).enumerate() {
-            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
-            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
+            let wanted = mask_word(mask, number);
+            let valid = mask_word(valid.as_ref(), number);
             let count = (rows.end - first).min(AT_ONCE);
             if wanted == 0 {
                 self.ids.resize(self.ids.len() + count, OUT);
                 continue;
             }
-            if wanted.count_ones() < FEW_WANTED {
-                self.push_some(count, wanted, valid, |interner, row| {
+            if wanted.count_ones() < MIN_BULK_ROWS {
+                self.push_included(count, wanted, valid, |interner, row| {
                     let bytes = texts.get(first + row)?;
-                    Ok(interner.text(packed(bytes), bytes))
+                    Ok(interner.intern_text(pack_text(bytes), bytes))
                 })?;
                 continue;
             }
             if valid == u64::MAX {
-                let mut into = words.iter_mut();
+                let mut next_words = words.iter_mut();
                 texts.each_short(first..first + count, |len, bytes| {
-                    into.by_ref().take(1).for_each(|word| *word = with_len(len, bytes));
+                    next_words.by_ref().take(1).for_each(|word| *word = pack_short_text(len, bytes));
                 })?;
             } else {
                 for (row, word) in words[..count].iter_mut().enumerate() {
-                    // Anything may lie under nulls.
+                    // Texts under nulls may be invalid, and are not read.
                     let (len, bytes) = if valid >> row & 1 == 1 { texts.short(first + row)? } else { (0, 0) };
-                    *word = with_len(len, bytes);
+                    *word = pack_short_text(len, bytes);
                 }
             }
-            let known = self.interner.look_up_texts(&words, &mut numbers);
-            self.push_all(&mut numbers[..count], wanted, valid, known, |interner, row| {
+            let hits = self.interner.find_texts(&words, &mut numbers);
+            self.push_all(&mut numbers[..count], wanted, valid, hits, |interner, row| {
                 let bytes = texts.get(first + row)?;
                 if words[row] != LONG {
-                    return Ok(interner.text(words[row], bytes));
+                    return Ok(interner.intern_text(words[row], bytes));
                 }
                 if last.1 == UNSEEN || last.0 != bytes {
-                    last = (bytes, interner.text(LONG, bytes));
+                    last = (bytes, interner.intern_text(LONG, bytes));
                 }
                 Ok(last.1)
             })?;
@@ -437,7 +469,7 @@ impl<'a> Encoder<'a> {
             Some((last, numbers)) if UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)) => {
                 numbers
             }
-            // Values without bytes may be any number.
+            // A dictionary of values without bytes may claim any length, so it gets no number for each value.
             _ => vec![UNSEEN; if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 }],
         };
         let keys = Keys::new(array);
@@ -446,20 +478,19 @@ impl<'a> Encoder<'a> {
         self.ids.resize(start + rows.len(), OUT);
         for (word, first) in rows.clone().step_by(64).enumerate() {
             let count = (rows.end - first).min(64);
-            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[word]);
-            let wanted = bits(mask);
-            let valid = bits(valid.as_ref());
-            let into = &mut self.ids[start + word * 64..][..count];
-            if valid == u64::MAX && look_up(&keys, first, wanted, &numbers, into) {
+            let wanted = mask_word(mask, word);
+            let valid = mask_word(valid.as_ref(), word);
+            let ids = &mut self.ids[start + word * 64..][..count];
+            if valid == u64::MAX && find_keys(&keys, first, wanted, &numbers, ids) {
                 continue;
             }
-            for i in 0..count {
-                let at = start + word * 64 + i;
-                let key = keys.get(first + i);
-                self.ids[at] = match (wanted >> i & 1 == 1, valid >> i & 1 == 1) {
+            for bit in 0..count {
+                let row = start + word * 64 + bit;
+                let key = keys.get(first + bit);
+                self.ids[row] = match (wanted >> bit & 1 == 1, valid >> bit & 1 == 1) {
                     (false, _) => OUT,
-                    (true, false) => self.intern(KeyPart::Null, at),
-                    (true, true) => self.number(dictionary, &mut numbers, key, at)?,
+                    (true, false) => self.intern(KeyPart::Null, row),
+                    (true, true) => self.intern_entry(dictionary, &mut numbers, key, row)?,
                 };
             }
         }
@@ -467,100 +498,100 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// The number of the value with key `key`.
-    fn number(
+    /// Returns the number of the dictionary's value with key `key`.
+    fn intern_entry(
         &mut self,
         dictionary: &'a ArrayData,
         numbers: &mut [u32],
         key: Option<usize>,
         row: usize,
     ) -> Result<u32> {
-        let key = key.filter(|&key| key < dictionary.len());
-        let key =
-            key.ok_or_else(|| Error::invalid(format!("a key outside of a dictionary of {}", dictionary.len())))?;
-        if let Some(&number) = numbers.get(key).filter(|&&number| number != UNSEEN) {
+        let Some(key) = key.filter(|&key| key < dictionary.len()) else {
+            return Err(Error::invalid(format!("a key outside of a dictionary of {}", dictionary.len())));
+        };
+        if let Some(&number) = numbers.get(key)
+            && number != UNSEEN
+        {
             return Ok(number);
         }
         let number = self.intern(key_part(dictionary, key)?, row);
-        if let Some(known) = numbers.get_mut(key) {
-            *known = number;
+        if let Some(entry) = numbers.get_mut(key) {
+            *entry = number;
         }
         Ok(number)
     }
 }
 
-/// The numbers of rows without nulls; false if one of them has none yet.
+/// Writes the numbers of rows without nulls to `ids`. Returns false if an included row's key has no number yet.
 #[inline]
-fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &mut [u32]) -> bool {
+fn find_keys(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], ids: &mut [u32]) -> bool {
     match keys {
         Keys::Bytes(keys) => {
             let whole = keys.get(first..).and_then(|keys| keys.first_chunk::<64>()).zip(numbers.first_chunk::<256>());
-            match (into.first_chunk_mut::<64>(), whole) {
-                (Some(into), Some((keys, numbers))) => fill_all(into, wanted, keys, numbers),
-                _ => number_of(keys, first, wanted, numbers, into, |[raw]| raw.into()),
+            match (ids.first_chunk_mut::<64>(), whole) {
+                (Some(ids), Some((keys, numbers))) => find_byte_keys(keys, wanted, numbers, ids),
+                _ => find_wide_keys(keys, first, wanted, numbers, ids, |[raw]| raw.into()),
             }
         }
-        Keys::Halves(keys) => number_of(keys, first, wanted, numbers, into, |raw| u16::from_le_bytes(raw).into()),
-        Keys::Words(keys) => number_of(keys, first, wanted, numbers, into, |raw| u32::from_le_bytes(raw) as usize),
-        Keys::Longs(keys) => number_of(keys, first, wanted, numbers, into, |raw| u64::from_le_bytes(raw) as usize),
+        Keys::Halves(keys) => find_wide_keys(keys, first, wanted, numbers, ids, |raw| u16::from_le_bytes(raw).into()),
+        Keys::Words(keys) => find_wide_keys(keys, first, wanted, numbers, ids, |raw| u32::from_le_bytes(raw) as usize),
+        Keys::Longs(keys) => find_wide_keys(keys, first, wanted, numbers, ids, |raw| u64::from_le_bytes(raw) as usize),
     }
 }
 
-/// The same for keys of `N` bytes.
+/// Writes the numbers of rows with keys of `N` bytes, as [`find_keys`].
 #[inline(always)]
-fn number_of<const N: usize>(
+fn find_wide_keys<const N: usize>(
     keys: &[[u8; N]],
     first: usize,
     wanted: u64,
     numbers: &[u32],
-    into: &mut [u32],
+    ids: &mut [u32],
     key: impl Fn([u8; N]) -> usize,
 ) -> bool {
-    let keys = keys.get(first..first + into.len()).unwrap_or_default();
-    fill(into, wanted, keys.iter().map(|&raw| numbers.get(key(raw)).copied().unwrap_or(UNSEEN)))
+    // Without the keys of all rows, the rows are read one by one, which reports the error.
+    let Some(keys) = keys.get(first..first + ids.len()) else { return false };
+    let mut remaining = wanted;
+    let mut max_number = 0;
+    for (id, &raw) in ids.iter_mut().zip(keys) {
+        let number = numbers.get(key(raw)).copied().unwrap_or(UNSEEN);
+        // All ones if the row is selected.
+        let number = number & 0u32.wrapping_sub((remaining & 1) as u32);
+        remaining >>= 1;
+        max_number = max_number.max(number);
+        *id = number;
+    }
+    max_number != UNSEEN
 }
 
-/// As `fill`, for as many rows as there are bits.
+/// Writes the numbers of as many rows as a word has bits, as [`find_keys`]. All keys of one byte have an entry in `numbers`.
 #[inline(always)]
-fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[u32; 256]) -> bool {
-    let mut most = 0;
+fn find_byte_keys(keys: &[[u8; 1]; 64], wanted: u64, numbers: &[u32; 256], ids: &mut [u32; 64]) -> bool {
+    let mut max_number = 0;
     for row in 0..64 {
         let number = numbers[keys[row][0] as usize] & 0u32.wrapping_sub((wanted >> row & 1) as u32);
-        most = most.max(number);
-        into[row] = number;
+        max_number = max_number.max(number);
+        ids[row] = number;
     }
-    most != UNSEEN
+    max_number != UNSEEN
 }
 
-#[inline(always)]
-fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bool {
-    let mut left = wanted;
-    let mut most = 0;
-    for (into, number) in into.iter_mut().zip(numbers) {
-        // All ones if the row is selected.
-        let number = number & 0u32.wrapping_sub((left & 1) as u32);
-        left >>= 1;
-        most = most.max(number);
-        *into = number;
-    }
-    most != UNSEEN
-}
-
-/// The word that identifies an integer of 2 bytes as a key: with the sign, integers around 0 lie close together.
+/// Returns the function from an integer of 2 bytes to the word that identifies it as a key. Words have the sign, so that
+/// integers around 0 lie close together.
 #[inline(always)]
 pub(super) fn word_of_2(data_type: &DataType) -> impl Fn([u8; 2]) -> u64 + Copy + use<> {
     let is_unsigned = data_type.is_unsigned_integer();
     move |raw| if is_unsigned { u16::from_le_bytes(raw).into() } else { i64::from(i16::from_le_bytes(raw)) as u64 }
 }
 
-/// The same of 4 bytes.
+/// Returns the function from an integer of 4 bytes to its word, as [`word_of_2`].
 #[inline(always)]
 pub(super) fn word_of_4(data_type: &DataType) -> impl Fn([u8; 4]) -> u64 + Copy + use<> {
     let is_unsigned = data_type.is_unsigned_integer();
     move |raw| if is_unsigned { u32::from_le_bytes(raw).into() } else { i64::from(i32::from_le_bytes(raw)) as u64 }
 }
 
-/// The word that identifies a float as a key.
+/// Returns the word that identifies a float as a key.
 fn float_word(number: f64) -> u64 {
     if number.is_nan() {
         f64::NAN.to_bits()
@@ -570,32 +601,34 @@ fn float_word(number: f64) -> u64 {
     }
 }
 
-/// The key that row `row` of `array` has.
+/// Returns the key that row `row` of `array` has.
 pub(in crate::compute) fn key_part(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(KeyPart::Null);
     }
-    let words = |number: Option<u64>| number.map(KeyPart::Word).ok_or_else(|| Error::invalid("fewer values than rows"));
     match array.data_type() {
         DataType::Null => Ok(KeyPart::Null),
         DataType::Boolean => Ok(KeyPart::Word(Bits::new(array).get(row).into())),
-        DataType::Dictionary(..) => cell_of_key(array, row),
+        DataType::Dictionary(..) => dictionary_key_part(array, row),
         DataType::Float16 | DataType::Float32 | DataType::Float64 => match value(array, row)? {
             Value::Float32(number) => Ok(KeyPart::Word(float_word(number.into()))),
             Value::Float64(number) => Ok(KeyPart::Word(float_word(number))),
             _ => Ok(KeyPart::Null),
         },
-        other => match other.primitive_width() {
-            Some(1) => words(fixed_values::<1>(array).get(row).map(|raw| raw[0].into())),
-            Some(2) => words(fixed_values::<2>(array).get(row).map(|raw| word_of_2(other)(*raw))),
-            Some(4) => words(fixed_values::<4>(array).get(row).map(|raw| word_of_4(other)(*raw))),
-            Some(8) => words(fixed_values::<8>(array).get(row).map(|raw| u64::from_le_bytes(*raw))),
-            _ => Texts::try_new(array)?.get(row).map(KeyPart::Bytes),
-        },
+        other => {
+            let word = match other.primitive_width() {
+                Some(1) => fixed_values::<1>(array).get(row).map(|raw| raw[0].into()),
+                Some(2) => fixed_values::<2>(array).get(row).map(|raw| word_of_2(other)(*raw)),
+                Some(4) => fixed_values::<4>(array).get(row).map(|raw| word_of_4(other)(*raw)),
+                Some(8) => fixed_values::<8>(array).get(row).map(|raw| u64::from_le_bytes(*raw)),
+                _ => return Texts::try_new(array)?.get(row).map(KeyPart::Bytes),
+            };
+            word.map(KeyPart::Word).ok_or_else(|| Error::invalid("fewer values than rows"))
+        }
     }
 }
 
-/// What the value of row `row` of `array`, of column number `column`, is compared by.
+/// Returns the key by which the value of row `row` of `array`, of column number `column`, is ordered.
 pub(super) fn ordered_cell<'a>(
     frame: &Frame<'a>,
     column: usize,
@@ -608,7 +641,7 @@ pub(super) fn ordered_cell<'a>(
     }
 }
 
-fn cell_of_key(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
+fn dictionary_key_part(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
     let dictionary = dictionary_of(array)?;
     match Keys::new(array).get(row).filter(|&key| key < dictionary.len()) {
         Some(key) if !matches!(dictionary.data_type(), DataType::Dictionary(..)) => key_part(dictionary, key),

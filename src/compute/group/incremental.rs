@@ -1,20 +1,22 @@
-//! An aggregation of a dataset that grows, of which the states of the groups are kept between two answers.
+//! Aggregates a dataset that grows, and keeps the states of the groups between two answers.
 //!
-//! Kept are the states after the last full block of rows, as `aggregate` merges them, so that the answer is the same bit
-//! for bit; but for sums of floats by very many groups, which `aggregate` finds in partitions. They refer to rows by number only: the keys of groups are found again in their first rows.
+//! The states after the last full block of rows are kept. They are merged as in `aggregate`, so that answers are the same bit
+//! for bit, except for sums of floats by very many groups, which `aggregate` computes in partitions. States refer to rows by
+//! number: the keys of a group are read again from its first row.
 
 use super::aggregate::{AggregateExpr, Aggregation, GroupPlan, InputBlocks};
 use super::groups::{key_part, with_plain_booleans};
 use super::output::AggregateFunction;
 use super::snapshot::StateSnapshot;
+use super::state::GroupState;
 use super::table::{GroupTable, OrderedGroups};
 use crate::compute::select::Predicate;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
-/// An aggregation of a table that grows, made by [`Aggregation::incremental`]. Each answer is that of
-/// [`Aggregation::finish`] for all rows that are there, and costs time for the new rows and for the groups.
+/// An aggregation of a table that grows, made by [`Aggregation::incremental`]. Each answer equals the result of
+/// [`Aggregation::finish`] for all rows of the table, and takes time for the new rows and for the groups.
 #[derive(Debug)]
 pub struct IncrementalAggregation {
     /// The rows of the last answer.
@@ -22,18 +24,18 @@ pub struct IncrementalAggregation {
     by: Vec<String>,
     predicate: Option<Predicate>,
     outputs: Vec<AggregateExpr>,
-    kept: Option<GroupSnapshot>,
+    snapshot: Option<GroupSnapshot>,
     rows_read: u64,
 }
 
 /// The groups after the last full block.
 #[derive(Debug)]
 struct GroupSnapshot {
-    /// The row of the dataset with which the first block begins: rows before it are excluded by the dataset's order.
+    /// The row of the dataset where the first block begins: the order of the dataset excludes the rows before it.
     start: u64,
     blocks: usize,
     block_rows: usize,
-    /// That of the blocks if it was looked for.
+    /// The number of rows of a block, if it depends on the number of groups in the first one.
     size: Option<usize>,
     /// The first row of each group, counted from `start`.
     firsts: Vec<u64>,
@@ -41,17 +43,16 @@ struct GroupSnapshot {
 }
 
 impl Aggregation<'_> {
-    /// The same aggregation for a dataset that grows: it keeps the states of the groups, so that later answers look only at
-    /// new rows. Nothing is read yet.
+    /// Returns the same aggregation for a dataset that grows. It keeps the states of the groups, so that later answers read
+    /// only new rows. This function reads no rows.
     ///
     /// # Errors
-    /// As [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as large as the rows, and
-    /// for groups by columns of `arrow.bool8`.
+    /// The errors of [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as large as the
+    /// rows, and for groups by columns of `arrow.bool8`.
     pub fn incremental(&self) -> Result<IncrementalAggregation> {
         GroupPlan::try_new(self)?;
-        let functions = self.outputs.iter().filter_map(|output| output.of.as_ref());
-        for (_, function) in functions {
-            if matches!(function, AggregateFunction::Median | AggregateFunction::NUnique) {
+        for output in &self.outputs {
+            if let Some((_, function @ (AggregateFunction::Median | AggregateFunction::NUnique))) = &output.input {
                 let message = format!("{function} can't be kept up to date without all rows; aggregate them each time");
                 return Err(Error::unsupported(message));
             }
@@ -65,58 +66,67 @@ impl Aggregation<'_> {
             by: self.by.clone(),
             predicate: self.predicate.clone(),
             outputs: self.outputs.clone(),
-            kept: None,
+            snapshot: None,
             rows_read: 0,
         })
     }
 }
 
 impl IncrementalAggregation {
-    /// The dataset that the last answer is of.
+    /// Returns the dataset of the last answer.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// How many rows were read for the last answer: those that are new, and those of the block that was not full before.
+    /// Returns the number of rows that were read for the last answer: the new rows, and the rows of the block that was not
+    /// full before.
     pub fn rows_read(&self) -> u64 {
         self.rows_read
     }
 
-    /// The answer for `newer`. If it `goes_on`, it has the rows of the last one's dataset, and others only behind them.
+    /// Returns the answer for `newer`. With `is_continuation`, it has the rows of the dataset before, and others only after
+    /// them.
     ///
     /// # Errors
-    /// As [`Aggregation::finish`]. The next answer reads all rows again.
-    pub(crate) fn advance(&mut self, newer: Dataset, goes_on: bool) -> Result<Dataset> {
-        let kept = self.kept.take().filter(|_| goes_on);
+    /// The errors of [`Aggregation::finish`]. The next answer reads all rows again.
+    pub(crate) fn advance(&mut self, newer: Dataset, is_continuation: bool) -> Result<Dataset> {
+        let snapshot = self.snapshot.take().filter(|_| is_continuation);
         self.dataset = newer.clone();
         self.rows_read = 0;
-        let Some(start) = kept.as_ref().map_or_else(|| self.first_row(), |kept| Ok(Some(kept.start)))? else {
-            // No row is between the bounds: the first that is begins the first block.
-            return self.asked(&self.dataset.head(0)?).finish();
+        let start = match &snapshot {
+            Some(snapshot) => Some(snapshot.start),
+            None => self.first_row()?,
+        };
+        let Some(start) = start else {
+            // No row is between the bounds: the first block will begin at the first row that is.
+            return self.aggregation(&self.dataset.head(0)?).finish();
         };
         let rows = if start == 0 { newer.clone() } else { newer.slice(start, u64::MAX)? };
-        let mut plan = GroupPlan::try_new(&self.asked(&rows))?;
+        let mut plan = GroupPlan::try_new(&self.aggregation(&rows))?;
         plan.whole = newer;
-        let (answer, kept, rows_read) = rows.with_change_check(ChangeCheck::Now, || plan.go_on(&rows, kept, start))?;
-        self.kept = Some(kept);
+        let (answer, snapshot, rows_read) =
+            rows.with_change_check(ChangeCheck::Now, || plan.advance(&rows, snapshot, start))?;
+        self.snapshot = Some(snapshot);
         self.rows_read = rows_read;
         Ok(answer)
     }
 
-    /// The first row that the predicate's bounds on a sorted column leave; `None` if there is none.
+    /// Returns the first row between the predicate's bounds on a sorted column; `None` if there is none.
     fn first_row(&self) -> Result<Option<u64>> {
         let Some(predicate) = &self.predicate else { return Ok(Some(0)) };
-        let inside = self.dataset.prune_contiguous(predicate)?;
-        let is_empty = inside.is_empty()?;
-        Ok((!is_empty).then(|| inside.first_row().saturating_sub(self.dataset.first_row())))
+        let between_bounds = self.dataset.prune_contiguous(predicate)?;
+        if between_bounds.is_empty()? {
+            return Ok(None);
+        }
+        let first = between_bounds.first_row().checked_sub(self.dataset.first_row());
+        first.map(Some).ok_or_else(|| Error::internal("rows between bounds lie before their dataset"))
     }
 
-    fn asked<'a>(&self, dataset: &'a Dataset) -> Aggregation<'a> {
-        let by = self.by.clone();
+    fn aggregation<'a>(&self, dataset: &'a Dataset) -> Aggregation<'a> {
         Aggregation {
             rows: None,
             dataset,
-            by,
+            by: self.by.clone(),
             predicate: self.predicate.clone(),
             outputs: self.outputs.clone(),
             watch: None,
@@ -126,51 +136,70 @@ impl IncrementalAggregation {
 }
 
 impl GroupPlan {
-    /// The answer for `rows`, the groups to keep, and how many rows were read.
-    fn go_on(&self, rows: &Dataset, kept: Option<GroupSnapshot>, start: u64) -> Result<(Dataset, GroupSnapshot, u64)> {
-        let mut size = kept.as_ref().and_then(|kept| kept.size);
+    /// Returns the answer for `rows`, the snapshot for the next answer, and the number of rows that were read.
+    fn advance(
+        &self,
+        rows: &Dataset,
+        snapshot: Option<GroupSnapshot>,
+        start: u64,
+    ) -> Result<(Dataset, GroupSnapshot, u64)> {
+        let mut size = snapshot.as_ref().and_then(|snapshot| snapshot.size);
         let blocks = self.blocks(rows, &mut size)?;
         let block_rows = blocks.frame.block_rows();
-        let kept = kept.filter(|kept| kept.block_rows == block_rows);
-        let known = kept.as_ref().map_or(0, |kept| kept.blocks);
+        let snapshot = snapshot.filter(|snapshot| snapshot.block_rows == block_rows);
+        let snapshot_blocks = snapshot.as_ref().map_or(0, |snapshot| snapshot.blocks);
         let mut table = GroupTable::new(self.keys.len(), &self.kinds);
-        if let Some(kept) = &kept {
-            self.restore(kept, &blocks, &mut table)?;
+        if let Some(snapshot) = &snapshot {
+            self.restore(snapshot, &blocks, &mut table)?;
         }
-        let full = usize::try_from(blocks.frame.num_rows() / block_rows as u64).unwrap_or(usize::MAX);
-        self.add_blocks(&blocks, known..full, None, &mut table)?;
-        let kept = match kept.filter(|_| full == known) {
-            Some(kept) => GroupSnapshot { size, ..kept },
-            None => {
-                let states = table.states.iter().map(|state| state.kept()).collect();
-                GroupSnapshot { start, blocks: full, block_rows, size, firsts: table.firsts.clone(), states }
+        let full_blocks = usize::try_from(blocks.frame.num_rows() / block_rows as u64).unwrap_or(usize::MAX);
+        if full_blocks < snapshot_blocks {
+            return Err(Error::internal(format!("{full_blocks} blocks continue a snapshot of {snapshot_blocks}")));
+        }
+        self.add_blocks(&blocks, snapshot_blocks..full_blocks, None, &mut table)?;
+        let snapshot = match snapshot {
+            Some(snapshot) if full_blocks == snapshot_blocks => GroupSnapshot { size, ..snapshot },
+            _ => {
+                let states = table.states.iter().map(GroupState::snapshot).collect();
+                GroupSnapshot { start, blocks: full_blocks, block_rows, size, firsts: table.firsts.clone(), states }
             }
         };
-        self.add_blocks(&blocks, full..blocks.frame.num_blocks(), None, &mut table)?;
-        let rows_read = blocks.frame.num_rows() - blocks.frame.block_start(known);
-        Ok((self.finish(rows, &blocks.frame, &OrderedGroups::from_table(table))?, kept, rows_read))
+        self.add_blocks(&blocks, full_blocks..blocks.frame.num_blocks(), None, &mut table)?;
+        let rows_read = blocks.frame.num_rows() - blocks.frame.block_start(snapshot_blocks);
+        let answer = self.finish(rows, &blocks.frame, &OrderedGroups::from_table(table))?;
+        Ok((answer, snapshot, rows_read))
     }
 
-    /// Puts the kept groups into an empty table.
-    fn restore<'a>(&self, kept: &GroupSnapshot, blocks: &InputBlocks<'a>, table: &mut GroupTable<'a>) -> Result<()> {
+    /// Adds the groups of a snapshot to an empty table.
+    fn restore<'a>(
+        &self,
+        snapshot: &GroupSnapshot,
+        blocks: &InputBlocks<'a>,
+        table: &mut GroupTable<'a>,
+    ) -> Result<()> {
+        assert!(table.firsts.is_empty(), "a snapshot is restored into a table with groups");
         let frame = &blocks.frame;
         let mut hint = 0;
         let mut cells = Vec::with_capacity(self.keys.len());
-        for &first in &kept.firsts {
-            let located = frame.locate(first, hint);
-            let (part, row) = located.ok_or_else(|| Error::internal(format!("row {first} of a group is gone")))?;
+        for &first in &snapshot.firsts {
+            let Some((part, row)) = frame.locate(first, hint) else {
+                return Err(Error::internal(format!("row {first} of a group is gone")));
+            };
             hint = part;
             cells.clear();
             for &key in &self.keys {
                 cells.push(key_part(frame.checked(part, key)?, row)?);
             }
-            table.find(&cells, first);
+            table.find_or_insert(&cells, first);
         }
-        if table.firsts.len() != kept.firsts.len() {
+        if table.firsts.len() != snapshot.firsts.len() {
             return Err(Error::internal("groups that were kept have one key"));
         }
-        let states = self.kinds.iter().zip(&kept.states);
-        table.states = states.map(|(&kind, state)| state.state(kind, frame)).collect::<Result<_>>()?;
+        assert_eq!(snapshot.states.len(), self.kinds.len(), "a snapshot has all states of its aggregation");
+        table.states.clear();
+        for (&kind, state) in self.kinds.iter().zip(&snapshot.states) {
+            table.states.push(state.restore(kind, frame)?);
+        }
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers for keys, in order of appearance.
+//! Numbers keys in order of appearance.
 
 use std::hash::BuildHasher;
 use std::mem::take;
@@ -18,25 +18,25 @@ pub(in crate::compute) enum KeyPart<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Keys and their numbers, from 1.
+/// Keys and their numbers, which begin with 1.
 #[derive(Debug, Default)]
 pub(super) struct Interner<'a> {
     cells: Vec<KeyPart<'a>>,
-    /// Words of a narrow range, if such are expected.
+    /// Words of a narrow range, if one was prepared.
     dense: DenseWords,
-    /// Words outside of it.
+    /// Words outside of the range.
     words: WordMap<1>,
-    /// Text of up to 15 bytes.
+    /// Texts of up to 15 bytes.
     short: WordMap<2>,
-    /// Other keys: cells stored beside their numbers, so that a lookup touches one place in memory.
+    /// Other keys. Cells are stored next to their numbers, so that a lookup reads from one cache line.
     rest: HashTable<(KeyPart<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
 
-/// Keys whose numbers are looked up at a time.
+/// The number of keys that are looked up at a time.
 pub(super) const AT_ONCE: usize = 64;
 
-/// Memory of an interner, for the next one.
+/// Memory that an interner leaves for the next one.
 #[derive(Debug, Default)]
 pub(super) struct InternerScratch {
     words: WordMap<1>,
@@ -44,134 +44,138 @@ pub(super) struct InternerScratch {
 }
 
 impl<'a> Interner<'a> {
-    /// Some `count` keys are expected, as many as there are where keys are alike.
-    pub(super) fn expecting(count: usize, memory: &mut InternerScratch) -> Interner<'a> {
+    /// Creates an interner for about `count` keys in the memory of another one.
+    pub(super) fn expecting(count: usize, scratch: &mut InternerScratch) -> Interner<'a> {
         Interner {
             cells: Vec::with_capacity(count),
-            words: take(&mut memory.words).emptied(count),
-            short: take(&mut memory.short).emptied(count),
+            words: take(&mut scratch.words).into_empty(count),
+            short: take(&mut scratch.short).into_empty(count),
             ..Interner::default()
         }
     }
 
-    /// The keys in the order of their numbers; the memory of all else is left in `memory`.
-    pub(super) fn into_cells(self, memory: &mut InternerScratch) -> Vec<KeyPart<'a>> {
-        memory.words = self.words;
-        memory.short = self.short;
+    /// Returns the keys in the order of their numbers, and leaves other memory in `scratch`.
+    pub(super) fn into_cells(self, scratch: &mut InternerScratch) -> Vec<KeyPart<'a>> {
+        scratch.words = self.words;
+        scratch.short = self.short;
         self.cells
     }
 
-    /// The number of `cell`.
+    /// Returns the number of `cell`, which gets the next one if it has none.
     #[inline]
-    pub(super) fn id(&mut self, cell: KeyPart<'a>) -> u32 {
+    pub(super) fn intern(&mut self, cell: KeyPart<'a>) -> u32 {
         match cell {
-            KeyPart::Word(word) => self.word(word),
-            KeyPart::Bytes(bytes) => self.text(packed(bytes), bytes),
-            KeyPart::Null => self.other(cell),
+            KeyPart::Word(word) => self.intern_word(word),
+            KeyPart::Bytes(bytes) => self.intern_text(pack_text(bytes), bytes),
+            KeyPart::Null => self.intern_other(cell),
         }
     }
 
-    /// The number of `cell`, if it has one.
-    pub(super) fn known(&self, cell: KeyPart<'a>) -> Option<u32> {
+    /// Returns the number of `cell`, if it has one.
+    pub(super) fn find(&self, cell: KeyPart<'a>) -> Option<u32> {
         match cell {
-            KeyPart::Word(word) => match self.dense.numbers.get(self.dense.place(word)) {
-                Some(&id) => Some(id).filter(|&id| id != 0),
+            KeyPart::Word(word) => match self.dense.numbers.get(self.dense.index(word)) {
+                Some(0) => None,
+                Some(&id) => Some(id),
                 None => self.words.find([word]),
             },
-            KeyPart::Bytes(bytes) => match packed(bytes) {
-                LONG => self.other_known(cell),
+            KeyPart::Bytes(bytes) => match pack_text(bytes) {
+                LONG => self.find_other(cell),
                 word => self.short.find(halves(word)),
             },
-            KeyPart::Null => self.other_known(cell),
+            KeyPart::Null => self.find_other(cell),
         }
     }
 
+    /// Returns the number of `word`, as [`intern`](Interner::intern).
     #[inline(always)]
-    pub(super) fn word(&mut self, word: u64) -> u32 {
+    pub(super) fn intern_word(&mut self, word: u64) -> u32 {
         let Interner { dense, words, cells, .. } = self;
-        let place = dense.place(word);
-        match dense.numbers.get_mut(place) {
+        let index = dense.index(word);
+        match dense.numbers.get_mut(index) {
             Some(&mut 0) => {
-                let id = next(cells, KeyPart::Word(word));
-                dense.numbers[place] = id;
+                let id = push_cell(cells, KeyPart::Word(word));
+                dense.numbers[index] = id;
                 id
             }
             Some(&mut id) => id,
-            None => words.id([word], || next(cells, KeyPart::Word(word))),
+            None => words.find_or_insert([word], || push_cell(cells, KeyPart::Word(word))),
         }
     }
 
-    /// The number of a text, which is `word` if it is short.
+    /// Returns the number of a text, as [`intern`](Interner::intern); `word` is its result of [`pack_text`].
     #[inline(always)]
-    pub(super) fn text(&mut self, word: u128, bytes: &'a [u8]) -> u32 {
+    pub(super) fn intern_text(&mut self, word: u128, bytes: &'a [u8]) -> u32 {
         if word == LONG {
-            return self.other(KeyPart::Bytes(bytes));
+            return self.intern_other(KeyPart::Bytes(bytes));
         }
         let Interner { short, cells, .. } = self;
-        short.id(halves(word), || next(cells, KeyPart::Bytes(bytes)))
+        short.find_or_insert(halves(word), || push_cell(cells, KeyPart::Bytes(bytes)))
     }
 
-    /// Writes the numbers of words of which one is found at once, and returns a bit for each of these.
+    /// Writes the numbers of the words that are quickly found, and returns a bit for each of these.
     #[inline]
-    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32; AT_ONCE]) -> u64 {
+    pub(super) fn find_words(&self, words: impl Iterator<Item = u64>, ids: &mut [u32; AT_ONCE]) -> u64 {
         if self.dense.numbers.is_empty() {
-            let mut all = [[0]; AT_ONCE];
-            all.iter_mut().zip(words).for_each(|(into, word)| *into = [word]);
-            return look_up_words(&self.words, &all, into);
+            let mut keys = [[0]; AT_ONCE];
+            keys.iter_mut().zip(words).for_each(|(key, word)| *key = [word]);
+            return find_word_keys(&self.words, &keys, ids);
         }
-        let mut known = 0;
-        for (number, (into, word)) in into.iter_mut().zip(words).enumerate() {
-            *into = self.dense.numbers.get(self.dense.place(word)).copied().unwrap_or(0);
-            known |= u64::from(*into != 0) << number;
+        let mut hits = 0;
+        for (number, (id, word)) in ids.iter_mut().zip(words).enumerate() {
+            // Words outside of the range have no number here.
+            *id = self.dense.numbers.get(self.dense.index(word)).map_or(0, |id| *id);
+            hits |= u64::from(*id != 0) << number;
         }
-        known
+        hits
     }
 
-    /// The same of texts, as words.
+    /// Writes the numbers of the texts that are quickly found, and returns a bit for each of these.
     #[inline]
-    pub(super) fn look_up_texts(&self, words: &[u128; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
-        look_up_texts(&self.short, &words.map(halves), into)
+    pub(super) fn find_texts(&self, words: &[u128; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
+        find_text_keys(&self.short, &words.map(halves), ids)
     }
 
-    /// Before the first word: makes a table with a place for each word between the least and the greatest of some that are to
-    /// come, as signed numbers, if it has at most `most` places. Any others may come too.
-    pub(super) fn prepare(&mut self, words: impl Iterator<Item = u64>, most: usize) {
-        if !self.dense.numbers.is_empty() || self.words.taken > 0 {
+    /// Makes a table with an entry for each signed number in the range of `words`, if the range has at most `max_width`
+    /// numbers. Words outside of the range may still be interned. Does nothing if words were interned before.
+    pub(super) fn prepare(&mut self, words: impl Iterator<Item = u64>, max_width: usize) {
+        if !self.dense.numbers.is_empty() || self.words.used > 0 {
             return;
         }
-        let range = words.fold(None, |range: Option<(i64, i64)>, word| {
+        let mut range: Option<(i64, i64)> = None;
+        for word in words {
             let number = word as i64;
             let (low, high) = range.unwrap_or((number, number));
-            Some((low.min(number), high.max(number)))
-        });
+            range = Some((low.min(number), high.max(number)));
+        }
         let Some((low, high)) = range else { return };
         let width = high.wrapping_sub(low) as u64;
-        if width < most as u64 {
-            // Others may lie close by.
-            let spare = width / 8;
-            let base = (low as u64).wrapping_sub(spare);
-            self.dense = DenseWords { base, numbers: vec![0; (width + 2 * spare) as usize + 1] };
+        if width < max_width as u64 {
+            // The sample may miss words that lie slightly outside of its range.
+            let margin = width / 8;
+            let base = (low as u64).wrapping_sub(margin);
+            self.dense = DenseWords { base, numbers: vec![0; (width + 2 * margin) as usize + 1] };
         }
     }
 
-    fn other_known(&self, cell: KeyPart<'a>) -> Option<u32> {
-        let found = self.rest.find(self.hasher.hash_one(cell), |&(known, _)| known == cell);
-        found.map(|&(_, id)| id)
+    fn find_other(&self, cell: KeyPart<'a>) -> Option<u32> {
+        let (_, id) = self.rest.find(self.hasher.hash_one(cell), |&(other, _)| other == cell)?;
+        Some(*id)
     }
 
-    /// The number of null, or of a long text.
-    pub(super) fn other(&mut self, cell: KeyPart<'a>) -> u32 {
-        if let Some(id) = self.other_known(cell) {
+    /// Returns the number of null, or of a long text, as [`intern`](Interner::intern).
+    pub(super) fn intern_other(&mut self, cell: KeyPart<'a>) -> u32 {
+        if let Some(id) = self.find_other(cell) {
             return id;
         }
         let Interner { cells, rest, hasher, .. } = self;
-        let id = next(cells, cell);
+        let id = push_cell(cells, cell);
         rest.insert_unique(hasher.hash_one(cell), (cell, id), |(cell, _)| hasher.hash_one(cell));
         id
     }
 }
 
-/// The numbers of words of a narrow range, by their distance from its first; 0 for words without one.
+/// The numbers of words of a narrow range, by their distance from the first word; 0 for words without a number.
 #[derive(Debug, Default)]
 struct DenseWords {
     base: u64,
@@ -180,87 +184,91 @@ struct DenseWords {
 
 impl DenseWords {
     #[inline(always)]
-    fn place(&self, word: u64) -> usize {
+    fn index(&self, word: u64) -> usize {
         word.wrapping_sub(self.base) as usize
     }
 }
 
-fn next<'a>(cells: &mut Vec<KeyPart<'a>>, cell: KeyPart<'a>) -> u32 {
+/// Appends a key and returns its number.
+fn push_cell<'a>(cells: &mut Vec<KeyPart<'a>>, cell: KeyPart<'a>) -> u32 {
     cells.push(cell);
     cells.len() as u32
 }
 
-/// Slots that are looked at together.
+/// The number of slots that are compared at once.
 const WINDOW: usize = 8;
-/// The most slots that keys lie behind their first ones, on average: half a slot where these are random.
-const MOST_BEHIND: usize = 4;
+/// The maximum average distance of keys from their first slots. With random factors it is half a slot.
+const MAX_AVERAGE_DISTANCE: usize = 4;
 
-/// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are taken, so that a
-/// key is nearly always in one of the first slots looked at.
+/// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are used, so that a
+/// key is nearly always in the first window.
 #[derive(Debug)]
 struct WordMap<const N: usize> {
-    /// Each word of the key in each slot. There is a power of two of slots, or none; then come the first ones again, so that
-    /// `WINDOW` of them are neighbours from each one on.
+    /// Each word of the key in each slot. The number of slots is 0 or a power of two. Copies of the first `WINDOW` slots
+    /// follow them, so that a window at any slot is contiguous.
     keys: [Vec<u64>; N],
-    /// Their numbers; 0 marks an empty slot.
+    /// The number of the key in each slot; 0 for an empty slot.
     ids: Vec<u32>,
-    /// What words are multiplied with, other factors in each table: nobody can know which keys have one hash.
+    /// Random factors of the words of a key, whose sum is the hash. They differ in each table, so that keys with equal hashes
+    /// cannot be chosen by an attacker.
     factors: [u64; N],
-    /// The bits of a hash that are not those of a slot.
+    /// The number of bits by which a hash is shifted to the right for its first slot.
     shift: u32,
-    taken: usize,
-    /// How many slots behind their first ones keys were put since the factors were drawn.
-    behind: usize,
-    /// How many are expected.
+    used: usize,
+    /// The sum of the distances of keys from their first slots, for keys inserted since the factors were drawn.
+    total_distance: usize,
+    /// The expected number of keys.
     expected: usize,
 }
 
 impl<const N: usize> Default for WordMap<N> {
     fn default() -> WordMap<N> {
         let keys = std::array::from_fn(|_| Vec::new());
-        WordMap { keys, ids: Vec::new(), factors: factors(), shift: 0, taken: 0, behind: 0, expected: 0 }
+        WordMap { keys, ids: Vec::new(), factors: random_factors(), shift: 0, used: 0, total_distance: 0, expected: 0 }
     }
 }
 
-/// Odd numbers that nobody knows.
-fn factors<const N: usize>() -> [u64; N] {
+/// Returns random odd numbers.
+fn random_factors<const N: usize>() -> [u64; N] {
     let hasher = DefaultHashBuilder::default();
     std::array::from_fn(|word| hasher.hash_one(word) | 1)
 }
 
 impl<const N: usize> WordMap<N> {
-    /// An empty table in the same memory.
-    fn emptied(mut self, expected: usize) -> WordMap<N> {
+    /// Returns an empty table in the same memory.
+    fn into_empty(mut self, expected: usize) -> WordMap<N> {
         self.keys.iter_mut().for_each(Vec::clear);
         self.ids.clear();
-        WordMap { taken: 0, behind: 0, expected, ..self }
+        WordMap { used: 0, total_distance: 0, expected, ..self }
     }
 
-    /// The number of slots.
+    /// Returns the number of slots.
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn num_slots(&self) -> usize {
+        // An empty table has no copies of its first slots.
         self.ids.len().saturating_sub(WINDOW)
     }
 
-    /// The first slot for a key: the upper bits of products, as they depend on all bits of the words.
+    /// Returns the first slot for a key: the upper bits of the hash, as they depend on all bits of the words.
     #[inline(always)]
-    fn first(&self, key: [u64; N]) -> usize {
+    fn first_slot(&self, key: [u64; N]) -> usize {
         let hash = (0..N).fold(0u64, |hash, word| hash.wrapping_add(key[word].wrapping_mul(self.factors[word])));
         (hash >> self.shift) as usize
     }
 
-    /// The slot with a key, or the empty one where it belongs. There is one: at most half of the slots are taken.
+    /// Returns the slot with a key, or the empty one where it belongs. There is one, as at most half of the slots are used.
     #[inline(always)]
     fn slot(&self, key: [u64; N]) -> usize {
-        let mut slot = self.first(key);
+        let mut slot = self.first_slot(key);
         while self.ids[slot] != 0 && (0..N).any(|word| self.keys[word][slot] != key[word]) {
-            slot = (slot + 1) & (self.len() - 1);
+            slot = (slot + 1) & (self.num_slots() - 1);
         }
         slot
     }
 
     fn put(&mut self, slot: usize, key: [u64; N], id: u32) {
-        for slot in [slot, slot + self.len()].into_iter().take(1 + usize::from(slot < WINDOW)) {
+        debug_assert_eq!(self.ids[slot], 0, "keys are put into empty slots");
+        for slot in [slot, slot + self.num_slots()].into_iter().take(1 + usize::from(slot < WINDOW)) {
             self.ids[slot] = id;
             (0..N).for_each(|word| self.keys[word][slot] = key[word]);
         }
@@ -268,70 +276,74 @@ impl<const N: usize> WordMap<N> {
 
     #[inline(always)]
     fn find(&self, key: [u64; N]) -> Option<u32> {
-        if self.taken == 0 {
+        if self.used == 0 {
             return None;
         }
         Some(self.ids[self.slot(key)]).filter(|&id| id != 0)
     }
 
-    /// Writes the numbers of keys that are in one of the first slots looked at; returns a bit for each of these. Without a
-    /// branch, so that many slots are looked at at the same time.
+    /// Writes the numbers of the keys that are in their first window, and returns a bit for each of these. Has no branches,
+    /// so that the processor loads many windows at the same time.
     #[inline(always)]
-    fn look_up(&self, keys: &[[u64; N]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
-        if self.taken == 0 {
+    fn find_in_first_windows(&self, keys: &[[u64; N]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
+        if self.used == 0 {
             return 0;
         }
-        let first = keys.map(|key| self.first(key) as u32);
-        for ((key, &first), into) in keys.iter().zip(&first).zip(&mut *into) {
+        let first_slots = keys.map(|key| self.first_slot(key) as u32);
+        for ((key, &first), id) in keys.iter().zip(&first_slots).zip(&mut *ids) {
             let first = first as usize;
-            let Some(ids) = self.ids.get(first..).and_then(|ids| ids.first_chunk::<WINDOW>()) else { continue };
+            let Some(slot_ids) = self.ids.get(first..).and_then(|ids| ids.first_chunk::<WINDOW>()) else { continue };
             let mut equal = [u32::MAX; WINDOW];
-            for (known, word) in self.keys.iter().zip(key) {
-                let known = known.get(first..).and_then(|known| known.first_chunk::<WINDOW>());
-                let Some(known) = known else { continue };
-                for (equal, known) in equal.iter_mut().zip(known) {
-                    *equal &= if known == word { u32::MAX } else { 0 };
+            for (slot_words, word) in self.keys.iter().zip(key) {
+                let slot_words = slot_words.get(first..).and_then(|words| words.first_chunk::<WINDOW>());
+                let Some(slot_words) = slot_words else { continue };
+                for (equal, slot_word) in equal.iter_mut().zip(slot_words) {
+                    *equal &= if slot_word == word { u32::MAX } else { 0 };
                 }
             }
-            // At most one of them has a number: the key of an empty slot, which may be equal too, has number 0.
-            *into = (0..WINDOW).fold(0, |id, slot| id | ids[slot] & equal[slot]);
+            // At most one equal slot has a number: the key of an empty slot may be equal, too, but its number is 0.
+            *id = (0..WINDOW).fold(0, |id, slot| id | slot_ids[slot] & equal[slot]);
         }
-        pack_bits(&into.map(|id| u8::from(id != 0)))
+        pack_bits(&ids.map(|id| u8::from(id != 0)))
     }
 
+    /// Returns the number of a key. A new key is inserted with the number that `new_id` returns.
     #[inline(always)]
-    fn id(&mut self, key: [u64; N], new: impl FnOnce() -> u32) -> u32 {
-        if (self.taken + 1) * 2 > self.len() {
+    fn find_or_insert(&mut self, key: [u64; N], new_id: impl FnOnce() -> u32) -> u32 {
+        if (self.used + 1) * 2 > self.num_slots() {
             self.grow();
         }
         let slot = self.slot(key);
         if self.ids[slot] != 0 {
             return self.ids[slot];
         }
-        let id = new();
+        let id = new_id();
+        debug_assert_ne!(id, 0, "numbers of keys begin with 1");
         self.put(slot, key, id);
-        self.taken += 1;
-        self.behind += slot.wrapping_sub(self.first(key)) & (self.len() - 1);
-        if self.behind > MOST_BEHIND * self.taken + self.len() {
-            // One factor in hundreds puts keys at equal distances side by side, as numbers in a row are.
-            self.factors = factors();
-            self.behind = 0;
-            self.sort_into(self.len());
+        self.used += 1;
+        self.total_distance += slot.wrapping_sub(self.first_slot(key)) & (self.num_slots() - 1);
+        if self.total_distance > MAX_AVERAGE_DISTANCE * self.used + self.num_slots() {
+            // One factor in hundreds puts keys at equal distances, such as consecutive numbers, into neighbouring slots.
+            self.factors = random_factors();
+            self.total_distance = 0;
+            self.rehash(self.num_slots());
         }
         id
     }
 
-    /// Makes space for twice as many, at first for as many as are expected.
+    /// Doubles the number of slots. The first slots are enough for the expected number of keys.
     #[cold]
     fn grow(&mut self) {
-        let before = self.len();
-        self.sort_into(if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before });
+        let before = self.num_slots();
+        self.rehash(if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before });
+        debug_assert!((self.used + 1) * 2 <= self.num_slots(), "at most half of the slots are used");
     }
 
-    /// Puts all keys where they belong among `len` slots.
+    /// Moves all keys to their slots among `len`, a power of two.
     #[cold]
-    fn sort_into(&mut self, len: usize) {
-        let before = self.len();
+    fn rehash(&mut self, len: usize) {
+        assert!(len.is_power_of_two(), "{len} slots");
+        let before = self.num_slots();
         // An empty table keeps its memory.
         let has_slots = before > 0;
         let keys: [Vec<u64>; N] =
@@ -348,34 +360,34 @@ impl<const N: usize> WordMap<N> {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-fn look_up_words(known: &WordMap<1>, words: &[[u64; 1]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
-    known.look_up(words, into)
+fn find_word_keys(map: &WordMap<1>, keys: &[[u64; 1]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
+    map.find_in_first_windows(keys, ids)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-fn look_up_texts(known: &WordMap<2>, words: &[[u64; 2]; AT_ONCE], into: &mut [u32; AT_ONCE]) -> u64 {
-    known.look_up(words, into)
+fn find_text_keys(map: &WordMap<2>, keys: &[[u64; 2]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
+    map.find_in_first_windows(keys, ids)
 }
 
-/// Both halves of a word.
+/// Returns both halves of a word.
 #[inline(always)]
 fn halves(word: u128) -> [u64; 2] {
     [word as u64, (word >> 64) as u64]
 }
 
-/// What stands for texts that don't fit a word.
+/// The word of texts that do not fit a word.
 pub(super) const LONG: u128 = 0;
 
-/// A text of up to 15 bytes and its length as one word; `LONG` for others.
+/// Returns a text of up to 15 bytes and its length as one word; `LONG` for longer ones.
 #[inline]
-pub(super) fn packed(bytes: &[u8]) -> u128 {
+pub(super) fn pack_text(bytes: &[u8]) -> u128 {
     let (len, word) = short(bytes);
-    with_len(len, word)
+    pack_short_text(len, word)
 }
 
-/// The word of a text of `len` bytes, which are `bytes` if they are few.
+/// Returns the word of a text of `len` bytes, as [`pack_text`]; `bytes` has the bytes of a short text.
 #[inline(always)]
-pub(super) fn with_len(len: usize, bytes: u128) -> u128 {
+pub(super) fn pack_short_text(len: usize, bytes: u128) -> u128 {
     if len < 16 { bytes | (len as u128 + 1) << 120 } else { LONG }
 }
 
@@ -389,64 +401,64 @@ mod tests {
 
     #[test]
     fn factors_that_put_keys_side_by_side_are_replaced() {
-        // By this factor all keys belong into one slot.
+        // With this factor all keys have the same first slot.
         let mut words = WordMap::<1> { factors: [1], ..WordMap::default() };
         let keys = || (1..=1000).map(|id: u32| (id, [u64::from(id) << 32]));
         for (id, key) in keys() {
-            assert_eq!(words.id(key, || id), id);
+            assert_eq!(words.find_or_insert(key, || id), id);
         }
-        let behind = |key| words.slot(key).wrapping_sub(words.first(key)) & (words.len() - 1);
-        let behind: usize = keys().map(|(_, key)| behind(key)).sum();
-        assert!(behind < 20_000, "{behind} slots; without others, {}", 1000 * 999 / 2);
+        let distance = |key| words.slot(key).wrapping_sub(words.first_slot(key)) & (words.num_slots() - 1);
+        let total: usize = keys().map(|(_, key)| distance(key)).sum();
+        assert!(total < 20_000, "{total} slots; with the first factor, {}", 1000 * 999 / 2);
         for (id, key) in keys() {
-            assert_eq!((words.find(key), words.id(key, || 0)), (Some(id), id));
+            assert_eq!((words.find(key), words.find_or_insert(key, || 0)), (Some(id), id));
         }
     }
 
     proptest! {
         #[test]
-        fn numbers_are_those_of_the_first_that_was_the_same(
+        fn equal_keys_get_the_number_of_the_first_one(
             texts in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 0..300),
             words in prop::collection::vec(-20i64..50, 0..300),
             expected in 0usize..300,
             used in any::<bool>(),
-            most in prop_oneof![Just(0), Just(1), Just(1usize << 20)],
+            max_width in prop_oneof![Just(0), Just(1), Just(1usize << 20)],
             scale in prop_oneof![Just(1i64), Just(1 << 32), Just(1 << 60)],
         ) {
             let cells = texts.iter().map(|text| KeyPart::Bytes(text)).chain([KeyPart::Null]);
             let all: Vec<KeyPart<'_>> = cells.chain(words.iter().map(|&word| KeyPart::Word(word.wrapping_mul(scale) as u64))).collect();
-            let (mut memory, mut naive) = (InternerScratch::default(), HashMap::new());
+            let (mut scratch, mut naive) = (InternerScratch::default(), HashMap::new());
             if used {
-                let mut before = Interner::expecting(3, &mut memory);
+                let mut before = Interner::expecting(3, &mut scratch);
                 for &cell in all.iter().rev() {
-                    before.id(cell);
+                    before.intern(cell);
                 }
-                before.into_cells(&mut memory);
+                before.into_cells(&mut scratch);
             }
-            let mut interner = Interner::expecting(expected, &mut memory);
-            let of = |cell: &KeyPart<'_>| if let KeyPart::Word(word) = *cell { Some(word) } else { None };
-            interner.prepare(all.iter().filter_map(of).skip(expected), most);
+            let mut interner = Interner::expecting(expected, &mut scratch);
+            let word_of = |cell: &KeyPart<'_>| if let KeyPart::Word(word) = *cell { Some(word) } else { None };
+            interner.prepare(all.iter().filter_map(word_of).skip(expected), max_width);
             for &cell in all.iter().chain(&all) {
                 let next = naive.len() as u32 + 1;
-                prop_assert_eq!(interner.known(cell), naive.get(&cell).copied());
-                prop_assert_eq!(interner.id(cell), *naive.entry(cell).or_insert(next), "{:?}", cell);
+                prop_assert_eq!(interner.find(cell), naive.get(&cell).copied());
+                prop_assert_eq!(interner.intern(cell), *naive.entry(cell).or_insert(next), "{:?}", cell);
             }
             for some in all.chunks(AT_ONCE) {
-                let words: Vec<u64> = some.iter().map(|cell| of(cell).unwrap_or(1 << 40)).collect();
+                let words: Vec<u64> = some.iter().map(|cell| word_of(cell).unwrap_or(1 << 40)).collect();
                 let mut texts = [LONG; AT_ONCE];
                 for (text, cell) in texts.iter_mut().zip(some) {
-                    *text = if let KeyPart::Bytes(bytes) = cell { packed(bytes) } else { LONG };
+                    *text = if let KeyPart::Bytes(bytes) = cell { pack_text(bytes) } else { LONG };
                 }
-                let (mut into, mut texts_into) = ([0; AT_ONCE], [0; AT_ONCE]);
-                let known = interner.look_up(words.iter().copied(), &mut into);
-                let texts_known = interner.look_up_texts(&texts, &mut texts_into);
+                let (mut ids, mut text_ids) = ([0; AT_ONCE], [0; AT_ONCE]);
+                let hits = interner.find_words(words.iter().copied(), &mut ids);
+                let text_hits = interner.find_texts(&texts, &mut text_ids);
                 for (number, cell) in some.iter().enumerate() {
-                    let (bit, text_bit) = (known >> number & 1, texts_known >> number & 1);
-                    prop_assert!(bit == 0 || naive[&KeyPart::Word(words[number])] == into[number]);
-                    prop_assert!(text_bit == 0 || naive[cell] == texts_into[number]);
+                    let (bit, text_bit) = (hits >> number & 1, text_hits >> number & 1);
+                    prop_assert!(bit == 0 || naive[&KeyPart::Word(words[number])] == ids[number]);
+                    prop_assert!(text_bit == 0 || naive[cell] == text_ids[number]);
                 }
             }
-            for (number, cell) in interner.into_cells(&mut memory).into_iter().enumerate() {
+            for (number, cell) in interner.into_cells(&mut scratch).into_iter().enumerate() {
                 prop_assert_eq!(naive[&cell], number as u32 + 1);
             }
         }

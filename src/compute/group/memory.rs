@@ -1,4 +1,4 @@
-//! What groups take of memory, and an error before they take more than there is.
+//! Estimates the memory of groups, and returns an error before they take more than there is.
 
 use std::ops::Range;
 
@@ -7,76 +7,108 @@ use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::{can_allocate, free_memory};
 
-/// So many bytes are there, unless the process may not have them.
-const LITTLE: u64 = 1 << 28;
-/// For so many bytes it is not worth to ask.
-const FEW_BYTES: u64 = 1 << 20;
-/// New groups for which there is always room.
-const FEW: u64 = 1 << 16;
-/// The bytes of a key: its cell, its place in a table, and in the result.
-const KEY: u64 = 24 + 24 + 16;
-/// The bytes of a group beside its keys and states: its first row and its place in the result.
-const GROUP: u64 = 24;
-/// The bytes of a column of the result.
-const RESULT: u64 = 16;
+/// Groups of at most so many bytes are allowed without asking how much memory is free, if the system allocates them.
+const SMALL_TOTAL: u64 = 1 << 28;
+/// New groups of at most so many bytes are not worth a test allocation.
+const SMALL_GROWTH: u64 = 1 << 20;
+/// The number of new groups that are always expected.
+const MIN_NEW_GROUPS: u64 = 1 << 16;
+/// The bytes of a key: its cell, and its entries in a table and in the result.
+const KEY_BYTES: u64 = 24 + 24 + 16;
+/// The bytes of a group besides its keys and states: its first row and its entry in the order of groups.
+const GROUP_BYTES: u64 = 24;
+/// The bytes of a group in a column of the result.
+const RESULT_BYTES: u64 = 16;
+/// The bytes of a row for each state that keeps all values.
+const VALUE_BYTES: u64 = 16;
 
 /// The memory that the groups of an aggregation take.
 #[derive(Debug)]
 pub(super) struct MemoryEstimate {
     /// The bytes of a group, without its sets.
     group: u64,
-    /// The bytes of its sets of integers. They are given up where there are many groups, so new ones don't count.
+    /// The bytes of a group's sets of integers. Sets are dropped where there are many groups, so they are not counted for
+    /// expected groups.
     sets: u64,
     /// The bytes that are kept of each row.
     row: u64,
-    /// The most bytes that may be taken, where somebody has said so.
-    most: Option<u64>,
-    /// The groups before the last rows that were looked at; `None` before the first ones of which any may be a new group.
-    before: Option<u64>,
+    /// The maximum number of bytes, if the caller has set one.
+    max_bytes: Option<u64>,
+    /// The number of groups at the previous check; `None` before the first check if each row may be a new group.
+    previous_groups: Option<u64>,
 }
 
 impl MemoryEstimate {
-    /// `is_any_new` tells whether each of the first rows may be a new group.
-    pub(super) fn new(keys: usize, kinds: &[StateKind], most: Option<u64>, is_any_new: bool) -> MemoryEstimate {
-        let is_set = |kind: &&StateKind| matches!(kind, StateKind::Distinct { .. });
-        let sets: usize = kinds.iter().filter(is_set).map(StateKind::bytes).sum();
-        let states = kinds.iter().map(StateKind::bytes).sum::<usize>() - sets;
-        let group = GROUP + keys as u64 * KEY + states as u64 + kinds.len() as u64 * RESULT;
-        let row = kinds.iter().filter(|kind| matches!(kind, StateKind::Values(_))).count() as u64 * 16;
-        MemoryEstimate { group, sets: sets as u64, row, most, before: (!is_any_new).then_some(0) }
+    /// Creates an estimate for groups with `keys` keys and states of `kinds`. With `may_all_be_new`, each of the first rows may
+    /// be a new group.
+    pub(super) fn new(
+        keys: usize,
+        kinds: &[StateKind],
+        max_bytes: Option<u64>,
+        may_all_be_new: bool,
+    ) -> MemoryEstimate {
+        let mut group = GROUP_BYTES + keys as u64 * KEY_BYTES + kinds.len() as u64 * RESULT_BYTES;
+        let mut sets = 0;
+        let mut row = 0;
+        for kind in kinds {
+            let bytes = kind.bytes() as u64;
+            match kind {
+                StateKind::Distinct { .. } => sets += bytes,
+                StateKind::Values(_) => {
+                    group += bytes;
+                    row += VALUE_BYTES;
+                }
+                _ => group += bytes,
+            }
+        }
+        let previous_groups = if may_all_be_new { None } else { Some(0) };
+        MemoryEstimate { group, sets, row, max_bytes, previous_groups }
     }
 
-    /// Checks that there is memory for rows `rows` of `of`, before which there are `groups` groups.
+    /// Checks that there is memory for rows `rows` of `num_rows`, when the rows before them have `groups` groups.
     ///
     /// # Errors
     /// `Io` if there is not.
-    pub(super) fn check(&mut self, rows: Range<u64>, of: u64, groups: usize) -> Result<()> {
+    pub(super) fn check(&mut self, rows: Range<u64>, num_rows: u64, groups: usize) -> Result<()> {
         check_memory()?;
+        assert!(rows.start <= rows.end && rows.end <= num_rows, "rows {rows:?} of {num_rows}");
         let groups = groups as u64;
         let len = rows.end - rows.start;
-        // Rows go on as those before them, or a little worse.
-        let new = self.before.map_or(len, |before| len.min(groups.saturating_sub(before).saturating_mul(2).max(FEW)));
-        self.before = Some(groups);
-        let sets = groups.saturating_mul(self.sets);
-        let bytes = |groups: u64, rows: u64| {
-            groups.saturating_mul(self.group).saturating_add(rows.saturating_mul(self.row)).saturating_add(sets)
+        // Expects at most twice as many new groups as in the rows of the previous check.
+        let new_groups = match self.previous_groups {
+            None => len,
+            Some(previous) => {
+                assert!(previous <= groups, "{groups} groups after {previous}");
+                len.min((groups - previous).saturating_mul(2).max(MIN_NEW_GROUPS))
+            }
         };
-        let (taken, needed) = (bytes(groups, rows.start), bytes(groups.saturating_add(new), rows.end));
-        let more = needed.saturating_sub(taken);
-        let is_little = needed <= LITTLE && (more <= FEW_BYTES || can_allocate(more as usize));
-        if self.most.is_none() && is_little {
-            return Ok(());
-        }
-        let most = self.most.or_else(|| free_memory().map(|free| free.saturating_add(taken)));
-        match most {
-            Some(most) if needed > most => Err(Error::out_of_memory(format!(
-                "grouping {of} rows: there are {groups} groups in the first {}, and with the next {len} they may take {needed} \
-                 bytes of memory, of which there are {most}; group parts of the rows by conditions, or by fewer columns, or \
-                 ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
+        self.previous_groups = Some(groups);
+        let sets = groups.saturating_mul(self.sets);
+        let taken = self.bytes(groups, rows.start).saturating_add(sets);
+        let needed = self.bytes(groups.saturating_add(new_groups), rows.end).saturating_add(sets);
+        let growth = needed - taken;
+        let max_bytes = match self.max_bytes {
+            Some(max_bytes) => max_bytes,
+            None if needed <= SMALL_TOTAL && (growth <= SMALL_GROWTH || can_allocate(growth as usize)) => return Ok(()),
+            None => match free_memory() {
+                Some(free) => free.saturating_add(taken),
+                None => return Ok(()),
+            },
+        };
+        if needed > max_bytes {
+            return Err(Error::out_of_memory(format!(
+                "grouping {num_rows} rows: there are {groups} groups in the first {}, and with the next {len} they may take \
+                 {needed} bytes of memory, of which there are {max_bytes}; group parts of the rows by conditions, or by fewer \
+                 columns, or ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
                 rows.start
-            ))),
-            _ => Ok(()),
+            )));
         }
+        Ok(())
+    }
+
+    /// Returns the bytes of `groups` groups, without their sets, and of `rows` rows.
+    fn bytes(&self, groups: u64, rows: u64) -> u64 {
+        groups.saturating_mul(self.group).saturating_add(rows.saturating_mul(self.row))
     }
 }
 
@@ -93,15 +125,15 @@ mod tests {
         let n: ArrayRef = Arc::new(Int64Array::from_iter_values((0..300_000).map(|row| row * 7919)));
         let few: ArrayRef = Arc::new(Int64Array::from_iter_values((0..300_000).map(|row| row % 7)));
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n), ("few", few)]).unwrap()]).unwrap();
-        let of = |by: &str, most| dataset.aggregate(&[by]).count_rows("rows").memory_limit(most).finish();
-        let error = of("n", 20_000_000).unwrap_err();
+        let count = |by: &str, limit| dataset.aggregate(&[by]).count_rows("rows").memory_limit(limit).finish();
+        let error = count("n", 20_000_000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains("take 33600000 bytes of memory, of which there are 20000000"), "{error}");
-        assert_eq!(of("n", 40_000_000).unwrap().len().unwrap(), 300_000);
-        assert_eq!(of("few", 20_000_000).unwrap().len().unwrap(), 7);
+        assert_eq!(count("n", 40_000_000).unwrap().len().unwrap(), 300_000);
+        assert_eq!(count("few", 20_000_000).unwrap().len().unwrap(), 7);
         // A median keeps all values.
-        let median = |most| {
-            dataset.aggregate(&["few"]).column_as("median", "n", AggregateFunction::Median).memory_limit(most).finish()
+        let median = |limit| {
+            dataset.aggregate(&["few"]).column_as("median", "n", AggregateFunction::Median).memory_limit(limit).finish()
         };
         assert_eq!(median(1_000_000).unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(median(40_000_000).unwrap().len().unwrap(), 7);

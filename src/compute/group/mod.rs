@@ -1,10 +1,14 @@
-//! Groups and their aggregates.
+//! Groups rows by keys, and aggregates each group.
 //!
-//! In reading order: `interner` (keys as numbers), `groups` (the group of each row), `bitsets` (distinct integers), `state` (running
-//! aggregates of groups), `block` (those of a block), `table` (those of all blocks), `memory` (their memory), `output` (as
-//! columns), `fused_sum` (condition, groups and sums in one loop), `text_views` (texts where they are), `radix_partition` (very many groups),
-//! `aggregate`, `distinct` (numbers of distinct values), `snapshot` (states to go on with), `incremental` (of a dataset that
-//! grows).
+//! The modules, each of which uses only those before it:
+//! - `interner` numbers keys, and `groups` numbers the groups of a block's rows.
+//! - `bitsets` has sets of distinct integers, and `state` all running aggregates of groups.
+//! - `block` aggregates a block, `table` merges blocks, and `memory` limits the memory of groups.
+//! - `output` makes result columns from states.
+//! - `fused_sum` filters, groups and sums in one loop.
+//! - `text_views` and `radix_partition` group rows in partitions, where there are very many groups.
+//! - `aggregate` chooses among these, and `distinct` counts distinct values.
+//! - `snapshot` and `incremental` keep states between the answers for a dataset that grows.
 
 mod aggregate;
 mod bitsets;

@@ -1,4 +1,4 @@
-//! The states of groups as result columns.
+//! Defines aggregate functions: the state that each needs, and the result column that it makes from the states of groups.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,8 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::{is_text_or_binary, type_name};
 
-/// A function of the values of a group; nulls are ignored, but for [`First`](Function::First) and [`Last`](Function::Last).
+/// A function of the values of a group. Nulls are ignored, except by [`First`](AggregateFunction::First) and
+/// [`Last`](AggregateFunction::Last).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateFunction {
     /// The sum, 0 for no values: `int64` or `uint64` for integers and booleans, `float64` for floats, the same kind for
@@ -33,13 +34,13 @@ pub enum AggregateFunction {
     Max,
     /// The number of values that are not null.
     Count,
-    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values. That of integers is exact but for
-    /// a last rounding.
+    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values. The variance of integers is
+    /// rounded only once.
     Var,
     /// The square root of the variance.
     Std,
-    /// The value in the middle, or the mean of the two there, as `float64`; null for no values. NaN is left out. Takes 8
-    /// bytes of memory a row.
+    /// The value in the middle, or the mean of the two values in the middle, as `float64`; null for no values. NaN is left
+    /// out. Takes 8 bytes of memory per row.
     Median,
     /// The number of distinct values; null counts as one, and so do all NaN.
     NUnique,
@@ -92,8 +93,8 @@ impl fmt::Display for AggregateFunction {
     }
 }
 
-/// The result type of `function` for a column of type `of`.
-pub(super) fn type_of(function: AggregateFunction, of: &DataType) -> DataType {
+/// Returns the result type of `function` for a column of type `source_type`.
+pub(super) fn result_type(function: AggregateFunction, source_type: &DataType) -> DataType {
     use DataType::*;
     match function {
         AggregateFunction::Count | AggregateFunction::NUnique => Int64,
@@ -101,9 +102,9 @@ pub(super) fn type_of(function: AggregateFunction, of: &DataType) -> DataType {
             Float64
         }
         AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::First | AggregateFunction::Last => {
-            of.clone()
+            source_type.clone()
         }
-        AggregateFunction::Sum => match of {
+        AggregateFunction::Sum => match source_type {
             Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => Decimal128(38, *scale),
             Decimal256(_, scale) => Decimal256(76, *scale),
             Duration(unit) => Duration(*unit),
@@ -114,9 +115,9 @@ pub(super) fn type_of(function: AggregateFunction, of: &DataType) -> DataType {
     }
 }
 
-/// The state that `function` of a column needs; `None` if the type does not support it. Values that are ordered have an order that is
-/// not that of their bytes.
-pub(super) fn kind_of(
+/// Returns the state that `function` of a column needs; `None` if the type does not support the function. With `is_ordered`,
+/// the values have an order other than the order of their bytes.
+pub(super) fn state_kind(
     function: AggregateFunction,
     data_type: &DataType,
     column: usize,
@@ -130,19 +131,16 @@ pub(super) fn kind_of(
         Dictionary(_, values) => is_text_or_binary(values),
         other => is_text_or_binary(other),
     };
-    let extreme = |end| {
-        let values = if is_ordered {
-            ValueKind::Texts
-        } else if is_float {
-            ValueKind::Floats
-        } else if is_wide || is_stored_as_integer(data_type) {
-            ValueKind::Integers
-        } else if is_text {
-            ValueKind::Texts
-        } else {
-            return None;
-        };
-        Some(StateKind::Extreme { end, values, column })
+    let compared_values = if is_ordered {
+        Some(ValueKind::Texts)
+    } else if is_float {
+        Some(ValueKind::Floats)
+    } else if is_wide || is_stored_as_integer(data_type) {
+        Some(ValueKind::Integers)
+    } else if is_text {
+        Some(ValueKind::Texts)
+    } else {
+        None
     };
     Some(match function {
         AggregateFunction::Count => StateKind::Count(column),
@@ -154,30 +152,29 @@ pub(super) fn kind_of(
         AggregateFunction::Var | AggregateFunction::Std if is_wide => StateKind::DecimalMoments(column),
         AggregateFunction::Var | AggregateFunction::Std if is_number => StateKind::IntegerMoments(column),
         AggregateFunction::Median if is_number => StateKind::Values(column),
-        // Counted apart, or in sets.
+        // A placeholder: `GroupPlan::count_in_sets` replaces it, or values are counted by another aggregation.
         AggregateFunction::NUnique if is_key_type(data_type) => StateKind::RowCount,
-        AggregateFunction::Min => return extreme(ExtremeKind::Min),
-        AggregateFunction::Max => return extreme(ExtremeKind::Max),
+        AggregateFunction::Min => StateKind::Extreme { end: ExtremeKind::Min, values: compared_values?, column },
+        AggregateFunction::Max => StateKind::Extreme { end: ExtremeKind::Max, values: compared_values?, column },
         AggregateFunction::First => StateKind::Row(ExtremeKind::Min),
         AggregateFunction::Last => StateKind::Row(ExtremeKind::Max),
         _ => return None,
     })
 }
 
-/// A column of `rows` values of `data_type`.
-pub(super) fn array(
+/// Returns the result of `function` for a column of type `source_type`, as a column of `rows` values of `data_type`.
+pub(super) fn state_to_array(
     state: &GroupState<'_>,
     function: AggregateFunction,
-    of: &DataType,
+    source_type: &DataType,
     data_type: &DataType,
     rows: usize,
 ) -> Result<ArrayData> {
-    let scale = match of {
-        DataType::Decimal32(_, s) | DataType::Decimal64(_, s) => *s,
-        DataType::Decimal128(_, s) | DataType::Decimal256(_, s) => *s,
+    let scale = match source_type {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) => *scale,
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
         _ => 0,
     };
-    let mean = |sum: i256, count: u64| (count > 0).then(|| decimal_quotient(sum, scale, count));
     match (state, function) {
         (GroupState::Counts(counts), _) => {
             integers(data_type, rows, counts.iter().map(|&n| Some(i256::from_i128(n.into()))))
@@ -186,96 +183,106 @@ pub(super) fn array(
             floats(data_type, rows, sums.iter().map(|sum| Some(sum.total())))
         }
         (GroupState::Floats(sums), _) => {
-            let mean = |total: f64, count: u64| (count > 0).then(|| total / count as f64);
-            floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count)))
+            let means = sums.iter().map(|sum| (sum.count > 0).then(|| sum.total() / sum.count as f64));
+            floats(data_type, rows, means)
         }
         (GroupState::Integers(sums), AggregateFunction::Sum) => {
-            totals_of(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
+            exact_sums(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
         }
         (GroupState::Integers(sums), _) => {
-            floats(data_type, rows, sums.iter().map(|sum| mean(i256::from_i128(sum.sum), sum.count)))
+            let means = sums
+                .iter()
+                .map(|sum| (sum.count > 0).then(|| decimal_quotient(i256::from_i128(sum.sum), scale, sum.count)));
+            floats(data_type, rows, means)
         }
         (GroupState::Decimals(sums), AggregateFunction::Sum) => {
             let totals: Option<Vec<i256>> = sums.iter().map(DecimalSum::total).collect();
-            totals_of(data_type, rows, totals.ok_or_else(|| too_large(data_type))?)
+            exact_sums(data_type, rows, totals.ok_or_else(|| too_large(data_type))?)
         }
         (GroupState::Decimals(sums), _) => floats(data_type, rows, sums.iter().map(|sum| sum.mean(scale))),
         (GroupState::Moments(all), _) => {
-            floats(data_type, rows, all.iter().map(|moments| spread(moments.variance(), function, scale)))
+            floats(data_type, rows, all.iter().map(|moments| to_var_or_std(moments.variance(), function, scale)))
         }
         (GroupState::IntegerMoments(all), _) => {
-            floats(data_type, rows, all.iter().map(|moments| spread(moments.variance(), function, scale)))
+            floats(data_type, rows, all.iter().map(|moments| to_var_or_std(moments.variance(), function, scale)))
         }
         (GroupState::DecimalMoments(all), _) => {
-            floats(data_type, rows, all.iter().map(|moments| spread(moments.distances.variance(), function, scale)))
+            let variances = all.iter().map(|moments| moments.distances.variance());
+            floats(data_type, rows, variances.map(|variance| to_var_or_std(variance, function, scale)))
         }
         (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(FloatValues::median)),
         (GroupState::Distinct(sets), _) => {
             integers(data_type, rows, sets.counts().map(|n| Some(i256::from_i128(n.into()))))
         }
-        (GroupState::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
-        (GroupState::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
+        (GroupState::Integer(extreme), _) => integers(data_type, rows, extreme.best.iter().copied()),
+        (GroupState::Float(extreme), _) => floats(data_type, rows, extreme.best.iter().copied()),
         (GroupState::Text(_) | GroupState::Row(_), _) => Err(Error::internal("rows are gathered")),
     }
 }
 
-/// The variance, or its square root, of values of which the variance of the digits is known.
-fn spread(variance: Option<f64>, function: AggregateFunction, scale: i8) -> Option<f64> {
+/// Returns the variance, or its square root, of values whose digits have the variance `variance`.
+fn to_var_or_std(variance: Option<f64>, function: AggregateFunction, scale: i8) -> Option<f64> {
+    let variance = variance?;
     let unit = decimal_to_f64(i256::ONE, scale.saturating_neg());
-    variance.map(
-        |variance| if function == AggregateFunction::Std { variance.sqrt() / unit } else { variance / unit / unit },
-    )
+    Some(if function == AggregateFunction::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 
-/// The values of column `column` in the row of each group; null for those without.
+/// Returns the value of column `column` in the row of each of `rows` groups; null for groups without a row in `group_rows`.
 pub(super) fn gather_group_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
     column: usize,
     rows: usize,
-    found: &[Option<u64>],
+    group_rows: &[Option<u64>],
 ) -> Result<ArrayData> {
-    let row = |group: usize| found.get(group).copied().flatten();
-    let valid: Vec<bool> = (0..rows).map(|group| row(group).is_some()).collect();
+    // Groups without a row, too, gather the value of some row, which is null in the result.
+    const PLACEHOLDER: u64 = 0;
+    assert!(group_rows.len() <= rows, "{} rows of {rows} groups", group_rows.len());
+    let mut valid = vec![false; rows];
+    let mut gathered_rows = vec![PLACEHOLDER; rows];
+    for (group, row) in group_rows.iter().enumerate() {
+        if let Some(row) = *row {
+            valid[group] = true;
+            gathered_rows[group] = row;
+        }
+    }
     if !valid.contains(&true) {
         return nulls(dataset.schema().field(column).data_type(), rows);
     }
-    // Where nothing was found, any row serves as a placeholder.
-    let row = |group: usize| row(group).unwrap_or(0);
-    let found = RowSelection::from_rows(frame, (0..rows).map(row)).gather_column(
-        frame,
-        &FixedWidthColumns::default(),
-        dataset.schema(),
-        column,
-    )?;
-    if valid.iter().all(|&valid| valid) {
-        return Ok(found);
+    let selection = RowSelection::from_rows(frame, gathered_rows.into_iter());
+    let values = selection.gather_column(frame, &FixedWidthColumns::default(), dataset.schema(), column)?;
+    if !valid.contains(&false) {
+        return Ok(values);
     }
     let nulls = NullBuffer::from(valid);
     let validity = Some((nulls.buffer().clone(), nulls.null_count()));
-    let buffers = found.buffers().to_vec();
-    let children = found.child_data().iter().cloned().map(UncheckedArray::from).collect();
-    let parts = ArrayParts { data_type: found.data_type().clone(), len: rows, validity, buffers, children };
-    parts.assemble().checked(&found.child_data().iter().collect::<Vec<_>>())
+    let buffers = values.buffers().to_vec();
+    let children = values.child_data().iter().cloned().map(UncheckedArray::from).collect();
+    let parts = ArrayParts { data_type: values.data_type().clone(), len: rows, validity, buffers, children };
+    parts.assemble().checked(&values.child_data().iter().collect::<Vec<_>>())
 }
 
-/// Sums of integers or decimals. A decimal type has fewer numbers than its bits: those with its digits.
-fn totals_of(data_type: &DataType, rows: usize, totals: Vec<i256>) -> Result<ArrayData> {
+/// Returns a column of sums of integers or decimals.
+///
+/// # Errors
+/// `InvalidArgument` if a sum has more digits than its decimal type, whose bits could hold it, or more bits than its type.
+fn exact_sums(data_type: &DataType, rows: usize, sums: Vec<i256>) -> Result<ArrayData> {
     use DataType::*;
     if let Decimal32(digits, _) | Decimal64(digits, _) | Decimal128(digits, _) | Decimal256(digits, _) = data_type {
-        let above = i256::from_i128(10).checked_pow(u32::from(*digits)).unwrap_or(i256::MAX);
-        if totals.iter().any(|total| *total >= above || *total <= -above) {
+        let limit = i256::from_i128(10).checked_pow(u32::from(*digits)).unwrap_or(i256::MAX);
+        if sums.iter().any(|sum| *sum >= limit || *sum <= -limit) {
             return Err(too_large(data_type));
         }
     }
-    integers(data_type, rows, totals.into_iter().map(Some))
+    integers(data_type, rows, sums.into_iter().map(Some))
 }
 
 fn too_large(data_type: &DataType) -> Error {
     Error::invalid_argument(format!("a sum does not fit its type {}", type_name(data_type)))
 }
 
-fn fixed<const N: usize>(
+/// Returns a column of `rows` values of `N` bytes. Rows behind the last value are null.
+fn fixed_width_values<const N: usize>(
     data_type: &DataType,
     rows: usize,
     values: impl Iterator<Item = Option<[u8; N]>>,
@@ -297,9 +304,13 @@ fn fixed<const N: usize>(
 
 fn floats(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<f64>>) -> Result<ArrayData> {
     match data_type {
-        DataType::Float16 => fixed(data_type, rows, values.map(|v| v.map(|v| f16::from_f64(v).to_le_bytes()))),
-        DataType::Float32 => fixed(data_type, rows, values.map(|v| v.map(|v| (v as f32).to_le_bytes()))),
-        _ => fixed(data_type, rows, values.map(|v| v.map(f64::to_le_bytes))),
+        DataType::Float16 => {
+            fixed_width_values(data_type, rows, values.map(|value| value.map(|v| f16::from_f64(v).to_le_bytes())))
+        }
+        DataType::Float32 => {
+            fixed_width_values(data_type, rows, values.map(|value| value.map(|v| (v as f32).to_le_bytes())))
+        }
+        _ => fixed_width_values(data_type, rows, values.map(|value| value.map(f64::to_le_bytes))),
     }
 }
 
@@ -309,13 +320,12 @@ fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Opti
     if values.iter().flatten().any(|value| !(low..=high).contains(value)) {
         return Err(too_large(data_type));
     }
-    let first = |value: i256| value.to_le_bytes();
     macro_rules! narrow {
         ($width:literal) => {
-            fixed::<$width>(
+            fixed_width_values::<$width>(
                 data_type,
                 rows,
-                values.into_iter().map(|value| value.and_then(|value| first(value).first_chunk::<$width>().copied())),
+                values.into_iter().map(|value| value?.to_le_bytes().first_chunk::<$width>().copied()),
             )
         };
     }
@@ -333,9 +343,10 @@ fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Opti
 }
 
 fn booleans(rows: usize, values: &[Option<i256>]) -> Result<ArrayData> {
-    let value = |row: usize| values.get(row).copied().flatten();
-    let bits = BooleanBuffer::collect_bool(rows, |row| value(row) == Some(i256::ONE)).into_inner();
-    let valid = BooleanBuffer::collect_bool(rows, |row| value(row).is_some());
+    let mut values = values.to_vec();
+    values.resize(rows, None);
+    let bits = BooleanBuffer::collect_bool(rows, |row| values[row] == Some(i256::ONE)).into_inner();
+    let valid = BooleanBuffer::collect_bool(rows, |row| values[row].is_some());
     let nulls = rows - valid.count_set_bits();
     let validity = (nulls > 0).then(|| (valid.into_inner(), nulls));
     let parts =

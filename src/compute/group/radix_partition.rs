@@ -1,8 +1,10 @@
-//! Rows in partitions by the hashes of their keys, where there are very many groups: the groups of a partition fit into the
-//! cache of a thread, and as no group is in two partitions, threads have nothing to merge one after the other.
+//! Groups rows in partitions by the hashes of their keys, where there are very many groups.
 //!
-//! Rows are taken in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed; then each
-//! partition groups its rows of all chunks, in their order. So the result depends only on the rows.
+//! The groups of a partition fit into the cache of a thread. As no group is in two partitions, the results of threads need
+//! no merge.
+//!
+//! Rows are processed in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed. Then
+//! each partition groups its rows of all chunks, in their order. Therefore the result depends only on the rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::block::ComputedColumns;
 use super::groups::{GroupScratch, Groups, group, key_part, word_of_2, word_of_4};
-use super::interner::{KeyPart, LONG, packed, with_len};
+use super::interner::{KeyPart, LONG, pack_short_text, pack_text};
 use super::state::{GroupState, StateKind, is_stored_as_integer};
 use super::table::GroupTable;
 use super::text_views::{ArraySpan, TextViewBuilder, VIEW, put};
@@ -31,9 +33,9 @@ pub(super) const PARTITIONS: usize = 64;
 /// The rows of a chunk.
 pub(super) const CHUNK: usize = 1 << 16;
 
-/// The most bytes and rows of a wave.
-const WAVE_BYTES: usize = 1 << 28;
-const WAVE_ROWS: usize = 1 << 23;
+/// The maximum number of bytes and of rows of a wave.
+const MAX_WAVE_BYTES: usize = 1 << 28;
+const MAX_WAVE_ROWS: usize = 1 << 23;
 
 /// The columns that groups and their states need, by their numbers in the dataset.
 pub(super) struct InputColumns {
@@ -41,10 +43,9 @@ pub(super) struct InputColumns {
     keys: Vec<usize>,
     kinds: Vec<StateKind>,
     schema: SchemaRef,
-    /// The dataset's schema.
-    of: SchemaRef,
-    /// Of one column of integers that lie close together: the bits behind those that tell the partition, so that the keys of a
-    /// partition lie close together too.
+    dataset_schema: SchemaRef,
+    /// For one key of integers that lie close together, the number of low bits that do not determine the partition, so that
+    /// the keys of a partition lie close together, too. `None` if the hash of the keys determines the partition.
     shift: Option<u32>,
 }
 
@@ -56,18 +57,18 @@ pub(super) struct Wave<'w, 'a> {
     start: u64,
     orders: Vec<ChunkOrder>,
     columns: Vec<WaveColumn>,
-    /// The columns as they are in partitions.
+    /// The schema of the columns in partitions.
     schema: SchemaRef,
-    /// The most groups of a partition so far: others have about as many.
+    /// The maximum number of groups of a job so far, as the next one has about as many.
     expected: AtomicUsize,
 }
 
 /// A column in the order of each chunk.
 enum WaveColumn {
-    /// Of all chunks, each of which begins at a multiple of `CHUNK`.
+    /// One array for all chunks, each of which begins at a multiple of `CHUNK`.
     Whole(ArrayData),
     Chunks(Vec<ArrayData>),
-    /// Texts where they are.
+    /// Views of texts, which stay in the dataset.
     Views(Vec<ArrayData>),
 }
 
@@ -92,55 +93,71 @@ impl InputColumns {
         let mut columns: Vec<usize> = keys.iter().copied().chain(kinds.iter().filter_map(StateKind::column)).collect();
         columns.sort_unstable();
         columns.dedup();
-        let place = |column: usize| {
-            let lost = |_| Error::internal(format!("column {column} is none of those that groups need"));
-            columns.binary_search(&column).map_err(lost)
-        };
-        let keys = keys.iter().map(|&key| place(key)).collect::<Result<_>>()?;
-        let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect::<Result<_>>()?;
+        let keys = keys.iter().map(|&key| column_index(&columns, key)).collect::<Result<_>>()?;
+        let kinds = kinds.iter().map(|kind| kind.with_column(|column| column_index(&columns, column)));
+        let kinds = kinds.collect::<Result<_>>()?;
         let fields = dataset.schema().fields();
         let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
-        Ok(InputColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
+        Ok(InputColumns { columns, keys, kinds, schema, dataset_schema: dataset.schema().clone(), shift })
     }
 
-    /// The rows of a wave: as many as take some memory, which a wave copies.
+    /// Returns the number of rows of a wave, whose copy takes at most `MAX_WAVE_BYTES` bytes.
     pub(super) fn wave_rows(&self, dataset: &Dataset) -> usize {
-        let bytes = |&column: &usize| dataset.column_at(column).map_or(0, |column| column.bytes_per_row());
-        let row = self.columns.iter().map(bytes).sum::<usize>() + 16;
-        (WAVE_BYTES / row).clamp(CHUNK, WAVE_ROWS)
+        /// The bytes of a row besides its values: its number in its chunk's order, and its hash.
+        const ORDER_BYTES: usize = 16;
+        let mut row_bytes = ORDER_BYTES;
+        for &column in &self.columns {
+            row_bytes += dataset.column_at(column).map_or(0, |column| column.bytes_per_row());
+        }
+        (MAX_WAVE_BYTES / row_bytes).clamp(CHUNK, MAX_WAVE_ROWS)
     }
 
-    /// The partition of each row of a block. `hashes` is memory for them, which other blocks have used.
+    /// Computes the partition of each row of a block. `hashes` is reused memory.
     fn partitions(&self, frame: &Frame<'_>, block: usize, hashes: &mut Vec<u64>) -> Result<Vec<u8>> {
         let len = frame.spans(block).map(|(_, rows)| rows.len()).sum();
         let mut partitions = vec![0; len];
         if let (&[key], Some(shift)) = (&self.keys[..], self.shift) {
             let mut rest = &mut partitions[..];
-            for (array, rows) in spans_of(frame, block, self.columns[key])? {
-                let (own, after) = rest.split_at_mut(rows.len());
-                each_word(array, &rows, own, |own, word| *own = (word >> shift) as u8 % PARTITIONS as u8)?;
-                // Whatever lies under nulls, they are one group.
+            for (array, rows) in block_spans(frame, block, self.columns[key])? {
+                let (span, after) = rest.split_at_mut(rows.len());
+                for_each_word(array, &rows, span, |partition, word| {
+                    *partition = (word >> shift) as u8 % PARTITIONS as u8;
+                })?;
+                // Nulls are one group, whatever values lie under them.
                 if array.null_count() > 0 {
-                    own.iter_mut().zip(rows).filter(|(_, row)| array.is_null(*row)).for_each(|(own, _)| *own = 0);
+                    for (partition, row) in span.iter_mut().zip(rows) {
+                        if array.is_null(row) {
+                            *partition = 0;
+                        }
+                    }
                 }
                 rest = after;
             }
+            assert!(rest.is_empty(), "{} rows of a block have no partition", rest.len());
             return Ok(partitions);
         }
         hashes.clear();
         hashes.resize(len, 0);
         for &key in &self.keys {
             let mut rest = &mut hashes[..];
-            for (array, rows) in spans_of(frame, block, self.columns[key])? {
-                let (own, after) = rest.split_at_mut(rows.len());
-                add_hashes(array, rows, own)?;
+            for (array, rows) in block_spans(frame, block, self.columns[key])? {
+                let (span, after) = rest.split_at_mut(rows.len());
+                add_hashes(array, rows, span)?;
                 rest = after;
             }
+            assert!(rest.is_empty(), "{} rows of a block have no hash", rest.len());
         }
-        let partition = |hash: &u64| (hash >> (64 - PARTITIONS.ilog2())) as u8;
-        partitions.iter_mut().zip(&*hashes).for_each(|(own, hash)| *own = partition(hash));
+        for (partition, hash) in partitions.iter_mut().zip(&*hashes) {
+            *partition = (hash >> (64 - PARTITIONS.ilog2())) as u8;
+        }
         Ok(partitions)
     }
+}
+
+/// Returns the index of column number `column` among the sorted `columns`.
+fn column_index(columns: &[usize], column: usize) -> Result<usize> {
+    let index = columns.binary_search(&column);
+    index.map_err(|_| Error::internal(format!("column {column} is none of those that groups need")))
 }
 
 impl<'w, 'a> Wave<'w, 'a> {
@@ -154,8 +171,9 @@ impl<'w, 'a> Wave<'w, 'a> {
         let start = frame.block_start(chunks.start);
         let bytes = chunks.len().saturating_mul(16 * CHUNK);
         let orders = parallel::map_with(chunks.len(), bytes, Vec::new, |hashes, job| {
-            let mut partitions = needed.partitions(frame, chunks.start + job, hashes)?;
-            exclude(&mut partitions, frame, chunks.start + job, &masks(chunks.start + job)?);
+            let block = chunks.start + job;
+            let mut partitions = needed.partitions(frame, block, hashes)?;
+            exclude(&mut partitions, frame, block, &masks(block)?);
             Ok(ChunkOrder::from_partitions(&partitions))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
@@ -172,42 +190,26 @@ impl<'w, 'a> Wave<'w, 'a> {
             let column = wave.column(chunks.start, column)?;
             wave.columns.push(column);
         }
-        let field = |(field, column): (&FieldRef, &WaveColumn)| match column {
-            WaveColumn::Views(_) => Arc::new(Field::new(field.name(), DataType::BinaryView, true)),
-            WaveColumn::Whole(_) | WaveColumn::Chunks(_) => field.clone(),
-        };
-        let fields = needed.schema.fields().iter().zip(&wave.columns).map(field);
-        wave.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        wave.orders.iter_mut().for_each(|order| order.places = Vec::new());
+        let mut fields: Vec<FieldRef> = Vec::with_capacity(wave.columns.len());
+        for (field, column) in needed.schema.fields().iter().zip(&wave.columns) {
+            fields.push(match column {
+                WaveColumn::Views(_) => Arc::new(Field::new(field.name(), DataType::BinaryView, true)),
+                WaveColumn::Whole(_) | WaveColumn::Chunks(_) => field.clone(),
+            });
+        }
+        wave.schema = Arc::new(Schema::new(fields));
+        // Positions are only needed to copy columns.
+        wave.orders.iter_mut().for_each(|order| order.positions = Vec::new());
         Ok(wave)
     }
 
-    /// Column number `column` of the dataset, of chunks that begin with block `first`.
+    /// Copies column number `column` of the dataset in the order of each chunk. Chunks begin with block `first`.
     fn column(&self, first: usize, column: usize) -> Result<WaveColumn> {
-        let data_type = self.needed.of.field(column).data_type();
-        let width = fixed_width(data_type).filter(|width| matches!(width, 1 | 2 | 4 | 8 | 16));
-        let blocks = || (0..self.orders.len()).map(|chunk| first + chunk);
-        let is_plain = |(part, _)| Ok(self.frame.checked(part, column)?.null_count() == 0);
-        let mut spans = blocks().flat_map(|block| self.frame.spans(block)).map(is_plain);
-        if let Some(width) = width
-            && spans.try_fold(true, |all, one: Result<bool>| one.map(|one| all && one))?
+        let data_type = self.needed.dataset_schema.field(column).data_type();
+        if let Some(width @ (1 | 2 | 4 | 8 | 16)) = fixed_width(data_type)
+            && !self.has_nulls(first, column)?
         {
-            let rows = self.orders.len() * CHUNK;
-            let buffer = build_buffer(rows * width, |out| {
-                let jobs = out.chunks_mut(CHUNK * width).zip(self.orders.iter().zip(blocks())).map(Ok);
-                let sort = |(out, (order, block)): (&mut [u8], (&ChunkOrder, usize))| {
-                    order.values(width, &spans_of(self.frame, block, column)?, out)
-                };
-                parallel::try_map(jobs, rows * width, |_| CHUNK * width, sort, || ()).map(|_| ())
-            })?;
-            let parts = ArrayParts {
-                data_type: data_type.clone(),
-                len: rows,
-                validity: None,
-                buffers: vec![buffer],
-                children: Vec::new(),
-            };
-            return Ok(WaveColumn::Whole(parts.assemble().checked(&[])?));
+            return Ok(WaveColumn::Whole(self.fixed_width_column(first, column, width)?));
         }
         if let Some(views) = self.views(first, column)? {
             return Ok(WaveColumn::Views(views));
@@ -215,36 +217,82 @@ impl<'w, 'a> Wave<'w, 'a> {
         self.check_size(first, column)?;
         let bytes = self.orders.len().saturating_mul(16 * CHUNK);
         let arrays = parallel::map(self.orders.len(), bytes, |chunk| {
-            self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.of)
+            self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.dataset_schema)
         });
         Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
     }
 
-    /// A column of text or bytes of any length, as views; `None` for others, and if that can't be.
+    fn has_nulls(&self, first: usize, column: usize) -> Result<bool> {
+        for block in first..first + self.orders.len() {
+            for (part, _) in self.frame.spans(block) {
+                if self.frame.checked(part, column)?.null_count() > 0 {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies a column of values of `width` bytes without nulls.
+    fn fixed_width_column(&self, first: usize, column: usize, width: usize) -> Result<ArrayData> {
+        let len = self.orders.len() * CHUNK;
+        let buffer = build_buffer(len * width, |out| {
+            let jobs = out.chunks_mut(CHUNK * width).zip(&self.orders).zip(first..).map(Ok);
+            parallel::try_map(
+                jobs,
+                len * width,
+                |_| CHUNK * width,
+                |((out, order), block)| order.copy_values(width, &block_spans(self.frame, block, column)?, out),
+                || (),
+            )
+            .map(|_| ())
+        })?;
+        let data_type = self.needed.dataset_schema.field(column).data_type().clone();
+        let parts = ArrayParts { data_type, len, validity: None, buffers: vec![buffer], children: Vec::new() };
+        parts.assemble().checked(&[])
+    }
+
+    /// Returns a column of texts or bytes of any length, as views of each chunk; `None` for other columns, and for texts in
+    /// too many or too large buffers.
     fn views(&self, first: usize, column: usize) -> Result<Option<Vec<ArrayData>>> {
-        let data_type = self.needed.of.field(column).data_type();
+        let data_type = self.needed.dataset_schema.field(column).data_type();
         if !is_text_or_binary(data_type) || matches!(data_type, DataType::FixedSizeBinary(_)) {
             return Ok(None);
         }
-        let chunks =
-            (0..self.orders.len()).map(|chunk| TextViewBuilder::try_new(spans_of(self.frame, first + chunk, column)?));
-        let Some(chunks) = chunks.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
+        let mut chunks = Vec::with_capacity(self.orders.len());
+        for block in first..first + self.orders.len() {
+            match TextViewBuilder::try_new(block_spans(self.frame, block, column)?)? {
+                Some(chunk) => chunks.push(chunk),
+                None => return Ok(None),
+            }
+        }
         let width = CHUNK * VIEW;
         let bytes = chunks.len() * width;
-        // The memory of all at once is in larger pages.
+        // One allocation for all chunks gets larger pages.
         let views = build_buffer(bytes, |out| {
             let jobs = out.chunks_mut(width).zip(chunks.iter().zip(&self.orders)).map(Ok);
-            let put = |(out, (chunk, order)): (&mut [u8], (&TextViewBuilder<'_>, &ChunkOrder))| {
-                chunk.put(&order.places, &mut out[..order.rows.len() * VIEW])
-            };
-            parallel::try_map(jobs, bytes, |_| width, put, || ()).map(|_| ())
+            parallel::try_map(
+                jobs,
+                bytes,
+                |_| width,
+                |(out, (chunk, order)): (&mut [u8], (&TextViewBuilder<'_>, &ChunkOrder))| {
+                    chunk.write(&order.positions, &mut out[..order.rows.len() * VIEW])
+                },
+                || (),
+            )
+            .map(|_| ())
         })?;
-        let arrays = chunks.into_iter().zip(&self.orders).enumerate().map(Ok);
-        let array = |(number, (chunk, order)): (usize, (TextViewBuilder<'_>, &ChunkOrder))| {
-            let own = views.slice_with_length(number * width, order.rows.len() * VIEW);
-            chunk.array(own, &order.places, order.rows.len())
-        };
-        parallel::try_map(arrays, bytes, |_| width, array, || ()).map(Some)
+        parallel::try_map(
+            chunks.into_iter().zip(&self.orders).enumerate().map(Ok),
+            bytes,
+            |_| width,
+            |(number, (chunk, order)): (usize, (TextViewBuilder<'_>, &ChunkOrder))| {
+                let chunk_views = views.slice_with_length(number * width, order.rows.len() * VIEW);
+                chunk.finish(chunk_views, &order.positions, order.rows.len())
+            },
+            || (),
+        )
+        .map(Some)
     }
 
     /// Checks that a column may be copied.
@@ -252,7 +300,7 @@ impl<'w, 'a> Wave<'w, 'a> {
     /// # Errors
     /// `Unsupported` for long texts, for nested values and for wide ones.
     fn check_size(&self, first: usize, column: usize) -> Result<()> {
-        let data_type = self.needed.of.field(column).data_type();
+        let data_type = self.needed.dataset_schema.field(column).data_type();
         if !is_text_or_binary(data_type) {
             let is_small = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(..));
             let is_small = is_small || fixed_width(data_type).is_some_and(|width| width <= 32);
@@ -261,7 +309,7 @@ impl<'w, 'a> Wave<'w, 'a> {
         let bytes = self.orders.len().saturating_mul(16 * CHUNK);
         let sizes = parallel::map(self.orders.len(), bytes, |chunk| {
             let mut size = 0usize;
-            for (array, rows) in spans_of(self.frame, first + chunk, column)? {
+            for (array, rows) in block_spans(self.frame, first + chunk, column)? {
                 let texts = Texts::try_new(array)?;
                 for row in rows {
                     size = size.saturating_add(texts.get(row)?.len());
@@ -270,18 +318,18 @@ impl<'w, 'a> Wave<'w, 'a> {
             Ok(size)
         });
         let size = sizes.into_iter().sum::<Result<usize>>()?;
-        if size > WAVE_BYTES { Err(Error::unsupported("long texts in partitions")) } else { Ok(()) }
+        if size > MAX_WAVE_BYTES { Err(Error::unsupported("long texts in partitions")) } else { Ok(()) }
     }
 
-    /// The number of the wave's selected rows.
+    /// Returns the number of the wave's selected rows.
     pub(super) fn rows(&self) -> usize {
         self.orders.iter().map(|order| order.rows.len()).sum()
     }
 
-    /// The partitions in the order in which to group them, the largest first. One that has many times the rows of others, as
-    /// those of a frequent key, is several jobs.
+    /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as that of
+    /// a frequent key, has several jobs.
     pub(super) fn jobs(&self) -> Vec<PartitionJob> {
-        let most = (4 * self.rows() / PARTITIONS).max(LARGE);
+        let max_rows = (4 * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
         let mut jobs = Vec::with_capacity(PARTITIONS);
         for partition in 0..PARTITIONS {
             let first = jobs.len();
@@ -289,7 +337,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             for (chunk, order) in self.orders.iter().enumerate() {
                 job.rows += order.rows_of(partition).len();
                 job.chunks.end = chunk + 1;
-                if job.rows >= most {
+                if job.rows >= max_rows {
                     let next = PartitionJob { chunks: chunk + 1..chunk + 1, rows: 0, ..job };
                     jobs.push(std::mem::replace(&mut job, next));
                 }
@@ -301,48 +349,53 @@ impl<'w, 'a> Wave<'w, 'a> {
             jobs[first..].iter_mut().for_each(|job| job.is_whole = is_whole);
         }
         jobs.sort_by_key(|job| std::cmp::Reverse(job.rows));
+        let job_rows: usize = jobs.iter().map(|job| job.rows).sum();
+        assert_eq!(job_rows, self.rows(), "each selected row of a wave is in one job");
         jobs
     }
 
-    /// The columns of a partition, chunk by chunk.
-    fn partition(&self, job: &PartitionJob) -> Vec<(usize, Vec<ArrayData>)> {
+    /// Returns the number of rows and the columns of a job, for each chunk with rows of its partition.
+    fn job_chunks(&self, job: &PartitionJob) -> Vec<(usize, Vec<ArrayData>)> {
         let mut parts = Vec::with_capacity(job.chunks.len());
         for chunk in job.chunks.clone() {
-            let (start, rows) = (self.orders[chunk].starts[job.partition], self.orders[chunk].rows_of(job.partition));
-            if !rows.is_empty() {
-                let columns = self.columns.iter().map(|column| column.rows(chunk, start, rows.len()));
-                parts.push((rows.len(), columns.collect()));
+            let start = self.orders[chunk].starts[job.partition];
+            let rows = self.orders[chunk].rows_of(job.partition).len();
+            if rows > 0 {
+                let columns = self.columns.iter().map(|column| column.rows(chunk, start, rows));
+                parts.push((rows, columns.collect()));
             }
         }
         parts
     }
 
-    /// The groups of a job's rows, with their first rows in the wave, and their states.
+    /// Returns the groups of a job's rows, with their first rows in the wave, and their states.
     pub(super) fn groups(
         &self,
         job: &PartitionJob,
-        memory: &mut GroupScratch,
+        scratch: &mut GroupScratch,
     ) -> Result<(Groups<'a>, Vec<GroupState<'a>>)> {
-        self.with_groups(job, memory, |_, own, firsts, states| Ok((self.moved(own, firsts)?, states)))
+        self.with_groups(job, scratch, |_, job_groups, firsts, states| Ok((self.relocate(job_groups, firsts)?, states)))
     }
 
-    /// The groups of a whole partition, with their keys, where there is no other wave.
-    pub(super) fn table(&self, job: &PartitionJob, memory: &mut GroupScratch) -> Result<GroupTable<'a>> {
-        self.with_groups(job, memory, |frame, own, firsts, states| {
-            let rows = own.firsts.iter().map(|&first| first.into());
-            let picked = RowSelection::from_rows(frame, rows);
-            let key = |&key: &usize| {
-                if own.firsts.is_empty() {
-                    return Ok(ArrayData::new_empty(self.schema.field(key).data_type()));
-                }
-                let plains = picked.fixed_width_columns(frame, &self.schema, Some(key))?;
-                picked.gather_column(frame, &plains, &self.schema, key)
-            };
-            // Texts are gathered from where they are, in the order of groups.
-            let is_view = |&key: &usize| matches!(self.columns[key], WaveColumn::Views(_));
-            let has_views = self.needed.keys.iter().any(is_view);
-            let keys = self.needed.keys.iter().filter(|_| !has_views).map(key).collect::<Result<_>>()?;
+    /// Returns the groups of a whole partition, with their keys. There must be no other wave.
+    pub(super) fn table(&self, job: &PartitionJob, scratch: &mut GroupScratch) -> Result<GroupTable<'a>> {
+        assert!(job.is_whole, "a table has all rows of its partition");
+        self.with_groups(job, scratch, |frame, job_groups, firsts, states| {
             let firsts = firsts.into_iter().map(|first| self.start + u64::from(first)).collect();
+            if self.needed.keys.iter().any(|&key| matches!(self.columns[key], WaveColumn::Views(_))) {
+                // Texts are gathered from the dataset later, in the order of groups, and so are the other keys.
+                return Ok(GroupTable::from_parts(Vec::new(), firsts, states));
+            }
+            let selection = RowSelection::from_rows(frame, job_groups.firsts.iter().map(|&first| first.into()));
+            let mut keys = Vec::with_capacity(self.needed.keys.len());
+            for &key in &self.needed.keys {
+                keys.push(if job_groups.firsts.is_empty() {
+                    ArrayData::new_empty(self.schema.field(key).data_type())
+                } else {
+                    let fixed_width_columns = selection.fixed_width_columns(frame, &self.schema, Some(key))?;
+                    selection.gather_column(frame, &fixed_width_columns, &self.schema, key)?
+                });
+            }
             Ok(GroupTable::from_parts(keys, firsts, states))
         })
     }
@@ -351,38 +404,46 @@ impl<'w, 'a> Wave<'w, 'a> {
     fn with_groups<T>(
         &self,
         job: &PartitionJob,
-        memory: &mut GroupScratch,
+        scratch: &mut GroupScratch,
         work: impl FnOnce(&Frame<'_>, &Groups<'_>, Vec<u32>, Vec<GroupState<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let parts = self.partition(job);
+        let parts = self.job_chunks(job);
         let masks = vec![None; parts.len()];
         let dataset = Dataset::from_arrays(self.schema.clone(), parts);
         let frame = Frame::try_new(&dataset)?.with_block_rows(usize::MAX);
-        memory.expected = self.expected.load(Ordering::Relaxed);
-        let mut own = group(&frame, 0, &self.needed.keys, &masks, memory)?;
-        self.expected.fetch_max(own.count(), Ordering::Relaxed);
+        scratch.expected = self.expected.load(Ordering::Relaxed);
+        let mut job_groups = group(&frame, 0, &self.needed.keys, &masks, scratch)?;
+        self.expected.fetch_max(job_groups.count(), Ordering::Relaxed);
+        let job_rows = JobRows::new(&self.orders, job);
+        let no_formulas = ComputedColumns { columns: self.needed.columns.len(), formulas: &[] };
         let mut states = Vec::with_capacity(self.needed.kinds.len());
-        let rows = JobRows::new(&self.orders, job);
-        let row = |own: u64| rows.row(own).map(|row| self.start + u64::from(row));
-        let nothing = ComputedColumns { columns: self.needed.columns.len(), formulas: &[] };
         for &kind in &self.needed.kinds {
-            let text = |own: u64| match kind.column() {
-                Some(column) => self.cell(self.needed.columns[column], row(own)?),
-                None => Ok(KeyPart::Null),
-            };
-            states.push(GroupState::from_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
+            let state = GroupState::from_block(kind, &frame, 0, &job_groups, &no_formulas)?;
+            states.push(state.relocate(
+                kind.end(),
+                |job_row| self.frame_row(&job_rows, job_row),
+                |job_row| match kind.column() {
+                    Some(column) => self.cell(self.needed.columns[column], self.frame_row(&job_rows, job_row)?),
+                    None => Ok(KeyPart::Null),
+                },
+            )?);
         }
-        let firsts = rows.rows(&own.firsts)?;
-        let done = work(&frame, &own, firsts, states);
-        memory.reuse(&mut own);
-        done
+        let firsts = job_rows.wave_rows(&job_groups.firsts)?;
+        let result = work(&frame, &job_groups, firsts, states);
+        scratch.reuse(&mut job_groups);
+        result
     }
 
-    /// Groups of which the cells are those of the dataset instead of the chunks.
-    fn moved(&self, own: &Groups<'_>, firsts: Vec<u32>) -> Result<Groups<'a>> {
-        let mut cells = Vec::with_capacity(own.cells.len());
+    /// Returns the row of the frame that is row `job_row` of a job.
+    fn frame_row(&self, job_rows: &JobRows<'_>, job_row: u64) -> Result<u64> {
+        Ok(self.start + u64::from(job_rows.wave_row(job_row)?))
+    }
+
+    /// Replaces the cells of groups, which refer to copied chunks, by cells of the dataset.
+    fn relocate(&self, job_groups: &Groups<'_>, firsts: Vec<u32>) -> Result<Groups<'a>> {
+        let mut cells = Vec::with_capacity(job_groups.cells.len());
         for (number, &first) in firsts.iter().enumerate() {
-            for (cell, &key) in own.cells_of(number).iter().zip(&self.needed.keys) {
+            for (cell, &key) in job_groups.key(number).iter().zip(&self.needed.keys) {
                 cells.push(match *cell {
                     KeyPart::Null => KeyPart::Null,
                     KeyPart::Word(word) => KeyPart::Word(word),
@@ -390,65 +451,80 @@ impl<'w, 'a> Wave<'w, 'a> {
                 });
             }
         }
-        Ok(Groups { ids: Vec::new(), cells, width: own.width, firsts, is_sparse: false })
+        Ok(Groups { ids: Vec::new(), cells, width: job_groups.width, firsts, is_sparse: false })
     }
 
+    /// Returns the key in column `column` of row `row` of the frame.
     fn cell(&self, column: usize, row: u64) -> Result<KeyPart<'a>> {
-        let (part, inside) = self.frame.locate(row, 0).ok_or_else(|| Error::internal("a group has no row"))?;
-        key_part(self.frame.checked(part, column)?, inside)
+        let (part, part_row) = self.frame.locate(row, 0).ok_or_else(|| Error::internal("a group has no row"))?;
+        key_part(self.frame.checked(part, column)?, part_row)
     }
 }
 
-/// The rows of a partition that are grouped at once.
+/// The rows of a partition, or some of them, which one thread groups.
 #[derive(Clone, Debug)]
 pub(super) struct PartitionJob {
     pub partition: usize,
-    /// The chunks that its rows are of.
+    /// The chunks whose rows are grouped.
     pub chunks: Range<usize>,
     rows: usize,
-    /// Whether these are all rows of the partition.
+    /// True if the job has all rows of the partition.
     pub is_whole: bool,
 }
 
-/// Where the rows of a job are in the wave.
+/// Maps the rows of a job to rows of the wave.
 struct JobRows<'w> {
-    /// The number of each chunk with its rows, and the number of rows before these.
-    chunks: Vec<(usize, usize, &'w [u16])>,
+    chunks: Vec<JobChunk<'w>>,
+}
+
+/// The rows of a job that are in one chunk.
+struct JobChunk<'w> {
+    /// The number of the job's rows in earlier chunks.
+    start: usize,
+    /// The number of the chunk in the wave.
+    chunk: usize,
+    rows: &'w [u16],
+}
+
+impl JobChunk<'_> {
+    /// Returns the row of the wave that is row `job_row` of the job; `None` if the chunk does not have it.
+    fn wave_row(&self, job_row: usize) -> Option<u32> {
+        let row = *self.rows.get(job_row - self.start)?;
+        Some((self.chunk * CHUNK) as u32 + u32::from(row))
+    }
 }
 
 impl<'w> JobRows<'w> {
     fn new(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
-        let mut before = 0;
+        let mut start = 0;
         let mut chunks = Vec::with_capacity(job.chunks.len());
         for chunk in job.chunks.clone() {
             let rows = orders[chunk].rows_of(job.partition);
-            chunks.push((before, chunk, rows));
-            before += rows.len();
+            chunks.push(JobChunk { start, chunk, rows });
+            start += rows.len();
         }
         JobRows { chunks }
     }
 
-    /// The rows in the wave that are rows `own` of the job, which ascend.
-    fn rows(&self, own: &[u32]) -> Result<Vec<u32>> {
-        let mut all = Vec::with_capacity(own.len());
-        let mut own = own.iter().map(|&own| own as usize).peekable();
-        for &(before, chunk, rows) in &self.chunks {
-            while let Some(row) = own.next_if(|own| *own < before + rows.len()) {
-                all.push((chunk * CHUNK) as u32 + u32::from(rows[row - before]));
+    /// Returns the rows of the wave that are rows `job_rows` of the job, which ascend.
+    fn wave_rows(&self, job_rows: &[u32]) -> Result<Vec<u32>> {
+        debug_assert!(job_rows.is_sorted(), "rows of a job ascend");
+        let mut wave_rows = Vec::with_capacity(job_rows.len());
+        let mut job_rows = job_rows.iter().map(|&row| row as usize).peekable();
+        for chunk in &self.chunks {
+            while let Some(row) = job_rows.next_if(|row| *row < chunk.start + chunk.rows.len()) {
+                wave_rows.push(chunk.wave_row(row).ok_or_else(lost_row)?);
             }
         }
-        if own.next().is_some() { Err(lost_row()) } else { Ok(all) }
+        if job_rows.next().is_some() { Err(lost_row()) } else { Ok(wave_rows) }
     }
 
-    /// The row in the wave that is row `own` of the job.
-    fn row(&self, own: u64) -> Result<u32> {
-        let own = own as usize;
-        let chunk = self.chunks.partition_point(|&(before, ..)| before <= own).checked_sub(1);
-        let found = chunk.and_then(|chunk| {
-            let (before, chunk, rows) = *self.chunks.get(chunk)?;
-            Some((chunk * CHUNK) as u32 + u32::from(*rows.get(own - before)?))
-        });
-        found.ok_or_else(lost_row)
+    /// Returns the row of the wave that is row `job_row` of the job.
+    fn wave_row(&self, job_row: u64) -> Result<u32> {
+        let job_row = job_row as usize;
+        let after = self.chunks.partition_point(|chunk| chunk.start <= job_row);
+        let chunk = self.chunks[..after].last().ok_or_else(lost_row)?;
+        chunk.wave_row(job_row).ok_or_else(lost_row)
     }
 }
 
@@ -456,36 +532,47 @@ fn lost_row() -> Error {
     Error::internal("a group has no row in its partition")
 }
 
-/// The fewest rows of a partition that are several jobs.
-const LARGE: usize = 1 << 18;
+/// The minimum number of rows of a partition that is split into several jobs.
+const MIN_SPLIT_ROWS: usize = 1 << 18;
 
 /// The partition of rows that are not selected.
 const NONE: u8 = u8::MAX;
 
+/// Moves the rows of a block that `masks` does not select to no partition.
 fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Option<Mask>]) {
-    let mut at = 0;
+    let mut start = 0;
     for ((_, rows), mask) in frame.spans(block).zip(masks) {
-        let own = &mut partitions[at..at + rows.len()];
-        at += rows.len();
+        let end = start + rows.len();
         if let Some(mask) = mask {
-            own.iter_mut().enumerate().filter(|(row, _)| !mask.is_set(*row)).for_each(|(_, own)| *own = NONE);
+            for (row, partition) in partitions[start..end].iter_mut().enumerate() {
+                if !mask.is_set(row) {
+                    *partition = NONE;
+                }
+            }
         }
+        start = end;
     }
+    assert_eq!(start, partitions.len(), "each row of a block has a partition");
 }
 
-/// The order of a chunk's rows by partition, as they are within each.
+/// The order of a chunk's rows by partition, where the rows of a partition keep their order.
 struct ChunkOrder {
+    /// The selected rows in that order.
     rows: Vec<u16>,
-    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected. Columns are read as
-    /// they are, and written to the places: those of each partition are neighbours.
-    places: Vec<u16>,
-    /// Where each partition begins, and where the last one ends.
+    /// The position of each row in that order; `NO_POSITION` for rows that are not selected. Columns are read in sequence, and
+    /// written to these positions: values of a partition are written next to each other.
+    positions: Vec<u16>,
+    /// The position where each partition begins, and where the last one ends.
     starts: Vec<usize>,
 }
 
+/// The position of rows that are not selected. It is another row's only if all rows of a chunk are selected.
+const NO_POSITION: u16 = u16::MAX;
+
 impl ChunkOrder {
-    /// Of at most `CHUNK` rows.
+    /// Sorts the rows of a chunk, of which there are at most `CHUNK`, by partition.
     fn from_partitions(partitions: &[u8]) -> ChunkOrder {
+        assert!(partitions.len() <= CHUNK, "{} rows of a chunk", partitions.len());
         let mut counts = [0usize; NONE as usize + 1];
         partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
         let mut next = [usize::MAX; NONE as usize + 1];
@@ -498,130 +585,140 @@ impl ChunkOrder {
         }
         starts.push(end);
         let mut rows = vec![0; end];
-        let mut places = vec![u16::MAX; partitions.len()];
-        for ((row, &partition), place) in partitions.iter().enumerate().zip(&mut places) {
+        let mut positions = vec![NO_POSITION; partitions.len()];
+        for ((row, &partition), position) in partitions.iter().enumerate().zip(&mut positions) {
             let next = &mut next[usize::from(partition)];
             let Some(selected) = rows.get_mut(*next) else { continue };
             *selected = row as u16;
-            *place = *next as u16;
+            *position = *next as u16;
             *next += 1;
         }
-        ChunkOrder { rows, places, starts }
+        ChunkOrder { rows, positions, starts }
     }
 
     fn rows_of(&self, partition: usize) -> &[u16] {
         &self.rows[self.starts[partition]..self.starts[partition + 1]]
     }
 
-    /// Column number `column` of block `block` in this order.
+    /// Copies column number `column` of block `block` in this order.
     fn column(&self, frame: &Frame<'_>, block: usize, column: usize, schema: &SchemaRef) -> Result<ArrayData> {
         let start = frame.block_start(block);
-        let picked = RowSelection::from_rows(frame, self.rows.iter().map(|&row| start + u64::from(row)));
-        picked.gather_column(frame, &picked.fixed_width_columns(frame, schema, Some(column))?, schema, column)
+        let selection = RowSelection::from_rows(frame, self.rows.iter().map(|&row| start + u64::from(row)));
+        let fixed_width_columns = selection.fixed_width_columns(frame, schema, Some(column))?;
+        selection.gather_column(frame, &fixed_width_columns, schema, column)
     }
 
-    /// Writes values of `width` bytes, of the chunk's rows in `spans`, to `out` in this order.
-    fn values(&self, width: usize, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
+    /// Writes the values of `width` bytes of the chunk's rows in `spans` to `out` in this order.
+    fn copy_values(&self, width: usize, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
         match width {
-            1 => self.put::<1>(spans, out),
-            2 => self.put::<2>(spans, out),
-            4 => self.put::<4>(spans, out),
-            8 => self.put::<8>(spans, out),
-            _ => self.put::<16>(spans, out),
+            1 => self.copy_fixed::<1>(spans, out),
+            2 => self.copy_fixed::<2>(spans, out),
+            4 => self.copy_fixed::<4>(spans, out),
+            8 => self.copy_fixed::<8>(spans, out),
+            _ => self.copy_fixed::<16>(spans, out),
         }
     }
 
-    fn put<const N: usize>(&self, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
+    fn copy_fixed<const N: usize>(&self, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
         let out = out.as_chunks_mut::<N>().0.get_mut(..self.rows.len()).ok_or_else(lost_row)?;
-        let mut places = &self.places[..];
+        let mut positions = &self.positions[..];
         for (array, rows) in spans {
             let values = fixed_values::<N>(array).get(rows.clone()).ok_or_else(lost_row)?;
-            let (own, rest) = places.split_at_checked(values.len()).ok_or_else(lost_row)?;
-            values.iter().zip(own).for_each(|(value, &place)| put(out, place, *value));
-            places = rest;
+            let (span_positions, rest) = positions.split_at_checked(values.len()).ok_or_else(lost_row)?;
+            for (value, &position) in values.iter().zip(span_positions) {
+                put(out, position, *value);
+            }
+            positions = rest;
         }
-        if places.is_empty() { Ok(()) } else { Err(lost_row()) }
+        if positions.is_empty() { Ok(()) } else { Err(lost_row()) }
     }
 }
 
-fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<ArraySpan<'a>>> {
+/// Returns the array and the rows of each span of a block.
+fn block_spans<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<ArraySpan<'a>>> {
     frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
 }
 
-/// The width of the range of the integers in the first block of column `key`, if they lie so close together that a table of all
-/// of them has at most four places for each row of the dataset.
+/// Returns the width of the range of the integers in the first block of column `key`. Returns `None` for other columns, and if
+/// the range has more than four numbers for each row of the dataset, so that a table with an entry for each is too large.
 fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
     let mut range: Option<(i64, i64)> = None;
-    for (array, rows) in spans_of(frame, 0, key)? {
+    for (array, rows) in block_spans(frame, 0, key)? {
         if !is_stored_as_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
             return Ok(None);
         }
-        let mut words = vec![0; rows.len()];
-        each_word(array, &rows, &mut words, |own, word| *own = word as i64)?;
-        // Anything may lie under nulls.
+        let mut numbers = vec![0; rows.len()];
+        for_each_word(array, &rows, &mut numbers, |number, word| *number = word as i64)?;
         let valid = Mask::from_validity(array, &rows);
-        let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.is_set(row));
-        for (_, &word) in words.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
-            let (low, high) = range.unwrap_or((word, word));
-            range = Some((low.min(word), high.max(word)));
+        for (row, &number) in numbers.iter().enumerate() {
+            // The numbers under nulls are not keys.
+            if valid.as_ref().is_none_or(|valid| valid.is_set(row)) {
+                let (low, high) = range.unwrap_or((number, number));
+                range = Some((low.min(number), high.max(number)));
+            }
         }
     }
-    let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.num_rows());
-    Ok(width.and_then(|width| usize::try_from(width).ok()))
+    let Some((low, high)) = range else { return Ok(None) };
+    let width = high.wrapping_sub(low) as u64;
+    Ok(if width / 4 <= frame.num_rows() { usize::try_from(width).ok() } else { None })
 }
 
-/// Calls `work` with something of each row of integers and the row's word; any word for nulls.
-fn each_word<T>(array: &ArrayData, rows: &Range<usize>, own: &mut [T], work: impl Fn(&mut T, u64)) -> Result<()> {
-    fn each<T, const N: usize>(
-        array: &ArrayData,
-        rows: &Range<usize>,
-        own: &mut [T],
-        work: impl Fn(&mut T, u64),
-        word: impl Fn([u8; N]) -> u64,
-    ) {
-        let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-        own.iter_mut().zip(values).for_each(|(own, raw)| work(own, word(*raw)));
-    }
+/// Calls `work` with the element of `out` and the word of each row of integers. Nulls have arbitrary words.
+fn for_each_word<T>(array: &ArrayData, rows: &Range<usize>, out: &mut [T], work: impl Fn(&mut T, u64)) -> Result<()> {
     match fixed_width(array.data_type()) {
-        Some(2) => each(array, rows, own, work, word_of_2(array.data_type())),
-        Some(4) => each(array, rows, own, work, word_of_4(array.data_type())),
-        Some(8) => each(array, rows, own, work, u64::from_le_bytes),
-        _ => return Err(Error::internal("keys are no integers")),
+        Some(2) => for_each_value(array, rows, out, work, word_of_2(array.data_type())),
+        Some(4) => for_each_value(array, rows, out, work, word_of_4(array.data_type())),
+        Some(8) => for_each_value(array, rows, out, work, u64::from_le_bytes),
+        _ => Err(Error::internal("keys are no integers")),
+    }
+}
+
+#[inline]
+fn for_each_value<T, const N: usize>(
+    array: &ArrayData,
+    rows: &Range<usize>,
+    out: &mut [T],
+    work: impl Fn(&mut T, u64),
+    word: impl Fn([u8; N]) -> u64,
+) -> Result<()> {
+    let values = fixed_values::<N>(array).get(rows.clone()).ok_or_else(lost_row)?;
+    for (out, raw) in out.iter_mut().zip(values) {
+        work(out, word(*raw));
     }
     Ok(())
 }
 
-/// Mixes the hashes of a column's values, which are equal for equal keys, into those of the columns before it.
-fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result<()> {
+/// Mixes hashes of a column's values, which are equal for equal keys, into the hashes of the columns before it.
+fn add_hashes(array: &ArrayData, rows: Range<usize>, hashes: &mut [u64]) -> Result<()> {
     use DataType::*;
     let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
     match array.data_type() {
         data_type
             if is_stored_as_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls =>
         {
-            each_word(array, &rows, into, |hash, word| *hash = mixed(*hash, word))?;
+            for_each_word(array, &rows, hashes, |hash, word| *hash = mix(*hash, word))?;
         }
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
             let texts = Texts::try_new(array)?;
-            let mut long = Vec::new();
-            let mut at = 0;
+            let mut long_texts = Vec::new();
+            let mut number = 0;
             texts.each_short(rows.clone(), |len, bytes| {
-                match into.get_mut(at).filter(|_| len < 16) {
-                    Some(hash) => *hash = mixed_word(*hash, with_len(len, bytes)),
-                    None => long.push(at),
+                match hashes.get_mut(number).filter(|_| len < 16) {
+                    Some(hash) => *hash = mix_wide(*hash, pack_short_text(len, bytes)),
+                    None => long_texts.push(number),
                 }
-                at += 1;
+                number += 1;
             })?;
-            for at in long {
-                into[at] = mixed_bytes(into[at], texts.get(rows.start + at)?);
+            for number in long_texts {
+                hashes[number] = mix_bytes(hashes[number], texts.get(rows.start + number)?);
             }
         }
         _ => {
-            for (row, hash) in rows.zip(into) {
+            for (row, hash) in rows.zip(hashes) {
                 *hash = match key_part(array, row)? {
-                    KeyPart::Null => mixed(*hash, 0),
-                    KeyPart::Word(word) => mixed(*hash, word),
-                    KeyPart::Bytes(bytes) => mixed_bytes(*hash, bytes),
+                    KeyPart::Null => mix(*hash, 0),
+                    KeyPart::Word(word) => mix(*hash, word),
+                    KeyPart::Bytes(bytes) => mix_bytes(*hash, bytes),
                 };
             }
         }
@@ -629,24 +726,28 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
     Ok(())
 }
 
-/// A hash that is the same in each run, so that results are: both halves of a product, whose upper bits depend on all others.
+/// Mixes a word into a hash: combines both halves of a product, as its upper bits depend on all others. The hash is the same
+/// in each run, so that results are reproducible.
 #[inline(always)]
-fn mixed(hash: u64, word: u64) -> u64 {
+fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash.rotate_left(32) ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
     product as u64 ^ (product >> 64) as u64
 }
 
 #[inline(always)]
-fn mixed_word(hash: u64, word: u128) -> u64 {
-    mixed(mixed(hash, word as u64), (word >> 64) as u64)
+fn mix_wide(hash: u64, word: u128) -> u64 {
+    mix(mix(hash, word as u64), (word >> 64) as u64)
 }
 
-fn mixed_bytes(hash: u64, bytes: &[u8]) -> u64 {
-    // The last 8 bytes overlap those before them.
-    let (LONG, Some(last)) = (packed(bytes), bytes.last_chunk::<8>()) else { return mixed_word(hash, packed(bytes)) };
-    let words = bytes.as_chunks::<8>().0.iter();
-    let hash = words.fold(mixed(hash, bytes.len() as u64), |hash, word| mixed(hash, u64::from_le_bytes(*word)));
-    mixed(hash, u64::from_le_bytes(*last))
+fn mix_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    let packed = pack_text(bytes);
+    let (LONG, Some(last)) = (packed, bytes.last_chunk::<8>()) else { return mix_wide(hash, packed) };
+    let mut hash = mix(hash, bytes.len() as u64);
+    for word in bytes.as_chunks::<8>().0 {
+        hash = mix(hash, u64::from_le_bytes(*word));
+    }
+    // The last 8 bytes may overlap the words before them.
+    mix(hash, u64::from_le_bytes(*last))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! The states of groups without references, to go on with when there are more rows.
+//! Copies the states of groups without references to a dataset, to continue with them when there are more rows.
 
 use super::groups::ordered_cell;
 use super::interner::KeyPart;
-use super::state::{Extreme, ExtremeKind, GroupState, RowText, StateKind, texts};
+use super::state::{ExtremeKind, GroupState, RowText, StateKind, text_extremes};
 use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
 
-/// A state that refers to no dataset: of texts only their rows are kept.
+/// A state that refers to no dataset. Texts are replaced by the numbers of their rows.
 #[derive(Debug)]
 pub(super) enum StateSnapshot {
     Texts(Vec<Option<u64>>),
@@ -14,19 +14,18 @@ pub(super) enum StateSnapshot {
 }
 
 impl GroupState<'_> {
-    /// A copy that may be kept beyond the dataset.
-    pub(super) fn kept(&self) -> StateSnapshot {
-        let rows = |found: &Extreme<RowText<'_>>| found.best.iter().map(|best| best.map(|found| found.row)).collect();
-        match (self, self.copied()) {
-            (GroupState::Text(found), _) => StateSnapshot::Texts(rows(found)),
-            (_, copied) => StateSnapshot::Other(copied),
+    /// Returns a copy that may outlive the dataset.
+    pub(super) fn snapshot(&self) -> StateSnapshot {
+        match self {
+            GroupState::Text(_) => StateSnapshot::Texts(self.rows()),
+            other => StateSnapshot::Other(other.to_detached()),
         }
     }
 
-    /// A copy without a reference, of texts none of them.
-    fn copied<'a>(&self) -> GroupState<'a> {
+    /// Returns a copy without references; an empty one for texts.
+    fn to_detached<'a>(&self) -> GroupState<'a> {
         match self {
-            GroupState::Text(_) => GroupState::Text(texts(ExtremeKind::Min, 0)),
+            GroupState::Text(_) => GroupState::Text(text_extremes(ExtremeKind::Min, 0)),
             GroupState::Counts(states) => GroupState::Counts(states.clone()),
             GroupState::Floats(states) => GroupState::Floats(states.clone()),
             GroupState::Integers(states) => GroupState::Integers(states.clone()),
@@ -36,31 +35,31 @@ impl GroupState<'_> {
             GroupState::DecimalMoments(states) => GroupState::DecimalMoments(states.clone()),
             GroupState::Values(states) => GroupState::Values(states.clone()),
             GroupState::Distinct(sets) => GroupState::Distinct(sets.clone()),
-            GroupState::Integer(found) => GroupState::Integer(found.clone()),
-            GroupState::Float(found) => GroupState::Float(found.clone()),
-            GroupState::Row(found) => GroupState::Row(found.clone()),
+            GroupState::Integer(extreme) => GroupState::Integer(extreme.clone()),
+            GroupState::Float(extreme) => GroupState::Float(extreme.clone()),
+            GroupState::Row(extreme) => GroupState::Row(extreme.clone()),
         }
     }
 }
 
 impl StateSnapshot {
-    /// The state, of kind `kind`, to go on with in `frame`, which has the same rows and maybe more.
-    pub(super) fn state<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
+    /// Returns the state, of kind `kind`, to continue with in `frame`, which has the same rows and may have more.
+    pub(super) fn restore<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
         match (self, kind) {
-            (StateSnapshot::Texts(kept), StateKind::Extreme { end, column, .. }) => {
-                let mut found = texts(end, kept.len());
-                for (group, row) in kept.iter().enumerate() {
-                    let Some((row, (part, inside))) = row.and_then(|row| Some((row, frame.locate(row, 0)?))) else {
-                        continue;
-                    };
-                    if let KeyPart::Bytes(bytes) = ordered_cell(frame, column, frame.checked(part, column)?, inside)? {
-                        found.offer(group, RowText { bytes, row });
+            (StateSnapshot::Texts(rows), StateKind::Extreme { end, column, .. }) => {
+                let mut extreme = text_extremes(end, rows.len());
+                for (group, row) in rows.iter().enumerate() {
+                    let Some(row) = *row else { continue };
+                    let Some((part, part_row)) = frame.locate(row, 0) else { continue };
+                    let array = frame.checked(part, column)?;
+                    if let KeyPart::Bytes(bytes) = ordered_cell(frame, column, array, part_row)? {
+                        extreme.offer(group, RowText { bytes, row });
                     }
                 }
-                Ok(GroupState::Text(found))
+                Ok(GroupState::Text(extreme))
             }
             (StateSnapshot::Texts(_), kind) => Err(Error::internal(format!("texts were kept for {kind:?}"))),
-            (StateSnapshot::Other(state), _) => Ok(state.copied()),
+            (StateSnapshot::Other(state), _) => Ok(state.to_detached()),
         }
     }
 }

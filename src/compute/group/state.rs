@@ -1,4 +1,5 @@
-//! The running state of each group: first of one block, then of all blocks, merged in order.
+//! Defines the running state of a group for each aggregate function. States of a block are merged into those of the blocks
+//! before it, in order.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -19,7 +20,7 @@ pub(in crate::compute) enum StateKind {
     Moments(usize),
     IntegerMoments(usize),
     DecimalMoments(usize),
-    /// All values, for what has no state that is smaller.
+    /// All values, for functions without a smaller state.
     Values(usize),
     /// The distinct integers of a range.
     Distinct {
@@ -36,7 +37,7 @@ pub(in crate::compute) enum StateKind {
 }
 
 impl StateKind {
-    /// The number of its column.
+    /// Returns the number of the column that is aggregated; `None` if no values are.
     pub(super) fn column(&self) -> Option<usize> {
         use StateKind::*;
         match *self {
@@ -47,7 +48,12 @@ impl StateKind {
         }
     }
 
-    /// The bytes of the state of a group.
+    /// Returns true if the state depends on the numbers of rows and not on their values.
+    pub(super) fn needs_only_row_numbers(&self) -> bool {
+        matches!(self, StateKind::RowCount | StateKind::Row(_))
+    }
+
+    /// Returns the number of bytes of a group's state.
     pub(super) fn bytes(&self) -> usize {
         use StateKind::*;
         match self {
@@ -67,27 +73,27 @@ impl StateKind {
         }
     }
 
-    /// Which extreme it is, if it is one.
+    /// Returns which extreme the state is of; `Min` if it is another kind.
     pub(super) fn end(&self) -> ExtremeKind {
         if let StateKind::Extreme { end, .. } = self { *end } else { ExtremeKind::Min }
     }
 
-    /// The same of the column that `place` names instead.
-    pub(super) fn with_column(mut self, place: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
+    /// Replaces the number of the column by the result of `renumber`.
+    pub(super) fn with_column(mut self, renumber: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
         use StateKind::*;
         match &mut self {
             RowCount | Row(_) => {}
             Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => {
-                *column = place(*column)?;
+                *column = renumber(*column)?;
             }
-            IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = place(*column)?,
-            Distinct { column, .. } | Extreme { column, .. } => *column = place(*column)?,
+            IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = renumber(*column)?,
+            Distinct { column, .. } | Extreme { column, .. } => *column = renumber(*column)?,
         }
         Ok(self)
     }
 }
 
-/// Which extreme.
+/// The smallest or the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum ExtremeKind {
     Min,
@@ -102,7 +108,7 @@ pub(in crate::compute) enum ValueKind {
     Texts,
 }
 
-/// The state of a group, which can be merged with that of another block.
+/// The state of a group, which can be merged with its state of another block.
 pub(super) trait Accumulator: Clone {
     /// The state for no rows.
     const NONE: Self;
@@ -118,42 +124,43 @@ impl Accumulator for u64 {
     }
 }
 
-/// A float sum and its accumulated rounding error (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
-/// endlicher Summen*), and how many there are.
+/// A sum of floats and its accumulated rounding error (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
+/// endlicher Summen*), and their count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NeumaierSum {
     sum: f64,
-    lost: f64,
+    rounding_error: f64,
     pub count: u64,
 }
 
 impl NeumaierSum {
-    /// Of sums and counts in lanes.
+    /// Adds up the sum and the count of each lane.
     pub(super) fn from_lanes(lanes: &[[f64; 2]]) -> NeumaierSum {
         let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
-        NeumaierSum { sum, lost: 0.0, count: count as u64 }
+        NeumaierSum { sum, rounding_error: 0.0, count: count as u64 }
     }
 
     pub(super) fn from_value(number: f64) -> NeumaierSum {
-        NeumaierSum { sum: number, lost: 0.0, count: 1 }
+        NeumaierSum { sum: number, rounding_error: 0.0, count: 1 }
     }
 
     pub(super) fn total(&self) -> f64 {
-        // The rounding error at infinity is NaN, and so may be that of the largest numbers.
-        if self.sum.is_finite() && self.lost.is_finite() { self.sum + self.lost } else { self.sum }
+        // The rounding error is NaN if the sum is infinite, and may be NaN if the sum is close to the greatest float.
+        let is_known = self.sum.is_finite() && self.rounding_error.is_finite();
+        if is_known { self.sum + self.rounding_error } else { self.sum }
     }
 }
 
 impl Accumulator for NeumaierSum {
-    const NONE: NeumaierSum = NeumaierSum { sum: 0.0, lost: 0.0, count: 0 };
+    const NONE: NeumaierSum = NeumaierSum { sum: 0.0, rounding_error: 0.0, count: 0 };
 
     #[inline(always)]
     fn add(&mut self, other: &NeumaierSum) {
         let total = self.sum + other.sum;
-        // What is lost is found without a look at which of both is larger (Knuth, *The Art of Computer Programming* 2, 4.2.2).
-        let of_other = total - self.sum;
-        let of_this = total - of_other;
-        self.lost += (self.sum - of_this) + (other.sum - of_other) + other.lost;
+        // Computes the rounding error without comparing both sums (Knuth, *The Art of Computer Programming* 2, 4.2.2).
+        let other_part = total - self.sum;
+        let self_part = total - other_part;
+        self.rounding_error += (self.sum - self_part) + (other.sum - other_part) + other.rounding_error;
         self.sum = total;
         self.count += other.count;
     }
@@ -176,12 +183,12 @@ impl Accumulator for IntegerSum {
     }
 }
 
-/// A sum of the digits of decimals, and their count. In any order they are the same.
+/// A sum of the digits of decimals, and their count. The result is the same in any order of the decimals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalSum {
     /// The lower 256 bits of the sum.
     low: i256,
-    /// How often they overflowed, less how often they did so downwards.
+    /// The number of overflows above `i256::MAX`, less the number of overflows below `i256::MIN`.
     carries: i64,
     pub count: u64,
 }
@@ -199,17 +206,20 @@ impl DecimalSum {
         });
     }
 
-    /// The sum; `None` if 256 bits don't hold it.
+    /// Returns the sum; `None` if 256 bits do not hold it.
     pub(super) fn total(&self) -> Option<i256> {
         (self.carries == 0).then_some(self.low)
     }
 
-    /// The mean of decimals of this scale; `None` for none.
+    /// Returns the mean of decimals of scale `scale`; `None` if there are none.
     pub(super) fn mean(&self, scale: i8) -> Option<f64> {
-        if self.count == 0 || self.carries == 0 {
-            return (self.count > 0).then(|| decimal_quotient(self.low, scale, self.count));
+        if self.count == 0 {
+            return None;
         }
-        // A sum of more than 255 bits has a mean of more than 192, of which the last few don't count. As digits have at
+        if self.carries == 0 {
+            return Some(decimal_quotient(self.low, scale, self.count));
+        }
+        // A sum of more than 255 bits has a mean of more than 192 bits, whose last few bits do not matter. As digits have at
         // most 253 bits, there are far fewer carries than decimals, and nothing overflows.
         let count = i256::from_i128(self.count.into());
         let each = i256::MAX.wrapping_div(count).wrapping_mul(i256::from_i128(2));
@@ -244,7 +254,7 @@ impl Accumulator for Moments {
     fn add(&mut self, other: &Moments) {
         let count = self.count + other.count;
         if self.count == 0 {
-            // The distance from the mean of nothing may be too large for its square.
+            // An empty state has a mean of 0, and the square of the distance from it may overflow.
             *self = *other;
         } else if other.count > 0 {
             let distance = other.mean - self.mean;
@@ -257,19 +267,20 @@ impl Accumulator for Moments {
 }
 
 impl Moments {
-    /// The sample variance; `None` for fewer than two.
+    /// Returns the sample variance; `None` for fewer than two values.
     pub(super) fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
     }
 }
 
-/// Count, sum and sum of squares of integers of at most 64 bits, without rounding: in any order they are the same.
+/// Count, sum and sum of squares of integers of at most 64 bits. Nothing is rounded, so the result is the same in any order
+/// of the integers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IntegerMoments {
     pub count: u64,
     sum: i128,
     squares: u128,
-    /// How often `squares` overflowed.
+    /// The number of times that `squares` overflowed.
     carries: u64,
 }
 
@@ -283,15 +294,19 @@ impl IntegerMoments {
         self.carries += u64::from(is_over);
     }
 
-    /// The sample variance, rounded once at the end; `None` for fewer than two.
+    /// Returns the sample variance, rounded once at the end; `None` for fewer than two values.
     pub(super) fn variance(&self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
         let count = i256::from_i128(self.count.into());
         let squares = i256::from_parts(self.squares, self.carries.into());
         let sum = i256::from_i128(self.sum);
         // Both products are at most n² 2^128, and n is less than 2^63.
         let distances = count.wrapping_mul(squares).wrapping_sub(sum.wrapping_mul(sum));
-        let pairs = self.count as f64 * self.count.saturating_sub(1) as f64;
-        (self.count > 1).then(|| decimal_to_f64(distances, 0) / pairs)
+        debug_assert!(!distances.is_negative(), "the sum of squared distances of {} values is negative", self.count);
+        let pairs = self.count as f64 * (self.count - 1) as f64;
+        Some(decimal_to_f64(distances, 0) / pairs)
     }
 }
 
@@ -307,8 +322,8 @@ impl Accumulator for IntegerMoments {
     }
 }
 
-/// The moments of wide decimals' digits as distances from the first, which is exact: digits beyond those of a float may be
-/// all that differs.
+/// The moments of wide decimals, as distances of their digits from those of the first one. Distances are exact, where the
+/// difference may be in digits that a float does not hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalMoments {
     pub first: i256,
@@ -328,7 +343,7 @@ impl Accumulator for DecimalMoments {
     }
 }
 
-/// The difference of two decimals' digits.
+/// Returns the difference of two decimals' digits.
 pub(super) fn distance(digits: i256, from: i256) -> f64 {
     // Digits have at most 253 bits.
     decimal_to_f64(digits.wrapping_sub(from), 0)
@@ -347,14 +362,14 @@ impl Accumulator for FloatValues {
 }
 
 impl FloatValues {
-    /// The value in the middle, or the mean of the two there; `None` of no values.
+    /// Returns the value in the middle, or the mean of the two values in the middle; `None` if there are no values.
     pub(super) fn median(&self) -> Option<f64> {
+        if self.0.is_empty() {
+            return None;
+        }
         let mut values = self.0.clone();
         let middle = values.len() / 2;
         let is_even = values.len().is_multiple_of(2);
-        if values.is_empty() {
-            return None;
-        }
         let (below, &mut high, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
         let low = if is_even { below.iter().copied().max_by(f64::total_cmp).unwrap_or(high) } else { high };
         Some(if low == high { low } else { low.midpoint(high) })
@@ -407,22 +422,25 @@ impl<T: Copy> Extreme<T> {
         }
     }
 
-    fn merge(&mut self, to: &[usize], count: usize, more: &[Option<T>]) {
+    fn merge(&mut self, to: &[usize], count: usize, others: &[Option<T>]) {
         self.best.resize(count.max(self.best.len()), None);
-        for (&group, value) in to.iter().zip(more) {
-            value.iter().for_each(|&value| self.offer(group, value));
+        for (&group, value) in to.iter().zip(others) {
+            if let Some(value) = value {
+                self.offer(group, *value);
+            }
         }
     }
 
-    /// Drops group 0, of excluded rows.
+    /// Removes group 0, whose rows are excluded.
     pub(super) fn without_first(mut self) -> Extreme<T> {
+        assert!(!self.best.is_empty(), "excluded rows have a state");
         self.best.remove(0);
         self
     }
 }
 
 impl<'a> GroupState<'a> {
-    /// Empty states for `groups` groups.
+    /// Creates empty states for `groups` groups.
     pub(super) fn empty(kind: StateKind, groups: usize) -> GroupState<'a> {
         match kind {
             StateKind::RowCount | StateKind::Count(_) => GroupState::Counts(vec![Accumulator::NONE; groups]),
@@ -434,16 +452,18 @@ impl<'a> GroupState<'a> {
             StateKind::DecimalMoments(_) => GroupState::DecimalMoments(vec![Accumulator::NONE; groups]),
             StateKind::Values(_) => GroupState::Values(vec![Accumulator::NONE; groups]),
             StateKind::Distinct { range, .. } => GroupState::Distinct(IntegerSets::empty(range, groups)),
-            StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
-            StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
-            StateKind::Extreme { end, values: ValueKind::Texts, .. } => GroupState::Text(texts(end, groups)),
-            StateKind::Row(end) => GroupState::Row(rows(end, groups)),
+            StateKind::Extreme { end, values: ValueKind::Integers, .. } => {
+                GroupState::Integer(integer_extremes(end, groups))
+            }
+            StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(float_extremes(end, groups)),
+            StateKind::Extreme { end, values: ValueKind::Texts, .. } => GroupState::Text(text_extremes(end, groups)),
+            StateKind::Row(end) => GroupState::Row(row_extremes(end, groups)),
         }
     }
 
-    /// The same states where rows and texts are those of another dataset: what is row `n` here is row `row(n)` there. `end` is that
-    /// of the extreme, if it is one.
-    pub(super) fn moved<'b>(
+    /// Converts states to refer to the rows and texts of another dataset, where row `n` is row `row(n)` and has the text
+    /// `text(n)`. `end` is the kind of extreme, if the state is one.
+    pub(super) fn relocate<'b>(
         self,
         end: ExtremeKind,
         row: impl Fn(u64) -> Result<u64>,
@@ -462,41 +482,45 @@ impl<'a> GroupState<'a> {
             GroupState::Integer(all) => GroupState::Integer(all),
             GroupState::Float(all) => GroupState::Float(all),
             GroupState::Row(all) => {
-                let best = all.best.iter().map(|own| own.map(&row).transpose()).collect::<Result<_>>()?;
+                let best = all.best.iter().map(|best| best.map(&row).transpose()).collect::<Result<_>>()?;
                 GroupState::Row(Extreme { best, ..all })
             }
             GroupState::Text(all) => {
                 let mut best = Vec::with_capacity(all.best.len());
-                for found in all.best {
-                    best.push(match found.map(|found| (found.row, text(found.row))) {
-                        Some((here, text)) => match text? {
-                            KeyPart::Bytes(bytes) => Some(RowText { bytes, row: row(here)? }),
-                            _ => return Err(Error::internal("the text of a group is none")),
-                        },
-                        None => None,
-                    });
+                for source in all.best {
+                    let Some(source) = source else {
+                        best.push(None);
+                        continue;
+                    };
+                    let KeyPart::Bytes(bytes) = text(source.row)? else {
+                        return Err(Error::internal("the text of a group is none"));
+                    };
+                    best.push(Some(RowText { bytes, row: row(source.row)? }));
                 }
-                GroupState::Text(Extreme { best, ..texts(end, 0) })
+                GroupState::Text(Extreme { best, ..text_extremes(end, 0) })
             }
         })
     }
 
-    /// Whether there were too many groups for it.
+    /// Returns true if there were too many groups for the state.
     pub(super) fn is_too_large(&self) -> bool {
         matches!(self, GroupState::Distinct(sets) if sets.is_too_large())
     }
 
-    /// The row of each group's text, or its first or last row; none of other kinds.
+    /// Returns the row of each group's text, or its first or last row; nothing for other kinds.
     pub(super) fn rows(&self) -> Vec<Option<u64>> {
         match self {
-            GroupState::Text(found) => found.best.iter().map(|best| best.map(|found| found.row)).collect(),
-            GroupState::Row(found) => found.best.clone(),
+            GroupState::Text(texts) => texts.best.iter().map(|best| best.map(|text| text.row)).collect(),
+            GroupState::Row(rows) => rows.best.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// Merges each group of `other`, of the same kind, into group `to` here, of `count` groups.
+    /// Merges each group of `other`, which has the same kind, into the group of `self` whose number is in `to`. Afterwards
+    /// there are `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
+        let kind = std::mem::discriminant(self);
+        assert_eq!(kind, std::mem::discriminant(other), "merged states have the same kind");
         match (self, other) {
             (GroupState::Counts(all), GroupState::Counts(more)) => merge(all, to, count, more),
             (GroupState::Floats(all), GroupState::Floats(more)) => merge(all, to, count, more),
@@ -511,45 +535,48 @@ impl<'a> GroupState<'a> {
             (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
             (GroupState::Text(all), GroupState::Text(more)) => all.merge(to, count, &more.best),
             (GroupState::Row(all), GroupState::Row(more)) => all.merge(to, count, &more.best),
-            (this, other) => debug_assert!(false, "{this:?} and {other:?} are of different kinds"),
+            _ => {}
         }
     }
 }
 
-fn merge<T: Accumulator>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
+fn merge<T: Accumulator>(all: &mut Vec<T>, to: &[usize], count: usize, others: &[T]) {
+    debug_assert_eq!(others.len(), to.len(), "each merged state has a group");
     all.resize(count.max(all.len()), T::NONE);
-    to.iter().zip(more).for_each(|(&group, more)| all[group].add(more));
+    for (&group, other) in to.iter().zip(others) {
+        all[group].add(other);
+    }
 }
 
-pub(super) fn integers(end: ExtremeKind, groups: usize) -> Extreme<i256> {
+pub(super) fn integer_extremes(end: ExtremeKind, groups: usize) -> Extreme<i256> {
     match end {
         ExtremeKind::Min => Extreme::new(|a, b| a < b, groups),
         ExtremeKind::Max => Extreme::new(|a, b| a > b, groups),
     }
 }
 
-pub(super) fn floats(end: ExtremeKind, groups: usize) -> Extreme<f64> {
+pub(super) fn float_extremes(end: ExtremeKind, groups: usize) -> Extreme<f64> {
     match end {
         ExtremeKind::Min => Extreme::new(|a, b| a < b || b.is_nan(), groups),
         ExtremeKind::Max => Extreme::new(|a, b| a > b || b.is_nan(), groups),
     }
 }
 
-pub(super) fn texts<'a>(end: ExtremeKind, groups: usize) -> Extreme<RowText<'a>> {
+pub(super) fn text_extremes<'a>(end: ExtremeKind, groups: usize) -> Extreme<RowText<'a>> {
     match end {
         ExtremeKind::Min => Extreme::new(|a, b| a.bytes < b.bytes, groups),
         ExtremeKind::Max => Extreme::new(|a, b| a.bytes > b.bytes, groups),
     }
 }
 
-pub(super) fn rows(end: ExtremeKind, groups: usize) -> Extreme<u64> {
+pub(super) fn row_extremes(end: ExtremeKind, groups: usize) -> Extreme<u64> {
     match end {
         ExtremeKind::Min => Extreme::new(|a, b| a < b, groups),
         ExtremeKind::Max => Extreme::new(|a, b| a > b, groups),
     }
 }
 
-/// Whether the type's values are integers of at most 64 bits, or stored as such.
+/// Returns true if values of the type are integers of at most 64 bits, or are stored as such.
 pub(in crate::compute) fn is_stored_as_integer(data_type: &DataType) -> bool {
     use DataType::*;
     let is_time = matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_));

@@ -1,4 +1,4 @@
-//! Groups of all blocks so far, and their states.
+//! Merges the groups of blocks and their states into tables, and puts the groups of all tables in order.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -16,24 +16,25 @@ use crate::array::{ArrayParts, UncheckedArray, build_buffer};
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// All groups so far.
+/// The groups of the blocks that were added, and their states.
 pub(super) struct GroupTable<'a> {
+    /// The keys of each group, with `width` keys each. Not used where `width` is 1.
     cells: Vec<KeyPart<'a>>,
     width: usize,
-    /// The first row of each.
+    /// The first row of each group.
     pub firsts: Vec<u64>,
     pub states: Vec<GroupState<'a>>,
     /// The key columns, if they were gathered with the groups.
     pub keys: Vec<ArrayData>,
-    /// Keys of one column.
+    /// The keys of groups by one column.
     single: Interner<'a>,
-    /// Keys of several columns.
+    /// The groups by several columns, by their keys.
     by_cells: HashTable<usize>,
     hasher: DefaultHashBuilder,
 }
 
 impl<'a> GroupTable<'a> {
-    /// For keys of `width` columns.
+    /// Creates a table of groups by `width` columns.
     pub(super) fn new(width: usize, kinds: &[StateKind]) -> GroupTable<'a> {
         // Without keys there is one group, even for no rows.
         let groups = usize::from(width == 0);
@@ -49,75 +50,88 @@ impl<'a> GroupTable<'a> {
         }
     }
 
-    /// Adds a block that begins at row `start`.
+    /// Adds the groups of a block that begins at row `start`.
     pub(super) fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[GroupState<'a>]) -> Result<()> {
+        assert_eq!(groups.width, self.width, "groups have as many keys as their table");
+        assert_eq!(states.len(), self.states.len(), "groups have as many states as their table");
         if self.firsts.len() + groups.count() >= u32::MAX as usize {
             return Err(Error::unsupported("more than 2^32 groups"));
         }
-        let word = |cell: &KeyPart<'a>| if let KeyPart::Word(word) = *cell { Some(word) } else { None };
         if self.width == 1 {
-            self.single.prepare(groups.cells.iter().filter_map(word), MOST_DENSE);
+            let words = groups.cells.iter().filter_map(|cell| match *cell {
+                KeyPart::Word(word) => Some(word),
+                _ => None,
+            });
+            self.single.prepare(words, MAX_DENSE);
         }
-        let first = |number: usize| start + u64::from(groups.firsts[number]);
-        let found = (0..groups.count()).map(|number| self.find(groups.cells_of(number), first(number)));
-        let found: Vec<usize> = found.collect();
+        let mut to = Vec::with_capacity(groups.count());
+        for (number, &first) in groups.firsts.iter().enumerate() {
+            to.push(self.find_or_insert(groups.key(number), start + u64::from(first)));
+        }
         let count = self.firsts.len();
-        self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(&found, count, block));
+        for (state, block_state) in self.states.iter_mut().zip(states) {
+            state.merge(&to, count, block_state);
+        }
         Ok(())
     }
 
-    /// Groups with these key columns and first rows, which are all there are.
+    /// Creates a table of all groups, with their key columns and first rows. No groups may be added to it.
     pub(super) fn from_parts(keys: Vec<ArrayData>, firsts: Vec<u64>, states: Vec<GroupState<'a>>) -> GroupTable<'a> {
+        debug_assert!(firsts.is_sorted(), "groups are in order of their first rows");
         GroupTable { keys, firsts, states, ..GroupTable::new(1, &[]) }
     }
 
-    /// Whether there were too many groups for one of the states.
+    /// Returns true if there were too many groups for one of the states.
     pub(super) fn is_too_large(&self) -> bool {
         self.states.iter().any(GroupState::is_too_large)
     }
 
-    /// Whether all of these groups are known already.
-    pub(super) fn knows(&self, groups: &Groups<'a>) -> bool {
-        (0..groups.count()).all(|number| match groups.cells_of(number) {
-            [cell] => self.single.known(*cell).is_some(),
-            wanted => {
-                let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
-                self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
-            }
+    /// Returns true if the table has all of these groups.
+    pub(super) fn has_all(&self, groups: &Groups<'a>) -> bool {
+        (0..groups.count()).all(|number| match groups.key(number) {
+            [cell] => self.single.find(*cell).is_some(),
+            key => self.find_cells(self.hasher.hash_one(key), key).is_some(),
         })
     }
 
-    /// The number of the group with these keys, whose first row is `first` if there was none.
-    pub(super) fn find(&mut self, wanted: &[KeyPart<'a>], first: u64) -> usize {
-        if let [cell] = wanted {
-            let group = self.single.id(*cell) as usize - 1;
+    /// Returns the number of the group with the given key. A new group gets the first row `first`.
+    pub(super) fn find_or_insert(&mut self, key: &[KeyPart<'a>], first: u64) -> usize {
+        if let [cell] = key {
+            let group = self.single.intern(*cell) as usize - 1;
             if group == self.firsts.len() {
                 self.firsts.push(first);
             }
             return group;
         }
-        let GroupTable { cells, width, firsts, by_cells, hasher, .. } = self;
-        let of = |group: usize, cells: &[KeyPart<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
-        let hash = hasher.hash_one(wanted);
-        if let Some(&group) = by_cells.find(hash, |&group| &cells[group * *width..][..*width] == wanted) {
+        let hash = self.hasher.hash_one(key);
+        if let Some(group) = self.find_cells(hash, key) {
             return group;
         }
-        let group = firsts.len();
-        cells.extend_from_slice(wanted);
-        firsts.push(first);
-        by_cells.insert_unique(hash, group, |&group| of(group, cells));
+        let group = self.firsts.len();
+        assert_eq!(self.cells.len(), group * self.width, "each group has a key");
+        self.cells.extend_from_slice(key);
+        self.firsts.push(first);
+        let GroupTable { cells, width, by_cells, hasher, .. } = self;
+        by_cells.insert_unique(hash, group, |group| hasher.hash_one(&cells[group * *width..][..*width]));
         group
+    }
+
+    /// Returns the number of the group whose several keys are `key`, and have the hash `hash`.
+    #[inline]
+    fn find_cells(&self, hash: u64, key: &[KeyPart<'a>]) -> Option<usize> {
+        self.by_cells.find(hash, |group| &self.cells[group * self.width..][..self.width] == key).copied()
     }
 }
 
-/// The most numbers that keys of a narrow range may have for a table of all.
-const MOST_DENSE: usize = 1 << 20;
+/// The maximum width of a range of keys for which a table has an entry for each number of the range.
+const MAX_DENSE: usize = 1 << 20;
+
 /// All groups, in order of appearance.
 pub(super) struct OrderedGroups<'a> {
     pub tables: Vec<GroupTable<'a>>,
-    /// If there are several tables: the table of each group, and its number there, in pieces.
+    /// For several tables, the table of each group, and the number of the group in it, in pieces.
     order: Vec<Vec<Pick>>,
-    /// The first row of each.
+    /// The first row of each group.
     pub firsts: Vec<u64>,
 }
 
@@ -127,73 +141,85 @@ impl<'a> OrderedGroups<'a> {
         OrderedGroups { tables: vec![table], order: Vec::new(), firsts }
     }
 
-    /// The groups of several tables, of a dataset of `rows` rows; no two have the same first row.
-    pub(super) fn from_tables(tables: Vec<GroupTable<'a>>, rows: u64) -> OrderedGroups<'a> {
+    /// Orders the groups of several tables by their first rows, which differ. The dataset has `num_rows` rows.
+    pub(super) fn from_tables(tables: Vec<GroupTable<'a>>, num_rows: u64) -> OrderedGroups<'a> {
         let count: usize = tables.iter().map(|table| table.firsts.len()).sum();
-        let piece = rows.div_ceil(PIECES).max(1);
-        let pieces = parallel::map(PIECES as usize, count.saturating_mul(32), |number| {
-            ordered(&tables, number as u64 * piece..(number as u64 + 1) * piece)
+        let piece_rows = num_rows.div_ceil(PIECES).max(1);
+        let pieces = parallel::map(PIECES as usize, count.saturating_mul(32), |piece| {
+            order_groups(&tables, piece as u64 * piece_rows..(piece as u64 + 1) * piece_rows)
         });
         let mut firsts = Vec::with_capacity(count);
         let mut order = Vec::with_capacity(pieces.len());
-        for (own, picks) in pieces {
-            firsts.extend(own);
+        for (piece_firsts, picks) in pieces {
+            firsts.extend(piece_firsts);
             order.push(picks);
         }
+        assert_eq!(firsts.len(), count, "each group of a table is in one piece");
+        debug_assert!(firsts.is_sorted(), "groups are in order of their first rows");
         OrderedGroups { tables, order, firsts }
     }
 
-    /// Whether the tables have the columns of their keys.
+    /// Returns true if the tables have the columns of their keys.
     pub(super) fn has_keys(&self) -> bool {
         self.tables.iter().all(|table| !table.keys.is_empty())
     }
 
-    /// Something of each group, of which `own` has those of a table in the table's order.
-    pub(super) fn in_order<T: Copy>(&self, own: impl Fn(&GroupTable<'a>) -> Vec<T>) -> Vec<T> {
+    /// Returns the value of each group, where `table_values` returns the values of a table in the table's order.
+    pub(super) fn in_order<T: Copy>(&self, table_values: impl Fn(&GroupTable<'a>) -> Vec<T>) -> Vec<T> {
         if let [only] = &self.tables[..] {
-            return own(only);
+            return table_values(only);
         }
-        let tables: Vec<Vec<T>> = self.tables.iter().map(own).collect();
+        let tables: Vec<Vec<T>> = self.tables.iter().map(table_values).collect();
         self.order.iter().flatten().map(|&(table, group)| tables[table as usize][group]).collect()
     }
 
-    /// The column of type `data_type` of which `own` makes a table's part in the table's order; with the number of its groups.
+    /// Returns a column of type `data_type`, where `table_column` returns the column of a table in the table's order. Its
+    /// second parameter is the number of rows of that column.
     pub(super) fn column(
         &self,
         data_type: &DataType,
-        own: impl Fn(&GroupTable<'a>, usize) -> Result<ArrayData> + Sync,
+        table_column: impl Fn(&GroupTable<'a>, usize) -> Result<ArrayData> + Sync,
     ) -> Result<ArrayData> {
         if let [only] = &self.tables[..] {
-            return own(only, self.firsts.len().max(usize::from(only.width == 0)));
+            // Without keys there is one group, even for no rows.
+            let rows = if only.width == 0 { 1 } else { self.firsts.len() };
+            return table_column(only, rows);
         }
         let parts = parallel::map(self.tables.len(), self.firsts.len().saturating_mul(64), |number| {
             let table = &self.tables[number];
-            own(table, table.firsts.len())
+            table_column(table, table.firsts.len())
         });
         let parts = parts.into_iter().collect::<Result<Vec<_>>>()?;
         if let Some(width) = fixed_width(data_type)
             && parts.iter().all(|part| part.null_count() == 0)
         {
-            return self.plain(data_type, width, &parts);
+            return self.fixed_width_column(data_type, width, &parts);
         }
-        let from: Vec<&UncheckedArray> = parts.iter().map(UncheckedArray::from_ref).collect();
-        gather(data_type, &from, &self.order.concat())?
-            .checked(&parts.iter().flat_map(dictionaries).collect::<Vec<_>>())
+        let sources: Vec<&UncheckedArray> = parts.iter().map(UncheckedArray::from_ref).collect();
+        let dictionaries: Vec<&ArrayData> = parts.iter().flat_map(|part| part.child_data()).collect();
+        gather(data_type, &sources, &self.order.concat())?.checked(&dictionaries)
     }
 
-    /// A column of fixed-width values without nulls, copied by several threads.
-    fn plain(&self, data_type: &DataType, width: usize, parts: &[ArrayData]) -> Result<ArrayData> {
+    /// Returns a column of fixed-width values without nulls, copied by several threads.
+    fn fixed_width_column(&self, data_type: &DataType, width: usize, parts: &[ArrayData]) -> Result<ArrayData> {
         let len = self.firsts.len();
-        let from: Vec<&[u8]> = parts.iter().map(|part| bytes_of(part, width)).collect();
+        let sources: Vec<&[u8]> = parts.iter().map(|part| value_bytes(part, width)).collect();
         let values = build_buffer(len.saturating_mul(width), |mut out| {
             let mut jobs = Vec::with_capacity(self.order.len());
             for picks in &self.order {
-                let (own, rest) = out.split_at_mut(picks.len() * width);
-                jobs.push(Ok((own, picks)));
+                let (piece, rest) = out.split_at_mut(picks.len() * width);
+                jobs.push(Ok((piece, picks)));
                 out = rest;
             }
-            let copy = |(out, picks): (&mut [u8], &Vec<Pick>)| gather_fixed_into(width, &from, picks, out);
-            parallel::try_map(jobs.into_iter(), len * 32, |(_, picks)| picks.len() * 32, copy, || ()).map(|_| ())
+            assert!(out.is_empty(), "pieces have {} bytes less than the column", out.len());
+            parallel::try_map(
+                jobs.into_iter(),
+                len * 32,
+                |(_, picks): &(&mut [u8], &Vec<Pick>)| picks.len() * 32,
+                |(piece, picks)| gather_fixed_into(width, &sources, picks, piece),
+                || (),
+            )
+            .map(|_| ())
         })?;
         let data_type = data_type.clone();
         let parts = ArrayParts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() };
@@ -204,63 +230,64 @@ impl<'a> OrderedGroups<'a> {
 /// The number of pieces in which groups are put in order.
 const PIECES: u64 = 32;
 
-fn bytes_of(array: &ArrayData, width: usize) -> &[u8] {
-    let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
-    bytes.get(array.offset() * width..).unwrap_or_default()
-}
-
-fn dictionaries(array: &ArrayData) -> impl Iterator<Item = &ArrayData> {
-    array.child_data().iter()
-}
-
-/// The groups whose first row is one of `rows`, by it.
-fn ordered(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<Pick>) {
-    // The first rows of a table ascend.
-    let own = |table: &GroupTable<'_>| {
-        let from = table.firsts.partition_point(|&first| first < rows.start);
-        from..table.firsts.partition_point(|&first| first < rows.end)
-    };
-    let all = || {
-        tables
-            .iter()
-            .enumerate()
-            .flat_map(|(number, table)| own(table).map(move |group| (table.firsts[group], (number as u32, group))))
-    };
-    let count = tables.iter().map(|table| own(table).len()).sum();
-    if (rows.end - rows.start) / 64 > count as u64 {
-        let mut found: Vec<(u64, Pick)> = all().collect();
-        found.sort_unstable();
-        return found.into_iter().unzip();
+/// Returns the values of an array of fixed width.
+fn value_bytes(array: &ArrayData, width: usize) -> &[u8] {
+    match array.buffers() {
+        [values, ..] => &values[array.offset() * width..],
+        [] => &[],
     }
-    let mut order = vec![(0, 0); count];
+}
+
+/// Returns the groups whose first row is in `rows`, in the order of these rows.
+fn order_groups(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<Pick>) {
+    let mut groups: Vec<(u64, Pick)> = Vec::new();
+    for (number, table) in tables.iter().enumerate() {
+        // The first rows of a table ascend.
+        let start = table.firsts.partition_point(|&first| first < rows.start);
+        let end = table.firsts.partition_point(|&first| first < rows.end);
+        groups.extend((start..end).map(|group| (table.firsts[group], (number as u32, group))));
+    }
+    let count = groups.len();
+    if (rows.end - rows.start) / 64 > count as u64 {
+        groups.sort_unstable();
+        return groups.into_iter().unzip();
+    }
+    // With many groups, sorting takes longer than counting the first rows before each one.
+    let ranks = RankBitmap::new(rows.end - rows.start, groups.iter().map(|(first, _)| first - rows.start));
     let mut firsts = vec![0; count];
-    let ranks = RankBitmap::from_numbers(rows.end - rows.start, all().map(|(first, _)| first - rows.start));
-    for (first, pick) in all() {
-        let place = ranks.rank(first - rows.start);
-        (firsts[place], order[place]) = (first, pick);
+    let mut order = vec![(0, 0); count];
+    for (first, pick) in groups {
+        let rank = ranks.rank(first - rows.start);
+        firsts[rank] = first;
+        order[rank] = pick;
     }
     (firsts, order)
 }
 
-/// A set of numbers, and the place of each among them.
+/// A set of numbers, which returns the number of smaller ones for each.
 struct RankBitmap {
     words: Vec<u64>,
-    /// How many there are before each word.
-    before: Vec<usize>,
+    /// The number of bits before each word.
+    ranks: Vec<usize>,
 }
 
 impl RankBitmap {
-    fn from_numbers(end: u64, numbers: impl Iterator<Item = u64>) -> RankBitmap {
+    /// Creates a set of `numbers`, which are less than `end`.
+    fn new(end: u64, numbers: impl Iterator<Item = u64>) -> RankBitmap {
         let mut words = vec![0u64; end.div_ceil(64) as usize];
         numbers.for_each(|number| words[(number / 64) as usize] |= 1 << (number % 64));
-        let count = |sum: &mut usize, word: &u64| Some(std::mem::replace(sum, *sum + word.count_ones() as usize));
-        let before = words.iter().scan(0, count).collect();
-        RankBitmap { words, before }
+        let mut ranks = Vec::with_capacity(words.len());
+        let mut rank = 0;
+        for word in &words {
+            ranks.push(rank);
+            rank += word.count_ones() as usize;
+        }
+        RankBitmap { words, ranks }
     }
 
     fn rank(&self, number: u64) -> usize {
         let word = (number / 64) as usize;
         let below = self.words[word] & ((1 << (number % 64)) - 1);
-        self.before[word] + below.count_ones() as usize
+        self.ranks[word] + below.count_ones() as usize
     }
 }

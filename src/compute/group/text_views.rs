@@ -1,4 +1,4 @@
-//! Texts of partitions as views: short ones as they are, others by where they are in the dataset, so that none is copied.
+//! Makes views of the texts of partitions. Long texts stay in the dataset, so that no text is copied.
 
 use std::ops::Range;
 
@@ -10,60 +10,65 @@ use crate::array::ArrayParts;
 use crate::array::access::{Texts, fixed_values};
 use crate::error::{Error, Result};
 
-/// The most buffers that the texts of a chunk are in: each of its partitions refers to all of them.
-const MOST_BUFFERS: usize = 64;
-/// The most bytes of a text in a view itself.
-const INLINE: usize = 12;
+/// The maximum number of buffers with the texts of a chunk, as each of its partitions refers to all of them.
+const MAX_BUFFERS: usize = 64;
+/// The maximum number of bytes of a text that is stored in its view.
+const MAX_INLINE: usize = 12;
 
 /// Rows of one batch.
 pub(super) type ArraySpan<'a> = (&'a ArrayData, Range<usize>);
 
-/// Where the texts of a span are.
+/// The position of the texts of a span.
 struct SpanBuffer {
-    /// The number of the buffer, or the first one's of several.
+    /// The number of the buffer, or of the first one for a span of views.
     buffer: u32,
     /// The address of the buffer's first byte.
     address: usize,
 }
 
-/// Texts or bytes of a chunk, of which views are to be made.
+/// Makes views of the texts or bytes of a chunk.
 pub(super) struct TextViewBuilder<'a> {
     spans: Vec<ArraySpan<'a>>,
-    viewed: Vec<SpanBuffer>,
+    /// The buffer of each span.
+    span_buffers: Vec<SpanBuffer>,
+    /// The buffers of the array; the first one is replaced by the views.
     buffers: Vec<Buffer>,
 }
 
-/// The bytes of a view.
+/// The number of bytes of a view.
 pub(super) const VIEW: usize = size_of::<u128>();
 
 impl<'a> TextViewBuilder<'a> {
-    /// `None` if the texts are in too many buffers, or in too large ones.
+    /// Creates a builder; `None` if the texts are in too many or too large buffers.
     pub(super) fn try_new(spans: Vec<ArraySpan<'a>>) -> Result<Option<TextViewBuilder<'a>>> {
         let mut buffers = vec![Buffer::default()];
-        let mut viewed = Vec::with_capacity(spans.len());
+        let mut span_buffers = Vec::with_capacity(spans.len());
         for span in &spans {
             match SpanBuffer::try_new(span, &mut buffers)? {
-                Some(span) if buffers.len() <= MOST_BUFFERS => viewed.push(span),
+                Some(span) if buffers.len() <= MAX_BUFFERS => span_buffers.push(span),
                 _ => return Ok(None),
             }
         }
-        Ok(Some(TextViewBuilder { spans, viewed, buffers }))
+        Ok(Some(TextViewBuilder { spans, span_buffers, buffers }))
     }
 
-    /// Writes the view of each row to its place in `out`, which all rows but those of other places fill.
-    pub(super) fn put(&self, places: &[u16], out: &mut [u8]) -> Result<()> {
+    /// Writes the view of each row to its position in `out`. Rows with a position outside of `out` are skipped.
+    pub(super) fn write(&self, positions: &[u16], out: &mut [u8]) -> Result<()> {
+        let rows: usize = self.spans.iter().map(|(_, rows)| rows.len()).sum();
+        assert_eq!(positions.len(), rows, "each row of a chunk has a position");
         let out = &mut out.as_chunks_mut::<VIEW>().0[..];
-        let mut places = places.iter();
-        for ((array, rows), span) in self.spans.iter().zip(&self.viewed) {
-            span.put(array, rows, &mut places, out)?;
+        let mut positions = positions.iter();
+        for ((array, rows), span) in self.spans.iter().zip(&self.span_buffers) {
+            span.write(array, rows, &mut positions, out)?;
         }
         Ok(())
     }
 
-    /// The `len` texts whose views were put into `views`.
-    pub(super) fn array(mut self, views: Buffer, places: &[u16], len: usize) -> Result<ArrayData> {
+    /// Returns the `len` texts whose views were written to `views`.
+    pub(super) fn finish(mut self, views: Buffer, positions: &[u16], len: usize) -> Result<ArrayData> {
+        assert_eq!(views.len(), len * VIEW, "each text has a view");
         self.buffers[0] = views;
-        let validity = validity(&self.spans, places, len);
+        let validity = validity(&self.spans, positions, len);
         let parts =
             ArrayParts { data_type: DataType::BinaryView, len, validity, buffers: self.buffers, children: Vec::new() };
         parts.assemble().checked(&[])
@@ -71,19 +76,19 @@ impl<'a> TextViewBuilder<'a> {
 }
 
 impl SpanBuffer {
-    /// Adds the buffers of a span to `buffers`, of which the first is that of views.
+    /// Adds the buffers of a span to `buffers`. The first of these is reserved for views, and views do not count it.
     fn try_new((array, rows): &ArraySpan<'_>, buffers: &mut Vec<Buffer>) -> Result<Option<SpanBuffer>> {
         let buffer = (buffers.len() - 1) as u32;
         if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
             buffers.extend(array.buffers().iter().skip(1).cloned());
             return Ok(Some(SpanBuffer { buffer, address: 0 }));
         }
-        let Some(last) = rows.end.checked_sub(1).filter(|_| !rows.is_empty()) else {
+        if rows.is_empty() {
             return Ok(Some(SpanBuffer { buffer, address: 0 }));
-        };
+        }
         let texts = Texts::try_new(*array)?;
         let address = address(texts.get(rows.start)?);
-        let end = texts.get(last)?.as_ptr_range().end as usize;
+        let end = texts.get(rows.end - 1)?.as_ptr_range().end as usize;
         let data = array.buffers().get(1).ok_or_else(|| Error::internal("a column of text has no bytes"))?;
         let start = address.checked_sub(data.as_ptr() as usize);
         let len = end.checked_sub(address).filter(|&len| i32::try_from(len).is_ok());
@@ -92,41 +97,47 @@ impl SpanBuffer {
         Ok(Some(SpanBuffer { buffer, address }))
     }
 
-    /// Writes the views of a span's rows to their places in `out`.
-    fn put<'p>(
+    /// Writes the views of a span's rows to their positions in `out`.
+    fn write<'p>(
         &self,
         array: &ArrayData,
         rows: &Range<usize>,
-        places: &mut impl Iterator<Item = &'p u16>,
+        positions: &mut impl Iterator<Item = &'p u16>,
         out: &mut [[u8; 16]],
     ) -> Result<()> {
         if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
-            let views = fixed_values::<16>(array).get(rows.clone()).unwrap_or_default();
-            for (view, &place) in views.iter().zip(places.by_ref()) {
-                let view = u128::from_le_bytes(*view);
-                // Those of other buffers get the numbers that these have here.
-                let moved = if view as u32 <= INLINE as u32 { view } else { view + (u128::from(self.buffer) << 64) };
-                put(out, place, moved.to_le_bytes());
+            let views = fixed_values::<16>(array).get(rows.clone());
+            let views = views.ok_or_else(|| Error::invalid("fewer values than rows"))?;
+            for (view, &position) in views.iter().zip(positions.by_ref()) {
+                let mut view = u128::from_le_bytes(*view);
+                // Buffers have other numbers in the new array.
+                if view as u32 > MAX_INLINE as u32 {
+                    view += u128::from(self.buffer) << 64;
+                }
+                put(out, position, view.to_le_bytes());
             }
             return Ok(());
         }
         let texts = Texts::try_new(array)?;
-        let mut long = Vec::new();
+        let mut long_texts = Vec::new();
         let mut row = rows.start;
         texts.each_short(rows.clone(), |len, bytes| {
-            let Some(&place) = places.next() else { return };
+            let Some(&position) = positions.next() else { return };
             match len {
-                0..=INLINE => put(out, place, (bytes << 32 | len as u128).to_le_bytes()),
-                _ => long.push((row, place)),
+                0..=MAX_INLINE => put(out, position, (bytes << 32 | len as u128).to_le_bytes()),
+                _ => long_texts.push((row, position)),
             }
             row += 1;
         })?;
-        for (row, place) in long {
+        for (row, position) in long_texts {
             let bytes = texts.get(row)?;
             let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
             let offset = address(bytes).wrapping_sub(self.address) as u32;
-            let place_of = u128::from(offset) << 96 | u128::from(self.buffer) << 64;
-            put(out, place, (place_of | u128::from(prefix) << 32 | bytes.len() as u128).to_le_bytes());
+            let view = u128::from(offset) << 96
+                | u128::from(self.buffer) << 64
+                | u128::from(prefix) << 32
+                | bytes.len() as u128;
+            put(out, position, view.to_le_bytes());
         }
         Ok(())
     }
@@ -136,26 +147,26 @@ fn address(bytes: &[u8]) -> usize {
     bytes.as_ptr() as usize
 }
 
-/// Writes a row's value to the row's place, if it has one in `out`.
+/// Writes a row's value to its position, unless the position is outside of `out`.
 #[inline(always)]
-pub(super) fn put<const N: usize>(out: &mut [[u8; N]], place: u16, value: [u8; N]) {
-    if let Some(out) = out.get_mut(usize::from(place)) {
+pub(super) fn put<const N: usize>(out: &mut [[u8; N]], position: u16, value: [u8; N]) {
+    if let Some(out) = out.get_mut(usize::from(position)) {
         *out = value;
     }
 }
 
-/// Validity bitmap and number of nulls of the rows at their places, if there are nulls.
-fn validity(spans: &[ArraySpan<'_>], places: &[u16], len: usize) -> Option<(Buffer, usize)> {
+/// Returns the validity bitmap and the number of nulls of the rows at their positions, if there are nulls.
+fn validity(spans: &[ArraySpan<'_>], positions: &[u16], len: usize) -> Option<(Buffer, usize)> {
     if spans.iter().all(|(array, _)| array.null_count() == 0) {
         return None;
     }
     let mut bits = vec![u8::MAX; len.div_ceil(8)];
-    let mut places = places.iter().map(|&place| usize::from(place));
+    let mut positions = positions.iter().map(|&position| usize::from(position));
     let mut nulls = 0;
     for (array, rows) in spans {
-        for (row, place) in rows.clone().zip(places.by_ref()) {
-            if array.is_null(row) && place < len {
-                bits[place / 8] &= !(1 << (place % 8));
+        for (row, position) in rows.clone().zip(positions.by_ref()) {
+            if array.is_null(row) && position < len {
+                bits[position / 8] &= !(1 << (position % 8));
                 nulls += 1;
             }
         }
