@@ -1,38 +1,37 @@
-//! Text in chunks of whole records, parsed by several threads.
+//! Divides a text into chunks of whole records, which several threads parse.
 
 use std::io::{self, Read};
 
-use super::stream::failed;
+use super::stream::{MAX_RECORD, read_error};
 use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::can_allocate;
 
-/// The approximate bytes of a chunk.
+/// The approximate number of bytes of a chunk.
 pub(super) const CHUNK: usize = 2 << 20;
-/// Maximum bytes of one record.
-const LONGEST: usize = 256 << 20;
 
-/// Whole records.
+/// Some whole records of a text.
 #[derive(Clone)]
 pub(super) struct Chunk {
     pub bytes: Vec<u8>,
-    /// The number of lines before them.
+    /// The number of lines before the chunk.
     pub lines: usize,
-    /// Whether they begin with the header of the text; set by the reader of the header.
+    /// True if the chunk begins with the header of the text; set by the reader of the header.
     pub is_first: bool,
 }
 
 impl Chunk {
-    /// Checks that there is memory for the rows of the chunk: parsers and builders make many small parts, which can't fail.
+    /// Checks that there is memory for the rows of the chunk. Parsers and builders make many small allocations, which can't
+    /// fail.
     ///
     /// # Errors
     /// `Io` if there is not.
     pub fn check_memory(&self) -> Result<()> {
-        /// What a byte of text may take, with the values of JSON that it is part of.
-        const EACH: usize = 16;
+        /// The memory that a byte of text may take, with the values of JSON that it is part of.
+        const BYTES_PER_BYTE: usize = 16;
         check_memory()?;
         let len = self.bytes.len();
-        if can_allocate(len.saturating_mul(EACH)) {
+        if can_allocate(len.saturating_mul(BYTES_PER_BYTE)) {
             return Ok(());
         }
         Err(Error::out_of_memory(format!("no memory is left for the rows of {len} bytes of text")))
@@ -41,63 +40,69 @@ impl Chunk {
 
 /// Finds the ends of records in a text.
 pub(super) trait RecordSplitter {
-    /// The end of the last complete record in `fresh`, the next bytes.
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
+    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no record
+    /// ends there.
+    fn find_end(&mut self, block: &[u8]) -> Option<usize>;
 
-    /// The number of lines in whole records.
-    fn lines(&self, records: &[u8]) -> usize;
+    /// Counts the lines of whole records.
+    fn count_lines(&self, records: &[u8]) -> usize;
 }
 
-/// The chunks of a text.
+/// An iterator over the chunks of a text.
 pub(super) struct Chunks<R, C> {
     input: R,
-    cut: C,
-    doing: &'static str,
-    /// The approximate bytes of a chunk.
+    splitter: C,
+    /// The action that errors name.
+    action: &'static str,
+    /// The approximate number of bytes of a chunk.
     size: usize,
     /// The beginning of an incomplete record.
-    begun: Vec<u8>,
+    incomplete: Vec<u8>,
+    /// The number of lines in chunks so far.
     lines: usize,
     is_over: bool,
 }
 
 impl<R: Read, C: RecordSplitter> Chunks<R, C> {
-    pub(super) fn new(input: R, cut: C, doing: &'static str, size: usize) -> Chunks<R, C> {
-        Chunks { input, cut, doing, size, begun: Vec::new(), lines: 0, is_over: false }
+    pub(super) fn new(input: R, splitter: C, action: &'static str, size: usize) -> Chunks<R, C> {
+        Chunks { input, splitter, action, size, incomplete: Vec::new(), lines: 0, is_over: false }
     }
 
     fn read(&mut self) -> Result<Option<Chunk>> {
         loop {
-            let start = self.begun.len();
-            let wanted = self.size.saturating_sub(start).max(self.size / 2).max(1);
-            // Most texts are shorter than a chunk.
+            let start = self.incomplete.len();
+            // A long record fills several blocks, and may leave less than nothing of the size of a chunk.
+            let block = self.size.saturating_sub(start).max(self.size / 2).max(1);
+            // Most texts are shorter than a chunk, so the first one is not reserved.
             if self.lines > 0 {
-                self.begun.reserve(wanted + 1);
+                self.incomplete.reserve(block + 1);
             }
-            let wanted = wanted as u64;
-            let read = self.input.by_ref().take(wanted).read_to_end(&mut self.begun);
-            if (read.map_err(|e| failed(self.doing, &e))? as u64) < wanted {
+            let len = self.input.by_ref().take(block as u64).read_to_end(&mut self.incomplete);
+            let len = len.map_err(|e| read_error(self.action, &e))?;
+            assert_eq!(self.incomplete.len(), start + len, "bytes are added behind those before them");
+            if len < block {
                 // The last record is complete, or an error.
                 self.is_over = true;
-                let rest = std::mem::take(&mut self.begun);
-                return Ok(Some(self.chunk(rest)).filter(|chunk| !chunk.bytes.is_empty()));
+                let rest = std::mem::take(&mut self.incomplete);
+                return Ok(if rest.is_empty() { None } else { Some(self.chunk(rest)) });
             }
-            if let Some(end) = self.cut.whole(&self.begun[start..]) {
-                let rest = self.begun.split_off(start + end);
-                let whole = std::mem::replace(&mut self.begun, rest);
-                return Ok(Some(self.chunk(whole)));
+            if let Some(end) = self.splitter.find_end(&self.incomplete[start..]) {
+                let rest = self.incomplete.split_off(start + end);
+                let records = std::mem::replace(&mut self.incomplete, rest);
+                return Ok(Some(self.chunk(records)));
             }
-            if self.begun.len() > LONGEST {
-                let most = LONGEST >> 20;
-                let message = format!("{}: a record of more than {most} MiB; is its end missing?", self.doing);
+            if self.incomplete.len() > MAX_RECORD {
+                let max = MAX_RECORD >> 20;
+                let message = format!("{}: a record of more than {max} MiB; is its end missing?", self.action);
                 return Err(Error::invalid(message));
             }
         }
     }
 
     fn chunk(&mut self, bytes: Vec<u8>) -> Chunk {
+        assert!(!bytes.is_empty(), "a chunk without records");
         let lines = self.lines;
-        self.lines += self.cut.lines(&bytes);
+        self.lines += self.splitter.count_lines(&bytes);
         Chunk { bytes, lines, is_first: false }
     }
 }
@@ -115,7 +120,7 @@ impl<R: Read, C: RecordSplitter> Iterator for Chunks<R, C> {
     }
 }
 
-/// All of a text.
+/// Reads all of a text.
 pub(super) fn read_all(mut input: impl Read) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     input.read_to_end(&mut text)?;

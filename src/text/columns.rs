@@ -1,4 +1,4 @@
-//! Columns from text: collects values into arrays of a given type.
+//! Collects values from text into arrays of a given type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) trait Sink: Finish + Send {
 
 /// Builds arrays from the values of a column.
 pub(crate) trait Finish {
-    /// The values since the last call.
+    /// Returns the values since the last call.
     fn finish(&mut self) -> Result<ArrayRef>;
 
-    /// The final type and arrays, from all arrays.
+    /// Converts all arrays to the final type, and returns it with them.
     fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
         Ok((field, chunks))
     }
@@ -51,7 +51,7 @@ impl<F: Finish + ?Sized> Finish for Box<F> {
 pub(crate) struct TextColumn<S> {
     pub(crate) field: Field,
     pub(crate) sink: S,
-    /// Values since the last cut.
+    /// The number of values since the last cut.
     pub(crate) rows: usize,
     chunks: Vec<ArrayRef>,
 }
@@ -67,28 +67,30 @@ impl<S: Finish> TextColumn<S> {
         Ok(self.sink.finish()?.slice(0, rows))
     }
 
-    /// As `cut`, with a dictionary of the array's own.
-    pub(crate) fn array(&mut self, rows: usize) -> Result<ArrayRef> {
+    /// Cuts after all values, and returns the first `rows` since the last cut. A dictionary has only their values.
+    pub(crate) fn take_array(&mut self, rows: usize) -> Result<ArrayRef> {
         let chunk = self.cut(rows)?;
         let (_, mut sealed) = self.sink.seal(self.field.clone(), vec![chunk])?;
-        sealed.pop().ok_or_else(|| self.named(Error::invalid("no values")))
+        sealed.pop().ok_or_else(|| self.error(Error::invalid("no values")))
     }
 
-    fn named(&self, e: Error) -> Error {
+    /// Adds the column's name to an error.
+    fn error(&self, e: Error) -> Error {
         e.context(format_args!("column `{}`", shorten(self.field.name())))
     }
 
-    fn sealed(mut self) -> Result<(Field, Vec<ArrayRef>)> {
+    /// Returns the final field and all arrays.
+    fn seal(mut self) -> Result<(Field, Vec<ArrayRef>)> {
         let chunks = std::mem::take(&mut self.chunks);
-        self.sink.seal(self.field.clone(), chunks).map_err(|e| self.named(e))
+        self.sink.seal(self.field.clone(), chunks).map_err(|e| self.error(e))
     }
 }
 
-/// Rows being filled column by column, and cut into batches.
+/// Collects rows column by column, and cuts them into batches.
 pub(crate) struct BatchBuilder<S> {
     schema: SchemaRef,
     pub(crate) columns: Vec<TextColumn<S>>,
-    /// Whole rows since the last cut.
+    /// The number of whole rows since the last cut.
     pub(crate) rows: usize,
     batch_rows: usize,
     lengths: Vec<usize>,
@@ -99,8 +101,8 @@ impl<S: Finish> BatchBuilder<S> {
         BatchBuilder { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
     }
 
-    /// Counts a completed row; true when a batch is full.
-    pub(crate) fn count(&mut self) -> bool {
+    /// Counts a completed row. Returns true when a batch is full.
+    pub(crate) fn count_row(&mut self) -> bool {
         self.rows += 1;
         self.rows >= self.batch_rows
     }
@@ -110,7 +112,8 @@ impl<S: Finish> BatchBuilder<S> {
         let rows = std::mem::take(&mut self.rows);
         if rows > 0 {
             for column in &mut self.columns {
-                let chunk = column.cut(rows).map_err(|e| column.named(e))?;
+                let chunk = column.cut(rows).map_err(|e| column.error(e))?;
+                assert_eq!(chunk.len(), rows, "column `{}` has a value for each row", column.field.name());
                 column.chunks.push(chunk);
             }
             self.lengths.push(rows);
@@ -118,23 +121,39 @@ impl<S: Finish> BatchBuilder<S> {
         Ok(())
     }
 
-    /// All batches, sharing one dictionary per dictionary-encoded column.
+    /// Returns all batches. A dictionary-encoded column has one dictionary for all of them.
     pub(crate) fn assemble(self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        let columns = self.columns.into_iter().map(TextColumn::sealed).collect::<Result<Vec<_>>>()?;
-        let (fields, chunks): (Vec<Field>, Vec<_>) = columns.into_iter().unzip();
+        assert_eq!(self.rows, 0, "pending rows are cut before batches are assembled");
+        let mut fields = Vec::with_capacity(self.columns.len());
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in self.columns {
+            let (field, chunks) = column.seal()?;
+            assert_eq!(chunks.len(), self.lengths.len(), "column `{}` has an array for each batch", field.name());
+            fields.push(field);
+            columns.push(chunks);
+        }
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
-        let arrays = |i: usize| chunks.iter().map(|chunks: &Vec<ArrayRef>| chunks[i].clone()).collect();
-        let batches = self.lengths.iter().enumerate().map(|(i, &rows)| batch(&schema, arrays(i), rows));
-        let batches = batches.collect::<Result<_>>()?;
+        let mut batches = Vec::with_capacity(self.lengths.len());
+        for (number, &rows) in self.lengths.iter().enumerate() {
+            let arrays = columns.iter().map(|chunks: &Vec<ArrayRef>| chunks[number].clone()).collect();
+            batches.push(batch(&schema, arrays, rows)?);
+        }
         Ok((schema, batches))
     }
 
-    /// Pending rows as an independent batch, if there are any.
+    /// Returns pending rows as an independent batch, if there are any.
     pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>> {
         let rows = std::mem::take(&mut self.rows);
-        let array = |column: &mut TextColumn<S>| column.array(rows).map_err(|e| column.named(e));
-        let arrays = self.columns.iter_mut().map(array).collect::<Result<_>>()?;
-        (rows > 0).then(|| batch(&self.schema, arrays, rows)).transpose()
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for column in &mut self.columns {
+            let array = column.take_array(rows).map_err(|e| column.error(e))?;
+            assert_eq!(array.len(), rows, "column `{}` has a value for each row", column.field.name());
+            arrays.push(array);
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        batch(&self.schema, arrays, rows).map(Some)
     }
 }
 
@@ -151,29 +170,36 @@ pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// The required schema, which itself declares dictionary columns.
-pub(crate) fn given_schema(schema: &Option<SchemaRef>, overrides: &Fields, dictionary: &[String]) -> Result<SchemaRef> {
+/// Returns the schema of the options for a stream, which must have one, and must declare dictionary columns in it.
+pub(crate) fn stream_schema(
+    schema: &Option<SchemaRef>,
+    overrides: &Fields,
+    dictionary: &[String],
+) -> Result<SchemaRef> {
     if let Some(name) = dictionary.first() {
         return Err(Error::invalid_argument(format!(
             "expected dictionaries in the schema, got the option for `{name}`"
         )));
     }
-    let schema =
-        schema.as_ref().ok_or_else(|| Error::invalid_argument("expected a schema for rows as they come, got none"))?;
-    overridden(schema, overrides)
+    let Some(schema) = schema else {
+        return Err(Error::invalid_argument("expected a schema for rows as they come, got none"));
+    };
+    override_fields(schema, overrides)
 }
 
-/// `schema` with the fields of `overrides` in the place of its fields of the same name. Categories are numbered as they come,
-/// so that they are not ordered, whatever it says.
-pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
+/// Replaces the fields of `schema` by the fields of `overrides` with the same names. Categories are numbered in order of
+/// appearance, so they are never ordered, even if the schema says so.
+pub(crate) fn override_fields(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
     if overrides.is_empty() && !schema.fields().iter().any(|field| is_ordered(field)) {
         return Ok(schema.clone());
     }
     let mut fields = schema.fields().to_vec();
     for field in overrides {
-        let named = fields.iter_mut().find(|own| own.name() == field.name());
-        let names = schema.fields().iter().map(|own| own.name().as_str());
-        *named.ok_or_else(|| missing(field.name(), "schema_overrides", names))? = field.clone();
+        let Some(replaced) = fields.iter_mut().find(|replaced| replaced.name() == field.name()) else {
+            let names = schema.fields().iter().map(|field| field.name().as_str());
+            return Err(missing_column(field.name(), "schema_overrides", names));
+        };
+        *replaced = field.clone();
     }
     for field in fields.iter_mut().filter(|field| is_ordered(field)) {
         *field = Arc::new(field.as_ref().clone().with_dict_is_ordered(false));
@@ -181,8 +207,8 @@ pub(crate) fn overridden(schema: &SchemaRef, overrides: &Fields) -> Result<Schem
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// The error for a column `name` not in `names`.
-pub(crate) fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
+/// Returns the error for a column `name`, which `wanted_by` names, and which is not in `names`.
+pub(crate) fn missing_column<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let names: Vec<_> = names.take(20).map(|name| format!("`{}`", shorten(name))).collect();
     let message = format!(
         "expected a column `{}`, as {wanted_by} names it, got the columns {}; correct {wanted_by}",
@@ -195,17 +221,20 @@ pub(crate) fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item
 /// Checks that `options.dictionary` names columns of `schema`.
 pub(crate) fn check_dictionary(dictionary: &[String], schema: &Schema) -> Result<()> {
     let names = schema.fields().iter().map(|field| field.name().as_str());
-    match dictionary.iter().find(|&wanted| names.clone().all(|name| name != wanted)) {
-        Some(name) => Err(missing(name, "the option dictionary", names)),
-        None => Ok(()),
+    for wanted in dictionary {
+        if names.clone().all(|name| name != wanted) {
+            return Err(missing_column(wanted, "the option dictionary", names));
+        }
     }
+    Ok(())
 }
 
-/// The sink of a column, dictionary-encoded if `dictionary` names it.
-pub(crate) fn sink_of(field: &Field, dictionary: &[String]) -> Result<Box<dyn Sink>> {
+/// Creates the sink of a column, which encodes a dictionary if `dictionary` names the column.
+pub(crate) fn column_sink(field: &Field, dictionary: &[String]) -> Result<Box<dyn Sink>> {
     if dictionary.contains(field.name()) { encoding_sink(field) } else { sink(field) }
 }
 
+/// Creates the sink of a column of the field's type.
 fn sink(field: &Field) -> Result<Box<dyn Sink>> {
     use DataType::*;
     Ok(match field.data_type() {
@@ -213,7 +242,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
             primitives(Int8Builder::new(), |value| boolean(value).map(i8::from).or_else(|| parse(value)))
         }
         Boolean => parsed(BooleanBuilder::new(), |builder, value| {
-            builder.append_option(optionally(value, boolean)?);
+            builder.append_option(parse_optional(value, boolean)?);
             Some(())
         }),
         Int8 => primitives(Int8Builder::new(), parse),
@@ -244,16 +273,18 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Utf8 => parsed(StringBuilder::new(), append),
         LargeUtf8 => parsed(LargeStringBuilder::new(), append),
         Utf8View => parsed(StringViewBuilder::new(), append_view),
-        Binary => parsed(BinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref())),
-        LargeBinary => {
-            parsed(LargeBinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref()))
+        Binary => {
+            parsed(BinaryBuilder::new(), |builder, value| append(builder, parse_optional(value, bytes)?.as_deref()))
         }
+        LargeBinary => parsed(LargeBinaryBuilder::new(), |builder, value| {
+            append(builder, parse_optional(value, bytes)?.as_deref())
+        }),
         BinaryView => parsed(BinaryViewBuilder::new(), |builder, value| {
-            builder.append_option(optionally(value, bytes)?);
+            builder.append_option(parse_optional(value, bytes)?);
             Some(())
         }),
         FixedSizeBinary(size) => parsed(FixedSizeBinaryBuilder::new(*size), |builder, value| {
-            match optionally(value, bytes_or_uuid)? {
+            match parse_optional(value, bytes_or_uuid)? {
                 Some(bytes) => builder.append_value(bytes).ok()?,
                 None => builder.append_null(),
             }
@@ -266,7 +297,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The sink of decimals.
+/// Creates the sink of a column of decimals.
 fn decimal_sink(field: &Field) -> Result<Box<dyn Sink>> {
     use DataType::*;
     Ok(match field.data_type() {
@@ -278,7 +309,7 @@ fn decimal_sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The sink of lengths of time.
+/// Creates the sink of a column of durations or intervals.
 fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
     use DataType::*;
     Ok(match field.data_type() {
@@ -309,13 +340,11 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The sink of a column inferred from values of `kinds`; refuses values that would change its type.
+/// Creates the sink of a column whose type was inferred from values of `kinds`. It refuses values that would change its type.
 pub(crate) fn exact_sink(kinds: TypeSet) -> Box<dyn Sink> {
-    let micros = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000);
-    let nanos = |value: &str, kinds| exact_moment(value, kinds)?.count(1_000_000_000);
-    match candidate(kinds) {
+    match inferred_type(kinds) {
         DataType::Boolean => parsed(BooleanBuilder::new(), |builder, value| {
-            builder.append_option(optionally(value, boolean)?);
+            builder.append_option(parse_optional(value, boolean)?);
             Some(())
         }),
         DataType::Int64 => primitives(Int64Builder::new(), exact_int),
@@ -325,23 +354,23 @@ pub(crate) fn exact_sink(kinds: TypeSet) -> Box<dyn Sink> {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let kind = if zone.is_some() { UTC_MICROS } else { MICROS };
             let builder = TimestampMicrosecondBuilder::new().with_timezone_opt(zone);
-            primitives(builder, move |value| micros(value, kind))
+            primitives(builder, move |value| exact_moment(value, kind)?.count(1_000_000))
         }
         DataType::Timestamp(_, zone) => {
             let kind = if zone.is_some() { UTC_NANOS } else { NANOS };
             let builder = TimestampNanosecondBuilder::new().with_timezone_opt(zone);
-            primitives(builder, move |value| nanos(value, kind))
+            primitives(builder, move |value| exact_moment(value, kind)?.count(1_000_000_000))
         }
         _ => parsed(StringBuilder::new(), append),
     }
 }
 
-/// Narrows the kinds of a column to those of an array's values, accepted by its [`exact_sink`].
-pub(crate) fn narrowed(kinds: TypeSet, array: &dyn Array) -> TypeSet {
+/// Narrows the kinds of a column by an array's values, which its [`exact_sink`] accepted.
+pub(crate) fn narrow(kinds: TypeSet, array: &dyn Array) -> TypeSet {
     match array.data_type() {
-        DataType::Int64 => narrowed_by_ints(kinds, array.as_primitive::<Int64Type>().values()),
+        DataType::Int64 => narrow_by_ints(kinds, array.as_primitive::<Int64Type>().values()),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            narrowed_by_micros(kinds, array.as_primitive::<TimestampMicrosecondType>().values())
+            narrow_by_micros(kinds, array.as_primitive::<TimestampMicrosecondType>().values())
         }
         _ => kinds,
     }
@@ -355,7 +384,7 @@ fn unsupported(field: &Field) -> Error {
     ))
 }
 
-/// The sink of a field to dictionary-encode by the options; a key type in the schema takes precedence.
+/// Creates the sink of a column that the options encode as a dictionary. A key type in the schema takes precedence.
 fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
         DataType::Utf8 => DictionaryEncoder::sink(None, field.name(), &DataType::Utf8),
@@ -368,7 +397,7 @@ fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     }
 }
 
-/// A builder, and its function to append a value.
+/// A sink made of a builder and a function that appends a value to it.
 struct ParsingSink<B, F> {
     builder: B,
     append: F,
@@ -393,8 +422,8 @@ fn parsed<B: ArrayBuilder>(
     Box::new(ParsingSink { builder, append })
 }
 
-/// `None` if there is a value and it does not parse.
-fn optionally<T>(value: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+/// Parses a value that may be null; returns `None` if there is a value that does not parse.
+fn parse_optional<T>(value: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     value.map_or(Some(None), |value| parse(value).map(Some))
 }
 
@@ -403,7 +432,7 @@ fn primitives<T: ArrowPrimitiveType>(
     parse: impl Fn(&str) -> Option<T::Native> + Send + 'static,
 ) -> Box<dyn Sink> {
     parsed(builder, move |builder, value| {
-        builder.append_option(optionally(value, &parse)?);
+        builder.append_option(parse_optional(value, &parse)?);
         Some(())
     })
 }
@@ -413,20 +442,26 @@ fn moments<T: ArrowTimestampType>(
     per_second: i64,
     zone: &Option<Arc<str>>,
 ) -> Box<dyn Sink> {
-    let zoned = zone.is_some();
-    let parse = move |value: &str| {
-        let Some(moment) = Moment::parse_or_midnight(value).or_else(|| Moment::parse_far(value)) else {
-            return counted(value, per_second).or_else(|| parse(value));
-        };
-        // A time without an offset may be local time of anywhere, also where the column is in UTC: see `offset_advice`.
-        if moment.offset == zoned { moment.count(per_second) } else { None }
-    };
-    primitives(builder.with_timezone_opt(zone.clone()), parse)
+    let has_zone = zone.is_some();
+    primitives(builder.with_timezone_opt(zone.clone()), move |value| timestamp(value, per_second, has_zone))
 }
 
+/// Parses a timestamp, as a date and time or as a count of its unit.
+fn timestamp(value: &str, per_second: i64, has_zone: bool) -> Option<i64> {
+    let Some(moment) = Moment::parse_or_midnight(value).or_else(|| Moment::parse_far(value)) else {
+        return parse_count(value, per_second).or_else(|| parse(value));
+    };
+    // A time without an offset may be in any zone, even in a column in UTC: see `utc_offset_hint`.
+    if moment.has_offset == has_zone { moment.count(per_second) } else { None }
+}
+
+/// Parses a time of day, written as such or as a count of its unit since midnight.
 fn time64(value: &str, per_second: i64) -> Option<i64> {
-    let counted = || parse(value).filter(|count| (0..86_400 * per_second).contains(count));
-    time(value, per_second).or_else(counted)
+    if let Some(count) = time(value, per_second) {
+        return Some(count);
+    }
+    let count = parse(value)?;
+    (0..86_400 * per_second).contains(&count).then_some(count)
 }
 
 fn time32(value: &str, per_second: i64) -> Option<i32> {
@@ -443,7 +478,7 @@ fn wide_decimals(precision: u8, scale: i8) -> Box<dyn Sink> {
     primitives(builder, move |value| wide_decimal(value, precision, scale))
 }
 
-/// Whether the numbers of a field are booleans, by its extension type.
+/// Returns true if the numbers of a field are booleans, by its extension type.
 pub(crate) fn is_bool8(field: &Field) -> bool {
     *field.data_type() == DataType::Int8 && field.extension_type_name() == Some("arrow.bool8")
 }
@@ -465,7 +500,7 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
 }
 
 /// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
-/// end, so until it is sealed its arrays are just the numbers.
+/// end, so until the encoder is sealed its arrays have only the numbers.
 struct DictionaryEncoder {
     key: Option<DataType>,
     data_type: DataType,
@@ -475,7 +510,7 @@ struct DictionaryEncoder {
 }
 
 impl DictionaryEncoder {
-    /// With keys of the given type, or the smallest sufficient one.
+    /// Creates an encoder with keys of type `key`, or of the smallest sufficient type.
     fn sink(key: Option<&DataType>, name: &str, data_type: &DataType) -> Result<Box<dyn Sink>> {
         let values = sink(&Field::new(name, data_type.clone(), true))?;
         let keys = PrimitiveBuilder::new();
@@ -516,40 +551,41 @@ impl Finish for DictionaryEncoder {
     }
 
     fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
+        // Keys under nulls are arbitrary.
+        const KEY_OF_NULL: i32 = 0;
         let key = self.key.clone().unwrap_or_else(|| self.smallest_key());
         self.numbers.clear();
-        let (values, numbers) = distinct(self.values.finish()?)?;
-        let encode = |keys: &ArrayRef| {
+        let (values, numbers) = remove_duplicates(self.values.finish()?)?;
+        let mut encoded = Vec::with_capacity(chunks.len());
+        for keys in &chunks {
             let keys = keys.as_primitive::<Int32Type>();
-            match &numbers {
-                // Below a null stands any key.
+            encoded.push(match &numbers {
                 Some(numbers) => {
-                    let number = |key: i32| numbers.get(key as usize).copied().unwrap_or(0);
-                    with_dictionary(&key, &keys.unary(number), &values)
+                    let keys = keys.unary(|key| numbers.get(key as usize).copied().unwrap_or(KEY_OF_NULL));
+                    with_dictionary(&key, &keys, &values)?
                 }
-                None => with_dictionary(&key, keys, &values),
-            }
-        };
-        let chunks = chunks.iter().map(encode).collect::<Result<_>>()?;
+                None => with_dictionary(&key, keys, &values)?,
+            });
+        }
         let data_type = DataType::Dictionary(Box::new(key), Box::new(self.data_type.clone()));
-        Ok((field.with_data_type(data_type), chunks))
+        Ok((field.with_data_type(data_type), encoded))
     }
 }
 
-/// The values without those that come twice, as 1.5 does where it is also spelled 1.50, and the number of each one among
-/// them; `None` for texts, which are spelled in one way.
-fn distinct(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
+/// Removes equal values with different texts, such as 1.5 and 1.50. Returns the distinct values and the number of each value
+/// among them; `None` for columns of text, which have no such values.
+fn remove_duplicates(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
     if is_text_or_binary(values.data_type()) {
         return Ok((values, None));
     }
     let data = values.to_data();
     let data = UncheckedArray::from_ref(&data);
-    let mut known = HashMap::new();
+    let mut numbers_by_text = HashMap::new();
     let mut numbers = Vec::with_capacity(values.len());
     let mut picks = Vec::new();
     for row in 0..values.len() {
         let next = picks.len() as i32;
-        let number = *known.entry(value(data, row)?.to_csv_cell()?.into_owned()).or_insert(next);
+        let number = *numbers_by_text.entry(value(data, row)?.to_csv_cell()?.into_owned()).or_insert(next);
         if number == next {
             picks.push((0, row));
         }
@@ -559,7 +595,7 @@ fn distinct(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
     Ok((to_array(values), Some(numbers)))
 }
 
-/// Counts how often each value comes in a row.
+/// Encodes runs of equal values.
 struct RunEncoder {
     ends: RunEnds,
     values: Box<dyn Sink>,
@@ -575,12 +611,12 @@ impl RunEncoder {
 
 impl Sink for RunEncoder {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
-        let goes_on = self.last.as_ref().is_some_and(|last| last.as_deref() == value);
-        if !goes_on {
+        let continues_run = self.last.as_ref().is_some_and(|last| last.as_deref() == value);
+        if !continues_run {
             self.values.push(value)?;
             self.last = Some(value.map(Into::into));
         }
-        self.ends.push(goes_on);
+        self.ends.push(continues_run);
         Some(())
     }
 }
@@ -595,9 +631,10 @@ impl Finish for RunEncoder {
     }
 }
 
-/// Where runs of equal values end, in an array of `data_type`.
+/// The ends of runs of equal values, in an array of `data_type`.
 pub(crate) struct RunEnds {
     data_type: DataType,
+    /// The number of rows up to the end of each run.
     ends: Vec<i64>,
 }
 
@@ -606,35 +643,43 @@ impl RunEnds {
         RunEnds { data_type: data_type.clone(), ends: Vec::new() }
     }
 
-    /// Counts a row, which is of the last run or the first of another one.
-    pub(crate) fn push(&mut self, goes_on: bool) {
-        let rows = self.ends.last().copied().unwrap_or(0);
+    /// Adds a row to the last run, or begins another run with it.
+    pub(crate) fn push(&mut self, continues_run: bool) {
+        let rows = self.rows();
         match self.ends.last_mut() {
-            Some(end) if goes_on => *end += 1,
-            _ => self.ends.push(rows + 1),
+            Some(end) if continues_run => *end += 1,
+            last => {
+                assert!(last.is_some() || !continues_run, "the first row begins a run");
+                self.ends.push(rows + 1);
+            }
         }
     }
 
-    /// The number of runs.
+    /// Returns the number of rows.
+    fn rows(&self) -> i64 {
+        self.ends.last().map_or(0, |end| *end)
+    }
+
+    /// Returns the number of runs.
     pub(crate) fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The array of the rows since the last call, with a value for each run.
+    /// Returns the array of the rows since the last call, with a value for each run.
     pub(crate) fn finish(&mut self, values: &dyn Array) -> Result<ArrayRef> {
         let DataType::RunEndEncoded(run, _) = &self.data_type else {
             return Err(Error::internal("runs of a type that has none"));
         };
+        assert_eq!(values.len(), self.ends.len(), "each run has a value");
+        let rows = self.rows();
         let ends = std::mem::take(&mut self.ends);
-        let rows = ends.last().copied().unwrap_or(0);
-        let fits = |most: i64| if rows > most { Err(too_many(rows, most)) } else { Ok(()) };
         let ends: ArrayRef = match run.data_type() {
             DataType::Int16 => {
-                fits(i16::MAX.into())?;
+                check_rows(rows, i16::MAX.into())?;
                 Arc::new(Int16Array::from_iter_values(ends.iter().map(|&end| end as i16)))
             }
             DataType::Int32 => {
-                fits(i32::MAX.into())?;
+                check_rows(rows, i32::MAX.into())?;
                 Arc::new(Int32Array::from_iter_values(ends.iter().map(|&end| end as i32)))
             }
             _ => Arc::new(Int64Array::from(ends)),
@@ -645,8 +690,14 @@ impl RunEnds {
     }
 }
 
-fn too_many(rows: i64, most: i64) -> Error {
-    Error::invalid(format!("expected at most {most} rows in a batch, as the run ends can count, got {rows}; use int32"))
+/// Checks that run ends can count `rows` rows.
+fn check_rows(rows: i64, max: i64) -> Result<()> {
+    if rows <= max {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "expected at most {max} rows in a batch, as the run ends can count, got {rows}; use int32"
+    )))
 }
 
 fn with_dictionary(key: &DataType, keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
@@ -663,12 +714,12 @@ fn with_dictionary(key: &DataType, keys: &Int32Array, values: &ArrayRef) -> Resu
 
 fn with_keys<K: ArrowDictionaryKeyType>(keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
     let count = values.len();
-    K::Native::from_usize(count.saturating_sub(1)).ok_or_else(|| {
+    if count > 0 && K::Native::from_usize(count - 1).is_none() {
         let key = K::DATA_TYPE;
-        Error::invalid(format!(
+        return Err(Error::invalid(format!(
             "expected as many distinct values as {key} keys can number, got {count}; use Int32 keys"
-        ))
-    })?;
+        )));
+    }
     let keys: PrimitiveArray<K> = keys.unary(|key| K::Native::usize_as(key as usize));
     let array = DictionaryArray::try_new(keys, values.clone());
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))

@@ -1,4 +1,4 @@
-//! Human-readable values.
+//! Formats values for people.
 //!
 //! Printing never fails and never panics: a damaged cell prints as `<error: …>`.
 
@@ -15,9 +15,7 @@ use crate::escape::is_hidden;
 use crate::map::guard;
 use crate::types::{per_second, unit_name};
 
-// ---- numbers and times ----
-
-/// A count with thousands separators: `5,600,000`.
+/// Formats a count with thousands separators: `5,600,000`.
 #[doc(hidden)]
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
@@ -31,7 +29,7 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
-/// A number of bytes: `95.2 MB`, in powers of 1000.
+/// Formats a number of bytes in powers of 1000: `95.2 MB`.
 #[doc(hidden)]
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -41,18 +39,19 @@ pub fn format_bytes(bytes: u64) -> String {
     let mut amount = bytes as f64 / 1000.0;
     let mut unit = 0;
     while amount >= 999.95 && unit + 1 < UNITS.len() {
-        (amount, unit) = (amount / 1000.0, unit + 1);
+        amount /= 1000.0;
+        unit += 1;
     }
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-/// `1 row`, `2 rows`.
+/// Formats a count and its noun: `1 row`, `2 rows`.
 #[doc(hidden)]
 pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", format_count(count), if count == 1 { one } else { many })
 }
 
-/// `digits × 10^-scale`, with every digit.
+/// Formats `digits × 10^-scale` with every digit.
 pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
     let text = digits.to_string();
     let (sign, digits) = text.strip_prefix('-').map_or(("", &text[..]), |digits| ("-", digits));
@@ -66,29 +65,32 @@ pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
     format!("{sign}{digits}{}", "0".repeat(zeros))
 }
 
+/// The seconds of a day.
 const DAY: i64 = 86_400;
 
-/// Whole seconds, rounded down, and the remaining nanoseconds.
-fn split(count: i64, unit: TimeUnit) -> (i64, i64) {
+/// Splits a time into whole seconds, rounded down, and the remaining nanoseconds.
+fn split_seconds(count: i64, unit: TimeUnit) -> (i64, i64) {
     let per_second = per_second(unit);
     (count.div_euclid(per_second), count.rem_euclid(per_second) * (1_000_000_000 / per_second))
 }
 
-fn raw(count: i64, unit: TimeUnit) -> String {
+/// Formats a time that no calendar has.
+fn count_text(count: i64, unit: TimeUnit) -> String {
     format!("{count} {}", unit_name(unit))
 }
 
-/// The date of a number of days since 1970; `None` beyond chrono's calendar of a quarter of a million years.
-fn civil(days: i64) -> Option<NaiveDate> {
+/// Returns the date of a number of days since 1970; `None` beyond chrono's calendar of a quarter of a million years.
+fn civil_date(days: i64) -> Option<NaiveDate> {
     Some(DateTime::from_timestamp(days.checked_mul(DAY)?, 0)?.date_naive())
 }
 
 fn date_text(days: i64) -> String {
-    civil(days).map_or_else(|| format!("{days} days"), |date| date.to_string())
+    civil_date(days).map_or_else(|| format!("{days} days"), |date| date.to_string())
 }
 
-/// Hours, minutes and seconds, and, if not zero, a fraction of as many digits as the unit has.
-fn clock(second: i64, nanos: i64, unit: TimeUnit) -> String {
+/// Formats hours, minutes and seconds, and, if not zero, a fraction of as many digits as the unit has.
+fn clock_text(second: i64, nanos: i64, unit: TimeUnit) -> String {
+    debug_assert!((0..DAY).contains(&second), "second {second} of a day");
     let time = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
     match unit {
         _ if nanos == 0 => time,
@@ -100,27 +102,28 @@ fn clock(second: i64, nanos: i64, unit: TimeUnit) -> String {
 }
 
 fn time_text(count: i64, unit: TimeUnit) -> String {
-    match split(count, unit) {
-        (second @ 0..DAY, nanos) => clock(second, nanos, unit),
-        _ => raw(count, unit),
+    match split_seconds(count, unit) {
+        (second @ 0..DAY, nanos) => clock_text(second, nanos, unit),
+        _ => count_text(count, unit),
     }
 }
 
-/// Date and time of a timestamp with `between` between them.
-fn moment(count: i64, unit: TimeUnit, between: char) -> Option<String> {
-    let (seconds, nanos) = split(count, unit);
-    let date = civil(seconds.div_euclid(DAY))?;
-    Some(format!("{date}{between}{}", clock(seconds.rem_euclid(DAY), nanos, unit)))
+/// Formats a timestamp as a date and a time with `separator` between them; returns `None` for times beyond the calendar.
+fn date_time_text(count: i64, unit: TimeUnit, separator: char) -> Option<String> {
+    let (seconds, nanos) = split_seconds(count, unit);
+    let date = civil_date(seconds.div_euclid(DAY))?;
+    Some(format!("{date}{separator}{}", clock_text(seconds.rem_euclid(DAY), nanos, unit)))
 }
 
-/// Local time and its offset in a zone that is one: `2000-01-01 02:00:00+02:00`. Which offset a zone such as
-/// `Europe/Paris` has takes a database of zones, so this shows UTC, marked `Z`: `2000-01-01 00:00:00Z`.
+/// Formats a timestamp. A zone that is an offset shows local time and the offset: `2000-01-01 02:00:00+02:00`. The offset of a
+/// zone such as `Europe/Paris` takes a database of zones, so such a zone shows UTC, marked `Z`: `2000-01-01 00:00:00Z`.
 fn timestamp_text(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
     let offset = tz.and_then(|tz| tz.parse::<FixedOffset>().ok());
-    let east = offset.map_or(0, |offset| i64::from(offset.local_minus_utc()));
-    let local = count.checked_add(east * per_second(unit)).and_then(|count| moment(count, unit, ' '));
+    let offset_seconds = offset.map_or(0, |offset| i64::from(offset.local_minus_utc()));
+    let local_count = count.checked_add(offset_seconds * per_second(unit));
+    let local = local_count.and_then(|count| date_time_text(count, unit, ' '));
     match (local, tz, offset) {
-        (None, ..) => raw(count, unit),
+        (None, ..) => count_text(count, unit),
         (Some(text), None, _) => text,
         (Some(text), Some(tz @ ("UTC" | "Etc/UTC")), _) => format!("{text} {tz}"),
         (Some(text), _, Some(offset)) => format!("{text}{offset}"),
@@ -130,10 +133,10 @@ fn timestamp_text(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
 
 pub(super) fn timestamp_iso(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
     let zone = if tz.is_some() { "Z" } else { "" };
-    moment(count, unit, 'T').map_or_else(|| raw(count, unit), |text| text + zone)
+    date_time_text(count, unit, 'T').map_or_else(|| count_text(count, unit), |text| text + zone)
 }
 
-/// A length of time; every part has its own sign, as in an Arrow interval.
+/// A duration or an interval. Each part has its own sign, as in an Arrow interval.
 pub(super) struct TimeSpan {
     months: i64,
     days: i64,
@@ -143,9 +146,11 @@ pub(super) struct TimeSpan {
 
 impl TimeSpan {
     pub(super) fn from_duration(count: i64, unit: TimeUnit) -> TimeSpan {
-        let (mut seconds, mut nanos) = split(count, unit);
+        let (mut seconds, mut nanos) = split_seconds(count, unit);
         if seconds < 0 && nanos > 0 {
-            (seconds, nanos) = (seconds + 1, nanos - 1_000_000_000);
+            // Seconds and nanoseconds have the same sign.
+            seconds += 1;
+            nanos -= 1_000_000_000;
         }
         TimeSpan { months: 0, days: seconds / DAY, seconds: seconds % DAY, nanos }
     }
@@ -164,42 +169,63 @@ impl TimeSpan {
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     }
 
-    /// The nonzero parts: amount, and its unit in text and in ISO 8601.
-    fn parts(&self, date: bool) -> Vec<(String, &'static str, char)> {
-        let parts = if date {
-            vec![(self.months / 12, "y", 'Y'), (self.months % 12, "mo", 'M'), (self.days, "d", 'D')]
-        } else {
-            vec![(self.seconds / 3600, "h", 'H'), (self.seconds / 60 % 60, "m", 'M')]
-        };
-        let parts = parts.into_iter().filter(|part| part.0 != 0).map(|(n, text, iso)| (n.to_string(), text, iso));
-        let seconds = (!date && (self.seconds % 60, self.nanos) != (0, 0)).then(|| (self.seconds(), "s", 'S'));
-        parts.chain(seconds).collect()
+    /// Returns the nonzero years, months and days.
+    fn date_parts(&self) -> Vec<TimeSpanPart> {
+        let years = TimeSpanPart { amount: (self.months / 12).to_string(), unit: "y", iso_unit: 'Y' };
+        let months = TimeSpanPart { amount: (self.months % 12).to_string(), unit: "mo", iso_unit: 'M' };
+        let days = TimeSpanPart { amount: self.days.to_string(), unit: "d", iso_unit: 'D' };
+        [years, months, days].into_iter().filter(|part| part.amount != "0").collect()
     }
 
-    /// `1d 2h 3m 4.5s`.
+    /// Returns the nonzero hours, minutes and seconds.
+    fn time_parts(&self) -> Vec<TimeSpanPart> {
+        let hours = TimeSpanPart { amount: (self.seconds / 3600).to_string(), unit: "h", iso_unit: 'H' };
+        let minutes = TimeSpanPart { amount: (self.seconds / 60 % 60).to_string(), unit: "m", iso_unit: 'M' };
+        let mut parts: Vec<_> = [hours, minutes].into_iter().filter(|part| part.amount != "0").collect();
+        if self.seconds % 60 != 0 || self.nanos != 0 {
+            parts.push(TimeSpanPart { amount: self.seconds(), unit: "s", iso_unit: 'S' });
+        }
+        parts
+    }
+
+    /// Formats the time for people: `1d 2h 3m 4.5s`.
     fn text(&self) -> String {
-        let parts = self.parts(true).into_iter().chain(self.parts(false));
-        let parts: Vec<_> = parts.map(|(amount, unit, _)| amount + unit).collect();
+        let parts = self.date_parts().into_iter().chain(self.time_parts());
+        let parts: Vec<_> = parts.map(|part| part.amount + part.unit).collect();
         if parts.is_empty() { "0s".into() } else { parts.join(" ") }
     }
 
-    /// `P1DT2H3M4.5S`.
+    /// Formats the time as in ISO 8601: `P1DT2H3M4.5S`.
     pub(super) fn iso(&self) -> String {
-        let join = |date| self.parts(date).into_iter().map(|(n, _, unit)| format!("{n}{unit}")).collect::<String>();
-        match (join(true), join(false)) {
-            (date, time) if date.is_empty() && time.is_empty() => "PT0S".into(),
-            (date, time) if time.is_empty() => format!("P{date}"),
-            (date, time) => format!("P{date}T{time}"),
+        let mut text = String::from("P");
+        for part in self.date_parts() {
+            text.push_str(&part.amount);
+            text.push(part.iso_unit);
         }
+        let time = self.time_parts();
+        if !time.is_empty() {
+            text.push('T');
+        }
+        for part in time {
+            text.push_str(&part.amount);
+            text.push(part.iso_unit);
+        }
+        if text == "P" { "PT0S".into() } else { text }
     }
 }
 
-// ---- a value as text ----
+/// An amount of a [`TimeSpan`], and its unit.
+struct TimeSpanPart {
+    amount: String,
+    unit: &'static str,
+    iso_unit: char,
+}
 
 impl Display for Value<'_> {
-    /// The value as text; the alternate form, `{:#}`, is that of a table's cell: floats have at most six digits
-    /// after the point. Times are ISO 8601; a timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
-    /// one in an offset such as `+02:00` local time and the offset; values beyond the calendar show as a number and its unit.
+    /// Formats the value for people. The alternate form, `{:#}`, is for cells of a table, where floats have at most six digits
+    /// after the point. Times are in ISO 8601. A timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
+    /// a timestamp in an offset such as `+02:00` local time and the offset. Values beyond the calendar show as a number and
+    /// its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
             Ok(done) => done,
@@ -247,18 +273,18 @@ impl Value<'_> {
     }
 }
 
-/// A float with all digits of `whole`.
-fn write_float(f: &mut fmt::Formatter<'_>, value: f64, whole: String) -> fmt::Result {
+/// Writes a float, whose text with all digits is `all_digits`.
+fn write_float(f: &mut fmt::Formatter<'_>, value: f64, all_digits: String) -> fmt::Result {
     if !f.alternate() || !value.is_finite() {
-        return f.write_str(&whole);
+        return f.write_str(&all_digits);
     }
-    f.write_str(&short_float(value, whole))
+    f.write_str(&short_float(value, all_digits))
 }
 
-/// At most six digits behind the point, of the number or, if it is very small or large, of its first digits.
-fn short_float(value: f64, whole: String) -> String {
-    let size = value.abs();
-    let rounded = if size == 0.0 || (1e-4..1e16).contains(&size) {
+/// Rounds a float to six digits behind the point, or, if it is very small or large, behind its first digit.
+fn short_float(value: f64, all_digits: String) -> String {
+    let magnitude = value.abs();
+    let rounded = if magnitude == 0.0 || (1e-4..1e16).contains(&magnitude) {
         let text = format!("{value:.6}");
         let text = text.trim_end_matches('0');
         if text.ends_with('.') { format!("{text}0") } else { text.to_string() }
@@ -267,7 +293,7 @@ fn short_float(value: f64, whole: String) -> String {
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
     };
-    if rounded.len() < whole.len() { rounded } else { whole }
+    if rounded.len() < all_digits.len() { rounded } else { all_digits }
 }
 
 fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
@@ -277,16 +303,16 @@ fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
     }
 }
 
-/// `01234567-89ab-cdef-0123-456789abcdef`.
+/// Formats a UUID: `01234567-89ab-cdef-0123-456789abcdef`.
 pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     let digits = hex(bytes);
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 fn bytes_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    const MOST: usize = 32;
-    write!(f, "0x{}", hex(&bytes[..bytes.len().min(MOST)]))?;
-    f.write_str(if bytes.len() > MOST { "…" } else { "" })
+    const MAX_BYTES: usize = 32;
+    write!(f, "0x{}", hex(&bytes[..bytes.len().min(MAX_BYTES)]))?;
+    f.write_str(if bytes.len() > MAX_BYTES { "…" } else { "" })
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -307,7 +333,7 @@ fn sequence<T>(
     f.write_char(close)
 }
 
-/// Key and value of each entry of a map.
+/// Returns the key and the value of each entry of a map.
 pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Value<'a>, Value<'a>)>> {
     items.iter().map(|item| {
         let Value::Struct(members) = item? else { return Err(Error::invalid("an entry of a map is null")) };
@@ -319,20 +345,22 @@ pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Valu
     })
 }
 
-/// The display of `item`, in at most `room` characters on one line.
+/// Formats `item` on one line of at most `width` characters.
 #[doc(hidden)]
-pub fn ellipsize(item: impl Display, room: usize) -> String {
-    let mut cut = TruncatingWriter { text: String::new(), room: room + 1 };
-    if write!(cut, "{item:#}").is_ok() && cut.room > 0 {
-        return cut.text;
+pub fn ellipsize(item: impl Display, width: usize) -> String {
+    let mut writer = TruncatingWriter { text: String::new(), room: width + 1 };
+    if write!(writer, "{item:#}").is_ok() && writer.room > 0 {
+        return writer.text;
     }
-    cut.text.chars().take(room.saturating_sub(1)).chain(once('…')).collect()
+    // One character more than fits was written, or the item failed: the last one that fits becomes an ellipsis.
+    writer.text.chars().take(width.saturating_sub(1)).chain(once('…')).collect()
 }
 
-/// Accepts characters while there is space, so that a list of a million items is not formatted to show ten. Hidden
+/// A writer that fails when there is no more space, so that a list of a million items is not formatted to show ten. Hidden
 /// characters are escaped: a cell must neither break the table nor control the terminal.
 struct TruncatingWriter {
     text: String,
+    /// The number of characters that may be added.
     room: usize,
 }
 

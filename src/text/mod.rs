@@ -1,9 +1,16 @@
-//! Text: CSV and JSON into record batches, and datasets as tables, CSV and JSON.
+//! Reads CSV and JSON into record batches, and writes datasets as tables, CSV and JSON.
 //!
-//! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
-//! `rows` (lines of text out of rows), `scalar` (values from text), `columns` (columns of them), `stream` (rows as they
-//! arrive), `pipeline` (several threads, one order), `chunks` (rows for them), `parse` (rows and their types), `text_file` (files, compressed or not), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
-//! each other.
+//! The modules, each of which uses only those before it:
+//! - `display` formats values, and `preview` tables, for people.
+//! - `to_json` formats values for programs, and `rows` formats rows as lines of CSV and JSON.
+//! - `scalar` parses values, and `columns` collects them in arrays.
+//! - `stream` parses rows as they arrive.
+//! - `pipeline` distributes work over threads, `chunks` divides a text for them, and `parse` parses chunks and infers types.
+//! - `text_file` opens files, compressed or not.
+//! - `csv` and `json` have the parsers of both formats.
+//!
+//! `display` and `preview` are always there; the others need the feature `text`. This module and `ipc`, `compute` and `cdata`
+//! use `dataset`, but not each other.
 
 #[cfg(feature = "text")]
 mod chunks;

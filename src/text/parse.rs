@@ -1,4 +1,4 @@
-//! Texts read once if the types of their beginning fit the whole text, and twice otherwise.
+//! Parses the chunks of a text, once if the types of its beginning fit the whole text, and twice otherwise.
 //!
 //! ```text
 //! a text ── cut behind whole records ──▶ chunks ── parsed by threads by the types of the first one ──▶ batches in order
@@ -20,13 +20,13 @@ use super::pipeline::in_order;
 use crate::error::Result;
 use crate::parallel;
 
-/// The most chunks in memory at the same time.
-const AHEAD: usize = 16;
+/// The maximum number of chunks in memory at the same time.
+const MAX_CHUNKS: usize = 16;
 
-/// Takes the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
+/// Receives the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
 pub trait TextTarget {
-    /// Begins rows of `schema`. If called again, discard the earlier batches: a later value changed the type of a column,
-    /// and all rows are passed again.
+    /// Begins rows of `schema`. A second call discards the earlier batches: a later value changed the type of a column, and
+    /// all rows are passed again.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -38,8 +38,8 @@ pub trait TextTarget {
     /// Any error ends the reading.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// Called now and then, to show progress or to stop by an error. `passes` is the expected number of times that the text is
-    /// read.
+    /// Shows progress, or stops the reading by an error. It is called after each chunk. `passes` is the expected number of
+    /// times that the text is read.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -48,7 +48,8 @@ pub trait TextTarget {
         Ok(())
     }
 
-    /// Whether [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types, then for its rows.
+    /// Returns true if [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types, then for
+    /// its rows.
     fn can_restart(&self) -> bool {
         true
     }
@@ -63,7 +64,7 @@ pub struct TextBatches<'a> {
 }
 
 impl<'a> TextBatches<'a> {
-    /// No rows yet. `on_tick` is called with the number of passes, as [`TextTarget::tick`].
+    /// Creates a target without rows. `on_tick` is called with the number of passes, as [`TextTarget::tick`].
     pub fn with_progress(on_tick: &'a mut dyn FnMut(u64)) -> TextBatches<'a> {
         TextBatches { batches: Vec::new(), on_tick: Some(on_tick) }
     }
@@ -99,22 +100,24 @@ pub(super) trait ChunkParser: Sync {
     /// The inferred types of some rows, one per column.
     type Types: Clone + Send + Sync;
 
-    /// The types of no rows.
-    fn nothing(&self) -> Self::Types;
+    /// Returns the types of no rows.
+    fn no_types(&self) -> Self::Types;
 
-    /// The types of a chunk.
+    /// Infers the types of a chunk.
     fn types(&self, chunk: &Chunk) -> Result<Self::Types>;
 
-    /// Narrows the types of some rows by those of the following rows.
+    /// Narrows the types of some rows by the types of the following rows.
     fn merge(&self, types: &mut Self::Types, later: Self::Types);
 
+    /// Returns the schema of rows of these types.
     fn schema(&self, types: &Self::Types) -> Result<SchemaRef>;
 
-    /// The rows of a chunk.
+    /// Parses the rows of a chunk.
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>>;
 
-    /// The rows of a chunk, and `types` narrowed by them; `None` if `schema` is no longer that of the types, or for faulty text.
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Self::Types) -> Option<TypedBatches<Self::Types>>;
+    /// Parses the rows of a chunk, and narrows `types` by them; `None` if the narrowed types have another schema than
+    /// `schema`, or if the text is invalid.
+    fn exact_rows(&self, chunk: &Chunk, schema: &SchemaRef, types: &Self::Types) -> Option<TypedBatches<Self::Types>>;
 }
 
 /// Rows, and their inferred types.
@@ -129,59 +132,77 @@ enum ChunkResult<T> {
     Types(T),
 }
 
-fn ahead() -> usize {
-    (2 * parallel::available_threads()).clamp(2, AHEAD)
+/// Returns the maximum number of chunks that are parsed ahead of the target.
+fn max_ahead() -> usize {
+    (2 * parallel::available_threads()).clamp(2, MAX_CHUNKS)
 }
 
-/// The rows of all chunks, parsed by `schema`. The text is read `passes` times in all.
-pub(super) fn parse_all<G: ChunkParser>(
-    grammar: &G,
+/// Parses all chunks by `schema`. The text is read `passes` times in all.
+pub(super) fn parse_all<P: ChunkParser>(
+    parser: &P,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
     schema: &SchemaRef,
     passes: u64,
     target: &mut dyn TextTarget,
 ) -> Result<()> {
-    let work = |chunk: Chunk| chunk.check_memory().and_then(|()| grammar.rows(&chunk, schema));
     let mut has_begun = false;
-    in_order(chunks, ahead(), work, |batches: Vec<RecordBatch>| {
-        if !has_begun {
-            target.begin(schema)?;
-            has_begun = true;
-        }
-        batches.into_iter().try_for_each(|batch| target.take(batch))?;
-        target.tick(passes)
-    })?;
+    in_order(
+        chunks,
+        max_ahead(),
+        |chunk: Chunk| {
+            chunk.check_memory()?;
+            parser.rows(&chunk, schema)
+        },
+        |batches: Vec<RecordBatch>| {
+            if !has_begun {
+                target.begin(schema)?;
+                has_begun = true;
+            }
+            batches.into_iter().try_for_each(|batch| target.take(batch))?;
+            target.tick(passes)
+        },
+    )?;
     if has_begun { Ok(()) } else { target.begin(schema) }
 }
 
-/// The types of all chunks; makes no rows.
-pub(super) fn types_of_all<G: ChunkParser>(
-    grammar: &G,
+/// Infers the types of all chunks, without making rows.
+pub(super) fn infer_types<P: ChunkParser>(
+    parser: &P,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
     target: &mut dyn TextTarget,
-) -> Result<G::Types> {
-    let mut types = grammar.nothing();
-    let work = |chunk: Chunk| chunk.check_memory().and_then(|()| grammar.types(&chunk));
-    in_order(chunks, ahead(), work, |found| {
-        grammar.merge(&mut types, found);
-        target.tick(2)
-    })?;
+) -> Result<P::Types> {
+    let mut types = parser.no_types();
+    in_order(
+        chunks,
+        max_ahead(),
+        |chunk: Chunk| {
+            chunk.check_memory()?;
+            parser.types(&chunk)
+        },
+        |chunk_types| {
+            parser.merge(&mut types, chunk_types);
+            target.tick(2)
+        },
+    )?;
     Ok(types)
 }
 
-/// The rows of all chunks, with types of all values; `again` returns the chunks once more.
-pub(super) fn parse_and_infer<G: ChunkParser, C: Iterator<Item = Result<Chunk>> + Send>(
-    grammar: &G,
+/// Parses all chunks, with types inferred from all values. `reopen` returns the chunks once more.
+pub(super) fn parse_and_infer<P: ChunkParser, C: Iterator<Item = Result<Chunk>> + Send>(
+    parser: &P,
     mut chunks: C,
-    again: impl FnOnce() -> Result<C>,
+    reopen: impl FnOnce() -> Result<C>,
     target: &mut dyn TextTarget,
 ) -> Result<SchemaRef> {
     let first = chunks.next().transpose()?;
-    let sample = first.as_ref().map_or_else(|| Ok(grammar.nothing()), |chunk| grammar.types(chunk))?;
-    let guess = grammar.schema(&sample);
+    let sample = match &first {
+        Some(chunk) => parser.types(chunk)?,
+        None => parser.no_types(),
+    };
+    let guess = parser.schema(&sample);
     let Some(second) = chunks.next().transpose()? else {
         let schema = guess?;
-        parse_all(grammar, first.into_iter().map(Ok), &schema, 1, target)?;
+        parse_all(parser, first.into_iter().map(Ok), &schema, 1, target)?;
         return Ok(schema);
     };
     let guess = guess.ok().filter(|_| target.can_restart());
@@ -189,55 +210,63 @@ pub(super) fn parse_and_infer<G: ChunkParser, C: Iterator<Item = Result<Chunk>> 
         target.begin(guess)?;
     }
     let chunks = first.into_iter().chain([second]).map(Ok).chain(chunks);
-    let (types, is_whole) = see_all(grammar, chunks, &sample, guess.as_ref(), target)?;
+    let (types, is_complete) = parse_by_guess(parser, chunks, &sample, guess.as_ref(), target)?;
+    let schema = parser.schema(&types)?;
     match guess {
-        Some(guess) if is_whole => {
-            debug_assert!(grammar.schema(&types).is_ok_and(|schema| schema == guess));
+        Some(guess) if is_complete => {
+            assert_eq!(schema, guess, "rows were parsed by another schema than that of all values");
             Ok(guess)
         }
         _ => {
-            let schema = grammar.schema(&types)?;
-            parse_all(grammar, again()?, &schema, 2, target)?;
+            parse_all(parser, reopen()?, &schema, 2, target)?;
             Ok(schema)
         }
     }
 }
 
-/// The types of all chunks, and whether `target` got all rows: it gets them while their types are those of the
-/// `sample`.
-fn see_all<G: ChunkParser>(
-    grammar: &G,
+/// Passes rows to `target` as long as the types of the `sample` hold. Returns the types of all chunks, and true if `target` has
+/// received all rows.
+fn parse_by_guess<P: ChunkParser>(
+    parser: &P,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,
-    sample: &G::Types,
+    sample: &P::Types,
     guess: Option<&SchemaRef>,
     target: &mut dyn TextTarget,
-) -> Result<(G::Types, bool)> {
+) -> Result<(P::Types, bool)> {
     let holds = AtomicBool::new(guess.is_some());
-    let work = |chunk: Chunk| {
-        chunk.check_memory()?;
-        let guess = guess.filter(|_| holds.load(Ordering::Relaxed));
-        if let Some(typed) = guess.and_then(|guess| grammar.rows_of(&chunk, guess, sample)) {
-            return Ok(ChunkResult::Rows(typed));
-        }
-        holds.store(false, Ordering::Relaxed);
-        grammar.types(&chunk).map(ChunkResult::Types)
-    };
-    let mut types = grammar.nothing();
-    let mut is_whole = guess.is_some();
-    in_order(chunks, ahead(), work, |seen| {
-        let found = match seen {
-            ChunkResult::Rows(typed) => {
-                let batches = if is_whole { typed.batches } else { Vec::new() };
-                batches.into_iter().try_for_each(|batch| target.take(batch))?;
-                typed.types
+    let mut types = parser.no_types();
+    let mut is_complete = guess.is_some();
+    in_order(
+        chunks,
+        max_ahead(),
+        |chunk: Chunk| {
+            chunk.check_memory()?;
+            if let Some(guess) = guess
+                && holds.load(Ordering::Relaxed)
+                && let Some(typed) = parser.exact_rows(&chunk, guess, sample)
+            {
+                return Ok(ChunkResult::Rows(typed));
             }
-            ChunkResult::Types(types) => {
-                is_whole = false;
-                types
-            }
-        };
-        grammar.merge(&mut types, found);
-        target.tick(if is_whole { 1 } else { 2 })
-    })?;
-    Ok((types, is_whole))
+            holds.store(false, Ordering::Relaxed);
+            parser.types(&chunk).map(ChunkResult::Types)
+        },
+        |result| {
+            let chunk_types = match result {
+                ChunkResult::Rows(typed) => {
+                    // Once rows are missing, the text is parsed again.
+                    if is_complete {
+                        typed.batches.into_iter().try_for_each(|batch| target.take(batch))?;
+                    }
+                    typed.types
+                }
+                ChunkResult::Types(types) => {
+                    is_complete = false;
+                    types
+                }
+            };
+            parser.merge(&mut types, chunk_types);
+            target.tick(if is_complete { 1 } else { 2 })
+        },
+    )?;
+    Ok((types, is_complete))
 }

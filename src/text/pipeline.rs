@@ -1,14 +1,15 @@
-//! Work of several threads on a sequence of items, with results in order as they are ready.
+//! Processes a sequence of items on several threads, and passes on the results in order as they are ready.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::map::{adopt_fault, guard_on_thread, is_guarded};
-use crate::parallel::{available_threads, lock};
+use crate::map::{MutexExt, adopt_fault, guard_on_thread, is_guarded};
+use crate::parallel::available_threads;
 
-/// Runs `work` on each item, on one thread per processor, and `each` on the results: in order, as they are ready, on the
-/// caller's thread. At most `ahead` items and results exist at the same time. Returns the first error in order.
+/// Runs `work` on each item, on one thread per processor, and `each` on each result, on the caller's thread. Results are in
+/// order, and passed as they are ready. At most `ahead` items and results exist at the same time. Returns the first error
+/// in order.
 pub(super) fn in_order<I: Send, T: Send, E: Send>(
     items: impl Iterator<Item = Result<I, E>> + Send,
     ahead: usize,
@@ -20,20 +21,27 @@ pub(super) fn in_order<I: Send, T: Send, E: Send>(
     if available_threads() == 1 || items.peek().is_none() {
         return std::iter::once(first).chain(items).try_for_each(|item| each(work(item?)?));
     }
-    let belt = Pipeline::new(std::iter::once(first).chain(items), ahead.max(1));
+    let pipeline = Pipeline::new(std::iter::once(first).chain(items), ahead.max(1));
     let is_guarded = is_guarded();
     thread::scope(|scope| {
-        let share = || {
-            if is_guarded {
-                return guard_on_thread(|| belt.work_off(&work)).1;
-            }
-            belt.work_off(&work);
-            None
+        let mut workers = Vec::new();
+        for _ in 0..available_threads() {
+            let worker = thread::Builder::new().spawn_scoped(scope, || {
+                if is_guarded {
+                    return guard_on_thread(|| pipeline.process_items(&work)).1;
+                }
+                pipeline.process_items(&work);
+                None
+            });
+            workers.extend(worker);
+        }
+        let stop = StopGuard { pipeline: &pipeline, only_in_panic: false };
+        let result = if workers.is_empty() {
+            // The system has no more threads.
+            pipeline.process_on_this_thread(&work, &mut each)
+        } else {
+            pipeline.pass_on_results(&mut each)
         };
-        let workers: Vec<_> =
-            (0..available_threads()).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        let stop = StopGuard { belt: &belt, only_in_panic: false };
-        let done = if workers.is_empty() { belt.alone(&work, &mut each) } else { belt.take_off(&mut each) };
         drop(stop);
         for worker in workers {
             match worker.join() {
@@ -41,102 +49,112 @@ pub(super) fn in_order<I: Send, T: Send, E: Send>(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        done
+        result
     })
 }
 
-/// Items on their way through the threads of [`in_order`].
+/// The items and results of [`in_order`], which its threads share.
 struct Pipeline<Items, T, E> {
-    /// The items, and the number of the next.
+    /// The items, and the number of the next one.
     items: Mutex<(Items, usize)>,
     results: Mutex<Results<T, E>>,
-    moved: Condvar,
+    /// Notified when `results` change.
+    changed: Condvar,
     ahead: usize,
 }
 
 struct Results<T, E> {
+    /// The results that wait for earlier ones, by the number of their item.
     waiting: BTreeMap<usize, Result<T, E>>,
-    /// The number of finished results.
-    taken: usize,
-    /// The number of items, once it is known; of those up to an error.
+    /// The number of results that were passed on.
+    passed: usize,
+    /// The number of items up to the end or the first error; `usize::MAX` before it is known.
     end: usize,
     is_stopped: bool,
 }
 
 impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Pipeline<Items, T, E> {
     fn new(items: Items, ahead: usize) -> Pipeline<Items, T, E> {
-        let results = Results { waiting: BTreeMap::new(), taken: 0, end: usize::MAX, is_stopped: false };
-        Pipeline { items: Mutex::new((items, 0)), results: Mutex::new(results), moved: Condvar::new(), ahead }
+        let results = Results { waiting: BTreeMap::new(), passed: 0, end: usize::MAX, is_stopped: false };
+        Pipeline { items: Mutex::new((items, 0)), results: Mutex::new(results), changed: Condvar::new(), ahead }
     }
 
-    fn work_off(&self, work: impl Fn(I) -> Result<T, E>) {
-        let _stop = StopGuard { belt: self, only_in_panic: true };
+    /// Runs `work` on items until there are no more.
+    fn process_items(&self, work: impl Fn(I) -> Result<T, E>) {
+        let _stop = StopGuard { pipeline: self, only_in_panic: true };
         while let Some((number, item)) = self.claim() {
-            let done = item.and_then(&work);
-            let mut results = lock(&self.results);
-            if done.is_err() {
+            let result = item.and_then(&work);
+            let mut results = self.results.lock_ignoring_poison();
+            if result.is_err() {
                 results.end = results.end.min(number + 1);
             }
-            results.waiting.insert(number, done);
-            self.moved.notify_all();
+            let previous = results.waiting.insert(number, result);
+            assert!(previous.is_none(), "item {number} was processed twice");
+            self.changed.notify_all();
         }
     }
 
-    /// The next item, with its number, as soon as there is room for its result.
+    /// Waits until there is room for another result, and returns the next item with its number.
     fn claim(&self) -> Option<(usize, Result<I, E>)> {
-        let mut items = lock(&self.items);
+        let mut items = self.items.lock_ignoring_poison();
         let number = items.1;
-        let has_no_room =
-            |results: &mut Results<T, E>| !results.is_stopped && number >= results.taken.saturating_add(self.ahead);
-        let results = self.moved.wait_while(lock(&self.results), has_no_room).unwrap_or_else(PoisonError::into_inner);
+        let results = self.changed.wait_while(self.results.lock_ignoring_poison(), |results| {
+            !results.is_stopped && number >= results.passed.saturating_add(self.ahead)
+        });
+        let results = results.unwrap_or_else(PoisonError::into_inner);
         let is_over = results.is_stopped || number >= results.end;
         drop(results);
         let item = if is_over { None } else { items.0.next() };
         items.1 += 1;
         if item.is_none() {
-            let mut results = lock(&self.results);
+            let mut results = self.results.lock_ignoring_poison();
             results.end = results.end.min(number);
-            self.moved.notify_all();
+            self.changed.notify_all();
         }
         item.map(|item| (number, item))
     }
 
-    fn take_off(&self, mut each: impl FnMut(T) -> Result<(), E>) -> Result<(), E> {
-        let is_coming = |results: &mut Results<T, E>| {
-            !results.is_stopped && results.taken < results.end && !results.waiting.contains_key(&results.taken)
-        };
+    /// Runs `each` on the results of other threads.
+    fn pass_on_results(&self, mut each: impl FnMut(T) -> Result<(), E>) -> Result<(), E> {
         loop {
-            let mut results =
-                self.moved.wait_while(lock(&self.results), is_coming).unwrap_or_else(PoisonError::into_inner);
-            let number = results.taken;
-            let Some(done) = results.waiting.remove(&number) else { return Ok(()) };
+            let results = self.changed.wait_while(self.results.lock_ignoring_poison(), |results| {
+                !results.is_stopped && results.passed < results.end && !results.waiting.contains_key(&results.passed)
+            });
+            let mut results = results.unwrap_or_else(PoisonError::into_inner);
+            let number = results.passed;
+            let Some(result) = results.waiting.remove(&number) else { return Ok(()) };
             drop(results);
-            each(done?)?;
-            lock(&self.results).taken += 1;
-            self.moved.notify_all();
+            each(result?)?;
+            self.results.lock_ignoring_poison().passed += 1;
+            self.changed.notify_all();
         }
     }
 
-    fn alone(&self, work: impl Fn(I) -> Result<T, E>, mut each: impl FnMut(T) -> Result<(), E>) -> Result<(), E> {
+    fn process_on_this_thread(
+        &self,
+        work: impl Fn(I) -> Result<T, E>,
+        mut each: impl FnMut(T) -> Result<(), E>,
+    ) -> Result<(), E> {
         while let Some((_, item)) = self.claim() {
             each(work(item?)?)?;
-            lock(&self.results).taken += 1;
+            self.results.lock_ignoring_poison().passed += 1;
         }
         Ok(())
     }
 }
 
-/// Wakes all waiting threads at the end.
+/// Stops the pipeline when it is dropped, and wakes all waiting threads.
 struct StopGuard<'a, Items, T, E> {
-    belt: &'a Pipeline<Items, T, E>,
+    pipeline: &'a Pipeline<Items, T, E>,
+    /// True if only a panic stops the pipeline.
     only_in_panic: bool,
 }
 
 impl<Items, T, E> Drop for StopGuard<'_, Items, T, E> {
     fn drop(&mut self) {
         if !self.only_in_panic || thread::panicking() {
-            lock(&self.belt.results).is_stopped = true;
-            self.belt.moved.notify_all();
+            self.pipeline.results.lock_ignoring_poison().is_stopped = true;
+            self.pipeline.changed.notify_all();
         }
     }
 }
@@ -146,18 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_worked_ahead_is_taken_in_order() {
+    fn results_are_passed_in_order() {
         for (items, ahead) in [(0, 1), (1, 1), (2, 1), (1000, 1), (1000, 3), (1000, 5000)] {
             let (begun, mut taken) = (Mutex::new(0usize), Vec::new());
             let work = |item: usize| {
-                *lock(&begun) += 1;
+                *begun.lock().unwrap() += 1;
                 if item.is_multiple_of(7) {
                     thread::yield_now();
                 }
                 Ok::<_, usize>(item)
             };
             let each = |item| {
-                assert!(*lock(&begun) <= taken.len() + ahead.max(1));
+                assert!(*begun.lock().unwrap() <= taken.len() + ahead.max(1));
                 taken.push(item);
                 Ok(())
             };
@@ -167,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worked_ahead_ends_with_the_first_error_or_panic() {
+    fn the_first_error_or_panic_ends_the_work() {
         for _ in 0..100 {
             let mut taken = 0;
             let mut each = |_| {

@@ -1,4 +1,4 @@
-//! Datasets as tables, in text and HTML. Printing never fails: damaged values are shown in place.
+//! Formats datasets as tables, in text and HTML. Printing never fails: damaged values are shown in place.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
@@ -20,19 +20,20 @@ pub struct Preview<'a> {
     dataset: &'a Dataset,
     rows: u64,
     width: usize,
-    cell: usize,
+    /// The maximum width of a cell.
+    cell_width: usize,
     bare: bool,
 }
 
 impl Dataset {
-    /// The dataset for printing: 10 rows, first and last, in lines of at most 100 characters.
+    /// Returns the dataset for printing: its first and last rows, 10 in all, in lines of at most 100 characters.
     pub fn preview(&self) -> Preview<'_> {
-        Preview { dataset: self, rows: 10, width: 100, cell: 30, bare: false }
+        Preview { dataset: self, rows: 10, width: 100, cell_width: 30, bare: false }
     }
 
-    /// The dataset as an HTML table for notebooks.
+    /// Formats the dataset as an HTML table for notebooks.
     pub fn to_html(&self) -> String {
-        Preview { cell: 60, ..self.preview() }.html()
+        Preview { cell_width: 60, ..self.preview() }.html()
     }
 }
 
@@ -46,8 +47,8 @@ impl Display for Dataset {
 struct PrintedColumn {
     name: String,
     type_name: String,
-    /// Whether to align right, as for numbers.
-    right: bool,
+    /// True for numbers, which are aligned right.
+    align_right: bool,
     cells: Vec<String>,
 }
 
@@ -70,56 +71,73 @@ impl<'a> Preview<'a> {
         Preview { bare: true, ..self }
     }
 
+    /// Reads the rows to print, or, if the number of rows is unknown, the first rows that can be read.
     fn lines(&self, len: &Result<u64>) -> Vec<PreviewLine<'a>> {
-        let top = self.rows.div_ceil(2);
-        let bottom = self.rows / 2;
-        let rows = |numbers: Range<u64>| numbers.map(|number| Some(self.dataset.row(number)));
+        let num_first = self.rows.div_ceil(2);
+        let num_last = self.rows / 2;
         match len {
-            Ok(len) if *len <= self.rows => rows(0..*len).collect(),
-            Ok(len) => rows(0..top).chain(once(None)).chain(rows(len - bottom..*len)).collect(),
-            Err(_) => rows(0..top).take_while(|row| matches!(row, Some(Ok(_)))).collect(),
+            Ok(len) if *len <= self.rows => self.rows_in(0..*len).collect(),
+            Ok(len) => {
+                let last = self.rows_in(len - num_last..*len);
+                self.rows_in(0..num_first).chain(once(None)).chain(last).collect()
+            }
+            Err(_) => self.rows_in(0..num_first).take_while(|row| matches!(row, Some(Ok(_)))).collect(),
         }
     }
 
-    fn printed(&self, column: usize, lines: &[PreviewLine<'_>]) -> PrintedColumn {
+    fn rows_in(&self, numbers: Range<u64>) -> impl Iterator<Item = PreviewLine<'a>> + use<'a> {
+        let dataset = self.dataset;
+        numbers.map(move |number| Some(dataset.row(number)))
+    }
+
+    fn print_column(&self, column: usize, lines: &[PreviewLine<'_>]) -> PrintedColumn {
         let field = self.dataset.schema().field(column);
-        let cell = |line: &PreviewLine<'_>| match line {
-            None => "…".into(),
-            Some(Ok(row)) => cell_text(row.get(column), self.cell),
-            Some(Err(e)) => cell_text(Err(e.clone()), self.cell),
-        };
+        let mut cells = Vec::with_capacity(lines.len());
+        for line in lines {
+            cells.push(match line {
+                None => "…".into(),
+                Some(Ok(row)) => cell_text(row.get(column), self.cell_width),
+                Some(Err(e)) => cell_text(Err(e.clone()), self.cell_width),
+            });
+        }
         PrintedColumn {
-            name: ellipsize(field.name(), self.cell),
-            type_name: ellipsize(field_type_name(field), self.cell),
-            right: field.data_type().is_numeric(),
-            cells: lines.iter().map(cell).collect(),
+            name: ellipsize(field.name(), self.cell_width),
+            type_name: ellipsize(field_type_name(field), self.cell_width),
+            align_right: field.data_type().is_numeric(),
+            cells,
         }
     }
 
-    /// At most `most` columns, first and last, and the position of the gap.
-    fn columns(&self, lines: &[PreviewLine<'_>], most: usize) -> (VecDeque<PrintedColumn>, Option<usize>) {
+    /// Prints the first and last columns, `max` in all, and returns them with the position of the gap.
+    fn columns(&self, lines: &[PreviewLine<'_>], max: usize) -> (VecDeque<PrintedColumn>, Option<usize>) {
         let count = self.dataset.num_columns();
-        let (left, right) = if count <= most { (count, count) } else { (most.div_ceil(2), count - most / 2) };
-        let columns = (0..left).chain(right..count).map(|column| self.printed(column, lines)).collect();
-        (columns, (left < right).then_some(left))
+        if count <= max {
+            return ((0..count).map(|column| self.print_column(column, lines)).collect(), None);
+        }
+        let num_first = max.div_ceil(2);
+        let numbers = (0..num_first).chain(count - max / 2..count);
+        (numbers.map(|column| self.print_column(column, lines)).collect(), Some(num_first))
     }
 
-    /// The columns that fit, alternating first and last, with a column of `…` for omitted ones.
-    fn fitting(&self, lines: &[PreviewLine<'_>]) -> Vec<PrintedColumn> {
+    /// Prints the columns that fit, alternating first and last, with a column of `…` for omitted ones.
+    fn fitting_columns(&self, lines: &[PreviewLine<'_>]) -> Vec<PrintedColumn> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
-        let alone = columns.len() == 1 && gap.is_none();
-        if alone
-            || gap.is_none() && columns.iter().map(PrintedColumn::room).sum::<usize>() <= self.width.saturating_add(2)
-        {
-            return columns.into();
+        if gap.is_none() {
+            // The last column has no spaces behind it.
+            let total = columns.iter().map(PrintedColumn::padded_width).sum::<usize>();
+            if columns.len() == 1 || total <= self.width.saturating_add(2) {
+                return columns.into();
+            }
         }
         let mut room = self.width.saturating_sub(1);
         let mut left = Vec::new();
         let mut right = VecDeque::new();
         while let Some(column) = take_end(&mut columns, left.len() > right.len()) {
-            room = match room.checked_sub(column.room()) {
-                None if !left.is_empty() => break,
-                rest => rest.unwrap_or(0),
+            room = match room.checked_sub(column.padded_width()) {
+                Some(rest) => rest,
+                // The first column is shown even if it does not fit.
+                None if left.is_empty() => 0,
+                None => break,
             };
             if left.len() > right.len() { right.push_front(column) } else { left.push(column) }
         }
@@ -150,14 +168,14 @@ impl<'a> Preview<'a> {
     }
 
     fn footer(&self, len: &Result<u64>) -> String {
-        let it = self.dataset.footprint();
+        let footprint = self.dataset.footprint();
         match len {
-            Ok(_) => format!("{} mapped, {} copied", format_bytes(it.mapped), format_bytes(it.copied)),
+            Ok(_) => format!("{} mapped, {} copied", format_bytes(footprint.mapped), format_bytes(footprint.copied)),
             Err(e) => ellipsize(format_args!("<error: {e}>"), 500),
         }
     }
 
-    /// The whole text, or the error if the file has changed meanwhile.
+    /// Formats the whole text, or returns an error if the file has changed meanwhile.
     fn text(&self) -> Result<String> {
         self.dataset.with_change_check(ChangeCheck::Now, || {
             let len = self.dataset.len();
@@ -168,7 +186,7 @@ impl<'a> Preview<'a> {
                 text.push('\n');
             }
             if self.dataset.num_columns() > 0 {
-                write_table(&mut text, &self.fitting(&lines), lines.len());
+                write_table(&mut text, &self.fitting_columns(&lines), lines.len());
             }
             if !self.bare {
                 text.push_str(&self.footer(&len));
@@ -192,7 +210,7 @@ impl<'a> Preview<'a> {
         }
         let mut html = format!("<div>\n<p>{}</p>\n", escape(&self.title(&len)));
         if !columns.is_empty() {
-            html_table(&mut html, &columns, lines.len());
+            write_html_table(&mut html, &columns, lines.len());
         }
         html + &format!("<p>{}</p>\n</div>\n", escape(&self.footer(&len)))
     }
@@ -213,66 +231,89 @@ fn take_end<T>(items: &mut VecDeque<T>, back: bool) -> Option<T> {
 
 impl PrintedColumn {
     fn gap(lines: usize) -> PrintedColumn {
-        PrintedColumn { name: "…".into(), type_name: String::new(), right: false, cells: vec!["…".into(); lines] }
+        PrintedColumn {
+            name: "…".into(), type_name: String::new(), align_right: false, cells: vec!["…".into(); lines]
+        }
     }
 
+    /// Returns the number of characters of the longest text.
     fn width(&self) -> usize {
-        let texts = self.cells.iter().chain([&self.name, &self.type_name]);
-        texts.map(|text| text.chars().count()).max().unwrap_or(0)
+        let mut width = self.name.chars().count().max(self.type_name.chars().count());
+        for cell in &self.cells {
+            width = width.max(cell.chars().count());
+        }
+        width
     }
 
-    /// The width, and the two spaces between columns.
-    fn room(&self) -> usize {
+    /// Returns the width including the two spaces between columns.
+    fn padded_width(&self) -> usize {
         self.width() + 2
     }
 
     fn pad(&self, text: &str, width: usize) -> String {
-        if self.right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        if self.align_right { format!("{text:>width$}") } else { format!("{text:<width$}") }
     }
 }
 
-fn write_table(into: &mut String, columns: &[PrintedColumn], lines: usize) {
-    let widths: Vec<usize> = columns.iter().map(PrintedColumn::width).collect();
-    let mut line = |text: &dyn Fn(&PrintedColumn, usize) -> String| {
-        let cells: Vec<_> = columns.iter().zip(&widths).map(|(column, &width)| text(column, width)).collect();
-        into.push_str(cells.join("  ").trim_end());
-        into.push('\n');
-    };
-    line(&|column, width| column.pad(&column.name, width));
-    line(&|column, width| column.pad(&column.type_name, width));
-    line(&|_, width| "─".repeat(width));
-    (0..lines).for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)));
+fn write_table(out: &mut String, columns: &[PrintedColumn], lines: usize) {
+    let mut names = Vec::with_capacity(columns.len());
+    let mut type_names = Vec::with_capacity(columns.len());
+    let mut rules = Vec::with_capacity(columns.len());
+    let mut cells = vec![Vec::with_capacity(columns.len()); lines];
+    for column in columns {
+        assert_eq!(column.cells.len(), lines, "column '{}' has a cell in each line", column.name);
+        let width = column.width();
+        names.push(column.pad(&column.name, width));
+        type_names.push(column.pad(&column.type_name, width));
+        rules.push("─".repeat(width));
+        for (line, cell) in cells.iter_mut().zip(&column.cells) {
+            line.push(column.pad(cell, width));
+        }
+    }
+    for line in [names, type_names, rules].into_iter().chain(cells) {
+        out.push_str(line.join("  ").trim_end());
+        out.push('\n');
+    }
 }
 
-/// Uses only inherited colours, for dark and light pages.
-fn html_table(html: &mut String, columns: &[PrintedColumn], lines: usize) {
-    let row = |tag: &str, style: &str, text: &dyn Fn(&PrintedColumn) -> String| {
-        let cell = |column: &PrintedColumn| {
-            let align = if column.right { "right" } else { "left" };
-            format!("<{tag} style=\"padding:2px 8px;text-align:{align};{style}\">{}</{tag}>", escape(&text(column)))
-        };
-        format!("<tr>{}</tr>\n", columns.iter().map(cell).collect::<String>())
-    };
+/// Writes an HTML table that uses only inherited colours, for dark and light pages.
+fn write_html_table(html: &mut String, columns: &[PrintedColumn], lines: usize) {
     html.push_str("<table style=\"border-collapse:collapse\">\n<thead>\n");
-    html.push_str(&row("th", "", &|column| column.name.clone()));
+    write_html_row(html, columns, "th", "", |column| &column.name);
     let rule = "font-weight:normal;opacity:0.7;border-bottom:1px solid rgba(128,128,128,0.6)";
-    html.push_str(&row("th", rule, &|column| column.type_name.clone()));
+    write_html_row(html, columns, "th", rule, |column| &column.type_name);
     html.push_str("</thead>\n<tbody>\n");
     for number in 0..lines {
-        html.push_str(&row("td", "", &|column| column.cells[number].clone()));
+        write_html_row(html, columns, "td", "", |column| &column.cells[number]);
     }
     html.push_str("</tbody>\n</table>\n");
+}
+
+fn write_html_row(
+    html: &mut String,
+    columns: &[PrintedColumn],
+    tag: &str,
+    style: &str,
+    text: impl Fn(&PrintedColumn) -> &str,
+) {
+    html.push_str("<tr>");
+    for column in columns {
+        let align = if column.align_right { "right" } else { "left" };
+        let text = escape(text(column));
+        html.push_str(&format!("<{tag} style=\"padding:2px 8px;text-align:{align};{style}\">{text}</{tag}>"));
+    }
+    html.push_str("</tr>\n");
 }
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Errors get twice the width: thirty characters are too short for a sentence.
-fn cell_text(value: Result<Value<'_>>, room: usize) -> String {
+/// Formats a cell. Errors get twice the width, as thirty characters are too short for a sentence.
+fn cell_text(value: Result<Value<'_>>, width: usize) -> String {
     match value {
-        Ok(value) => ellipsize(value, room),
-        Err(e) => ellipsize(format_args!("<error: {}>", e.message()), 2 * room),
+        Ok(value) => ellipsize(value, width),
+        Err(e) => ellipsize(format_args!("<error: {}>", e.message()), 2 * width),
     }
 }
 
@@ -296,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn any_width_will_do() {
+    fn any_width_and_any_number_of_rows_can_be_printed() {
         let number = |n: i8| Arc::new(Int8Array::from(vec![n])) as ArrayRef;
         let dataset = dataset(vec![("x", number(1)), ("y", number(2))]);
         let wide = dataset.preview().to_string();

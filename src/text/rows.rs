@@ -1,4 +1,4 @@
-//! Rows as lines of text: CSV and JSON lines.
+//! Formats rows as lines of CSV and JSON.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use crate::dataset::Row;
 use crate::error::{Error, Result};
 use crate::map::guard;
 
-/// The line of CSV with the names of the columns.
+/// Returns the line of CSV with the names of the columns.
 #[doc(hidden)]
 pub fn csv_header(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
 
-/// Appends `row` to `line`, as CSV. A null is an empty field and an empty string `""`; a null in a single column is an empty
-/// line, and is read as such.
+/// Appends `row` to `line`, as CSV. A null is an empty field, and an empty string is `""`. The null of a single column is an
+/// empty line, which is read as a null.
 ///
 /// # Errors
 /// The error of the first damaged value.
@@ -34,7 +34,7 @@ pub fn push_csv_row(row: &Row<'_>, line: &mut String) -> Result<()> {
     })
 }
 
-/// A field of CSV, quoted where it must be.
+/// Returns a field of CSV, quoted where it must be.
 fn csv_field(cell: &str) -> String {
     if cell.is_empty() || cell.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", cell.replace('"', "\"\""));
@@ -42,7 +42,7 @@ fn csv_field(cell: &str) -> String {
     cell.to_string()
 }
 
-/// Rows of one schema as JSON lines.
+/// Formats rows of one schema as JSON lines.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct JsonLines {
@@ -51,20 +51,24 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Lines for rows of `schema`.
+    /// Creates a formatter of rows of `schema`.
     ///
     /// # Errors
-    /// `InvalidArgument` if two columns have one name: of two members of that name, readers keep one.
+    /// `InvalidArgument` if two columns have the same name, as readers keep only one of two members with the same name.
     pub fn new(schema: &Schema) -> Result<JsonLines> {
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        let mut seen = HashSet::new();
-        if let Some(twice) = names.clone().find(|name| !seen.insert(*name)) {
-            return Err(Error::invalid_argument(format!(
-                "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or write CSV",
-                twice.escape_debug()
-            )));
+        let mut unique_names = HashSet::new();
+        let mut names = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let name = field.name().as_str();
+            if !unique_names.insert(name) {
+                return Err(Error::invalid_argument(format!(
+                    "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or write CSV",
+                    name.escape_debug()
+                )));
+            }
+            names.push(serde_json::Value::from(name).to_string());
         }
-        Ok(JsonLines { names: names.map(|name| serde_json::Value::from(name).to_string()).collect() })
+        Ok(JsonLines { names })
     }
 
     /// Appends `row` to `line`, as an object.

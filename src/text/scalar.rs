@@ -1,4 +1,4 @@
-//! Values from text, for CSV and JSON: the possible types of a text, and its value for a type.
+//! Parses values of CSV and JSON: finds the possible types of a text, and its value of a given type.
 
 use std::str::FromStr;
 
@@ -7,10 +7,11 @@ use arrow_schema::{DataType, TimeUnit};
 use chrono::NaiveDate;
 
 use crate::array::Value;
+use crate::types::per_second;
 
 // ---- kinds ----
 
-/// The types still possible for a column, a bit for each of [`candidate`]'s.
+/// The types that are possible for a column, with a bit for each type that [`inferred_type`] returns.
 pub(crate) type TypeSet = u16;
 
 pub(crate) const BOOLEAN: TypeSet = 1;
@@ -22,15 +23,15 @@ pub(crate) const MICROS: TypeSet = 1 << 5;
 pub(crate) const NANOS: TypeSet = 1 << 6;
 pub(crate) const UTC_MICROS: TypeSet = 1 << 7;
 pub(crate) const UTC_NANOS: TypeSet = 1 << 8;
-/// Words for floats that are no numbers, of JSON: with no number beside them they are texts.
+/// Strings of JSON such as `NaN`, which name floats. In a column without numbers they are texts.
 pub(crate) const WORD: TypeSet = 1 << 9;
-/// Numbers of JSON: if no type holds them all, they are not to become texts.
+/// Numbers of JSON, which never become texts, even if no type holds all of them.
 pub(crate) const NUMBER: TypeSet = 1 << 10;
 pub(crate) const TEXT: TypeSet = 0;
 pub(crate) const UNSEEN: TypeSet = TypeSet::MAX;
 
-pub(crate) fn candidate(kinds: TypeSet) -> DataType {
-    let utc = || Some("UTC".into());
+/// Returns the type of a column whose values have the common types `kinds`.
+pub(crate) fn inferred_type(kinds: TypeSet) -> DataType {
     match kinds {
         UNSEEN | TEXT => DataType::Utf8,
         _ if kinds & WORD != 0 => DataType::Utf8,
@@ -41,16 +42,18 @@ pub(crate) fn candidate(kinds: TypeSet) -> DataType {
         _ if kinds & DATE != 0 => DataType::Date32,
         _ if kinds & MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, None),
         _ if kinds & NANOS != 0 => DataType::Timestamp(TimeUnit::Nanosecond, None),
-        _ if kinds & UTC_MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, utc()),
-        _ => DataType::Timestamp(TimeUnit::Nanosecond, utc()),
+        _ if kinds & UTC_MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        _ => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
     }
 }
 
+/// Returns true if a field of CSV is null by default.
 pub(crate) fn is_null(value: &str) -> bool {
     matches!(value.as_bytes(), b"" | b"NA" | b"N/A" | b"null" | b"NULL")
 }
 
-pub(crate) fn kinds_of(value: &str) -> TypeSet {
+/// Returns the possible types of a text.
+pub(crate) fn value_kinds(value: &str) -> TypeSet {
     match number_kinds(value) {
         TEXT if boolean(value).is_some() => BOOLEAN,
         TEXT if date(value).is_some() => DATE,
@@ -59,6 +62,7 @@ pub(crate) fn kinds_of(value: &str) -> TypeSet {
     }
 }
 
+/// Returns the possible numeric types of a text.
 pub(crate) fn number_kinds(value: &str) -> TypeSet {
     match number_form(value) {
         NumberForm::Text => TEXT,
@@ -69,7 +73,7 @@ pub(crate) fn number_kinds(value: &str) -> TypeSet {
 
 /// The numeric form of a text.
 enum NumberForm {
-    /// Padded with zeros or with a plus sign.
+    /// A text, as it is padded with zeros or has a plus sign.
     Text,
     Integer,
     Float,
@@ -110,14 +114,15 @@ pub(crate) fn parse<T: FromStr>(value: &str) -> Option<T> {
     value.parse().ok()
 }
 
-/// `None` for digits that overflow to infinity, such as `1e999`.
+/// Parses a float; returns `None` for digits that overflow to infinity, such as `1e999`.
 pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
     let number: T = value.parse().ok()?;
     let overflow = number.into().is_infinite() && value.contains(|c: char| c.is_ascii_digit());
     (!overflow).then_some(number)
 }
 
-/// An integer as inferred: `None` for other input of `FromStr`, such as a plus sign and leading zeros, and for minus zero.
+/// Parses an integer in the form that is inferred as one. Returns `None` for other input of `FromStr`, such as a plus sign and
+/// leading zeros, and for minus zero.
 pub(crate) fn exact_int(value: &str) -> Option<i64> {
     let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
     match digits {
@@ -127,7 +132,7 @@ pub(crate) fn exact_int(value: &str) -> Option<i64> {
     }
 }
 
-/// As [`exact_int`], for unsigned integers.
+/// Parses an unsigned integer, as [`exact_int`].
 pub(crate) fn exact_uint(value: &str) -> Option<u64> {
     match value.as_bytes() {
         [b'0'] => Some(0),
@@ -136,35 +141,35 @@ pub(crate) fn exact_uint(value: &str) -> Option<u64> {
     }
 }
 
-/// A float as inferred: `None` for integers without an exact float.
+/// Parses a float in the form that is inferred as one. Returns `None` for integers without an exact float.
 pub(crate) fn exact_float(value: &str) -> Option<f64> {
     let is_float = match number_form(value) {
         NumberForm::Text => false,
         NumberForm::Integer => value.parse().is_ok_and(is_exact),
         NumberForm::Float => true,
     };
-    is_float.then(|| float(value)).flatten()
+    if is_float { float(value) } else { None }
 }
 
-/// A date and time as inferred, for columns of `kinds`.
+/// Parses a date and time in a form that is inferred as one of `kinds`.
 pub(crate) fn exact_moment(value: &str, kinds: TypeSet) -> Option<Moment> {
     Moment::parse(value).filter(|moment| moment.kinds() & kinds != TEXT)
 }
 
-/// Whether `value` is a float, so that it is one of the column's kinds.
+/// Returns true if a float holds `value` exactly.
 fn is_exact(value: i64) -> bool {
     (value as f64) as i128 == i128::from(value)
 }
 
-/// Narrows the kinds of a column to those of its integers.
-pub(crate) fn narrowed_by_ints(kinds: TypeSet, values: &[i64]) -> TypeSet {
+/// Narrows the kinds of a column by its integers.
+pub(crate) fn narrow_by_ints(kinds: TypeSet, values: &[i64]) -> TypeSet {
     let is_unsigned = values.iter().all(|&value| value >= 0);
     let is_float = values.iter().all(|&value| is_exact(value));
     kinds & !(if is_unsigned { 0 } else { UINT }) & !(if is_float { 0 } else { FLOAT })
 }
 
-/// Narrows the kinds of a column to those of its times in microseconds.
-pub(crate) fn narrowed_by_micros(kinds: TypeSet, values: &[i64]) -> TypeSet {
+/// Narrows the kinds of a column by its times in microseconds.
+pub(crate) fn narrow_by_micros(kinds: TypeSet, values: &[i64]) -> TypeSet {
     let fit = values.iter().all(|&micros| micros.checked_mul(1000).is_some());
     kinds & !(if fit { 0 } else { NANOS | UTC_NANOS })
 }
@@ -174,7 +179,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<u32> {
     are_digits.then(|| u32::from(tens - b'0') * 10 + u32::from(ones - b'0'))
 }
 
-/// Exactly `width` digits, at most nine.
+/// Parses exactly `width` digits, at most nine.
 fn digits(value: &str, width: usize) -> Option<u32> {
     let mut number = 0;
     for byte in value.bytes() {
@@ -186,7 +191,7 @@ fn digits(value: &str, width: usize) -> Option<u32> {
     (value.len() == width && width > 0).then_some(number)
 }
 
-/// Days since 1970.
+/// Parses a date, and returns the days since 1970.
 pub(crate) fn date(value: &str) -> Option<i32> {
     iso_date(value).or_else(|| english_date(value))
 }
@@ -211,12 +216,12 @@ fn days(year: &str, month: u32, day: u32) -> Option<i32> {
     Some(date.to_epoch_days())
 }
 
-/// Days since 1970 of any year: as [`date`], and as dates are written whose year has not four digits.
+/// Parses a date as [`date`], or one whose year has more or less than four digits.
 pub(crate) fn any_date(value: &str) -> Option<i64> {
     date(value).map(i64::from).or_else(|| far_date(value))
 }
 
-/// `+12345-01-31` or `12345-01-31`, `-0044-03-15`, `0000-01-01`, and `5000000000 days` where there is no calendar.
+/// Parses `+12345-01-31` or `12345-01-31`, `-0044-03-15`, `0000-01-01`, and `5000000000 days` for days beyond the calendar.
 fn far_date(value: &str) -> Option<i64> {
     if let Some(count) = value.strip_suffix(" days") {
         return parse(count);
@@ -234,8 +239,8 @@ fn far_date(value: &str) -> Option<i64> {
     Some(date.to_epoch_days().into())
 }
 
-/// A count of a unit, as times are written that no calendar has: `9223372036854775807 s`.
-pub(crate) fn counted(value: &str, per_second: i64) -> Option<i64> {
+/// Parses a count of a unit, as times beyond the calendar are written: `9223372036854775807 s`.
+pub(crate) fn parse_count(value: &str, per_second: i64) -> Option<i64> {
     let unit = match per_second {
         1 => " s",
         1_000 => " ms",
@@ -250,16 +255,20 @@ fn day(value: &str) -> Option<u32> {
 }
 
 fn month(value: &str) -> Option<u32> {
-    let mut months = "January February March April May June July August September October November December".split(' ');
-    let is = |month: &str| value.eq_ignore_ascii_case(month) || value.eq_ignore_ascii_case(&month[..3]);
-    months.position(is).map(|index| index as u32 + 1)
+    let months = "January February March April May June July August September October November December".split(' ');
+    for (number, month) in (1..).zip(months) {
+        if value.eq_ignore_ascii_case(month) || value.eq_ignore_ascii_case(&month[..3]) {
+            return Some(number);
+        }
+    }
+    None
 }
 
-/// A date and a time: UTC if the value had an `offset`, else local time of an unknown zone.
+/// A date and a time, in UTC if the value had an offset, else in an unknown zone.
 pub(crate) struct Moment {
     seconds: i64,
     nanos: i64,
-    pub(crate) offset: bool,
+    pub(crate) has_offset: bool,
 }
 
 impl Moment {
@@ -269,7 +278,7 @@ impl Moment {
         Moment::parse_on_day(iso_date(date)?.into(), time)
     }
 
-    /// Of a year that has not four digits.
+    /// Parses a date and time in a year with more or less than four digits.
     pub(crate) fn parse_far(value: &str) -> Option<Moment> {
         let (date, time) = value.split_once(['T', ' '])?;
         Moment::parse_on_day(far_date(date)?, time)
@@ -279,37 +288,49 @@ impl Moment {
         let midnight = days.checked_mul(86_400)?;
         let zone = time.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'));
         let (clock, zone) = time.split_at_checked(zone.unwrap_or(time.len()))?;
-        let (clock, nanos) = with_nanoseconds(clock)?;
+        let (clock, nanos) = split_nanoseconds(clock)?;
+        debug_assert!((0..1_000_000_000).contains(&nanos), "{nanos} nanoseconds of a second");
         Some(Moment {
             seconds: midnight + clock_seconds(clock)? - zone_seconds(zone)?,
             nanos,
-            offset: !zone.is_empty(),
+            has_offset: !zone.is_empty(),
         })
     }
 
-    /// Also for a date without a time.
+    /// Parses a date and time, or a date, whose time is midnight.
     pub(crate) fn parse_or_midnight(value: &str) -> Option<Moment> {
-        let midnight = || date(value).map(|days| Moment { seconds: i64::from(days) * 86_400, nanos: 0, offset: false });
-        Moment::parse(value).or_else(midnight)
+        if let Some(moment) = Moment::parse(value) {
+            return Some(moment);
+        }
+        let days = date(value)?;
+        Some(Moment { seconds: i64::from(days) * 86_400, nanos: 0, has_offset: false })
     }
 
+    /// Returns the timestamp types that hold the moment exactly.
     fn kinds(&self) -> TypeSet {
-        let (micros, nanos) = if self.offset { (UTC_MICROS, UTC_NANOS) } else { (MICROS, NANOS) };
-        let fits = |per_second, kind| self.count(per_second).map_or(TEXT, |_| kind);
-        fits(1_000_000, micros) | fits(1_000_000_000, nanos)
+        let mut kinds = TEXT;
+        if self.count(1_000_000).is_some() {
+            kinds |= if self.has_offset { UTC_MICROS } else { MICROS };
+        }
+        if self.count(1_000_000_000).is_some() {
+            kinds |= if self.has_offset { UTC_NANOS } else { NANOS };
+        }
+        kinds
     }
 
-    /// Since 1970, in the given units per second; `None` if not exact.
+    /// Returns the time since 1970 in units of which a second has `per_second`; `None` if not exact.
     pub(crate) fn count(&self, per_second: i64) -> Option<i64> {
-        let nanos_each = 1_000_000_000 / per_second;
-        let whole = self.nanos % nanos_each == 0;
-        let count = i128::from(self.seconds) * i128::from(per_second) + i128::from(self.nanos / nanos_each);
-        if whole { i64::try_from(count).ok() } else { None }
+        let unit_nanos = 1_000_000_000 / per_second;
+        if self.nanos % unit_nanos != 0 {
+            return None;
+        }
+        let count = i128::from(self.seconds) * i128::from(per_second) + i128::from(self.nanos / unit_nanos);
+        i64::try_from(count).ok()
     }
 }
 
-/// A clock's time, and the nanoseconds behind its point.
-fn with_nanoseconds(time: &str) -> Option<(&str, i64)> {
+/// Splits a time into hours, minutes and seconds, and the nanoseconds behind the point.
+fn split_nanoseconds(time: &str) -> Option<(&str, i64)> {
     match time.bytes().position(|byte| byte == b'.') {
         Some(point) => Some((time.get(..point)?, nanoseconds(time.get(point + 1..)?)?)),
         None => Some((time, 0)),
@@ -330,7 +351,7 @@ fn clock_seconds(clock: &str) -> Option<i64> {
     valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
 }
 
-/// Seconds east of Greenwich for an empty text, `Z`, `+05`, `+0530` and `+05:30`.
+/// Parses the offset of a zone: an empty text, `Z`, `+05`, `+0530` or `+05:30`. Returns the seconds east of Greenwich.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let Some(sign) = zone.chars().next().filter(|&sign| sign != 'Z') else {
         return (zone.len() < 2).then_some(0);
@@ -342,14 +363,14 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     Some(if sign == '-' { -seconds } else { seconds })
 }
 
-/// The time since midnight, in the given units per second; `None` if not exact.
+/// Parses a time of day. Returns the time since midnight in units of which a second has `per_second`; `None` if not exact.
 pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
-    let (clock, nanos) = with_nanoseconds(value)?;
-    Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
+    let (clock, nanos) = split_nanoseconds(value)?;
+    Moment { seconds: clock_seconds(clock)?, nanos, has_offset: false }.count(per_second)
 }
 
-/// A text as a date or time of `data_type`: as in CSV, ISO 8601 and dates in English. A timestamp has a
-/// zone if the text has an offset. `None` for other texts and types.
+/// Parses a date or time of `data_type`, in the forms that CSV may have: ISO 8601 and dates in English. A timestamp has a
+/// zone if the text has an offset. Returns `None` for other texts and types.
 #[doc(hidden)]
 pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
@@ -359,33 +380,36 @@ pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
         }
         DataType::Timestamp(..) => {
             let moment = Moment::parse_or_midnight(text)?;
+            let zone = moment.has_offset.then_some("UTC");
             // The coarsest exact unit has the largest range.
-            let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
-            let exact = |unit: TimeUnit| Some((moment.count(crate::types::per_second(unit))?, unit));
-            let (count, unit) = units.into_iter().find_map(exact)?;
-            Some(Value::Timestamp(count, unit, moment.offset.then_some("UTC")))
+            for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond] {
+                if let Some(count) = moment.count(per_second(unit)) {
+                    return Some(Value::Timestamp(count, unit, zone));
+                }
+            }
+            None
         }
         _ => None,
     }
 }
 
-/// A replacement for `text`, a time without an offset in a column of `data_type` with a time zone, or the reverse;
-/// empty in all other cases.
+/// Returns a hint how to correct `text`, if it is a time without an offset in a column of `data_type` with a time zone, or the
+/// reverse; an empty text in all other cases.
 #[doc(hidden)]
 pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };
     match Moment::parse_or_midnight(text) {
-        Some(moment) if !moment.offset && zone.is_some() => {
+        Some(moment) if !moment.has_offset && zone.is_some() => {
             "; the column has a time zone: write the time's offset, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00"
         }
-        Some(moment) if moment.offset && zone.is_none() => {
+        Some(moment) if moment.has_offset && zone.is_none() => {
             "; the column has no time zone: write the time without an offset, or make the column timestamp[us, UTC]"
         }
         _ => "",
     }
 }
 
-/// The digits of a number of `precision` digits, `scale` of them after the decimal point; `None` if not exact.
+/// Parses a number of `precision` digits, `scale` of them after the decimal point, and returns its digits; `None` if not exact.
 pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     let (mantissa, exponent) = match value.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
@@ -401,9 +425,9 @@ pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
         "" | "-" | "+" => 0,
         digits => digits.parse().ok()?,
     };
-    let behind = i32::try_from(fraction.len()).ok()? - i32::from(exponent);
-    let shift = i32::from(scale) - behind;
-    let power = if digits == 0 { Some(1) } else { 10_i128.checked_pow(shift.unsigned_abs()) }?;
+    let text_scale = i32::try_from(fraction.len()).ok()? - i32::from(exponent);
+    let shift = i32::from(scale) - text_scale;
+    let power = if digits == 0 { 1 } else { 10_i128.checked_pow(shift.unsigned_abs())? };
     let scaled = match shift {
         0.. => digits.checked_mul(power)?,
         _ if digits % power == 0 => digits / power,
@@ -413,7 +437,7 @@ pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     (-limit < scaled && scaled < limit).then_some(scaled)
 }
 
-/// As [`decimal`], of up to 76 digits.
+/// Parses a number of up to 76 digits, as [`decimal`].
 pub(crate) fn wide_decimal(value: &str, precision: u8, scale: i8) -> Option<i256> {
     if let Some(digits) = decimal(value, precision.min(38), scale) {
         return Some(i256::from_i128(digits));
@@ -429,40 +453,49 @@ pub(crate) fn wide_decimal(value: &str, precision: u8, scale: i8) -> Option<i256
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let shift = i32::from(scale) + i32::from(exponent) - i32::try_from(fraction.len()).ok()?;
     let figures = format!("{}{fraction}", whole.trim_start_matches('0'));
-    // Zeros that the scale leaves no place for are none.
-    let cut = usize::try_from(-shift).unwrap_or(0);
-    let (kept, lost) = figures.split_at_checked(figures.len().checked_sub(cut)?)?;
-    if figures.is_empty() || !lost.bytes().all(|byte| byte == b'0') {
+    if figures.is_empty() {
+        return None;
+    }
+    // Digits beyond the scale must be zeros.
+    let num_dropped = if shift < 0 { shift.unsigned_abs() as usize } else { 0 };
+    let (kept, dropped) = figures.split_at_checked(figures.len().checked_sub(num_dropped)?)?;
+    if !dropped.bytes().all(|byte| byte == b'0') {
         return None;
     }
     let ten = i256::from_i128(10);
-    let step = |sum: i256, byte: u8| {
+    let mut digits = i256::ZERO;
+    let zeros = std::iter::repeat_n(b'0', if shift > 0 { shift.unsigned_abs() as usize } else { 0 });
+    for byte in kept.bytes().chain(zeros) {
         let digit = char::from(byte).to_digit(10)?;
-        sum.checked_mul(ten)?.checked_add(i256::from_i128(digit.into()))
-    };
-    let zeros = std::iter::repeat_n(b'0', usize::try_from(shift).unwrap_or(0));
-    let digits = kept.bytes().chain(zeros).try_fold(i256::ZERO, step)?;
+        digits = digits.checked_mul(ten)?.checked_add(i256::from_i128(digit.into()))?;
+    }
     let limit = ten.checked_pow(precision.into())?;
     (digits < limit).then_some(if is_negative { digits.wrapping_neg() } else { digits })
 }
 
-/// Bytes written as two hexadecimal digits each.
+/// Parses bytes written as two hexadecimal digits each.
 pub(crate) fn bytes(value: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = value.as_bytes().as_chunks::<2>();
-    let bytes =
-        pairs.iter().map(|&[high, low]| Some((digit(high)? * 16 + digit(low)?) as u8)).collect::<Option<_>>()?;
-    rest.is_empty().then_some(bytes)
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for &[high, low] in pairs {
+        let high = char::from(high).to_digit(16)?;
+        let low = char::from(low).to_digit(16)?;
+        bytes.push((high * 16 + low) as u8);
+    }
+    Some(bytes)
 }
 
-/// Bytes, also written as a UUID.
+/// Parses bytes written as hexadecimal digits or as a UUID.
 pub(crate) fn bytes_or_uuid(value: &str) -> Option<Vec<u8>> {
     let is_uuid = value.len() == 36
-        && value.bytes().enumerate().all(|(at, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&at));
+        && value.bytes().enumerate().all(|(index, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&index));
     if is_uuid { bytes(&value.replace('-', "")) } else { bytes(value) }
 }
 
-/// A length of time as in ISO 8601: `P1DT2H3M4.5S`, each part with a sign of its own.
+/// A duration in the form of ISO 8601, such as `P1DT2H3M4.5S`, where each part has its own sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IsoDuration {
     months: i128,
@@ -475,17 +508,20 @@ impl IsoDuration {
         let mut rest = value.strip_prefix('P')?;
         let mut span = IsoDuration::default();
         let mut is_time = false;
-        // Each unit at most once, in this order; one at least, and one behind the T.
+        // Each unit occurs at most once, in this order. There must be a unit, and a unit behind the T.
         let mut units = "YMD".chars();
         while !rest.is_empty() {
-            if let Some(time) = rest.strip_prefix('T').filter(|_| !is_time) {
-                (rest, units, is_time) = (time, "HMS".chars(), true);
-                if rest.is_empty() {
+            if !is_time && let Some(time) = rest.strip_prefix('T') {
+                if time.is_empty() {
                     return None;
                 }
+                rest = time;
+                units = "HMS".chars();
+                is_time = true;
             }
             let len = rest.find(|c: char| c.is_ascii_alphabetic())?;
-            let (amount, unit) = (rest.get(..len)?, rest.get(len..)?.chars().next()?);
+            let amount = rest.get(..len)?;
+            let unit = rest.get(len..)?.chars().next()?;
             units.find(|&next| next == unit)?;
             span.add(amount, unit, is_time)?;
             rest = rest.get(len + 1..)?;
@@ -499,8 +535,10 @@ impl IsoDuration {
             _ => (amount, ""),
         };
         let digits = number.strip_prefix('-').unwrap_or(number);
-        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-        if digits.is_empty() || !is_number(digits) || !is_number(fraction) || fraction.len() > 9 {
+        if digits.is_empty() || fraction.len() > 9 {
+            return None;
+        }
+        if !digits.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         // At most 2^64 of the longest unit: nothing overflows 128 bits.
@@ -518,21 +556,25 @@ impl IsoDuration {
         Some(())
     }
 
-    /// Months, days and nanoseconds, as intervals have them.
+    /// Returns the months, days and nanoseconds of an interval; `None` if one of them is too large.
     pub(crate) fn parts(self) -> Option<(i32, i32, i64)> {
         Some((self.months.try_into().ok()?, self.days.try_into().ok()?, self.nanos.try_into().ok()?))
     }
 }
 
-/// A duration in units of which a second has `per_second`: as in ISO 8601, or a whole number of the units.
+/// Parses a duration in the form of ISO 8601 or as a whole number of units, of which a second has `per_second`. Returns the
+/// number of units; `None` if not exact.
 pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
     let Some(span) = IsoDuration::parse(value) else { return parse(value) };
     let nanos = span.days * 86_400_000_000_000 + span.nanos;
     let unit = i128::from(1_000_000_000 / per_second);
-    i64::try_from(nanos / unit).ok().filter(|_| span.months == 0 && nanos % unit == 0)
+    if span.months != 0 || nanos % unit != 0 {
+        return None;
+    }
+    i64::try_from(nanos / unit).ok()
 }
 
-/// Shortens fields for messages: a field can be as long as the file.
+/// Shortens a field for a message, as it can be as long as the file.
 pub(crate) fn shorten(value: &str) -> String {
     let mut short: String = value.chars().take(60).collect();
     if short.len() < value.len() {

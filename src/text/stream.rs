@@ -1,7 +1,7 @@
-//! Text in pieces, as batches of rows, returned at the latest when input pauses.
+//! Parses a text that arrives in blocks, and returns batches of rows when they are full or when input pauses.
 //!
 //! ```text
-//! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ Parser ──▶ batches
+//! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ StreamParser ──▶ batches
 //! ```
 
 use std::collections::VecDeque;
@@ -15,25 +15,27 @@ use arrow_schema::SchemaRef;
 
 use crate::error::{Error, Result};
 
-/// Bytes per read, and blocks waiting to be parsed.
+/// The maximum number of bytes per read.
 const BLOCK: usize = 256 << 10;
-const BLOCKS: usize = 4;
+/// The maximum number of blocks that wait to be parsed.
+const MAX_WAITING_BLOCKS: usize = 4;
 
-/// Maximum bytes of one record. Its end may never arrive.
-const LONGEST: usize = 256 << 20;
+/// The maximum number of bytes of one record, whose end may never arrive.
+pub(super) const MAX_RECORD: usize = 256 << 20;
 
 /// A parser that finds and parses records.
 pub(crate) trait StreamParser: Send {
-    /// The end of the last complete record in `fresh`, the next bytes.
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
+    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no record
+    /// ends there.
+    fn find_end(&mut self, block: &[u8]) -> Option<usize>;
 
     /// Parses whole records, and appends full batches to `ready`.
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()>;
 
-    /// Whether there are rows not yet in a batch.
-    fn is_open(&self) -> bool;
+    /// Returns true if there are rows that are not yet in a batch.
+    fn has_pending_rows(&self) -> bool;
 
-    /// Those rows as a batch.
+    /// Returns the pending rows as a batch; `None` if there are none.
     fn take(&mut self) -> Result<Option<RecordBatch>>;
 
     /// Checks that the text may end here.
@@ -50,15 +52,17 @@ pub(crate) trait StreamParser: Send {
 pub struct TextStream {
     schema: SchemaRef,
     parser: Box<dyn StreamParser>,
-    doing: &'static str,
+    /// The action that errors name.
+    action: &'static str,
     blocks: Receiver<io::Result<Vec<u8>>>,
     patience: Duration,
     /// The beginning of an incomplete record.
-    begun: Vec<u8>,
+    incomplete: Vec<u8>,
     ready: VecDeque<RecordBatch>,
-    /// When the first row not yet in a batch arrived.
-    since: Option<Instant>,
+    /// When the first pending row arrived.
+    pending_since: Option<Instant>,
     ended: bool,
+    /// The error that ended the stream, until it is returned.
     error: Option<Error>,
 }
 
@@ -73,71 +77,85 @@ impl TextStream {
         input: impl Read + Send + 'static,
         schema: SchemaRef,
         parser: Box<dyn StreamParser>,
-        doing: &'static str,
+        action: &'static str,
         patience: Duration,
     ) -> Result<TextStream> {
-        let (sender, blocks) = sync_channel(BLOCKS);
-        let spawned = thread::Builder::new().name("arrowwood-read".into()).spawn(move || send(input, &sender));
+        let (sender, blocks) = sync_channel(MAX_WAITING_BLOCKS);
+        let spawned = thread::Builder::new().name("arrowwood-read".into()).spawn(move || send_blocks(input, &sender));
         spawned.map_err(|e| Error::io("starting a thread", &e))?;
-        let begun = Vec::new();
-        let ready = VecDeque::new();
-        Ok(TextStream { schema, parser, doing, blocks, patience, begun, ready, since: None, ended: false, error: None })
+        Ok(TextStream {
+            schema,
+            parser,
+            action,
+            blocks,
+            patience,
+            incomplete: Vec::new(),
+            ready: VecDeque::new(),
+            pending_since: None,
+            ended: false,
+            error: None,
+        })
     }
 
-    /// The schema of all batches.
+    /// Returns the schema of all batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
+    /// Waits for input, and parses it.
     fn step(&mut self) -> Result<()> {
         match self.receive()? {
             InputEvent::Block(block) => return self.push(&block),
             InputEvent::Pause => {}
             InputEvent::End => {
                 self.ended = true;
-                let rest = std::mem::take(&mut self.begun);
+                let rest = std::mem::take(&mut self.incomplete);
                 self.parser.parse(rest, &mut self.ready)?;
                 self.parser.end()?;
             }
         }
-        self.hand_on()
+        self.flush()
     }
 
-    /// The next block. If none is available, pending rows wait no longer than allowed.
+    /// Waits for the next block. If there are pending rows, waits until the first of them has waited for `patience`.
     fn receive(&self) -> Result<InputEvent> {
-        let received = match (self.blocks.try_recv(), self.since) {
+        let received = match (self.blocks.try_recv(), self.pending_since) {
             (Ok(block), _) => Ok(block),
             (Err(TryRecvError::Disconnected), _) => Err(RecvTimeoutError::Disconnected),
             (Err(TryRecvError::Empty), None) => self.blocks.recv().map_err(|_| RecvTimeoutError::Disconnected),
             (Err(TryRecvError::Empty), Some(since)) => {
+                // Time may have run out already.
                 self.blocks.recv_timeout(self.patience.saturating_sub(since.elapsed()))
             }
         };
         match received {
             Ok(Ok(block)) if block.is_empty() => Ok(InputEvent::End),
             Ok(Ok(block)) => Ok(InputEvent::Block(block)),
-            Ok(Err(e)) => Err(failed(self.doing, &e)),
+            Ok(Err(e)) => Err(read_error(self.action, &e)),
             Err(RecvTimeoutError::Timeout) => Ok(InputEvent::Pause),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::io(self.doing, &io::Error::other("its reader panicked"))),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::io(self.action, &io::Error::other("its reader panicked")))
+            }
         }
     }
 
     fn push(&mut self, block: &[u8]) -> Result<()> {
-        let Some(end) = self.parser.whole(block) else {
-            if self.begun.len() + block.len() > LONGEST {
-                let most = LONGEST >> 20;
-                let message = format!("{}: a record of more than {most} MiB; is its end missing?", self.doing);
-                self.begun = Vec::new();
+        let Some(end) = self.parser.find_end(block) else {
+            if self.incomplete.len() + block.len() > MAX_RECORD {
+                let max = MAX_RECORD >> 20;
+                let message = format!("{}: a record of more than {max} MiB; is its end missing?", self.action);
+                self.incomplete = Vec::new();
                 return Err(Error::invalid(message));
             }
-            self.begun.extend_from_slice(block);
+            self.incomplete.extend_from_slice(block);
             return Ok(());
         };
+        assert!(end <= block.len(), "a record ends at {end} of {} bytes", block.len());
         let (records, rest) = block.split_at(end);
-        self.begun.extend_from_slice(records);
-        let records = std::mem::replace(&mut self.begun, rest.to_vec());
+        self.incomplete.extend_from_slice(records);
+        let records = std::mem::replace(&mut self.incomplete, rest.to_vec());
         self.parser.parse(records, &mut self.ready)?;
-        self.since = match (self.parser.is_open(), self.since) {
+        self.pending_since = match (self.parser.has_pending_rows(), self.pending_since) {
             (false, _) => None,
             (true, Some(since)) if self.ready.is_empty() => Some(since),
             (true, _) => Some(Instant::now()),
@@ -145,9 +163,11 @@ impl TextStream {
         Ok(())
     }
 
-    fn hand_on(&mut self) -> Result<()> {
-        self.since = None;
+    /// Moves pending rows to a batch.
+    fn flush(&mut self) -> Result<()> {
+        self.pending_since = None;
         self.ready.extend(self.parser.take()?);
+        assert!(!self.parser.has_pending_rows(), "rows are left out of the last batch");
         Ok(())
     }
 }
@@ -155,7 +175,7 @@ impl TextStream {
 impl Iterator for TextStream {
     type Item = Result<RecordBatch>;
 
-    /// The next batch. An error is the last item, after the rows before it.
+    /// Returns the next batch. An error is the last item, after the rows before it.
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -165,9 +185,10 @@ impl Iterator for TextStream {
                 return self.error.take().map(Err);
             }
             if let Err(e) = self.step() {
-                (self.ended, self.error) = (true, Some(e));
-                // Another error would concern rows after the first.
-                let _ = self.hand_on();
+                self.ended = true;
+                self.error = Some(e);
+                // Pending rows are before the error. An error of their own would be a second one.
+                let _ = self.flush();
             }
         }
     }
@@ -175,29 +196,32 @@ impl Iterator for TextStream {
 
 impl std::fmt::Debug for TextStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Incoming").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("TextStream").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
-/// The error of `doing`: the system's, or that of invalid text.
-pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
+/// Converts an error of reading a text, which is in the text if a reader says so.
+pub(crate) fn read_error(action: &str, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::InvalidData => Error::invalid(format!("{doing}: {error}")),
-        _ => Error::io(doing, error),
+        io::ErrorKind::InvalidData => Error::invalid(format!("{action}: {error}")),
+        _ => Error::io(action, error),
     }
 }
 
 /// Sends blocks of `input`, and an empty one at its end, until the end, an error, or the receiver is dropped.
-fn send(mut input: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
+fn send_blocks(mut input: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; BLOCK];
     loop {
         let block = match input.read(&mut buffer) {
-            Ok(len) => Ok(buffer.get(..len).unwrap_or_default().to_vec()),
+            Ok(len) => match buffer.get(..len) {
+                Some(block) => Ok(block.to_vec()),
+                None => Err(io::Error::other("a reader returned more bytes than it was given room for")),
+            },
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => Err(e),
         };
-        let more = block.as_ref().is_ok_and(|block| !block.is_empty());
-        if sender.send(block).is_err() || !more {
+        let is_last = block.as_ref().map_or(true, Vec::is_empty);
+        if sender.send(block).is_err() || is_last {
             return;
         }
     }

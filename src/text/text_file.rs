@@ -1,4 +1,4 @@
-//! Texts, compressed or not.
+//! Opens texts in files, compressed or not.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -13,55 +13,57 @@ use crate::error::{Error, Result};
 pub struct TextFile {
     path: PathBuf,
     len: u64,
-    done: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl TextFile {
-    /// The text in the file at `path`.
+    /// Returns the text in the file at `path`, without opening the file.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
     pub fn new(path: impl AsRef<Path>) -> Result<TextFile> {
         let path = path.as_ref().to_path_buf();
         let data = std::fs::metadata(&path).map_err(|e| Error::io("opening the text", &e).at(&path))?;
-        Ok(TextFile { path, len: data.len(), done: Arc::default() })
+        Ok(TextFile { path, len: data.len(), bytes_read: Arc::default() })
     }
 
-    /// The text from its beginning.
+    /// Opens the file, and reads the text from its beginning.
     ///
     /// # Errors
     /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
     pub fn open(&self) -> Result<Box<dyn Read + Send>> {
         let file = File::open(&self.path).map_err(|e| Error::io("opening the text", &e).at(&self.path))?;
-        decompress_reader(CountingReader { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
+        let reader = CountingReader { file, bytes_read: self.bytes_read.clone() };
+        decompress_reader(reader).map_err(|e| e.at(&self.path))
     }
 
-    /// The size of the file.
+    /// Returns the size of the file in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file is empty.
+    /// Returns true if the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The number of bytes read so far, over all passes.
+    /// Returns the number of bytes of the file that were read so far, over all passes.
     pub fn bytes_read(&self) -> u64 {
-        // Relaxed: it only shows progress.
-        self.done.load(Ordering::Relaxed)
+        // Relaxed, as the number only shows progress.
+        self.bytes_read.load(Ordering::Relaxed)
     }
 }
 
+/// A reader of a file that counts the bytes.
 struct CountingReader {
     file: File,
-    done: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.file.read(buffer)?;
-        self.done.fetch_add(len as u64, Ordering::Relaxed);
+        self.bytes_read.fetch_add(len as u64, Ordering::Relaxed);
         Ok(len)
     }
 }
@@ -69,25 +71,24 @@ impl Read for CountingReader {
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// The text of `input`, decompressed if it begins like gzip or zstd.
+/// Returns the text of `input`, decompressed if it begins like gzip or zstd.
 ///
 /// # Errors
 /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
 pub fn decompress_reader<'a>(mut input: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>> {
-    let failed = |e: io::Error| Error::io("reading text", &e);
     let mut head = Vec::new();
-    input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head).map_err(failed)?;
+    input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head).map_err(|e| Error::io("reading text", &e))?;
     let is_gzip = head.starts_with(GZIP);
     let is_zstd = head == ZSTD;
-    let whole = io::Cursor::new(head).chain(input);
+    let input = io::Cursor::new(head).chain(input);
     if is_gzip || is_zstd {
-        return unpacked(BufReader::new(whole), is_gzip).map_err(failed);
+        return decoder(BufReader::new(input), is_gzip).map_err(|e| Error::io("reading text", &e));
     }
-    Ok(Box::new(whole))
+    Ok(Box::new(input))
 }
 
 #[cfg(feature = "compression")]
-fn unpacked<'a>(input: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
+fn decoder<'a>(input: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
     if is_gzip {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input)));
     }
@@ -95,7 +96,7 @@ fn unpacked<'a>(input: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Resul
 }
 
 #[cfg(not(feature = "compression"))]
-fn unpacked<'a>(_: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
+fn decoder<'a>(_: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
     let codec = if is_gzip { "gzip" } else { "zstd" };
     let message = format!("the text is compressed with {codec}, and this build has no codecs (feature `compression`)");
     Err(io::Error::new(io::ErrorKind::Unsupported, message))

@@ -1,4 +1,4 @@
-//! Machine-readable values: JSON, and cells of CSV. Damage is an error here.
+//! Converts values to JSON and to cells of CSV, for programs. Damage is an error here.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::map::guard;
 
 impl Value<'_> {
-    /// The value as JSON.
+    /// Converts the value to JSON.
     ///
     /// Numbers are numbers, except that `NaN`, `Infinity`, `-Infinity`, decimals, and integers of more than 64 bits are
     /// strings, as JSON readers would lose them; dates, times and timestamps are ISO 8601 (with `Z` if there is a time
@@ -19,7 +19,7 @@ impl Value<'_> {
     /// objects; other maps, and structs with duplicate names, are lists of `[key, value]`.
     ///
     /// # Errors
-    /// That of the first damaged value inside.
+    /// The error of the first damaged value inside.
     pub fn to_json(&self) -> Result<Json> {
         guard(|| self.json())
     }
@@ -55,11 +55,11 @@ impl Value<'_> {
         })
     }
 
-    /// The value as a cell of a CSV file, not yet quoted: null is empty, lists, structs and maps are JSON, other values
-    /// as in [`Value::to_json`].
+    /// Converts the value to a cell of a CSV file, not yet quoted. Null is empty; lists, structs and maps are JSON; other values
+    /// are as in [`Value::to_json`].
     ///
     /// # Errors
-    /// That of the first damaged value inside.
+    /// The error of the first damaged value inside.
     pub fn to_csv_cell(&self) -> Result<Cow<'_, str>> {
         if let Value::Str(text) = self {
             return Ok(Cow::Borrowed(text));
@@ -72,7 +72,7 @@ impl Value<'_> {
     }
 }
 
-/// The 64-bit float with the same shortest digits: 0.1, not 0.10000000149011612.
+/// Returns the 64-bit float with the same shortest digits: 0.1, not 0.10000000149011612.
 fn widen(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(value.into())
 }
@@ -86,6 +86,7 @@ fn float_json(value: f64) -> Json {
     }
 }
 
+/// Returns an object, or, if the keys are no distinct strings, a list of pairs.
 fn object(pairs: impl Iterator<Item = Result<(Json, Json)>>) -> Result<Json> {
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
     let mut names = HashSet::new();

@@ -769,7 +769,7 @@ mod tests {
 
     /// Key, integer and float of a row; about 120,000 keys, most of them in both waves.
     fn row(number: i64) -> Row {
-        let random = mixed(0, number as u64);
+        let random = mix(0, number as u64);
         let key = (!random.is_multiple_of(1000)).then_some((random % 120_011) as i64 - 60_000);
         let integer = (random >> 20 & 7 > 0).then_some((random >> 32) as i64 % 1000);
         (key, integer, (random >> 40) as f64 * 0.25)

@@ -14,7 +14,8 @@
 //!
 //! The text is cut behind whole records, and its chunks are parsed by several threads.
 //!
-//! In reading order: `options`, `splitter` (where records end), `records` (their fields), `table` (columns).
+//! The modules, each of which uses only those before it: `options`, `splitter` (finds the ends of records), `records` (finds
+//! their fields), `table` (fills columns).
 
 mod options;
 mod records;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 pub use self::options::CsvOptions;
 use self::options::reading;
@@ -44,7 +45,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Reads all of `input` into record batches.
 ///
 /// # Errors
-/// As [`stream_csv`], but the schema is optional, and the header may name other columns.
+/// The errors of [`stream_csv`], but the schema is optional, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = read_all(input).map_err(|e| Error::io("reading CSV", &e))?;
@@ -53,12 +54,12 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory needed does
 /// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
-/// read by those of its beginning, and once more where a later value needs another type.
+/// parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
-/// Those of [`read_csv_from`] and of `target`.
+/// The errors of [`read_csv_from`] and of `target`.
 pub fn read_csv_in_order<R: Read + Send>(
     open: &dyn Fn() -> Result<R>,
     options: &CsvOptions,
@@ -74,34 +75,47 @@ fn read_in_order<R: Read + Send>(
     chunk: usize,
 ) -> Result<SchemaRef> {
     options.check()?;
-    let text = CsvChunks::begin(open()?, options, chunk)?;
+    let text = CsvChunks::open(open()?, options, chunk)?;
     let header = text.header.clone();
-    let again = || {
-        let again = CsvChunks::begin(open()?, options, chunk)?;
-        if again.header != header {
-            let message = "reading CSV: the header changed while the text was read";
-            return Err(Error::new(ErrorKind::FileChanged, message));
-        }
-        Ok(again.chunks())
-    };
-    let grammar = CsvChunkParser { header: &header, options };
-    let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    let parser = CsvChunkParser { header: &header, options };
     let (schema, chunks, passes) = match &options.schema {
         None if options.dictionary.is_empty() && options.schema_overrides.is_empty() => {
-            return parse_and_infer(&grammar, text.chunks(), again, target);
+            return parse_and_infer(
+                &parser,
+                text.into_chunks(),
+                || reopen_chunks(open()?, options, chunk, &header),
+                target,
+            );
         }
-        None => (grammar.schema(&types_of_all(&grammar, text.chunks(), target)?)?, again()?, 2),
-        Some(schema) => (overridden(schema, &options.schema_overrides).map_err(reading)?, text.chunks(), 1),
+        None => {
+            let types = infer_types(&parser, text.into_chunks(), target)?;
+            (parser.schema(&types)?, reopen_chunks(open()?, options, chunk, &header)?, 2)
+        }
+        Some(schema) => (override_fields(schema, &options.schema_overrides).map_err(reading)?, text.into_chunks(), 1),
     };
     let table = CsvTable::new(&schema, &header, options)?;
-    if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
-        return parse_in_line(chunks, table, options, target);
+    let has_dictionary = schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Dictionary(..)));
+    if has_dictionary || !options.dictionary.is_empty() {
+        return parse_in_sequence(chunks, table, options, target);
     }
-    parse_all(&grammar, chunks, &schema, passes, target)?;
+    parse_all(&parser, chunks, &schema, passes, target)?;
     Ok(schema)
 }
 
-/// A text's header, and the chunks from it on.
+/// Returns the chunks of a text that is read once more.
+fn reopen_chunks<R: Read>(input: R, options: &CsvOptions, chunk: usize, header: &[String]) -> Result<TextChunks<R>> {
+    let text = CsvChunks::open(input, options, chunk)?;
+    if text.header != header {
+        let message = "reading CSV: the header changed while the text was read";
+        return Err(Error::new(ErrorKind::FileChanged, message));
+    }
+    Ok(text.into_chunks())
+}
+
+/// The chunks of a text, the first of which was read for the header.
+type TextChunks<R> = std::iter::Chain<std::iter::Once<Result<Chunk>>, Chunks<R, CsvSplitter>>;
+
+/// The header of a text, and the chunks that begin with it.
 struct CsvChunks<R> {
     header: Vec<String>,
     first: Chunk,
@@ -109,7 +123,7 @@ struct CsvChunks<R> {
 }
 
 impl<R: Read> CsvChunks<R> {
-    fn begin(input: R, options: &CsvOptions, chunk: usize) -> Result<CsvChunks<R>> {
+    fn open(input: R, options: &CsvOptions, chunk: usize) -> Result<CsvChunks<R>> {
         let mut rest = Chunks::new(input, CsvSplitter::new(options), "reading CSV", chunk);
         // Blank lines before the header may fill chunks.
         loop {
@@ -121,7 +135,7 @@ impl<R: Read> CsvChunks<R> {
         }
     }
 
-    fn chunks(self) -> impl Iterator<Item = Result<Chunk>> {
+    fn into_chunks(self) -> TextChunks<R> {
         std::iter::once(Ok(self.first)).chain(self.rest)
     }
 }
@@ -140,11 +154,12 @@ impl CsvChunkParser<'_> {
         let text = CsvText::from_chunk(chunk, self.options);
         let mut rows = text.rows(self.header.len())?;
         let mut batches = Vec::new();
-        let mut full = |columns: &mut BatchBuilder<_>| columns.take().map(|batch| batches.extend(batch));
         while rows.next()? {
-            table.push(&rows, self.options, &mut full)?;
+            if table.push(&rows, self.options)? {
+                batches.extend(table.columns.take().map_err(reading)?);
+            }
         }
-        full(&mut table.columns).map_err(reading)?;
+        batches.extend(table.columns.take().map_err(reading)?);
         Ok(batches)
     }
 }
@@ -152,22 +167,25 @@ impl CsvChunkParser<'_> {
 impl ChunkParser for CsvChunkParser<'_> {
     type Types = Vec<TypeSet>;
 
-    fn nothing(&self) -> Vec<TypeSet> {
-        let is_given = |name: &String| {
-            self.options.dictionary.contains(name) || self.options.schema_overrides.find(name).is_some()
-        };
-        self.header.iter().map(|name| if is_given(name) { TEXT } else { UNSEEN }).collect()
+    fn no_types(&self) -> Vec<TypeSet> {
+        let mut types = Vec::with_capacity(self.header.len());
+        for name in self.header {
+            // The options determine the type of some columns.
+            let is_known = self.options.dictionary.contains(name) || self.options.schema_overrides.find(name).is_some();
+            types.push(if is_known { TEXT } else { UNSEEN });
+        }
+        types
     }
 
     fn types(&self, chunk: &Chunk) -> Result<Vec<TypeSet>> {
-        let mut kinds = self.nothing();
+        let mut kinds = self.no_types();
         let text = CsvText::from_chunk(chunk, self.options);
         let mut rows = text.rows(self.header.len())?;
         while rows.next()? {
             for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
                 let value = rows.field(number);
                 if !self.options.is_null(value, &DataType::Null, || rows.is_quoted(number)) {
-                    *kinds &= kinds_of(&self.options.with_point(value));
+                    *kinds &= value_kinds(&self.options.with_point(value));
                 }
             }
         }
@@ -175,31 +193,38 @@ impl ChunkParser for CsvChunkParser<'_> {
     }
 
     fn merge(&self, types: &mut Vec<TypeSet>, later: Vec<TypeSet>) {
+        assert_eq!(types.len(), later.len(), "all chunks have the same columns");
         types.iter_mut().zip(later).for_each(|(kinds, later)| *kinds &= later);
     }
 
     fn schema(&self, types: &Vec<TypeSet>) -> Result<SchemaRef> {
-        let field = |(name, &kinds): (&String, &TypeSet)| Field::new(name, candidate(kinds), true);
-        let inferred = Schema::new(self.header.iter().zip(types).map(field).collect::<Fields>());
-        overridden(&Arc::new(inferred), &self.options.schema_overrides).map_err(reading)
+        assert_eq!(types.len(), self.header.len(), "each column has a type");
+        let fields = self.header.iter().zip(types).map(|(name, &kinds)| Field::new(name, inferred_type(kinds), true));
+        let inferred = Schema::new(fields.collect::<Fields>());
+        override_fields(&Arc::new(inferred), &self.options.schema_overrides).map_err(reading)
     }
 
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         self.fill(chunk, CsvTable::new(schema, self.header, self.options)?)
     }
 
-    fn rows_of(&self, chunk: &Chunk, schema: &SchemaRef, types: &Vec<TypeSet>) -> Option<TypedBatches<Vec<TypeSet>>> {
+    fn exact_rows(
+        &self,
+        chunk: &Chunk,
+        schema: &SchemaRef,
+        types: &Vec<TypeSet>,
+    ) -> Option<TypedBatches<Vec<TypeSet>>> {
         let batches = self.fill(chunk, CsvTable::exact(schema, types, self.options.batch_rows)).ok()?;
         let mut types = types.clone();
         for batch in &batches {
-            types.iter_mut().zip(batch.columns()).for_each(|(kinds, column)| *kinds = narrowed(*kinds, column));
+            types.iter_mut().zip(batch.columns()).for_each(|(kinds, column)| *kinds = narrow(*kinds, column));
         }
         Some(TypedBatches { batches, types })
     }
 }
 
-/// The chunks one after the other, with one dictionary for all batches.
-fn parse_in_line(
+/// Parses chunks one after the other, with one dictionary for all batches.
+fn parse_in_sequence(
     chunks: impl Iterator<Item = Result<Chunk>>,
     mut table: CsvTable,
     options: &CsvOptions,
@@ -211,10 +236,13 @@ fn parse_in_line(
         let text = CsvText::from_chunk(&chunk, options);
         let mut rows = text.rows(table.width)?;
         while rows.next()? {
-            table.push(&rows, options, &mut BatchBuilder::cut)?;
+            if table.push(&rows, options)? {
+                table.columns.cut().map_err(reading)?;
+            }
         }
     }
-    let (schema, batches) = table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)?;
+    table.columns.cut().map_err(reading)?;
+    let (schema, batches) = table.columns.assemble().map_err(reading)?;
     target.begin(&schema)?;
     batches.into_iter().try_for_each(|batch| target.take(batch))?;
     Ok(schema)
@@ -233,20 +261,18 @@ fn parse_in_line(
 /// `Unsupported` for types that can't be read from text. Other errors are returned as the last item.
 pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<TextStream> {
     options.check()?;
-    let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
-    let rows = CsvStreamParser {
+    let schema = stream_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
+    let parser = CsvStreamParser {
         options: options.clone(),
         schema: schema.clone(),
         table: None,
         lines: 0,
-        cut: CsvSplitter::new(options),
+        splitter: CsvSplitter::new(options),
     };
-    TextStream::new(input, schema, Box::new(rows), "reading CSV", patience)
+    TextStream::new(input, schema, Box::new(parser), "reading CSV", patience)
 }
 
-// ---- rows as they come ----
-
-/// The records of a text that arrives in blocks.
+/// Parses the records of a text that arrives in blocks.
 struct CsvStreamParser {
     options: CsvOptions,
     schema: SchemaRef,
@@ -254,12 +280,12 @@ struct CsvStreamParser {
     table: Option<CsvTable>,
     /// The number of parsed lines.
     lines: usize,
-    cut: CsvSplitter,
+    splitter: CsvSplitter,
 }
 
 impl StreamParser for CsvStreamParser {
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        self.cut.whole(fresh)
+    fn find_end(&mut self, block: &[u8]) -> Option<usize> {
+        self.splitter.find_end(block)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -272,25 +298,29 @@ impl StreamParser for CsvStreamParser {
         }
         if let Some(table) = &mut self.table {
             let mut rows = text.rows(table.width)?;
-            let mut full = |columns: &mut BatchBuilder<_>| columns.take().map(|batch| ready.extend(batch));
             while rows.next()? {
-                table.push(&rows, &self.options, &mut full)?;
+                if table.push(&rows, &self.options)? {
+                    ready.extend(table.columns.take().map_err(reading)?);
+                }
             }
         }
         self.lines = text.lines();
         Ok(())
     }
 
-    fn is_open(&self) -> bool {
+    fn has_pending_rows(&self) -> bool {
         self.table.as_ref().is_some_and(|table| table.columns.rows > 0)
     }
 
     fn take(&mut self) -> Result<Option<RecordBatch>> {
-        self.table.as_mut().map_or(Ok(None), |table| table.columns.take()).map_err(reading)
+        match &mut self.table {
+            Some(table) => table.columns.take().map_err(reading),
+            None => Ok(None),
+        }
     }
 
     fn end(&self) -> Result<()> {
-        self.table.as_ref().map(|_| ()).ok_or_else(no_header)
+        if self.table.is_some() { Ok(()) } else { Err(no_header()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Options of CSV.
+//! Defines the options for reading CSV.
 
 use std::borrow::Cow;
 
@@ -24,14 +24,15 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// The quote around fields with delimiters, line breaks or quotes; `None` if there is none.
     pub quote: Option<u8>,
-    /// Whether the first line has the names of the columns. If not, they have the names of the schema, in that order, if it has
-    /// as many columns, and otherwise `column_1` and so on.
+    /// True if the first line has the names of the columns. If not, columns have the names of the schema, in that order, if it
+    /// has as many columns, and otherwise `column_1` and so on.
     pub header: bool,
-    /// Unquoted fields that are null in any column; `None`: those above.
+    /// Unquoted fields that are null in any column; `None` for an empty field and, in columns other than text, `NA`, `N/A`,
+    /// `null` and `NULL`.
     pub null_values: Option<Vec<String>>,
-    /// Whether decimal numbers have a comma instead of a point.
+    /// True if decimal numbers have a comma instead of a point.
     pub decimal_comma: bool,
-    /// The maximum rows of a record batch. Batches may have fewer: those of one chunk of text.
+    /// The maximum rows of a record batch. Batches may have fewer, as a batch has rows of one chunk of text.
     pub batch_rows: usize,
 }
 
@@ -52,13 +53,14 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// The names of `width` columns of a text without a header.
+    /// Returns the names of `width` columns of a text without a header.
     pub(super) fn names(&self, width: usize) -> Vec<String> {
         let numbered: Vec<String> = (1..=width).map(|number| format!("column_{number}")).collect();
         let fields = self.schema.iter().flat_map(|schema| schema.fields());
-        let given: Vec<String> = fields.map(|field| field.name().clone()).collect();
-        let is_by_number = given.iter().all(|name| numbered.iter().any(|numbered| numbered == name));
-        if given.len() == width && !is_by_number { given } else { numbered }
+        let schema_names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+        // A schema that selects columns by number may have them in any order.
+        let is_by_number = schema_names.iter().all(|name| numbered.contains(name));
+        if schema_names.len() == width && !is_by_number { schema_names } else { numbered }
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -86,7 +88,7 @@ impl CsvOptions {
         Ok(())
     }
 
-    /// Whether `value` is null in a column of `data_type`; calls `is_quoted` only if needed.
+    /// Returns true if `value` is null in a column of `data_type`. Calls `is_quoted` only if needed.
     pub(super) fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
         if value.is_empty() {
             // An empty field is null, unless it is quoted and can be a value.
@@ -99,13 +101,13 @@ impl CsvOptions {
         is_word && !is_quoted()
     }
 
-    /// A number as the parsers expect it; other values unchanged.
+    /// Returns a number as the parsers expect it, with a decimal point, and other values unchanged.
     pub(super) fn with_point<'a>(&self, value: &'a str) -> Cow<'a, str> {
         if !self.decimal_comma || !value.contains([',', '.']) {
             return Cow::Borrowed(value);
         }
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"+-.,eE".contains(&byte));
-        // A point is no part of a number here: two of them are none anywhere.
+        // A decimal point is not allowed here. It is doubled, as no parser accepts a number with two points.
         if is_number { Cow::Owned(value.replace('.', "..").replace(',', ".")) } else { Cow::Borrowed(value) }
     }
 }
@@ -119,7 +121,7 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a value has no bytes.
+/// Returns true if values of the type may have no bytes.
 fn can_be_empty(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {

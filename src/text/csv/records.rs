@@ -1,4 +1,5 @@
-//! Records of CSV. Lines without a quote are split where their delimiters are; records with quotes are left to `csv-core`.
+//! Finds the fields of CSV records. Lines without a quote are split at their delimiters; records with quotes are parsed by
+//! `csv-core`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::text::chunks::Chunk;
 use crate::text::scalar::shorten;
 
-/// Whole records.
+/// A text of whole records.
 pub(super) struct CsvText<'a> {
     bytes: Cow<'a, [u8]>,
     options: &'a CsvOptions,
     /// The number of lines before the text.
     lines: usize,
     has_quotes: bool,
-    /// Whether the first record has the names of the columns.
+    /// True if the first record has the names of the columns.
     pub has_header: bool,
 }
 
@@ -31,10 +32,14 @@ impl<'a> CsvText<'a> {
         CsvText { has_header: chunk.is_first && options.header, ..text }
     }
 
-    /// Whole records; all but the very last end with a line break.
+    /// Creates a text of whole records, which follows `lines` lines. Only the last record of all may lack a line break.
     pub(super) fn after(lines: usize, bytes: &'a [u8], options: &'a CsvOptions) -> CsvText<'a> {
-        let marks = bytes.chunks(3).take_while(|&chunk| lines == 0 && chunk == BYTE_ORDER_MARK).count();
-        let bytes = bytes.get(3 * marks..).unwrap_or_default();
+        let mut bytes = bytes;
+        if lines == 0 {
+            while let Some(rest) = bytes.strip_prefix(BYTE_ORDER_MARK) {
+                bytes = rest;
+            }
+        }
         let is_whole = matches!(bytes.last(), None | Some(b'\n' | b'\r'));
         let bytes = if is_whole { Cow::Borrowed(bytes) } else { Cow::Owned([bytes, b"\n"].concat()) };
         let has_quotes = options.quote.is_some_and(|quote| memchr::memchr(quote, &bytes).is_some());
@@ -44,29 +49,26 @@ impl<'a> CsvText<'a> {
     pub(super) fn records(&self) -> CsvRecords<'_> {
         let valid = match std::str::from_utf8(&self.bytes) {
             Ok(text) => text,
-            Err(e) => std::str::from_utf8(self.bytes.get(..e.valid_up_to()).unwrap_or_default()).unwrap_or_default(),
+            Err(_) => self.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()),
         };
+        let quote = self.options.quote.filter(|_| self.has_quotes);
         CsvRecords {
             text: self,
             valid,
             next: 0,
             start: 0,
             fields: Vec::new(),
-            quoted: self
-                .options
-                .quote
-                .filter(|_| self.has_quotes)
-                .map(|quote| Quoted::new(self.options.delimiter, quote)),
+            quoted: quote.map(|quote| QuotedParser::new(self.options.delimiter, quote)),
             has_quotes: false,
-            asked: Cell::default(),
+            last_located: Cell::new(FieldPosition { number: 0, start: 0 }),
             width: None,
-            blank: 0,
+            blank_lines: 0,
             is_blank: false,
-            is_more: false,
+            follows_blank_lines: false,
         }
     }
 
-    /// The names of the columns; `None` if there is no record.
+    /// Returns the names of the columns; `None` if there is no record.
     pub(super) fn header(&self) -> Result<Option<Vec<String>>> {
         let mut records = self.records();
         if !records.next()? {
@@ -84,7 +86,7 @@ impl<'a> CsvText<'a> {
         Ok(Some((0..width).map(|i| records.field(i).into()).collect()))
     }
 
-    /// The records of `width` fields after the header, if there is one.
+    /// Returns the records after the header, if the text has one. They must have `width` fields.
     pub(super) fn rows(&self, width: usize) -> Result<CsvRecords<'_>> {
         let mut records = self.records();
         if self.has_header {
@@ -94,34 +96,39 @@ impl<'a> CsvText<'a> {
         Ok(records)
     }
 
-    /// The number of lines up to the text's end.
+    /// Returns the number of lines before the text and in it.
     pub(super) fn lines(&self) -> usize {
         self.line(self.bytes.len()) - 1
     }
 
-    /// The start of the first record from `at` on.
-    fn record_start(&self, at: usize) -> usize {
-        at + self.bytes.iter().skip(at).take_while(|byte| b"\r\n".contains(byte)).count()
+    /// Returns the start of the first record at `position` or behind it.
+    fn record_start(&self, position: usize) -> usize {
+        position + self.bytes.iter().skip(position).take_while(|byte| b"\r\n".contains(byte)).count()
     }
 
-    /// The number of lines without anything between the end of a record, at `at`, and the next record.
-    fn blank_lines(&self, at: usize, next: usize) -> usize {
-        let breaks = self.bytes.get(at..next).unwrap_or_default();
-        // The line feed of the record's own line break may be left.
-        let is_rest = at > 0 && self.bytes.get(at - 1) == Some(&b'\r') && breaks.first() == Some(&b'\n');
-        let is_end = |&i: &usize| breaks[i] == b'\n' || breaks.get(i + 1) != Some(&b'\n');
-        (usize::from(is_rest)..breaks.len()).filter(is_end).count()
+    /// Counts the blank lines between the end of a record and the start of the next one.
+    fn blank_lines(&self, end: usize, next: usize) -> usize {
+        // The last record may end behind the text, with the line break that it lacks.
+        let Some(mut breaks) = self.bytes.get(end..next) else { return 0 };
+        // The line feed may be left of the record's own line break.
+        if end > 0
+            && self.bytes.get(end - 1) == Some(&b'\r')
+            && let Some(rest) = breaks.strip_prefix(b"\n")
+        {
+            breaks = rest;
+        }
+        line_ends(breaks, None)
     }
 
-    /// The number of the line with the byte at `at`, from 1.
-    fn line(&self, at: usize) -> usize {
-        let before = self.bytes.get(..at).unwrap_or(&self.bytes);
-        self.lines + 1 + line_ends(before, self.bytes.get(at).copied())
+    /// Returns the number of the line with the byte at `position`; the first line of all has number 1.
+    fn line(&self, position: usize) -> usize {
+        let before = self.bytes.get(..position).unwrap_or(&self.bytes);
+        self.lines + 1 + line_ends(before, self.bytes.get(position).copied())
     }
 }
 
-fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
-    let fault = match (name, new) {
+fn check_name(number: usize, name: &str, is_new: bool) -> Result<()> {
+    let fault = match (name, is_new) {
         ("", _) => "no name".to_string(),
         (_, true) => return Ok(()),
         (_, false) => format!("`{}` again", shorten(name)),
@@ -132,95 +139,109 @@ fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
     )))
 }
 
+/// Iterates over the records of a text. One of them is the current record, which has fields.
 pub(super) struct CsvRecords<'a> {
     text: &'a CsvText<'a>,
     /// The text up to the first invalid UTF-8.
     valid: &'a str,
-    /// The end of the present record.
+    /// The end of the current record.
     next: usize,
+    /// The start of the current record.
     start: usize,
     /// The ranges of the fields, in `valid` or in the unquoted record.
     pub fields: Vec<Range<usize>>,
-    quoted: Option<Quoted>,
-    /// Whether the present record has quotes.
+    quoted: Option<QuotedParser>,
+    /// True if the current record has quotes.
     has_quotes: bool,
-    /// Where a field of the present record begins of which was asked last whether it is quoted, its number and its first byte.
-    asked: Cell<(usize, usize)>,
+    /// The field of the current record that [`is_quoted`](CsvRecords::is_quoted) located last.
+    last_located: Cell<FieldPosition>,
+    /// The number of fields that records must have.
     pub width: Option<usize>,
-    /// The number of blank lines before the record, each a record of one field.
-    blank: usize,
-    /// Whether the present record is one of them.
+    /// The number of blank lines before the record that was read, each of which is a record of one field.
+    blank_lines: usize,
+    /// True if the current record is a blank line.
     is_blank: bool,
-    /// Whether a record follows them.
-    is_more: bool,
+    /// True if a record was read that follows the blank lines.
+    follows_blank_lines: bool,
+}
+
+/// The number of a field, and the position of its first byte.
+#[derive(Clone, Copy)]
+struct FieldPosition {
+    number: usize,
+    start: usize,
 }
 
 impl CsvRecords<'_> {
-    /// Reads the next record; false if there is none.
+    /// Reads the next record. Returns false if there is none.
     pub(super) fn next(&mut self) -> Result<bool> {
-        if self.blank > 0 {
-            self.blank -= 1;
+        if self.blank_lines > 0 {
+            self.blank_lines -= 1;
             self.is_blank = true;
             return Ok(true);
         }
         if self.is_blank {
             self.is_blank = false;
-            return Ok(self.is_more);
+            return Ok(self.follows_blank_lines);
         }
-        let at = self.next;
-        self.start = self.text.record_start(at);
-        self.is_more = self.start < self.text.bytes.len();
-        // Of one column, nothing is a null as between delimiters.
+        let end = self.next;
+        self.start = self.text.record_start(end);
+        self.follows_blank_lines = self.start < self.text.bytes.len();
+        // In a text of one column, a blank line is a null, as an empty field is.
         if self.width == Some(1) {
-            self.blank = self.text.blank_lines(at, self.start);
+            self.blank_lines = self.text.blank_lines(end, self.start);
         }
-        if self.is_more {
+        if self.follows_blank_lines {
             self.read()?;
         }
-        if self.blank > 0 { self.next() } else { Ok(self.is_more) }
+        if self.blank_lines > 0 { self.next() } else { Ok(self.follows_blank_lines) }
     }
 
-    /// Field number `number`.
+    /// Returns field number `number`.
     pub(super) fn field(&self, number: usize) -> &str {
-        let whole = match &self.quoted {
-            _ if self.is_blank => "",
+        if self.is_blank {
+            return "";
+        }
+        let text = match &self.quoted {
             Some(quoted) if self.has_quotes => &quoted.text,
             _ => self.valid,
         };
-        self.fields.get(number).and_then(|range| whole.get(range.clone())).unwrap_or_default()
+        &text[self.fields[number].clone()]
     }
 
-    /// Whether field number `number` begins with a quote. Fields are asked for in their order: what is before the last one is
-    /// not read again.
+    /// Returns true if field number `number` begins with a quote. Calls in the order of fields continue from the last one.
     pub(super) fn is_quoted(&self, number: usize) -> bool {
         if self.is_blank || !self.has_quotes || number >= self.fields.len() {
             return false;
         }
         let delimiter = self.text.options.delimiter;
         let quote = self.text.options.quote;
-        let (mut field, mut at) = Some(self.asked.get()).filter(|asked| asked.0 <= number).unwrap_or((0, self.start));
-        let mut place = ParserState::FieldStart;
-        while let Some(&byte) = self.text.bytes.get(at) {
-            if field == number {
-                self.asked.set((field, at));
+        let mut field = self.last_located.get();
+        if field.number > number {
+            field = FieldPosition { number: 0, start: self.start };
+        }
+        let mut state = ParserState::FieldStart;
+        let mut position = field.start;
+        while let Some(&byte) = self.text.bytes.get(position) {
+            if field.number == number {
+                self.last_located.set(FieldPosition { number, start: position });
                 return Some(byte) == quote;
             }
-            let next = place.next(byte, delimiter, quote);
-            field += usize::from(byte == delimiter && place != ParserState::Quoted);
-            place = next;
-            at += 1;
+            field.number += usize::from(byte == delimiter && state != ParserState::Quoted);
+            state = state.next(byte, delimiter, quote);
+            position += 1;
         }
         false
     }
 
     /// Finds the fields of the record at `start`.
     fn read(&mut self) -> Result<()> {
-        let rest = self.text.bytes.get(self.start..).unwrap_or_default();
+        let rest = &self.text.bytes[self.start..];
         let line = memchr::memchr2(b'\n', b'\r', rest).and_then(|end| rest.get(..end)).unwrap_or(rest);
         let quote = self.text.options.quote.filter(|_| self.text.has_quotes);
         self.has_quotes = quote.is_some_and(|quote| memchr::memchr(quote, line).is_some());
         self.fields.clear();
-        self.asked.set((0, self.start));
+        self.last_located.set(FieldPosition { number: 0, start: self.start });
         let (end, is_open) = match &mut self.quoted {
             Some(quoted) if self.has_quotes => {
                 let (len, is_open) = quoted.read(rest, &mut self.fields);
@@ -244,16 +265,16 @@ impl CsvRecords<'_> {
         }
         if let Some(quote) = quote
             && self.has_quotes
-            && goes_on_behind_quote(rest.get(..end - self.start).unwrap_or(rest), self.text.options.delimiter, quote)
+            && has_text_behind_quote(&rest[..end - self.start], self.text.options.delimiter, quote)
         {
             let message = "expected a delimiter or the end of the line behind a closing quote, got text; write quotes that \
                            belong to a text twice";
             return Err(self.error(message));
         }
-        self.check()
+        self.check_width()
     }
 
-    fn check(&mut self) -> Result<()> {
+    fn check_width(&mut self) -> Result<()> {
         let got = self.fields.len();
         let width = *self.width.get_or_insert(got);
         if got != width {
@@ -271,9 +292,9 @@ impl CsvRecords<'_> {
     }
 }
 
-/// Whether text follows the closing quote of a field: quotes are missing, or were not doubled, and the fields are not what
-/// was meant.
-fn goes_on_behind_quote(record: &[u8], delimiter: u8, quote: u8) -> bool {
+/// Returns true if text follows the closing quote of a field. Then quotes are missing, or were not doubled, and the fields
+/// are not what was meant.
+fn has_text_behind_quote(record: &[u8], delimiter: u8, quote: u8) -> bool {
     let mut rest = record;
     loop {
         let end = if rest.first() == Some(&quote) {
@@ -285,39 +306,39 @@ fn goes_on_behind_quote(record: &[u8], delimiter: u8, quote: u8) -> bool {
             }
         } else {
             match memchr::memchr3(delimiter, b'\n', b'\r', rest) {
-                Some(at) if rest.get(at) == Some(&delimiter) => at,
+                Some(end) if rest[end] == delimiter => end,
                 _ => return false,
             }
         };
-        rest = rest.get(end + 1..).unwrap_or_default();
+        rest = &rest[end + 1..];
     }
 }
 
-/// Where the quote is that closes the field that begins with one.
+/// Returns the position of the quote that closes a field, which begins with one; the length if there is none.
 fn closing_quote(field: &[u8], quote: u8) -> usize {
-    let mut from = 1;
-    while let Some(at) = memchr::memchr(quote, field.get(from..).unwrap_or_default()) {
-        let at = from + at;
-        if field.get(at + 1) != Some(&quote) {
-            return at;
+    let mut start = 1;
+    while let Some(offset) = field.get(start..).and_then(|rest| memchr::memchr(quote, rest)) {
+        let position = start + offset;
+        if field.get(position + 1) != Some(&quote) {
+            return position;
         }
-        from = at + 2;
+        start = position + 2;
     }
     field.len()
 }
 
 /// Adds the fields of the line at `start`.
 fn split(start: usize, line: &[u8], delimiter: u8, fields: &mut Vec<Range<usize>>) {
-    let mut from = start;
-    for at in memchr::memchr_iter(delimiter, line) {
-        fields.push(from..start + at);
-        from = start + at + 1;
+    let mut field_start = start;
+    for offset in memchr::memchr_iter(delimiter, line) {
+        fields.push(field_start..start + offset);
+        field_start = start + offset + 1;
     }
-    fields.push(from..start + line.len());
+    fields.push(field_start..start + line.len());
 }
 
 /// Parses records with quotes.
-struct Quoted {
+struct QuotedParser {
     parser: Reader,
     /// The fields of the last record, one after the other.
     text: String,
@@ -325,27 +346,30 @@ struct Quoted {
     ends: Vec<usize>,
 }
 
-impl Quoted {
-    fn new(delimiter: u8, quote: u8) -> Quoted {
+impl QuotedParser {
+    fn new(delimiter: u8, quote: u8) -> QuotedParser {
         let mut parser = ReaderBuilder::new().delimiter(delimiter).quote(quote).build();
-        // A byte order mark counts only at the beginning of the text.
+        // The parser skips a byte order mark in its first record. It must not do so here, as it gets parts of a text.
         parser.read_record(b"\n", &mut [0], &mut [0]);
-        Quoted { parser, text: String::new(), output: vec![0; 256], ends: vec![0; 16] }
+        QuotedParser { parser, text: String::new(), output: vec![0; 256], ends: vec![0; 16] }
     }
 
-    /// Adds the fields of the first record of `bytes`, as they are in `text`. Returns the record's length, with its line break,
-    /// and whether a quote is left open.
+    /// Adds the ranges in `text` of the fields of the first record of `bytes`. Returns the length of the record with its line
+    /// break, and true if a quote is left open.
     fn read(&mut self, bytes: &[u8], fields: &mut Vec<Range<usize>>) -> (usize, bool) {
-        let (mut used, mut written, mut ended) = (0, 0, 0);
+        let mut read = 0;
+        let mut written = 0;
+        let mut num_ends = 0;
         let is_open = loop {
-            let input = bytes.get(used..).filter(|input| !input.is_empty());
-            let output = self.output.get_mut(written..).unwrap_or_default();
-            let ends = self.ends.get_mut(ended..).unwrap_or_default();
-            let Some(input) = input else { break true };
-            let (result, read, more, fields) = self.parser.read_record(input, output, ends);
-            used += read;
-            written += more;
-            ended += fields;
+            let input = &bytes[read..];
+            if input.is_empty() {
+                break true;
+            }
+            let (result, new_read, new_written, new_ends) =
+                self.parser.read_record(input, &mut self.output[written..], &mut self.ends[num_ends..]);
+            read += new_read;
+            written += new_written;
+            num_ends += new_ends;
             match result {
                 ReadRecordResult::Record => break false,
                 ReadRecordResult::OutputFull => self.output.resize(2 * self.output.len(), 0),
@@ -354,14 +378,15 @@ impl Quoted {
             }
         };
         self.text.clear();
-        let output = self.output.get(..written).unwrap_or_default();
-        // Invalid UTF-8 is not read: the text is an error.
-        self.text.push_str(std::str::from_utf8(output).unwrap_or_default());
-        let mut from = 0;
-        for &end in self.ends.iter().take(ended) {
-            fields.push(from..end);
-            from = end;
+        // Invalid UTF-8 is an error of the record, so its fields are not read.
+        if let Ok(text) = std::str::from_utf8(&self.output[..written]) {
+            self.text.push_str(text);
         }
-        (used, is_open)
+        let mut start = 0;
+        for &end in &self.ends[..num_ends] {
+            fields.push(start..end);
+            start = end;
+        }
+        (read, is_open)
     }
 }

@@ -1,4 +1,4 @@
-//! The ends of CSV records, in text in blocks.
+//! Finds the ends of CSV records in a text that arrives in blocks.
 
 use super::options::CsvOptions;
 use crate::text::chunks::RecordSplitter;
@@ -9,52 +9,55 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub(super) struct CsvSplitter {
     delimiter: u8,
     quote: Option<u8>,
-    place: ParserState,
+    /// The state after the last block.
+    state: ParserState,
 }
 
 impl CsvSplitter {
     pub(super) fn new(options: &CsvOptions) -> CsvSplitter {
-        CsvSplitter { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
+        CsvSplitter { delimiter: options.delimiter, quote: options.quote, state: ParserState::Mark }
     }
 
-    /// The first byte that can change the state, and its position.
+    /// Returns the position of the first byte that can change the state, and the byte.
     fn next_change<'a>(&self, rest: &'a [u8]) -> Option<(usize, &'a u8)> {
-        let at = match (self.place, self.quote) {
+        let position = match (self.state, self.quote) {
             (ParserState::Quoted, Some(quote)) => memchr::memchr(quote, rest)?,
             (ParserState::Field, _) => memchr::memchr3(self.delimiter, b'\n', b'\r', rest)?,
             _ => 0,
         };
-        rest.get(at).map(|byte| (at, byte))
+        rest.get(position).map(|byte| (position, byte))
     }
 }
 
 impl RecordSplitter for CsvSplitter {
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
+    fn find_end(&mut self, block: &[u8]) -> Option<usize> {
         use ParserState::*;
-        let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));
+        let has_quotes = self.quote.is_some_and(|quote| block.contains(&quote));
         let mut end = None;
-        let mut from = 0;
+        let mut position = 0;
         // Without quotes, every line break ends a record, and the bytes after the last one determine the state.
-        if !has_quotes && matches!(self.place, FieldStart | Field | Quote) {
-            from = fresh.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+        if !has_quotes
+            && matches!(self.state, FieldStart | Field | Quote)
+            && let Some(last) = block.iter().rposition(|&byte| byte == b'\n')
+        {
+            position = last;
         }
-        let mut i = from;
-        while let Some((skipped, &byte)) = fresh.get(i..).and_then(|rest| self.next_change(rest)) {
-            i += skipped;
-            let place = self.place.next(byte, self.delimiter, self.quote);
-            match (self.place, byte) {
+        while let Some((skipped, &byte)) = block.get(position..).and_then(|rest| self.next_change(rest)) {
+            position += skipped;
+            match (self.state, byte) {
                 (Quoted, _) => {}
-                (_, b'\n') => end = Some(i + 1),
-                (Return, _) => end = Some(i),
+                (_, b'\n') => end = Some(position + 1),
+                (Return, _) => end = Some(position),
                 _ => {}
             }
-            self.place = place;
-            i += 1;
+            self.state = self.state.next(byte, self.delimiter, self.quote);
+            position += 1;
         }
+        debug_assert!(end.is_none_or(|end| end <= block.len()), "a record ends behind its block");
         end
     }
 
-    fn lines(&self, records: &[u8]) -> usize {
+    fn count_lines(&self, records: &[u8]) -> usize {
         line_ends(records, None)
     }
 }
@@ -74,7 +77,7 @@ pub(super) enum ParserState {
 }
 
 impl ParserState {
-    /// The state after `byte`.
+    /// Returns the state after `byte`.
     pub(super) fn next(self, byte: u8, delimiter: u8, quote: Option<u8>) -> ParserState {
         use ParserState::*;
         let is_quote = Some(byte) == quote;
@@ -91,12 +94,17 @@ impl ParserState {
     }
 }
 
-/// The number of line breaks in `text`, followed by `next`.
+/// Counts the line breaks in `text`, which is followed by `next`.
 pub(super) fn line_ends(text: &[u8], next: Option<u8>) -> usize {
     if memchr::memchr(b'\r', text).is_none() {
         return memchr::memchr_iter(b'\n', text).count();
     }
-    let after = |i: usize| text.get(i + 1).copied().or(next);
-    let ends_line = |&i: &usize| text[i] == b'\n' || (text[i] == b'\r' && after(i) != Some(b'\n'));
-    (0..text.len()).filter(ends_line).count()
+    let mut count = 0;
+    for (position, &byte) in text.iter().enumerate() {
+        let following = text.get(position + 1).copied().or(next);
+        if byte == b'\n' || byte == b'\r' && following != Some(b'\n') {
+            count += 1;
+        }
+    }
+    count
 }

@@ -1,8 +1,8 @@
-//! Columns from records of CSV.
+//! Fills columns from records of CSV.
 
 use std::borrow::Cow;
 
-use arrow_schema::{DataType, Field, FieldRef, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 
 use super::options::{CsvOptions, is_text, reading};
 use super::records::CsvRecords;
@@ -13,49 +13,56 @@ use crate::types::type_name;
 
 /// A header, and the columns read from the records after it.
 pub(super) struct CsvTable {
-    /// The number of fields.
+    /// The number of fields of a record.
     pub width: usize,
-    /// The field of each column.
+    /// The source of each column.
     sources: Vec<FieldSource>,
     pub columns: BatchBuilder<Box<dyn Sink>>,
 }
 
-/// The source of a column's values.
+/// The field of a record with a column's values.
 struct FieldSource {
     number: usize,
-    /// Whether the column was inferred without values; any value would change its type.
+    /// True if the column's type was inferred without values, so that any value would change it.
     is_empty: bool,
 }
 
 impl CsvTable {
     pub(super) fn new(schema: &SchemaRef, header: &[String], options: &CsvOptions) -> Result<CsvTable> {
         check_dictionary(&options.dictionary, schema).map_err(reading)?;
-        let source = |field: &FieldRef| {
-            let found = header.iter().position(|name| name == field.name());
-            let number =
-                found.ok_or_else(|| reading(missing(field.name(), "the schema", header.iter().map(String::as_str))));
-            Ok(FieldSource { number: number?, is_empty: false })
-        };
-        let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
-        let sink = |field: &FieldRef| sink_of(field, &options.dictionary).map_err(reading);
-        let sinks = schema.fields().iter().map(sink).collect::<Result<_>>()?;
+        let mut sources = Vec::with_capacity(schema.fields().len());
+        let mut sinks = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let Some(number) = header.iter().position(|name| name == field.name()) else {
+                let names = header.iter().map(String::as_str);
+                return Err(reading(missing_column(field.name(), "the schema", names)));
+            };
+            sources.push(FieldSource { number, is_empty: false });
+            sinks.push(column_sink(field, &options.dictionary).map_err(reading)?);
+        }
         Ok(CsvTable::with_sinks(schema, header.len(), sources, sinks, options.batch_rows))
     }
 
-    /// As `new`, for a header that must not name other columns.
+    /// Creates a table for a header that must not name other columns than `schema`.
     pub(super) fn for_all(schema: &SchemaRef, header: &[String], options: &CsvOptions) -> Result<CsvTable> {
-        let names = || schema.fields().iter().map(|field| field.name().as_str());
-        match header.iter().find(|&name| names().all(|known| known != name)) {
-            Some(name) => Err(reading(missing(name, "the header", names()))),
-            None => CsvTable::new(schema, header, options),
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        for name in header {
+            if names.clone().all(|column| column != name) {
+                return Err(reading(missing_column(name, "the header", names)));
+            }
         }
+        CsvTable::new(schema, header, options)
     }
 
-    /// For all columns of `schema`, inferred as `kinds`; refuses values that would change it.
+    /// Creates a table for all columns of `schema`, which was inferred from `kinds`. It refuses values that would change the
+    /// schema.
     pub(super) fn exact(schema: &SchemaRef, kinds: &[TypeSet], batch_rows: usize) -> CsvTable {
-        let source = |(number, &kinds): (usize, &TypeSet)| FieldSource { number, is_empty: kinds == UNSEEN };
-        let sources = kinds.iter().enumerate().map(source).collect();
-        let sinks = kinds.iter().map(|&kinds| exact_sink(kinds)).collect();
+        let mut sources = Vec::with_capacity(kinds.len());
+        let mut sinks = Vec::with_capacity(kinds.len());
+        for (number, &kinds) in kinds.iter().enumerate() {
+            sources.push(FieldSource { number, is_empty: kinds == UNSEEN });
+            sinks.push(exact_sink(kinds));
+        }
         CsvTable::with_sinks(schema, kinds.len(), sources, sinks, batch_rows)
     }
 
@@ -66,51 +73,50 @@ impl CsvTable {
         sinks: Vec<Box<dyn Sink>>,
         batch_rows: usize,
     ) -> CsvTable {
+        assert_eq!(sinks.len(), schema.fields().len(), "each column has a sink");
+        assert_eq!(sources.len(), schema.fields().len(), "each column has a source");
         let fields = schema.fields().iter().zip(sinks);
         let columns = fields.map(|(field, sink)| TextColumn::new(field.as_ref().clone(), sink)).collect();
         CsvTable { width, sources, columns: BatchBuilder::new(schema.clone(), columns, batch_rows) }
     }
 
-    /// Adds the next row, and passes the columns to `full` when a batch is full.
-    pub(super) fn push(
-        &mut self,
-        rows: &CsvRecords<'_>,
-        options: &CsvOptions,
-        full: &mut impl FnMut(&mut BatchBuilder<Box<dyn Sink>>) -> Result<()>,
-    ) -> Result<()> {
+    /// Adds the next row. Returns true if a batch is full.
+    pub(super) fn push(&mut self, rows: &CsvRecords<'_>, options: &CsvOptions) -> Result<bool> {
         for (column, source) in self.columns.columns.iter_mut().zip(&self.sources) {
-            push(column, rows, source, options).map_err(|refusal| rows.error(refusal))?;
+            push_field(column, rows, source, options).map_err(|refusal| rows.error(refusal))?;
         }
-        if self.columns.count() { full(&mut self.columns).map_err(reading) } else { Ok(()) }
+        Ok(self.columns.count_row())
     }
 }
 
-fn push(
+fn push_field(
     column: &mut TextColumn<Box<dyn Sink>>,
     rows: &CsvRecords<'_>,
     source: &FieldSource,
     options: &CsvOptions,
 ) -> Result<(), String> {
     let value = rows.field(source.number);
+    // Finding out takes time, and is rarely needed.
     let is_quoted = || rows.is_quoted(source.number);
-    let null = options.is_null(value, column.field.data_type(), is_quoted);
-    let fits = !source.is_empty || options.is_null(value, &DataType::Null, is_quoted);
-    let allowed = fits && (!null || column.field.is_nullable());
-    let parsed = if is_text(column.field.data_type()) { Cow::Borrowed(value) } else { options.with_point(value) };
-    let pushed = allowed.then(|| column.sink.push((!null).then_some(&parsed)));
-    pushed.flatten().ok_or_else(|| {
-        let (expected, way_out) = refusal(&column.field, null);
-        let name = shorten(column.field.name());
-        let advice = utc_offset_hint(column.field.data_type(), value);
-        let way_out = if advice.is_empty() { way_out } else { advice };
-        format!("expected {expected} in column `{name}`, got {:?}{way_out}", shorten(value))
-    })
+    let is_null = options.is_null(value, column.field.data_type(), is_quoted);
+    let keeps_type = !source.is_empty || options.is_null(value, &DataType::Null, is_quoted);
+    if keeps_type && (!is_null || column.field.is_nullable()) {
+        let text = if is_text(column.field.data_type()) { Cow::Borrowed(value) } else { options.with_point(value) };
+        if column.sink.push((!is_null).then_some(&text)).is_some() {
+            return Ok(());
+        }
+    }
+    let (expected, remedy) = describe_refusal(&column.field, is_null);
+    let name = shorten(column.field.name());
+    let offset_hint = utc_offset_hint(column.field.data_type(), value);
+    let remedy = if offset_hint.is_empty() { remedy } else { offset_hint };
+    Err(format!("expected {expected} in column `{name}`, got {:?}{remedy}", shorten(value)))
 }
 
-/// The expected form, and the remedy.
-fn refusal(field: &Field, null: bool) -> (String, &'static str) {
+/// Returns the expected form of a refused value, and the remedy.
+fn describe_refusal(field: &Field, is_null: bool) -> (String, &'static str) {
     let name = type_name(field.data_type());
-    if null {
+    if is_null {
         return (format!("{name} without nulls"), "; correct the value or make the field nullable");
     }
     if is_text(field.data_type()) {

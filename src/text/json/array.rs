@@ -1,12 +1,14 @@
-//! A JSON array of objects as JSON lines: byte by byte, for streams.
+//! Converts a JSON array of objects to JSON lines, byte by byte, as it is read.
 
 use std::io::{self, Read};
 
-/// A text; if it is an array, one with one element on each line. Each byte becomes one byte: commas between
-/// elements become line breaks, line breaks inside of elements and the brackets around all of them become spaces.
+/// A reader that converts an array to a text with one element on each line, and leaves other texts unchanged.
+///
+/// Each byte becomes one byte: commas between elements become line breaks, and line breaks inside of elements and the
+/// brackets around all of them become spaces.
 pub(super) struct ArrayLines<R> {
     input: R,
-    at: ArrayState,
+    state: ArrayState,
 }
 
 /// The state after some bytes of a text.
@@ -14,13 +16,13 @@ pub(super) struct ArrayLines<R> {
 enum ArrayState {
     /// Only blanks and a byte order mark so far.
     Start,
-    /// In lines, left unchanged.
+    /// Inside of lines, which are left unchanged.
     Lines,
-    /// In the array, before an element: after a comma, or after the opening bracket, where the array may also end.
+    /// Before an element of the array: after a comma, or after the opening bracket, where the array may also end.
     Element { is_first: bool },
-    /// In the array, inside `depth` brackets and braces of an element, or after the element.
+    /// Inside of the array, and of `depth` brackets and braces of an element, or after the element.
     Array { depth: u32 },
-    /// In a string of an element, or after a backslash in it.
+    /// Inside of a string of an element, or after a backslash in it.
     String { depth: u32, is_escaped: bool },
     /// After the array.
     End,
@@ -30,11 +32,12 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl<R> ArrayLines<R> {
     pub fn new(input: R) -> ArrayLines<R> {
-        ArrayLines { input, at: ArrayState::Start }
+        ArrayLines { input, state: ArrayState::Start }
     }
 
-    fn step(&mut self, byte: &mut u8) -> io::Result<()> {
-        self.at = match self.at {
+    /// Converts a byte, and advances the state.
+    fn convert(&mut self, byte: &mut u8) -> io::Result<()> {
+        self.state = match self.state {
             ArrayState::Lines => ArrayState::Lines,
             ArrayState::Start if byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte) => ArrayState::Start,
             ArrayState::Start if *byte == b'[' => {
@@ -43,16 +46,18 @@ impl<R> ArrayLines<R> {
             }
             ArrayState::Start => ArrayState::Lines,
             ArrayState::Element { is_first } => match byte {
-                b']' if is_first => array(0, byte)?,
-                b',' | b']' => return Err(wrong("expected an element of the array, got a comma or bracket too many")),
+                b']' if is_first => convert_in_array(0, byte)?,
+                b',' | b']' => {
+                    return Err(invalid("expected an element of the array, got a comma or bracket too many"));
+                }
                 b'\n' | b'\r' => {
                     *byte = b' ';
-                    self.at
+                    self.state
                 }
-                _ if byte.is_ascii_whitespace() => self.at,
-                _ => array(0, byte)?,
+                _ if byte.is_ascii_whitespace() => self.state,
+                _ => convert_in_array(0, byte)?,
             },
-            ArrayState::Array { depth } => array(depth, byte)?,
+            ArrayState::Array { depth } => convert_in_array(depth, byte)?,
             ArrayState::String { depth, is_escaped: true } => ArrayState::String { depth, is_escaped: false },
             ArrayState::String { depth, .. } => match byte {
                 b'"' => ArrayState::Array { depth },
@@ -61,19 +66,21 @@ impl<R> ArrayLines<R> {
             },
             ArrayState::End if byte.is_ascii_whitespace() => ArrayState::End,
             ArrayState::End => {
-                return Err(wrong("there is more text behind the end of the array; expected one array, or lines"));
+                return Err(invalid("there is more text behind the end of the array; expected one array, or lines"));
             }
         };
         Ok(())
     }
 }
 
-/// The state after `byte`, in the array and outside of strings.
-fn array(depth: u32, byte: &mut u8) -> io::Result<ArrayState> {
-    let too_deep = || wrong("brackets in brackets, four billion deep");
+/// Converts a byte inside of the array and outside of strings, and returns the state after it.
+fn convert_in_array(depth: u32, byte: &mut u8) -> io::Result<ArrayState> {
     Ok(match *byte {
         b'"' => ArrayState::String { depth, is_escaped: false },
-        b'[' | b'{' => ArrayState::Array { depth: depth.checked_add(1).ok_or_else(too_deep)? },
+        b'[' | b'{' => match depth.checked_add(1) {
+            Some(depth) => ArrayState::Array { depth },
+            None => return Err(invalid("brackets in brackets, four billion deep")),
+        },
         b']' if depth == 0 => {
             *byte = b' ';
             ArrayState::End
@@ -86,13 +93,13 @@ fn array(depth: u32, byte: &mut u8) -> io::Result<ArrayState> {
             *byte = b' ';
             ArrayState::Array { depth }
         }
-        // A brace too many is an error of the line.
+        // The parser of the line reports a brace too many.
         b']' | b'}' => ArrayState::Array { depth: depth.saturating_sub(1) },
         _ => ArrayState::Array { depth },
     })
 }
 
-fn wrong(message: &str) -> io::Error {
+fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
@@ -101,15 +108,15 @@ impl<R: Read> Read for ArrayLines<R> {
         let len = self.input.read(buffer)?;
         if len == 0
             && !buffer.is_empty()
-            && matches!(self.at, ArrayState::Element { .. } | ArrayState::Array { .. } | ArrayState::String { .. })
+            && matches!(self.state, ArrayState::Element { .. } | ArrayState::Array { .. } | ArrayState::String { .. })
         {
-            return Err(wrong("the text ends inside of its array; is it cut off?"));
+            return Err(invalid("the text ends inside of its array; is it cut off?"));
         }
         for byte in buffer.iter_mut().take(len) {
-            if self.at == ArrayState::Lines {
+            if self.state == ArrayState::Lines {
                 break;
             }
-            self.step(byte)?;
+            self.convert(byte)?;
         }
         Ok(len)
     }

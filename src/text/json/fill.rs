@@ -1,4 +1,4 @@
-//! Objects into columns: lists and structs are filled value by value, scalars as in CSV.
+//! Fills columns from objects: lists and structs value by value, scalars as in CSV.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::text::columns::*;
 use crate::text::scalar::*;
 use crate::types::{fixed_size, type_name};
 
-/// The columns by name.
+/// The columns of a table, which are filled by name.
 pub(super) struct JsonColumns {
     pub filling: BatchBuilder<Filler>,
     members: MemberIndex,
@@ -27,15 +27,15 @@ pub(super) struct JsonColumns {
 /// Finds the columns of members.
 struct MemberIndex {
     numbers: HashMap<String, usize>,
-    /// The column of each member of the last object, as those of the next are mostly the same.
+    /// The column of each member of the last object, as the next object mostly has the same members.
     last: Vec<usize>,
-    /// Whether there must be no others.
+    /// True if objects must not have other members.
     refuse_unknown: bool,
 }
 
 /// Collects the values of a column.
 pub(super) enum Filler {
-    Scalar { sink: Box<dyn Sink>, takes: AcceptedJson },
+    Scalar { sink: Box<dyn Sink>, accepted: AcceptedJson },
     List(ListFiller),
     FixedList(FixedListFiller),
     Map(MapFiller),
@@ -48,9 +48,9 @@ pub(super) enum Filler {
 pub(super) enum AcceptedJson {
     /// Values convertible to its type.
     Typed,
-    /// For text, also all others.
+    /// Any values, which become texts in columns of text.
     Any,
-    /// Values that don't change the inferred type of a column of these kinds.
+    /// Values that don't change the type of a column that was inferred from values of these kinds.
     TypeSet(TypeSet),
 }
 
@@ -80,10 +80,11 @@ pub(super) struct MapFiller {
     valid: Vec<bool>,
 }
 
-/// Counts how often each value comes in a row.
+/// Encodes runs of equal values.
 pub(super) struct RunFiller {
     ends: RunEnds,
     values: Box<TextColumn<Filler>>,
+    /// The JSON of the last run.
     last: Option<String>,
 }
 
@@ -94,22 +95,28 @@ pub(super) struct StructFiller {
 }
 
 impl JsonColumns {
-    /// For rows of `schema`, which was given or inferred: text takes any JSON then.
+    /// Creates columns for rows of `schema`. If it was inferred, columns of text accept any JSON.
     pub(super) fn new(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
-        let takes = if options.schema.is_none() { AcceptedJson::Any } else { AcceptedJson::Typed };
+        let accepted = if options.schema.is_none() { AcceptedJson::Any } else { AcceptedJson::Typed };
         let refuse_unknown = options.refuse_unknown || options.schema.is_none();
-        let makers = ColumnFactory { dictionary: &options.dictionary, takes, refuse_unknown };
-        let columns = schema.fields().iter().map(|field| {
-            // What is inside of others has a name of its own.
-            let named = |e: Error| e.context(format_args!("column `{}`", shorten(field.name())));
-            makers.column(field).map_err(|e| if field.data_type().is_nested() { named(e) } else { e })
-        });
-        JsonColumns::with_columns(schema, columns.collect::<Result<_>>()?, refuse_unknown, options.batch_rows)
+        let factory = ColumnFactory { dictionary: &options.dictionary, accepted, refuse_unknown };
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            match factory.column(field) {
+                Ok(column) => columns.push(column),
+                // The error may name a column inside of this one.
+                Err(e) if field.data_type().is_nested() => {
+                    return Err(e.context(format_args!("column `{}`", shorten(field.name()))));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        JsonColumns::with_columns(schema, columns, refuse_unknown, options.batch_rows)
     }
 
-    /// For rows of `schema`, inferred as `shapes`; refuses values that would change it.
-    pub(super) fn exact(schema: &SchemaRef, shapes: &InferredFields, batch_rows: usize) -> Result<JsonColumns> {
-        JsonColumns::with_columns(schema, exact_columns(schema.fields(), shapes)?, true, batch_rows)
+    /// Creates columns for rows of `schema`, which was inferred from `fields`. They refuse values that would change it.
+    pub(super) fn exact(schema: &SchemaRef, fields: &InferredFields, batch_rows: usize) -> Result<JsonColumns> {
+        JsonColumns::with_columns(schema, exact_columns(schema.fields(), fields)?, true, batch_rows)
     }
 
     fn with_columns(
@@ -122,20 +129,20 @@ impl JsonColumns {
         Ok(JsonColumns { filling, members: MemberIndex::try_new(schema.fields(), refuse_unknown)? })
     }
 
-    /// Adds a row; returns whether a batch is full.
+    /// Adds a row. Returns true if a batch is full.
     pub(super) fn push(&mut self, line: Line<'_>) -> Result<bool> {
-        let mut row = RowFiller { columns: &mut self.filling.columns, row: self.filling.rows, place: 0 };
+        let mut row = RowFiller { columns: &mut self.filling.columns, row: self.filling.rows, position: 0 };
         line.each_member(&mut |name, value| row.push(&mut self.members, name, value))?;
-        row.end().map_err(|refusal| line.error(refusal))?;
-        Ok(self.filling.count())
+        row.finish().map_err(|e| line.error(e))?;
+        Ok(self.filling.count_row())
     }
 }
 
 /// Makes columns of given types.
 struct ColumnFactory<'a> {
-    /// The columns at the top to dictionary-encode.
+    /// The top-level columns to dictionary-encode.
     dictionary: &'a [String],
-    takes: AcceptedJson,
+    accepted: AcceptedJson,
     refuse_unknown: bool,
 }
 
@@ -145,45 +152,49 @@ impl ColumnFactory<'_> {
     }
 
     fn column(&self, field: &FieldRef) -> Result<TextColumn<Filler>> {
-        let below = ColumnFactory { dictionary: &[], ..*self };
-        let node = match field.data_type() {
-            DataType::List(item) => Filler::List(ListFiller::new(below.column(item)?, false, false)),
-            DataType::LargeList(item) => Filler::List(ListFiller::new(below.column(item)?, true, false)),
-            DataType::ListView(item) => Filler::List(ListFiller::new(below.column(item)?, false, true)),
-            DataType::LargeListView(item) => Filler::List(ListFiller::new(below.column(item)?, true, true)),
+        let children = ColumnFactory { dictionary: &[], ..*self };
+        let filler = match field.data_type() {
+            DataType::List(item) => Filler::List(ListFiller::new(children.column(item)?, false, false)),
+            DataType::LargeList(item) => Filler::List(ListFiller::new(children.column(item)?, true, false)),
+            DataType::ListView(item) => Filler::List(ListFiller::new(children.column(item)?, false, true)),
+            DataType::LargeListView(item) => Filler::List(ListFiller::new(children.column(item)?, true, true)),
             DataType::FixedSizeList(item, size) => {
-                Filler::FixedList(FixedListFiller::new(below.column(item)?, fixed_size(*size)?))
+                Filler::FixedList(FixedListFiller::new(children.column(item)?, fixed_size(*size)?))
             }
-            DataType::Map(entries, is_sorted) => Filler::Map(MapFiller::new(entries, *is_sorted, &below)?),
-            DataType::Struct(fields) => StructFiller::new_filler(fields, below.columns(fields)?, self.refuse_unknown)?,
+            DataType::Map(entries, is_sorted) => Filler::Map(MapFiller::new(entries, *is_sorted, &children)?),
+            DataType::Struct(fields) => {
+                StructFiller::new_filler(fields, children.columns(fields)?, self.refuse_unknown)?
+            }
             DataType::RunEndEncoded(_, values) => {
-                Filler::Runs(RunFiller::new(field.data_type(), below.column(values)?))
+                Filler::Runs(RunFiller::new(field.data_type(), children.column(values)?))
             }
-            _ if is_bool8(field) => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: AcceptedJson::Any },
-            _ => Filler::Scalar { sink: sink_of(field, self.dictionary)?, takes: self.takes },
+            _ => {
+                let accepted = if is_bool8(field) { AcceptedJson::Any } else { self.accepted };
+                Filler::Scalar { sink: column_sink(field, self.dictionary)?, accepted }
+            }
         };
-        Ok(TextColumn::new(field.as_ref().clone(), node))
+        Ok(TextColumn::new(field.as_ref().clone(), filler))
     }
 }
 
-fn exact_columns(fields: &Fields, shapes: &InferredFields) -> Result<Vec<TextColumn<Filler>>> {
-    fields.iter().zip(shapes.types()).map(|(field, shape)| exact_column(field, shape)).collect()
+fn exact_columns(fields: &Fields, inferred: &InferredFields) -> Result<Vec<TextColumn<Filler>>> {
+    fields.iter().zip(inferred.types()).map(|(field, common_type)| exact_column(field, common_type)).collect()
 }
 
-fn exact_column(field: &FieldRef, shape: &CommonType) -> Result<TextColumn<Filler>> {
-    let node = match (shape, field.data_type()) {
-        (CommonType::List(shape), DataType::List(item)) => {
-            Filler::List(ListFiller::new(exact_column(item, shape)?, false, false))
+fn exact_column(field: &FieldRef, common_type: &CommonType) -> Result<TextColumn<Filler>> {
+    let filler = match (common_type, field.data_type()) {
+        (CommonType::List(item_type), DataType::List(item)) => {
+            Filler::List(ListFiller::new(exact_column(item, item_type)?, false, false))
         }
-        (CommonType::Struct(shapes), DataType::Struct(fields)) => {
-            StructFiller::new_filler(fields, exact_columns(fields, shapes)?, true)?
+        (CommonType::Struct(inferred), DataType::Struct(fields)) => {
+            StructFiller::new_filler(fields, exact_columns(fields, inferred)?, true)?
         }
         (CommonType::Scalar(kinds), _) => {
-            Filler::Scalar { sink: exact_sink(*kinds), takes: AcceptedJson::TypeSet(*kinds) }
+            Filler::Scalar { sink: exact_sink(*kinds), accepted: AcceptedJson::TypeSet(*kinds) }
         }
         _ => return Err(Error::invalid("the schema is another one than that of the values")),
     };
-    Ok(TextColumn::new(field.as_ref().clone(), node))
+    Ok(TextColumn::new(field.as_ref().clone(), filler))
 }
 
 impl MemberIndex {
@@ -200,16 +211,16 @@ impl MemberIndex {
         Ok(MemberIndex { numbers, last: (0..fields.len()).collect(), refuse_unknown })
     }
 
-    /// The column of the member at `place` of an object.
-    fn find(&mut self, place: usize, name: &str, columns: &[TextColumn<Filler>]) -> Option<usize> {
-        let last = self.last.get(place).copied();
+    /// Returns the column of the member at `position` of an object.
+    fn find(&mut self, position: usize, name: &str, columns: &[TextColumn<Filler>]) -> Option<usize> {
+        let last = self.last.get(position).copied();
         if let Some(column) = last.and_then(|last| columns.get(last))
             && column.field.name() == name
         {
             return last;
         }
         let number = self.numbers.get(name).copied()?;
-        if let Some(last) = self.last.get_mut(place) {
+        if let Some(last) = self.last.get_mut(position) {
             *last = number;
         }
         Some(number)
@@ -221,32 +232,37 @@ struct RowFiller<'a> {
     columns: &'a mut [TextColumn<Filler>],
     row: usize,
     /// The number of members so far.
-    place: usize,
+    position: usize,
 }
 
 impl RowFiller<'_> {
     fn push(&mut self, members: &mut MemberIndex, name: &str, value: &str) -> Result<(), JsonLineError> {
-        let number = members.find(self.place, name, self.columns);
-        self.place += 1;
-        let Some(column) = number.and_then(|number| self.columns.get_mut(number)) else {
-            return if members.refuse_unknown { Err(unknown(name, self.columns)) } else { Ok(()) };
+        let number = members.find(self.position, name, self.columns);
+        self.position += 1;
+        let Some(number) = number else {
+            return if members.refuse_unknown { Err(unknown_member(name, self.columns)) } else { Ok(()) };
         };
-        let pushed =
-            if column.rows == self.row { column.push(value) } else { Err(JsonLineError::new("given twice".into())) };
-        pushed.map_err(|refusal| refusal.inside(name))
+        let column = &mut self.columns[number];
+        if column.rows != self.row {
+            return Err(JsonLineError::new("given twice".into()).inside(name));
+        }
+        column.push(value).map_err(|e| e.inside(name))
     }
 
     /// Fills missing members with nulls.
-    fn end(self) -> Result<(), JsonLineError> {
-        for column in self.columns.iter_mut().filter(|column| column.rows == self.row) {
-            column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
+    fn finish(self) -> Result<(), JsonLineError> {
+        for column in self.columns.iter_mut() {
+            if column.rows == self.row {
+                column.push("null").map_err(|e| e.inside(column.field.name()))?;
+            }
+            assert_eq!(column.rows, self.row + 1, "column `{}` has a value for each row", column.field.name());
         }
         Ok(())
     }
 }
 
-fn unknown(name: &str, columns: &[TextColumn<Filler>]) -> JsonLineError {
-    let error = missing(name, "the line", columns.iter().map(|column| column.field.name().as_str()));
+fn unknown_member(name: &str, columns: &[TextColumn<Filler>]) -> JsonLineError {
+    let error = missing_column(name, "the line", columns.iter().map(|column| column.field.name().as_str()));
     JsonLineError { kind: error.kind(), column: String::new(), fault: error.message().into() }
 }
 
@@ -265,15 +281,16 @@ impl TextColumn<Filler> {
 
 impl Filler {
     fn push(&mut self, json: Option<&str>, expected: &DataType) -> Result<(), JsonLineError> {
-        let first = json.and_then(|json| json.as_bytes().first());
-        match (self, first) {
-            (Filler::Scalar { sink, takes }, _) => push_scalar(expected, sink.as_mut(), *takes, json),
-            (Filler::List(list), None | Some(b'[')) => list.push(json),
-            (Filler::FixedList(list), None | Some(b'[')) => list.push(json),
-            (Filler::Map(map), None | Some(b'{' | b'[')) => map.push(json),
-            (Filler::Struct(members), None | Some(b'{')) => members.push(json),
-            (Filler::Runs(runs), _) => runs.push(json),
-            (_, _) => Err(misfit(expected, json.unwrap_or_default())),
+        let is_list = json.is_none_or(|json| json.starts_with('['));
+        let is_object = json.is_none_or(|json| json.starts_with('{'));
+        match self {
+            Filler::Scalar { sink, accepted } => push_scalar(expected, sink.as_mut(), *accepted, json),
+            Filler::Runs(runs) => runs.push(json),
+            Filler::List(list) if is_list => list.push(json),
+            Filler::FixedList(list) if is_list => list.push(json),
+            Filler::Map(map) if is_object || is_list => map.push(json),
+            Filler::Struct(members) if is_object => members.push(json),
+            _ => Err(type_mismatch(expected, json.unwrap_or("null"))),
         }
     }
 }
@@ -281,28 +298,31 @@ impl Filler {
 fn push_scalar(
     data_type: &DataType,
     sink: &mut dyn Sink,
-    takes: AcceptedJson,
+    accepted: AcceptedJson,
     json: Option<&str>,
 ) -> Result<(), JsonLineError> {
-    let Some(json) = json else { return sink.push(None).ok_or_else(|| misfit(data_type, "null")) };
+    let Some(json) = json else { return sink.push(None).ok_or_else(|| type_mismatch(data_type, "null")) };
     let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
-    let fits = match takes {
+    let is_accepted = match accepted {
         AcceptedJson::Typed => can_be(data_type, json),
         AcceptedJson::Any => true,
-        AcceptedJson::TypeSet(kinds) => keeps(kinds, json, &text),
+        AcceptedJson::TypeSet(kinds) => keeps_type(kinds, json, &text),
     };
-    let pushed = fits.then(|| sink.push(Some(&text))).flatten();
-    pushed.ok_or_else(|| match utc_offset_hint(data_type, &text) {
-        "" => misfit(data_type, json),
-        advice => JsonLineError::new(format!("expected {}, got {}{advice}", type_name(data_type), quoted(json))),
-    })
+    if is_accepted && sink.push(Some(&text)).is_some() {
+        return Ok(());
+    }
+    match utc_offset_hint(data_type, &text) {
+        "" => Err(type_mismatch(data_type, json)),
+        hint => Err(JsonLineError::new(format!("expected {}, got {}{hint}", type_name(data_type), quoted(json)))),
+    }
 }
 
-/// Whether JSON, whose string is `text` if it is one, can leave a column of `kinds` of its type, if its text can.
-fn keeps(kinds: TypeSet, json: &str, text: &str) -> bool {
+/// Returns true if the kind of a JSON value does not change the type of a column of `kinds`. Its text, or the contents of a
+/// string, are `text`.
+fn keeps_type(kinds: TypeSet, json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
         _ if kinds == TEXT => true,
-        // The first value is still unknown.
+        // The first value determines the type.
         _ if kinds == UNSEEN => false,
         Some(b'"') if kinds & FLOAT != 0 => is_word(text),
         _ if kinds & WORD != 0 => false,
@@ -313,7 +333,7 @@ fn keeps(kinds: TypeSet, json: &str, text: &str) -> bool {
     }
 }
 
-/// Whether JSON of this kind can be a value of the type.
+/// Returns true if JSON of this kind can be a value of the type.
 fn can_be(data_type: &DataType, json: &str) -> bool {
     use DataType::*;
     if let Dictionary(_, values) = data_type {
@@ -327,21 +347,26 @@ fn can_be(data_type: &DataType, json: &str) -> bool {
     }
 }
 
-fn misfit(expected: &DataType, json: &str) -> JsonLineError {
+fn type_mismatch(expected: &DataType, json: &str) -> JsonLineError {
     JsonLineError::new(format!("expected {}, got {}; correct the value", type_name(expected), quoted(json)))
 }
 
-/// Checks that 32 bits count the items of a batch.
-fn check_ends(item: &TextColumn<Filler>) -> Result<(), JsonLineError> {
+/// Checks that 32 bits can count the items of a batch.
+fn check_offsets(item: &TextColumn<Filler>) -> Result<(), JsonLineError> {
     if i32::try_from(item.rows).is_ok() {
         return Ok(());
     }
     Err(JsonLineError::new("expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into()))
 }
 
-/// The bitmap of a column's values, if any is null.
-fn nulls_of(valid: &mut Vec<bool>) -> Option<NullBuffer> {
+/// Takes the validity bitmap of a column's values, if any is null.
+fn take_nulls(valid: &mut Vec<bool>) -> Option<NullBuffer> {
     Some(NullBuffer::from(std::mem::take(valid))).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Returns the number of items up to the end of the last list.
+fn num_items(ends: &[usize]) -> usize {
+    ends.last().map_or(0, |end| *end)
 }
 
 fn invalid(e: arrow_schema::ArrowError) -> Error {
@@ -355,10 +380,10 @@ impl ListFiller {
 
     fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         if let Some(json) = json {
-            each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?;
+            each_item(json, &mut |_, value| self.item.push(value).map_err(|e| e.inside("[]")))?;
         }
         if !self.wide {
-            check_ends(&self.item)?;
+            check_offsets(&self.item)?;
         }
         self.ends.push(self.item.rows);
         self.valid.push(json.is_some());
@@ -367,12 +392,14 @@ impl ListFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let ends = std::mem::take(&mut self.ends);
-        let values = self.item.array(ends.last().copied().unwrap_or(0))?;
+        assert_eq!(ends.len(), self.valid.len(), "each list has an end");
+        let values = self.item.take_array(num_items(&ends))?;
         let field = Arc::new(self.item.field.clone());
-        let nulls = nulls_of(&mut self.valid);
-        match self.wide {
-            true => list::<i64>(field, &ends, values, nulls, self.is_view),
-            false => list::<i32>(field, &ends, values, nulls, self.is_view),
+        let nulls = take_nulls(&mut self.valid);
+        if self.wide {
+            list::<i64>(field, &ends, values, nulls, self.is_view)
+        } else {
+            list::<i32>(field, &ends, values, nulls, self.is_view)
         }
     }
 }
@@ -401,9 +428,13 @@ impl FixedListFiller {
         let before = self.item.rows;
         match json {
             Some(json) => {
-                each_item(json, &mut |_, value| self.item.push(value).map_err(|refusal| refusal.inside("[]")))?
+                each_item(json, &mut |_, value| self.item.push(value).map_err(|e| e.inside("[]")))?;
             }
-            None => (0..self.size).try_for_each(|_| self.item.push_hidden())?,
+            None => {
+                for _ in 0..self.size {
+                    self.item.push_hidden_null()?;
+                }
+            }
         }
         let got = self.item.rows - before;
         if got != self.size {
@@ -415,20 +446,20 @@ impl FixedListFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let rows = self.valid.len();
-        let values = self.item.array(rows * self.size)?;
+        let values = self.item.take_array(rows * self.size)?;
         let field = Arc::new(self.item.field.clone());
         let size = i32::try_from(self.size).map_err(|_| Error::internal("a size of more than 32 bits"))?;
-        let array = FixedSizeListArray::try_new_with_length(field, size, values, nulls_of(&mut self.valid), rows);
+        let array = FixedSizeListArray::try_new_with_length(field, size, values, take_nulls(&mut self.valid), rows);
         Ok(Arc::new(array.map_err(invalid)?))
     }
 }
 
 impl MapFiller {
-    fn new(entries: &FieldRef, is_sorted: bool, makers: &ColumnFactory<'_>) -> Result<MapFiller> {
+    fn new(entries: &FieldRef, is_sorted: bool, factory: &ColumnFactory<'_>) -> Result<MapFiller> {
         let DataType::Struct(fields) = entries.data_type() else {
             return Err(Error::internal("a map without keys and values"));
         };
-        let columns = makers.columns(fields)?;
+        let columns = factory.columns(fields)?;
         let columns = columns.try_into().map_err(|_| Error::internal("a map without keys and values"))?;
         let entries = entries.clone();
         Ok(MapFiller { entries, is_sorted, columns: Box::new(columns), ends: Vec::new(), valid: Vec::new() })
@@ -438,13 +469,14 @@ impl MapFiller {
         let [keys, values] = &mut *self.columns;
         match json {
             Some(json) if json.starts_with('{') => each_member(json, &mut |name, value| {
-                keys.push(&serde_json::Value::from(name).to_string()).map_err(|refusal| refusal.inside(name))?;
-                values.push(value).map_err(|refusal| refusal.inside(name))
+                keys.push(&serde_json::Value::from(name).to_string()).map_err(|e| e.inside(name))?;
+                values.push(value).map_err(|e| e.inside(name))
             })?,
             Some(json) => each_item(json, &mut |_, pair| push_pair(pair, keys, values))?,
             None => (),
         }
-        check_ends(keys)?;
+        assert_eq!(keys.rows, values.rows, "each key of a map has a value");
+        check_offsets(keys)?;
         self.ends.push(keys.rows);
         self.valid.push(json.is_some());
         Ok(())
@@ -452,11 +484,12 @@ impl MapFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let ends = std::mem::take(&mut self.ends);
-        let count = ends.last().copied().unwrap_or(0);
-        let arrays = self.columns.iter_mut().map(|column| column.array(count)).collect::<Result<_>>()?;
+        assert_eq!(ends.len(), self.valid.len(), "each map has an end");
+        let count = num_items(&ends);
+        let arrays = self.columns.iter_mut().map(|column| column.take_array(count)).collect::<Result<_>>()?;
         let fields = self.columns.iter().map(|column| column.field.clone()).collect();
         let entries = StructArray::try_new_with_length(fields, arrays, None, count).map_err(invalid)?;
-        let nulls = nulls_of(&mut self.valid);
+        let nulls = take_nulls(&mut self.valid);
         let map = MapArray::try_new(self.entries.clone(), offsets(&ends), entries, nulls, self.is_sorted);
         Ok(Arc::new(map.map_err(invalid)?))
     }
@@ -464,9 +497,8 @@ impl MapFiller {
 
 /// Adds an entry of a map, `[key, value]`.
 fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<Filler>) -> Result<(), JsonLineError> {
-    let wrong = || JsonLineError::new(format!("expected [key, value], got {}; correct the value", quoted(pair)));
     if !pair.starts_with('[') {
-        return Err(wrong());
+        return Err(no_pair(pair));
     }
     let mut count = 0;
     each_item(pair, &mut |_, value| {
@@ -474,11 +506,15 @@ fn push_pair(pair: &str, keys: &mut TextColumn<Filler>, values: &mut TextColumn<
         match count {
             1 => keys.push(value),
             2 => values.push(value),
-            _ => Err(wrong()),
+            _ => Err(no_pair(pair)),
         }
-        .map_err(|refusal| refusal.inside("[]"))
+        .map_err(|e| e.inside("[]"))
     })?;
-    if count == 2 { Ok(()) } else { Err(wrong()) }
+    if count == 2 { Ok(()) } else { Err(no_pair(pair)) }
+}
+
+fn no_pair(json: &str) -> JsonLineError {
+    JsonLineError::new(format!("expected [key, value], got {}; correct the value", quoted(json)))
 }
 
 impl StructFiller {
@@ -491,11 +527,15 @@ impl StructFiller {
         let row = self.valid.len();
         match json {
             Some(json) => {
-                let mut filler = RowFiller { columns: &mut self.columns, row, place: 0 };
+                let mut filler = RowFiller { columns: &mut self.columns, row, position: 0 };
                 each_member(json, &mut |name, value| filler.push(&mut self.members, name, value))?;
-                filler.end()?;
+                filler.finish()?;
             }
-            None => self.columns.iter_mut().try_for_each(TextColumn::push_hidden)?,
+            None => {
+                for column in &mut self.columns {
+                    column.push_hidden_null()?;
+                }
+            }
         }
         self.valid.push(json.is_some());
         Ok(())
@@ -503,8 +543,8 @@ impl StructFiller {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         let rows = self.valid.len();
-        let nulls = nulls_of(&mut self.valid);
-        let arrays = self.columns.iter_mut().map(|column| column.array(rows)).collect::<Result<_>>()?;
+        let nulls = take_nulls(&mut self.valid);
+        let arrays = self.columns.iter_mut().map(|column| column.take_array(rows)).collect::<Result<_>>()?;
         let fields = self.columns.iter().map(|column| column.field.clone()).collect();
         Ok(Arc::new(StructArray::try_new_with_length(fields, arrays, nulls, rows).map_err(invalid)?))
     }
@@ -517,28 +557,28 @@ impl RunFiller {
 
     fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         let text = json.unwrap_or("null");
-        let goes_on = self.last.as_deref() == Some(text);
-        if !goes_on {
+        let continues_run = self.last.as_deref() == Some(text);
+        if !continues_run {
             match json {
                 Some(json) => self.values.push(json)?,
-                None => self.values.push_hidden()?,
+                None => self.values.push_hidden_null()?,
             }
             self.last = Some(text.into());
         }
-        self.ends.push(goes_on);
+        self.ends.push(continues_run);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<ArrayRef> {
         self.last = None;
-        let values = self.values.array(self.ends.count())?;
+        let values = self.values.take_array(self.ends.count())?;
         self.ends.finish(&values)
     }
 }
 
 impl TextColumn<Filler> {
-    /// A value in an object that is null, where even forbidden nulls do no harm.
-    fn push_hidden(&mut self) -> Result<(), JsonLineError> {
+    /// Adds a null under a null of the parent, where even a column that forbids nulls may have one.
+    fn push_hidden_null(&mut self) -> Result<(), JsonLineError> {
         self.sink.push(None, self.field.data_type())?;
         self.rows += 1;
         Ok(())

@@ -3,13 +3,14 @@
 //! Types are inferred from all values of a column, so they are valid for the whole text: `true` and `false` are
 //! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
 //! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`
-//! beside numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is `Utf8`,
-//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. A column of only
-//! numbers without a common exact type is an error; give a schema.
+//! among numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is
+//! `Utf8`, and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. A column
+//! of only numbers without a common exact type is an error; give a schema.
 //!
 //! Missing members are null. Blank lines are skipped.
 //!
-//! In reading order: `array` (one as lines), `object` (lines and their objects), `infer` (types), `fill` (columns).
+//! The modules, each of which uses only those before it: `array` (converts an array to lines), `object` (reads lines and their
+//! objects), `infer` (infers types), `fill` (fills columns).
 
 mod array;
 mod fill;
@@ -27,13 +28,13 @@ use arrow_schema::{DataType, SchemaRef};
 
 use self::array::ArrayLines;
 use self::fill::JsonColumns;
-use self::infer::{InferredFields, shapes};
+use self::infer::{InferredFields, infer_fields};
 use self::object::Lines;
 pub use self::options::JsonOptions;
 use super::chunks::{CHUNK, Chunk, Chunks, RecordSplitter, read_all};
-use super::columns::{check_batch_rows, check_dictionary, given_schema, overridden};
+use super::columns::{check_batch_rows, check_dictionary, override_fields, stream_schema};
 use super::parse::*;
-use super::stream::{StreamParser, TextStream, failed};
+use super::stream::{StreamParser, TextStream, read_error};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
@@ -41,20 +42,20 @@ use crate::types::layout::children;
 /// array is its third element.
 ///
 /// # Errors
-/// As [`stream_json`].
+/// The errors of [`stream_json`].
 pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let text = read_all(input).map_err(|e| failed(READING, &e))?;
+    let text = read_all(input).map_err(|e| read_error(READING, &e))?;
     let mut batches = TextBatches::default();
     let schema = read_json_in_order(&|| Ok(&text[..]), options, &mut batches)?;
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and hands its record batches to `target` in order: the memory needed does
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory needed does
 /// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
-/// read by those of its beginning, and once more where a later value needs another type.
+/// parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
-/// Those of [`read_json_from`] and of `target`.
+/// The errors of [`read_json_from`] and of `target`.
 pub fn read_json_in_order<R: Read + Send>(
     open: &dyn Fn() -> Result<R>,
     options: &JsonOptions,
@@ -70,21 +71,26 @@ fn read_in_order<R: Read + Send>(
     chunk: usize,
 ) -> Result<SchemaRef> {
     check_batch_rows(options.batch_rows).map_err(reading)?;
-    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineSplitter, READING, chunk));
-    let grammar = JsonChunkParser(options);
+    let parser = JsonChunkParser(options);
     if options.schema.is_none() && options.dictionary.is_empty() && options.schema_overrides.is_empty() {
-        return parse_and_infer(&grammar, chunks()?, chunks, target);
+        return parse_and_infer(&parser, line_chunks(open()?, chunk), || Ok(line_chunks(open()?, chunk)), target);
     }
     let (schema, passes) = match &options.schema {
-        Some(schema) => (overridden(schema, &options.schema_overrides).map_err(reading)?, 1),
-        None => (grammar.schema(&types_of_all(&grammar, chunks()?, target)?)?, 2),
+        Some(schema) => (override_fields(schema, &options.schema_overrides).map_err(reading)?, 1),
+        None => (parser.schema(&infer_types(&parser, line_chunks(open()?, chunk), target)?)?, 2),
     };
     check_dictionary(&options.dictionary, &schema).map_err(reading)?;
+    let chunks = line_chunks(open()?, chunk);
     if !options.dictionary.is_empty() || schema.fields().iter().any(|field| has_dictionary(field.data_type())) {
-        return parse_in_line(chunks()?, &schema, options, target);
+        return parse_in_sequence(chunks, &schema, options, target);
     }
-    parse_all(&grammar, chunks()?, &schema, passes, target)?;
+    parse_all(&parser, chunks, &schema, passes, target)?;
     Ok(schema)
+}
+
+/// Divides a text of lines or of an array into chunks.
+fn line_chunks<R: Read>(input: R, chunk: usize) -> Chunks<ArrayLines<R>, LineSplitter> {
+    Chunks::new(ArrayLines::new(input), LineSplitter, READING, chunk)
 }
 
 struct JsonChunkParser<'a>(&'a JsonOptions);
@@ -105,12 +111,12 @@ impl JsonChunkParser<'_> {
 impl ChunkParser for JsonChunkParser<'_> {
     type Types = InferredFields;
 
-    fn nothing(&self) -> InferredFields {
-        InferredFields::with_given(&self.0.schema_overrides)
+    fn no_types(&self) -> InferredFields {
+        InferredFields::with_overrides(&self.0.schema_overrides)
     }
 
     fn types(&self, chunk: &Chunk) -> Result<InferredFields> {
-        shapes(self.nothing(), Lines::new(&chunk.bytes, chunk.lines)).map_err(reading)
+        infer_fields(self.no_types(), Lines::new(&chunk.bytes, chunk.lines)).map_err(reading)
     }
 
     fn merge(&self, types: &mut InferredFields, later: InferredFields) {
@@ -118,15 +124,16 @@ impl ChunkParser for JsonChunkParser<'_> {
     }
 
     fn schema(&self, types: &InferredFields) -> Result<SchemaRef> {
-        let inferred = types.schema(&self.0.dictionary).map(Arc::new);
-        inferred.and_then(|schema| overridden(&schema, &self.0.schema_overrides)).map_err(reading)
+        let inferred = Arc::new(types.schema(&self.0.dictionary).map_err(reading)?);
+        override_fields(&inferred, &self.0.schema_overrides).map_err(reading)
     }
 
     fn rows(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-        JsonColumns::new(schema, self.0).and_then(|columns| self.fill(chunk, columns)).map_err(reading)
+        let columns = JsonColumns::new(schema, self.0).map_err(reading)?;
+        self.fill(chunk, columns).map_err(reading)
     }
 
-    fn rows_of(
+    fn exact_rows(
         &self,
         chunk: &Chunk,
         schema: &SchemaRef,
@@ -140,8 +147,8 @@ impl ChunkParser for JsonChunkParser<'_> {
     }
 }
 
-/// The chunks one after the other, with one dictionary for all batches.
-fn parse_in_line(
+/// Parses chunks one after the other, with one dictionary for all batches.
+fn parse_in_sequence(
     chunks: impl Iterator<Item = Result<Chunk>>,
     schema: &SchemaRef,
     options: &JsonOptions,
@@ -157,7 +164,8 @@ fn parse_in_line(
             }
         }
     }
-    let (schema, batches) = columns.filling.cut().and_then(|()| columns.filling.assemble()).map_err(reading)?;
+    columns.filling.cut().map_err(reading)?;
+    let (schema, batches) = columns.filling.assemble().map_err(reading)?;
     target.begin(&schema)?;
     batches.into_iter().try_for_each(|batch| target.take(batch))?;
     Ok(schema)
@@ -174,15 +182,15 @@ fn reading(e: Error) -> Error {
     e.context(READING)
 }
 
-/// Lines end with line feeds.
+/// Finds the ends of lines, which are line feeds.
 struct LineSplitter;
 
 impl RecordSplitter for LineSplitter {
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        memchr::memrchr(b'\n', fresh).map(|at| at + 1)
+    fn find_end(&mut self, block: &[u8]) -> Option<usize> {
+        memchr::memrchr(b'\n', block).map(|end| end + 1)
     }
 
-    fn lines(&self, records: &[u8]) -> usize {
+    fn count_lines(&self, records: &[u8]) -> usize {
         memchr::memchr_iter(b'\n', records).count()
     }
 }
@@ -201,14 +209,14 @@ impl RecordSplitter for LineSplitter {
 /// `Unsupported` for types that can't be read from JSON. Other errors are returned as the last item: they name line,
 /// column, value and type.
 pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<TextStream> {
-    let schema = given_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
+    let schema = stream_schema(&options.schema, &options.schema_overrides, &options.dictionary).map_err(reading)?;
     let options = JsonOptions { refuse_unknown: true, ..options.clone() };
-    let columns = check_batch_rows(options.batch_rows).and_then(|()| JsonColumns::new(&schema, &options));
-    let columns = columns.map_err(reading)?;
+    check_batch_rows(options.batch_rows).map_err(reading)?;
+    let columns = JsonColumns::new(&schema, &options).map_err(reading)?;
     TextStream::new(ArrayLines::new(input), schema, Box::new(JsonStreamParser { columns, lines: 0 }), READING, patience)
 }
 
-/// The lines of a text in blocks.
+/// Parses the lines of a text that arrives in blocks.
 struct JsonStreamParser {
     columns: JsonColumns,
     /// The number of parsed lines.
@@ -216,8 +224,8 @@ struct JsonStreamParser {
 }
 
 impl StreamParser for JsonStreamParser {
-    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        LineSplitter.whole(fresh)
+    fn find_end(&mut self, block: &[u8]) -> Option<usize> {
+        LineSplitter.find_end(block)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -231,7 +239,7 @@ impl StreamParser for JsonStreamParser {
         Ok(())
     }
 
-    fn is_open(&self) -> bool {
+    fn has_pending_rows(&self) -> bool {
         self.columns.filling.rows > 0
     }
 

@@ -1,4 +1,4 @@
-//! Lines of JSON, the members of their objects, and errors with their place.
+//! Reads lines of JSON and the members of their objects, and reports errors with their line and column.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::scalar::shorten;
 
-/// The nonblank lines of a text.
+/// An iterator over the nonblank lines of a text.
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     /// The number of the previous line.
@@ -17,17 +17,18 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of `text`, numbered from `before` + 1.
+    /// Returns the lines of `text`, which follows `before` lines.
     pub(super) fn new(text: &'a [u8], before: usize) -> Lines<'a> {
         Lines { rest: text, number: before }
     }
 
-    /// The number of the last line returned.
+    /// Returns the number of lines before the rest of the text.
     pub(super) fn number(&self) -> usize {
         self.number
     }
 }
 
+/// A line of a text, and its number.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     number: usize,
@@ -39,12 +40,18 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Result<Line<'a>>> {
         while !self.rest.is_empty() {
-            let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
-            let line = self.rest.get(..end).unwrap_or_default();
-            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            let mut line = self.rest;
+            match memchr::memchr(b'\n', self.rest) {
+                Some(end) => (line, self.rest) = (&self.rest[..end], &self.rest[end + 1..]),
+                None => self.rest = &[],
+            }
             self.number += 1;
-            let marked = if self.number == 1 { line.strip_prefix(b"\xEF\xBB\xBF") } else { None };
-            let line = marked.unwrap_or(line).trim_ascii();
+            if self.number == 1
+                && let Some(unmarked) = line.strip_prefix(b"\xEF\xBB\xBF")
+            {
+                line = unmarked;
+            }
+            let line = line.trim_ascii();
             if !line.is_empty() {
                 let number = self.number;
                 let text = std::str::from_utf8(line).map_err(|_| {
@@ -58,14 +65,13 @@ impl<'a> Iterator for Lines<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Hands each member of the line's object to `take`: see [`each_member`].
+    /// Passes each member of the line's object to `take`: see [`each_member`].
     pub(super) fn each_member(&self, take: &mut MemberCallback<'_, 'a>) -> Result<()> {
-        let done = if self.text.starts_with('{') {
-            each_member(self.text, take)
-        } else {
-            Err(JsonLineError::new(format!("expected one object on each line, got {}", quoted(self.text))))
-        };
-        done.map_err(|refusal| self.error(refusal))
+        if !self.text.starts_with('{') {
+            let message = format!("expected one object on each line, got {}", quoted(self.text));
+            return Err(self.error(JsonLineError::new(message)));
+        }
+        each_member(self.text, take).map_err(|e| self.error(e))
     }
 
     pub(super) fn error(&self, JsonLineError { kind, column, fault }: JsonLineError) -> Error {
@@ -87,6 +93,7 @@ impl JsonLineError {
         JsonLineError { kind: ErrorKind::InvalidData, column: String::new(), fault }
     }
 
+    /// Adds the name of the column or member that has the value.
     pub(super) fn inside(mut self, name: &str) -> JsonLineError {
         let point = if self.column.is_empty() || self.column.starts_with('[') { "" } else { "." };
         self.column = format!("{name}{point}{}", self.column);
@@ -94,42 +101,51 @@ impl JsonLineError {
     }
 }
 
+/// Returns a value for an error message, shortened and without control characters.
 pub(super) fn quoted(value: &str) -> String {
     shorten(value).replace(char::is_control, " ")
 }
 
-/// Takes a member of an object: its name, and its value unparsed. The names of items are empty.
+/// Receives a member of an object: its name, and its value unparsed. The names of items are empty.
 pub(super) type MemberCallback<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), JsonLineError> + 't;
 
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
 
-/// Passes each member of an object to `take`, in order, up to the first refusal. Faulty JSON takes precedence over refusals.
+/// Passes each member of an object to `take`, in order, up to its first error. An error of the JSON takes precedence.
 pub(super) fn each_member<'a>(json: &'a str, take: &mut MemberCallback<'_, 'a>) -> Result<(), JsonLineError> {
-    each_value(json, take, |from, values| from.deserialize_map(values))
+    each_value(json, Container::Object, take)
 }
 
-/// As [`each_member`], for the items of a list.
+/// Passes each item of a list to `take`, as [`each_member`].
 pub(super) fn each_item<'a>(json: &'a str, take: &mut MemberCallback<'_, 'a>) -> Result<(), JsonLineError> {
-    each_value(json, take, |from, values| from.deserialize_seq(values))
+    each_value(json, Container::List, take)
 }
 
-type StrDeserializer<'a> = serde_json::Deserializer<serde_json::de::StrRead<'a>>;
+#[derive(Clone, Copy)]
+enum Container {
+    Object,
+    List,
+}
 
-fn each_value<'a>(
-    json: &'a str,
-    take: &mut MemberCallback<'_, 'a>,
-    read: impl Fn(&mut StrDeserializer<'a>, ValueVisitor<'_, '_, 'a>) -> serde_json::Result<()>,
-) -> Result<(), JsonLineError> {
+fn each_value<'a>(json: &'a str, container: Container, take: &mut MemberCallback<'_, 'a>) -> Result<(), JsonLineError> {
     let mut refusal = None;
-    let whole = |take: &mut MemberCallback<'_, 'a>, refusal: &mut _| {
-        let mut from = serde_json::Deserializer::from_str(json);
-        read(&mut from, ValueVisitor { take, refusal }).and_then(|()| from.end())
+    let result = visit_values(json, container, ValueVisitor { take, refusal: &mut refusal });
+    let Some(refusal) = refusal else {
+        return result.map_err(|e| not_json(json, &e));
     };
-    let done = whole(take, &mut refusal);
-    match refusal {
-        Some(refusal) => whole(&mut |_, _| Ok(()), &mut None).map_err(|e| not_json(json, &e)).and(Err(refusal)),
-        None => done.map_err(|e| not_json(json, &e)),
+    // The rest may be invalid JSON.
+    let ignore = ValueVisitor { take: &mut |_, _| Ok(()), refusal: &mut None };
+    visit_values(json, container, ignore).map_err(|e| not_json(json, &e))?;
+    Err(refusal)
+}
+
+fn visit_values<'a>(json: &'a str, container: Container, visitor: ValueVisitor<'_, '_, 'a>) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    match container {
+        Container::Object => deserializer.deserialize_map(visitor)?,
+        Container::List => deserializer.deserialize_seq(visitor)?,
     }
+    deserializer.end()
 }
 
 /// Decodes a string of valid JSON.
@@ -144,19 +160,19 @@ pub(super) fn string(json: &str) -> Result<Cow<'_, str>, JsonLineError> {
 }
 
 fn not_json(json: &str, e: &serde_json::Error) -> JsonLineError {
-    let what = e.to_string();
-    let what = what.split(" at line ").next().unwrap_or_default();
-    JsonLineError::new(format!("expected JSON, got {} ({what} at character {})", quoted(json), e.column()))
+    let text = e.to_string();
+    let fault = text.split_once(" at line ").map_or(&text[..], |(fault, _)| fault);
+    JsonLineError::new(format!("expected JSON, got {} ({fault} at character {})", quoted(json), e.column()))
 }
 
-/// Hands on the values of an object or a list.
+/// Passes the values of an object or a list to `take`, and stores its error in `refusal`.
 struct ValueVisitor<'v, 't, 'a> {
     take: &'v mut MemberCallback<'t, 'a>,
     refusal: &'v mut Option<JsonLineError>,
 }
 
 impl<'a> ValueVisitor<'_, '_, 'a> {
-    fn hand_on<E: serde::de::Error>(&mut self, name: &str, value: &'a RawValue) -> Result<(), E> {
+    fn pass_on<E: serde::de::Error>(&mut self, name: &str, value: &'a RawValue) -> Result<(), E> {
         (self.take)(name, value.get()).map_err(|refusal| {
             *self.refusal = Some(refusal);
             E::custom("refused")
@@ -173,14 +189,14 @@ impl<'de> Visitor<'de> for ValueVisitor<'_, '_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some((JsonText(name), value)) = map.next_entry()? {
-            self.hand_on(&name, value)?;
+            self.pass_on(&name, value)?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         while let Some(value) = items.next_element()? {
-            self.hand_on("", value)?;
+            self.pass_on("", value)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Options of JSON.
+//! Defines the options for reading JSON.
 
 use arrow_schema::{Fields, SchemaRef};
 
@@ -10,7 +10,7 @@ pub struct JsonOptions {
     pub schema: Option<SchemaRef>,
     /// The types of single columns, found by name; the others are those of the schema, or inferred.
     pub schema_overrides: Fields,
-    /// Whether a member that the schema does not have is an error. By default it is left out.
+    /// True if a member that the schema does not have is an error. By default it is left out.
     pub refuse_unknown: bool,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
     /// `Int32`, and one dictionary for all batches.
