@@ -21,8 +21,8 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Checks that there is memory for the rows of the chunk. Parsers and builders make many small allocations, which can't
-    /// fail.
+    /// Checks that there is memory for the rows of the chunk. Parsers and builders make many small allocations, which
+    /// can't fail.
     ///
     /// # Errors
     /// `Io` if there is not.
@@ -40,8 +40,8 @@ impl Chunk {
 
 /// Finds the ends of records in a text.
 pub(super) trait RecordSplitter {
-    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no record
-    /// ends there.
+    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no
+    /// record ends there.
     fn find_end(&mut self, block: &[u8]) -> Option<usize>;
 
     /// Counts the lines of whole records.

@@ -187,8 +187,8 @@ pub(crate) fn stream_schema(
     override_fields(schema, overrides)
 }
 
-/// Replaces the fields of `schema` by the fields of `overrides` with the same names. Categories are numbered in order of
-/// appearance, so they are never ordered, even if the schema says so.
+/// Replaces the fields of `schema` by the fields of `overrides` with the same names. Categories are numbered in order
+/// of appearance, so they are never ordered, even if the schema says so.
 pub(crate) fn override_fields(schema: &SchemaRef, overrides: &Fields) -> Result<SchemaRef> {
     if overrides.is_empty() && !schema.fields().iter().any(|field| is_ordered(field)) {
         return Ok(schema.clone());
@@ -340,7 +340,8 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// Creates the sink of a column whose type was inferred from values of `kinds`. It refuses values that would change its type.
+/// Creates the sink of a column whose type was inferred from values of `kinds`. It refuses values that would change its
+/// type.
 pub(crate) fn exact_sink(kinds: TypeSet) -> Box<dyn Sink> {
     match inferred_type(kinds) {
         DataType::Boolean => parsed(BooleanBuilder::new(), |builder, value| {
@@ -572,8 +573,8 @@ impl Finish for DictionaryEncoder {
     }
 }
 
-/// Removes equal values with different texts, such as 1.5 and 1.50. Returns the distinct values and the number of each value
-/// among them; `None` for columns of text, which have no such values.
+/// Removes equal values with different texts, such as 1.5 and 1.50. Returns the distinct values and the number of each
+/// value among them; `None` for columns of text, which have no such values.
 fn remove_duplicates(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
     if is_text_or_binary(values.data_type()) {
         return Ok((values, None));

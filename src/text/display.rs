@@ -108,15 +108,17 @@ fn time_text(count: i64, unit: TimeUnit) -> String {
     }
 }
 
-/// Formats a timestamp as a date and a time with `separator` between them; returns `None` for times beyond the calendar.
+/// Formats a timestamp as a date and a time with `separator` between them; returns `None` for times beyond the
+/// calendar.
 fn date_time_text(count: i64, unit: TimeUnit, separator: char) -> Option<String> {
     let (seconds, nanos) = split_seconds(count, unit);
     let date = civil_date(seconds.div_euclid(DAY))?;
     Some(format!("{date}{separator}{}", clock_text(seconds.rem_euclid(DAY), nanos, unit)))
 }
 
-/// Formats a timestamp. A zone that is an offset shows local time and the offset: `2000-01-01 02:00:00+02:00`. The offset of a
-/// zone such as `Europe/Paris` takes a database of zones, so such a zone shows UTC, marked `Z`: `2000-01-01 00:00:00Z`.
+/// Formats a timestamp. A zone that is an offset shows local time and the offset: `2000-01-01 02:00:00+02:00`. The
+/// offset of a zone such as `Europe/Paris` takes a database of zones, so such a zone shows UTC, marked `Z`: `2000-01-01
+/// 00:00:00Z`.
 fn timestamp_text(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
     let offset = tz.and_then(|tz| tz.parse::<FixedOffset>().ok());
     let offset_seconds = offset.map_or(0, |offset| i64::from(offset.local_minus_utc()));
@@ -222,10 +224,10 @@ struct TimeSpanPart {
 }
 
 impl Display for Value<'_> {
-    /// Formats the value for people. The alternate form, `{:#}`, is for cells of a table, where floats have at most six digits
-    /// after the point. Times are in ISO 8601. A timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
-    /// a timestamp in an offset such as `+02:00` local time and the offset. Values beyond the calendar show as a number and
-    /// its unit.
+    /// Formats the value for people. The alternate form, `{:#}`, is for cells of a table, where floats have at most six
+    /// digits after the point. Times are in ISO 8601. A timestamp in a zone with a name other than UTC's shows UTC,
+    /// marked `Z`, and a timestamp in an offset such as `+02:00` local time and the offset. Values beyond the calendar
+    /// show as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
             Ok(done) => done,
@@ -356,8 +358,8 @@ pub fn ellipsize(item: impl Display, width: usize) -> String {
     writer.text.chars().take(width.saturating_sub(1)).chain(once('…')).collect()
 }
 
-/// A writer that fails when there is no more space, so that a list of a million items is not formatted to show ten. Hidden
-/// characters are escaped: a cell must neither break the table nor control the terminal.
+/// A writer that fails when there is no more space, so that a list of a million items is not formatted to show ten.
+/// Hidden characters are escaped: a cell must neither break the table nor control the terminal.
 struct TruncatingWriter {
     text: String,
     /// The number of characters that may be added.
@@ -385,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_have_floats_that_people_read() {
+    fn cells_have_readable_floats() {
         let shown = |value: f64| format!("{:#}", Value::Float64(value));
         for (value, text) in [
             (6.548_509_988_835_309, "6.54851"),

@@ -5,12 +5,13 @@
 //! - `to_json` formats values for programs, and `rows` formats rows as lines of CSV and JSON.
 //! - `scalar` parses values, and `columns` collects them in arrays.
 //! - `stream` parses rows as they arrive.
-//! - `pipeline` distributes work over threads, `chunks` divides a text for them, and `parse` parses chunks and infers types.
+//! - `pipeline` distributes work over threads, `chunks` divides a text for them, and `parse` parses chunks and infers
+//!   types.
 //! - `text_file` opens files, compressed or not.
 //! - `csv` and `json` have the parsers of both formats.
 //!
-//! `display` and `preview` are always there; the others need the feature `text`. This module and `ipc`, `compute` and `cdata`
-//! use `dataset`, but not each other.
+//! `display` and `preview` are always there; the others need the feature `text`. This module and `ipc`, `compute` and
+//! `cdata` use `dataset`, but not each other.
 
 #[cfg(feature = "text")]
 mod chunks;

@@ -25,8 +25,8 @@ const MAX_CHUNKS: usize = 16;
 
 /// Receives the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
 pub trait TextTarget {
-    /// Begins rows of `schema`. A second call discards the earlier batches: a later value changed the type of a column, and
-    /// all rows are passed again.
+    /// Begins rows of `schema`. A second call discards the earlier batches: a later value changed the type of a column,
+    /// and all rows are passed again.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -38,8 +38,8 @@ pub trait TextTarget {
     /// Any error ends the reading.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// Shows progress, or stops the reading by an error. It is called after each chunk. `passes` is the expected number of
-    /// times that the text is read.
+    /// Shows progress, or stops the reading by an error. It is called after each chunk. `passes` is the expected number
+    /// of times that the text is read.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -48,8 +48,8 @@ pub trait TextTarget {
         Ok(())
     }
 
-    /// Returns true if [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types, then for
-    /// its rows.
+    /// Returns true if [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types,
+    /// then for its rows.
     fn can_restart(&self) -> bool {
         true
     }
@@ -224,8 +224,8 @@ pub(super) fn parse_and_infer<P: ChunkParser, C: Iterator<Item = Result<Chunk>> 
     }
 }
 
-/// Passes rows to `target` as long as the types of the `sample` hold. Returns the types of all chunks, and true if `target` has
-/// received all rows.
+/// Passes rows to `target` as long as the types of the `sample` hold. Returns the types of all chunks, and true if
+/// `target` has received all rows.
 fn parse_by_guess<P: ChunkParser>(
     parser: &P,
     chunks: impl Iterator<Item = Result<Chunk>> + Send,

@@ -7,9 +7,9 @@ use std::thread;
 use crate::map::{MutexExt, adopt_fault, guard_on_thread, is_guarded};
 use crate::parallel::available_threads;
 
-/// Runs `work` on each item, on one thread per processor, and `each` on each result, on the caller's thread. Results are in
-/// order, and passed as they are ready. At most `ahead` items and results exist at the same time. Returns the first error
-/// in order.
+/// Runs `work` on each item, on one thread per processor, and `each` on each result, on the caller's thread. Results
+/// are in order, and passed as they are ready. At most `ahead` items and results exist at the same time. Returns the
+/// first error in order.
 pub(super) fn in_order<I: Send, T: Send, E: Send>(
     items: impl Iterator<Item = Result<I, E>> + Send,
     ahead: usize,

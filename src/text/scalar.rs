@@ -121,8 +121,8 @@ pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
     (!overflow).then_some(number)
 }
 
-/// Parses an integer in the form that is inferred as one. Returns `None` for other input of `FromStr`, such as a plus sign and
-/// leading zeros, and for minus zero.
+/// Parses an integer in the form that is inferred as one. Returns `None` for other input of `FromStr`, such as a plus
+/// sign and leading zeros, and for minus zero.
 pub(crate) fn exact_int(value: &str) -> Option<i64> {
     let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
     match digits {
@@ -221,7 +221,8 @@ pub(crate) fn any_date(value: &str) -> Option<i64> {
     date(value).map(i64::from).or_else(|| far_date(value))
 }
 
-/// Parses `+12345-01-31` or `12345-01-31`, `-0044-03-15`, `0000-01-01`, and `5000000000 days` for days beyond the calendar.
+/// Parses `+12345-01-31` or `12345-01-31`, `-0044-03-15`, `0000-01-01`, and `5000000000 days` for days beyond the
+/// calendar.
 fn far_date(value: &str) -> Option<i64> {
     if let Some(count) = value.strip_suffix(" days") {
         return parse(count);
@@ -363,14 +364,15 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     Some(if sign == '-' { -seconds } else { seconds })
 }
 
-/// Parses a time of day. Returns the time since midnight in units of which a second has `per_second`; `None` if not exact.
+/// Parses a time of day. Returns the time since midnight in units of which a second has `per_second`; `None` if not
+/// exact.
 pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
     let (clock, nanos) = split_nanoseconds(value)?;
     Moment { seconds: clock_seconds(clock)?, nanos, has_offset: false }.count(per_second)
 }
 
-/// Parses a date or time of `data_type`, in the forms that CSV may have: ISO 8601 and dates in English. A timestamp has a
-/// zone if the text has an offset. Returns `None` for other texts and types.
+/// Parses a date or time of `data_type`, in the forms that CSV may have: ISO 8601 and dates in English. A timestamp has
+/// a zone if the text has an offset. Returns `None` for other texts and types.
 #[doc(hidden)]
 pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
@@ -393,8 +395,8 @@ pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     }
 }
 
-/// Returns a hint how to correct `text`, if it is a time without an offset in a column of `data_type` with a time zone, or the
-/// reverse; an empty text in all other cases.
+/// Returns a hint how to correct `text`, if it is a time without an offset in a column of `data_type` with a time zone,
+/// or the reverse; an empty text in all other cases.
 #[doc(hidden)]
 pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };
@@ -409,7 +411,8 @@ pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
     }
 }
 
-/// Parses a number of `precision` digits, `scale` of them after the decimal point, and returns its digits; `None` if not exact.
+/// Parses a number of `precision` digits, `scale` of them after the decimal point, and returns its digits; `None` if
+/// not exact.
 pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     let (mantissa, exponent) = match value.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
@@ -562,8 +565,8 @@ impl IsoDuration {
     }
 }
 
-/// Parses a duration in the form of ISO 8601 or as a whole number of units, of which a second has `per_second`. Returns the
-/// number of units; `None` if not exact.
+/// Parses a duration in the form of ISO 8601 or as a whole number of units, of which a second has `per_second`. Returns
+/// the number of units; `None` if not exact.
 pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
     let Some(span) = IsoDuration::parse(value) else { return parse(value) };
     let nanos = span.days * 86_400_000_000_000 + span.nanos;

@@ -25,8 +25,8 @@ pub(super) const MAX_RECORD: usize = 256 << 20;
 
 /// A parser that finds and parses records.
 pub(crate) trait StreamParser: Send {
-    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no record
-    /// ends there.
+    /// Returns the end of the last complete record in `block`, which follows the blocks of earlier calls; `None` if no
+    /// record ends there.
     fn find_end(&mut self, block: &[u8]) -> Option<usize>;
 
     /// Parses whole records, and appends full batches to `ready`.
@@ -47,8 +47,8 @@ pub(crate) trait StreamParser: Send {
 /// An iterator over record batches of a text's rows, as they arrive: see [`stream_csv`](crate::stream_csv) and
 /// [`stream_json`](crate::stream_json).
 ///
-/// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped. A record of
-/// more than 256 MiB is an error.
+/// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped. A record
+/// of more than 256 MiB is an error.
 pub struct TextStream {
     schema: SchemaRef,
     parser: Box<dyn StreamParser>,
@@ -259,15 +259,15 @@ mod tests {
 
     /// All rows, and the error at the end if there is one.
     fn all(incoming: TextStream) -> (Vec<String>, Option<Error>) {
-        let (mut found, mut error) = (Vec::new(), None);
+        let (mut result, mut error) = (Vec::new(), None);
         for batch in incoming {
             assert!(error.is_none());
             match batch {
-                Ok(batch) => found.extend(rows(&batch)),
+                Ok(batch) => result.extend(rows(&batch)),
                 Err(e) => error = Some(e),
             }
         }
-        (found, error)
+        (result, error)
     }
 
     /// Gives pieces of `text` of the lengths in `cuts`, then the rest.
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_pauses_hands_on_what_it_has() {
+    fn pending_rows_are_returned_when_the_source_pauses() {
         for is_csv in [true, false] {
             let (input, mut output) = io::pipe().unwrap();
             let mut incoming = match is_csv {

@@ -123,8 +123,8 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Returns the first row of each group of rows that have the same values in the columns `names`, or in all columns if
-    /// `names` is empty. Rows keep their order.
+    /// Returns the first row of each group of rows that have the same values in the columns `names`, or in all columns
+    /// if `names` is empty. Rows keep their order.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for columns of nested types.
@@ -168,8 +168,8 @@ impl<'a> Aggregation<'a> {
         self.expression_as(name, col(column), function)
     }
 
-    /// Adds `function` of `expression`, as a column called `name`. The expression is computed block by block for the rows
-    /// that the filter includes; its values are not stored.
+    /// Adds `function` of `expression`, as a column called `name`. The expression is computed block by block for the
+    /// rows that the filter includes; its values are not stored.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -193,8 +193,8 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Calls `watch` on the caller's thread before about every `rows` rows, and at least before every few million. If it
-    /// returns an error, the aggregation stops with that error. Small steps slow down aggregations with many groups.
+    /// Calls `watch` on the caller's thread before about every `rows` rows, and at least before every few million. If
+    /// it returns an error, the aggregation stops with that error. Small steps slow down aggregations with many groups.
     pub fn on_progress(
         mut self,
         rows: usize,
@@ -204,8 +204,8 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Limits the memory of groups to `bytes`. The default limit is the memory that the system has left when there begin to
-    /// be many groups.
+    /// Limits the memory of groups to `bytes`. The default limit is the memory that the system has left when there
+    /// begin to be many groups.
     pub fn memory_limit(mut self, bytes: u64) -> Aggregation<'a> {
         self.memory = Some(bytes);
         self
@@ -464,8 +464,8 @@ impl GroupPlan {
             let frame = self.frame(dataset)?.with_block_rows(CHUNK);
             match self.group_in_partitions(dataset, &frame, watch) {
                 Ok(groups) => return Ok((frame, groups)),
-                // Partitions copy rows, which is not worthwhile for long texts and for dictionaries with more values than
-                // there are keys: one table groups these in place.
+                // Partitions copy rows, which is not worthwhile for long texts and for dictionaries with more values
+                // than there are keys: one table groups these in place.
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 Err(e) => return Err(e),
             }
@@ -493,8 +493,8 @@ impl GroupPlan {
         Ok(Frame::for_part(dataset, &self.whole)?.with_ranks(ranks).with_orders(&self.orders))
     }
 
-    /// Divides the rows into blocks of `size` rows. If `size` is `None`, the number of groups in the first block determines it,
-    /// and it is set unless the size of blocks does not matter.
+    /// Divides the rows into blocks of `size` rows. If `size` is `None`, the number of groups in the first block
+    /// determines it, and it is set unless the size of blocks does not matter.
     pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, size: &mut Option<usize>) -> Result<InputBlocks<'a>> {
         let frame = self.frame(dataset)?.with_block_rows(BLOCK);
         let fused = if self.computed.is_empty() {
@@ -569,8 +569,8 @@ impl GroupPlan {
             let wave = Wave::build(frame, &needed, chunks, |block| self.masks(frame, block))?;
             let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
             let jobs = wave.jobs();
-            // Jobs with all rows of a partition add them to its table at once. The results of others are returned, and added
-            // in the order of rows.
+            // Jobs with all rows of a partition add them to its table at once. The results of others are returned, and
+            // added in the order of rows.
             let results = parallel::map_with(jobs.len(), bytes, GroupScratch::default, |scratch, number| {
                 let job = &jobs[number];
                 if !job.is_whole {
@@ -679,7 +679,8 @@ impl GroupPlan {
                 None => self.result_column(dataset, frame, groups, output, rows)?,
             };
             if column.len() != rows {
-                // Distinct values are counted in a pass of their own, between which another process may write to the file.
+                // Distinct values are counted in a pass of their own, between which another process may write to the
+                // file.
                 let message = format!("column '{}' has {} rows for {rows} groups", output.field.name(), column.len());
                 return Err(Error::internal(message));
             }
@@ -851,7 +852,7 @@ mod tests {
         Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
     }
 
-    fn asked<'a>(dataset: &'a Dataset, by: &[&str]) -> Aggregation<'a> {
+    fn query<'a>(dataset: &'a Dataset, by: &[&str]) -> Aggregation<'a> {
         dataset
             .aggregate(by)
             .filter(col("n").ne(3) | col("n").is_null())
@@ -866,7 +867,7 @@ mod tests {
 
     fn cells(dataset: &Dataset) -> Vec<Vec<String>> {
         let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect();
-        dataset.rows().map(|found| row(found.unwrap())).collect()
+        dataset.rows().map(|result| row(result.unwrap())).collect()
     }
 
     /// The rows of each word, in the order in which words appear.
@@ -880,32 +881,32 @@ mod tests {
         groups
     }
 
-    fn check(found: &[String], group: &[TestRow]) {
+    fn check(result: &[String], group: &[TestRow]) {
         let sum: i64 = group.iter().filter_map(|row| row.1).sum();
         let min = group.iter().filter_map(|row| row.1).min().map_or("null".into(), |min| min.to_string());
-        assert_eq!(found[..3], [group.len().to_string(), sum.to_string(), min]);
+        assert_eq!(result[..3], [group.len().to_string(), sum.to_string(), min]);
         let x: Vec<f64> = group.iter().filter_map(|row| row.2).collect();
-        let close = |found: &str, expected: Option<f64>| match expected {
-            Some(expected) => assert!((found.parse::<f64>().unwrap() - expected).abs() < 1e-6, "{found} {expected}"),
-            None => assert_eq!(found, "null"),
+        let close = |result: &str, expected: Option<f64>| match expected {
+            Some(expected) => assert!((result.parse::<f64>().unwrap() - expected).abs() < 1e-6, "{result} {expected}"),
+            None => assert_eq!(result, "null"),
         };
         let mean = x.iter().sum::<f64>() / x.len() as f64;
-        close(&found[3], (!x.is_empty()).then_some(mean));
-        close(&found[4], x.iter().copied().reduce(f64::max));
+        close(&result[3], (!x.is_empty()).then_some(mean));
+        close(&result[4], x.iter().copied().reduce(f64::max));
         let squares: f64 = x.iter().map(|x| (x - mean) * (x - mean)).sum();
-        close(&found[5], (x.len() > 1).then(|| squares / (x.len() - 1) as f64));
-        assert_eq!(found[6], group[0].0.map_or("null", |key| WORDS[usize::from(key) % 6]));
+        close(&result[5], (x.len() > 1).then(|| squares / (x.len() - 1) as f64));
+        assert_eq!(result[6], group[0].0.map_or("null", |key| WORDS[usize::from(key) % 6]));
     }
 
-    fn given() -> impl Strategy<Value = TestRow> {
+    fn test_row() -> impl Strategy<Value = TestRow> {
         let option = |weight| prop::option::weighted(weight, any::<u8>());
         (option(0.9), prop::option::weighted(0.8, -9i64..9), prop::option::weighted(0.8, -1e3..1e3f64))
     }
 
     proptest! {
         #[test]
-        fn groups_are_those_of_a_naive_loop_whatever_the_key(
-            rows in prop::collection::vec(given(), 1..300), cuts in prop::collection::vec(any::<usize>(), 0..5),
+        fn groups_equal_a_naive_loop_for_all_types_of_keys(
+            rows in prop::collection::vec(test_row(), 1..300), cuts in prop::collection::vec(any::<usize>(), 0..5),
         ) {
             let dataset = dataset(&rows, &cuts);
             let groups = naive(&rows);
@@ -914,11 +915,11 @@ mod tests {
                     if by[1..].contains(&key) || by[0] == "text" && by.len() > 1 && key == "text" {
                         continue;
                     }
-                    let found = asked(&dataset, by).finish().unwrap();
-                    found.validate(|_, _| ()).unwrap();
-                    let found = cells(&found);
-                    prop_assert_eq!(found.len(), groups.len(), "{:?}", by);
-                    found.iter().zip(&groups).for_each(|(found, group)| check(&found[by.len()..], group));
+                    let result = query(&dataset, by).finish().unwrap();
+                    result.validate(|_, _| ()).unwrap();
+                    let result = cells(&result);
+                    prop_assert_eq!(result.len(), groups.len(), "{:?}", by);
+                    result.iter().zip(&groups).for_each(|(result, group)| check(&result[by.len()..], group));
                 }
             }
         }
@@ -929,13 +930,13 @@ mod tests {
     fn neither_threads_nor_batches_change_a_result() {
         let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
         let rows: Vec<TestRow> = (0..300_000).map(row).collect();
-        let whole = cells(&asked(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
+        let whole = cells(&query(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
         let cuts: Vec<usize> = (0..50).map(|i| i * i * 7919).collect();
-        assert_eq!(cells(&asked(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
+        assert_eq!(cells(&query(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
         let groups = naive(&rows);
-        whole.iter().zip(&groups).for_each(|(found, group)| {
+        whole.iter().zip(&groups).for_each(|(result, group)| {
             let mean = group.iter().filter_map(|row| row.2).sum::<f64>() / group.len() as f64;
-            assert!((found[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
+            assert!((result[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
         });
     }
 

@@ -15,8 +15,8 @@ pub(in crate::compute) struct IntegerRange {
     first: i128,
     /// The distance of the last from the first.
     width: usize,
-    /// The maximum number of groups that may have sets. The first rows do not tell how many groups there are, and sets of
-    /// more would take too much memory.
+    /// The maximum number of groups that may have sets. The first rows do not tell how many groups there are, and sets
+    /// of more would take too much memory.
     max_groups: usize,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct IntegerSets {
     is_too_large: bool,
 }
 
-/// The maximum number of words of a block's sets for each of its rows. With as many groups as the first block has, there is
-/// at most one word for each row.
+/// The maximum number of words of a block's sets for each of its rows. With as many groups as the first block has,
+/// there is at most one word for each row.
 const WORDS_PER_ROW: usize = 4;
 
 impl IntegerRange {
-    /// Returns the range of column `column`, which has integers; `None` if a set would have more than `max_bits` bits. Calls
-    /// `watch` before every few million rows.
+    /// Returns the range of column `column`, which has integers; `None` if a set would have more than `max_bits` bits.
+    /// Calls `watch` before every few million rows.
     pub(super) fn scan(
         dataset: &Dataset,
         column: usize,
@@ -158,7 +158,8 @@ impl IntegerSets {
         }
     }
 
-    /// Merges each group of `others` into the group of `self` whose number is in `to`. Afterwards there are `count` groups.
+    /// Merges each group of `others` into the group of `self` whose number is in `to`. Afterwards there are `count`
+    /// groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, others: &IntegerSets) {
         assert_eq!(self.range, others.range, "merged sets have the same range");
         if self.is_too_large || others.is_too_large || !self.range.fits(count) {
@@ -244,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distinct_integers_of_groups_are_those_of_a_naive_loop_whatever_their_type(
+        fn distinct_integers_equal_a_naive_loop_for_all_types(
             rows in prop::collection::vec((prop::option::weighted(0.9, 0i8..4), prop::option::weighted(0.9, any::<i8>())), 1..200),
             cut in any::<usize>(), most in any::<i8>(),
         ) {
@@ -274,9 +275,9 @@ mod tests {
     }
 
     fn counts(dataset: &Dataset, by: &[&str], memory: u64) -> Vec<String> {
-        let found =
+        let result =
             dataset.aggregate(by).column("n", AggregateFunction::NUnique).memory_limit(memory).finish().unwrap();
-        found.column("n").unwrap().values().map(|value| value.unwrap().to_string()).collect()
+        result.column("n").unwrap().values().map(|value| value.unwrap().to_string()).collect()
     }
 
     #[test]
@@ -303,17 +304,17 @@ mod tests {
         assert_eq!(counts(&dataset, &[], 1 << 28), ["100000"]);
     }
 
-    /// The first rows are of one group, and all others of groups of their own: sets as large as those of the first would take
-    /// ten gigabytes.
+    /// The first rows are of one group, and all others of groups of their own: sets as large as those of the first
+    /// would take ten gigabytes.
     #[test]
     fn sets_are_given_up_where_there_are_more_groups_than_at_first() {
         let key = |row: i64| (row - 20_000).max(0);
         let value = |row: i64| if row < 20_000 { row % 100 * 8_000 } else { row };
         let columns = [("k", numbers((0..120_000).map(key))), ("n", numbers((0..120_000).map(value)))];
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
-        let found = counts(&dataset, &["k"], 1 << 28);
+        let result = counts(&dataset, &["k"], 1 << 28);
         // Row 20,000 is of the first group, too.
-        assert_eq!(found.len(), 100_000);
-        assert!(found[0] == "101" && found[1..].iter().all(|count| count == "1"));
+        assert_eq!(result.len(), 100_000);
+        assert!(result[0] == "101" && result[1..].iter().all(|count| count == "1"));
     }
 }

@@ -54,7 +54,8 @@ impl<'a> GroupState<'a> {
 }
 
 impl GroupState<'_> {
-    /// Computes the state for all rows of block `block` as one group; `None` if that is not faster than by each row's group.
+    /// Computes the state for all rows of block `block` as one group; `None` if that is not faster than by each row's
+    /// group.
     pub(super) fn from_ungrouped_block(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
         match kind {
             StateKind::RowCount => {
@@ -77,8 +78,8 @@ impl GroupState<'_> {
     }
 }
 
-/// Computes the states for the rows of block `block` with a bit in `masks` as one group; `None` if a state needs more than
-/// the bits.
+/// Computes the states for the rows of block `block` with a bit in `masks` as one group; `None` if a state needs more
+/// than the bits.
 pub(super) fn states_from_masks<'a>(
     kinds: &[StateKind],
     frame: &Frame<'_>,
@@ -114,8 +115,8 @@ pub(super) fn states_from_masks<'a>(
     Some(states)
 }
 
-/// Computes the moments of a block of floats without nulls; `None` for other columns. Each leaf is read twice while it is in
-/// the nearest cache.
+/// Computes the moments of a block of floats without nulls; `None` for other columns. Each leaf is read twice while it
+/// is in the nearest cache.
 fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
     let mut moments = Moments::NONE;
     // The beginning of a leaf that goes on in the next batch.
@@ -231,8 +232,8 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(())
     }
 
-    /// Returns the number of lanes of a group. With many groups, neighbouring rows are rarely of the same group, and one lane
-    /// takes less of the cache.
+    /// Returns the number of lanes of a group. With many groups, neighbouring rows are rarely of the same group, and
+    /// one lane takes less of the cache.
     fn width(&self) -> usize {
         if self.groups.count() > MAX_GROUPS_WITH_LANES { 1 } else { LANES }
     }
@@ -475,8 +476,8 @@ impl<'a> BlockColumns<'_, 'a> {
     }
 }
 
-/// The sort key of the best text of each group: a number made of the text's first bytes. Nearly all texts are compared by
-/// their keys alone.
+/// The sort key of the best text of each group: a number made of the text's first bytes. Nearly all texts are compared
+/// by their keys alone.
 struct BestTextKeys {
     best: Vec<u128>,
     /// All ones where the greatest text is the best, so that the best text always has the smallest key.
@@ -494,8 +495,8 @@ impl BestTextKeys {
         BestTextKeys { best, flip: if end == ExtremeKind::Min { 0 } else { u128::MAX } }
     }
 
-    /// Returns the key of a text of at most 15 bytes, which are `bytes` as a number. The length follows the bytes, as a text
-    /// is greater than the texts that it begins with.
+    /// Returns the key of a text of at most 15 bytes, which are `bytes` as a number. The length follows the bytes, as a
+    /// text is greater than the texts that it begins with.
     #[inline(always)]
     fn short_key(&self, len: usize, bytes: u128) -> u128 {
         (bytes.swap_bytes() | (len as u128 + 1)) ^ self.flip

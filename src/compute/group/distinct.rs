@@ -1,7 +1,7 @@
 //! Counts the distinct values of groups.
 //!
-//! Integers that lie close together are counted in sets, which are states of the groups. Other values are counted by another
-//! aggregation, whose groups have the values among their keys.
+//! Integers that lie close together are counted in sets, which are states of the groups. Other values are counted by
+//! another aggregation, whose groups have the values among their keys.
 
 use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
@@ -16,15 +16,15 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::is_ordered;
 
-/// The maximum number of bits of all groups' sets for each row of a block: clearing and merging these takes less time than
-/// the row.
+/// The maximum number of bits of all groups' sets for each row of a block: clearing and merging these takes less time
+/// than the row.
 const SET_BITS_PER_ROW: usize = 64;
 /// The maximum number of bytes of all sets.
 const MAX_SET_BYTES: u64 = 1 << 28;
 
 impl Aggregation<'_> {
-    /// Counts the distinct values of `column` in each group, of any type: groups rows by that column as well, and counts the
-    /// groups that have the same other keys.
+    /// Counts the distinct values of `column` in each group, of any type: groups rows by that column as well, and
+    /// counts the groups that have the same other keys.
     pub(super) fn distinct(&self, column: &str) -> Result<ArrayData> {
         let mut by = self.by.clone();
         if !by.iter().any(|name| name == column) {
@@ -53,8 +53,8 @@ impl GroupPlan {
         (0..self.outputs.len()).filter(|&number| self.outputs[number].function == AggregateFunction::NUnique).collect()
     }
 
-    /// Lets distinct integers be counted in sets, where these take little memory compared with the rows. Returns the numbers
-    /// of the outputs whose distinct values are still to be counted.
+    /// Lets distinct integers be counted in sets, where these take little memory compared with the rows. Returns the
+    /// numbers of the outputs whose distinct values are still to be counted.
     pub(super) fn count_in_sets(
         &mut self,
         dataset: &Dataset,
@@ -100,8 +100,9 @@ impl GroupPlan {
     }
 }
 
-/// Returns true if a column's values are the integers that it stores, in their order. Exceptions are `arrow.bool8`, where any
-/// byte but 0 is true, `Date64`, whose values are days although it stores milliseconds, and ordered categories.
+/// Returns true if a column's values are the integers that it stores, in their order. Exceptions are `arrow.bool8`,
+/// where any byte but 0 is true, `Date64`, whose values are days although it stores milliseconds, and ordered
+/// categories.
 fn has_stored_values(field: &Field) -> bool {
     let values = match field.data_type() {
         DataType::Dictionary(_, values) => values,

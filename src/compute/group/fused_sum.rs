@@ -1,7 +1,7 @@
 //! Filters, groups and sums in one loop over the rows, where floats are summed by the keys of one small dictionary.
 //!
-//! The loop needs no masks and no group numbers; it writes only sums. These equal the sums of [`GroupState`] bit for bit, so
-//! that each block may use either.
+//! The loop needs no masks and no group numbers; it writes only sums. These equal the sums of [`GroupState`] bit for
+//! bit, so that each block may use either.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -375,14 +375,14 @@ mod tests {
         Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
     }
 
-    fn cells(asked: &Aggregation<'_>) -> Vec<Vec<String>> {
-        let asked = asked
+    fn cells(query: &Aggregation<'_>) -> Vec<Vec<String>> {
+        let query = query
             .clone()
             .column_as("mean", "x", AggregateFunction::Mean)
             .column_as("n", "x", AggregateFunction::Count)
             .count_rows("rows");
         let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{:?}", value.unwrap())).collect();
-        asked.finish().unwrap().rows().map(|found| row(found.unwrap())).collect()
+        query.finish().unwrap().rows().map(|result| row(result.unwrap())).collect()
     }
 
     proptest! {
@@ -400,8 +400,8 @@ mod tests {
                 let dataset = dataset(&runs, &cuts);
                 for predicate in [None, Some(col("x").gt(limit)), Some(col("x").le(limit))] {
                     let [key, text] = ["key", "text"].map(|key| {
-                        let asked = dataset.aggregate(&[key]);
-                        cells(&match &predicate { Some(predicate) => asked.filter(predicate.clone()), None => asked })
+                        let query = dataset.aggregate(&[key]);
+                        cells(&match &predicate { Some(predicate) => query.filter(predicate.clone()), None => query })
                     });
                     prop_assert_eq!(key, text);
                 }

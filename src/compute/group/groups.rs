@@ -1,7 +1,7 @@
 //! Numbers the groups of a block's rows.
 //!
-//! Each row gets the number of its group, in order of appearance. Rows that a filter excludes get number 0, so that later
-//! loops need no branch.
+//! Each row gets the number of its group, in order of appearance. Rows that a filter excludes get number 0, so that
+//! later loops need no branch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{has_bits, type_name};
 
-/// The maximum width of a range of keys for each row of a block, for which a table has an entry for each number of the range.
+/// The maximum width of a range of keys for each row of a block, for which a table has an entry for each number of the
+/// range.
 const DENSE_PER_ROW: usize = 4;
 /// One of so many rows is sampled for the range of keys.
 const SAMPLE_STEP: usize = 16;
@@ -66,8 +67,8 @@ pub(in crate::compute) fn is_key_type(data_type: &DataType) -> bool {
     }
 }
 
-/// Replaces the true values of the columns of `arrow.bool8` among `names` by 1, as any byte but 0 is true. Returns `None` if
-/// there is no such column.
+/// Replaces the true values of the columns of `arrow.bool8` among `names` by 1, as any byte but 0 is true. Returns
+/// `None` if there is no such column.
 pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
     let schema = dataset.schema();
     let mut columns = Vec::new();
@@ -111,8 +112,8 @@ pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
     check_claim(keys, dataset)
 }
 
-/// Checks that an aggregation can read all rows of `columns`. Nulls, values without width and runs take no bytes per row, so
-/// a small file may claim to have too many of them.
+/// Checks that an aggregation can read all rows of `columns`. Nulls, values without width and runs take no bytes per
+/// row, so a small file may claim to have too many of them.
 ///
 /// # Errors
 /// `Unsupported`.
@@ -564,7 +565,8 @@ fn find_wide_keys<const N: usize>(
     max_number != UNSEEN
 }
 
-/// Writes the numbers of as many rows as a word has bits, as [`find_keys`]. All keys of one byte have an entry in `numbers`.
+/// Writes the numbers of as many rows as a word has bits, as [`find_keys`]. All keys of one byte have an entry in
+/// `numbers`.
 #[inline(always)]
 fn find_byte_keys(keys: &[[u8; 1]; 64], wanted: u64, numbers: &[u32; 256], ids: &mut [u32; 64]) -> bool {
     let mut max_number = 0;
@@ -576,8 +578,8 @@ fn find_byte_keys(keys: &[[u8; 1]; 64], wanted: u64, numbers: &[u32; 256], ids: 
     max_number != UNSEEN
 }
 
-/// Returns the function from an integer of 2 bytes to the word that identifies it as a key. Words have the sign, so that
-/// integers around 0 lie close together.
+/// Returns the function from an integer of 2 bytes to the word that identifies it as a key. Words have the sign, so
+/// that integers around 0 lie close together.
 #[inline(always)]
 pub(super) fn word_of_2(data_type: &DataType) -> impl Fn([u8; 2]) -> u64 + Copy + use<> {
     let is_unsigned = data_type.is_unsigned_integer();

@@ -1,8 +1,8 @@
 //! Aggregates a dataset that grows, and keeps the states of the groups between two answers.
 //!
-//! The states after the last full block of rows are kept. They are merged as in `aggregate`, so that answers are the same bit
-//! for bit, except for sums of floats by very many groups, which `aggregate` computes in partitions. States refer to rows by
-//! number: the keys of a group are read again from its first row.
+//! The states after the last full block of rows are kept. They are merged as in `aggregate`, so that answers are the
+//! same bit for bit, except for sums of floats by very many groups, which `aggregate` computes in partitions. States
+//! refer to rows by number: the keys of a group are read again from its first row.
 
 use super::aggregate::{AggregateExpr, Aggregation, GroupPlan, InputBlocks};
 use super::groups::{key_part, with_plain_booleans};
@@ -43,12 +43,12 @@ struct GroupSnapshot {
 }
 
 impl Aggregation<'_> {
-    /// Returns the same aggregation for a dataset that grows. It keeps the states of the groups, so that later answers read
-    /// only new rows. This function reads no rows.
+    /// Returns the same aggregation for a dataset that grows. It keeps the states of the groups, so that later answers
+    /// read only new rows. This function reads no rows.
     ///
     /// # Errors
-    /// The errors of [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as large as the
-    /// rows, and for groups by columns of `arrow.bool8`.
+    /// The errors of [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as
+    /// large as the rows, and for groups by columns of `arrow.bool8`.
     pub fn incremental(&self) -> Result<IncrementalAggregation> {
         GroupPlan::try_new(self)?;
         for output in &self.outputs {
@@ -78,14 +78,14 @@ impl IncrementalAggregation {
         &self.dataset
     }
 
-    /// Returns the number of rows that were read for the last answer: the new rows, and the rows of the block that was not
-    /// full before.
+    /// Returns the number of rows that were read for the last answer: the new rows, and the rows of the block that was
+    /// not full before.
     pub fn rows_read(&self) -> u64 {
         self.rows_read
     }
 
-    /// Returns the answer for `newer`. With `is_continuation`, it has the rows of the dataset before, and others only after
-    /// them.
+    /// Returns the answer for `newer`. With `is_continuation`, it has the rows of the dataset before, and others only
+    /// after them.
     ///
     /// # Errors
     /// The errors of [`Aggregation::finish`]. The next answer reads all rows again.

@@ -200,17 +200,17 @@ const WINDOW: usize = 8;
 /// The maximum average distance of keys from their first slots. With random factors it is half a slot.
 const MAX_AVERAGE_DISTANCE: usize = 4;
 
-/// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are used, so that a
-/// key is nearly always in the first window.
+/// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are used, so
+/// that a key is nearly always in the first window.
 #[derive(Debug)]
 struct WordMap<const N: usize> {
-    /// Each word of the key in each slot. The number of slots is 0 or a power of two. Copies of the first `WINDOW` slots
-    /// follow them, so that a window at any slot is contiguous.
+    /// Each word of the key in each slot. The number of slots is 0 or a power of two. Copies of the first `WINDOW`
+    /// slots follow them, so that a window at any slot is contiguous.
     keys: [Vec<u64>; N],
     /// The number of the key in each slot; 0 for an empty slot.
     ids: Vec<u32>,
-    /// Random factors of the words of a key, whose sum is the hash. They differ in each table, so that keys with equal hashes
-    /// cannot be chosen by an attacker.
+    /// Random factors of the words of a key, whose sum is the hash. They differ in each table, so that keys with equal
+    /// hashes cannot be chosen by an attacker.
     factors: [u64; N],
     /// The number of bits by which a hash is shifted to the right for its first slot.
     shift: u32,
@@ -256,7 +256,8 @@ impl<const N: usize> WordMap<N> {
         (hash >> self.shift) as usize
     }
 
-    /// Returns the slot with a key, or the empty one where it belongs. There is one, as at most half of the slots are used.
+    /// Returns the slot with a key, or the empty one where it belongs. There is one, as at most half of the slots are
+    /// used.
     #[inline(always)]
     fn slot(&self, key: [u64; N]) -> usize {
         let mut slot = self.first_slot(key);
@@ -282,8 +283,8 @@ impl<const N: usize> WordMap<N> {
         Some(self.ids[self.slot(key)]).filter(|&id| id != 0)
     }
 
-    /// Writes the numbers of the keys that are in their first window, and returns a bit for each of these. Has no branches,
-    /// so that the processor loads many windows at the same time.
+    /// Writes the numbers of the keys that are in their first window, and returns a bit for each of these. Has no
+    /// branches, so that the processor loads many windows at the same time.
     #[inline(always)]
     fn find_in_first_windows(&self, keys: &[[u64; N]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
         if self.used == 0 {
@@ -323,7 +324,8 @@ impl<const N: usize> WordMap<N> {
         self.used += 1;
         self.total_distance += slot.wrapping_sub(self.first_slot(key)) & (self.num_slots() - 1);
         if self.total_distance > MAX_AVERAGE_DISTANCE * self.used + self.num_slots() {
-            // One factor in hundreds puts keys at equal distances, such as consecutive numbers, into neighbouring slots.
+            // One factor in hundreds puts keys at equal distances, such as consecutive numbers, into neighbouring
+            // slots.
             self.factors = random_factors();
             self.total_distance = 0;
             self.rehash(self.num_slots());

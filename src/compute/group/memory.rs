@@ -27,8 +27,8 @@ const VALUE_BYTES: u64 = 16;
 pub(super) struct MemoryEstimate {
     /// The bytes of a group, without its sets.
     group: u64,
-    /// The bytes of a group's sets of integers. Sets are dropped where there are many groups, so they are not counted for
-    /// expected groups.
+    /// The bytes of a group's sets of integers. Sets are dropped where there are many groups, so they are not counted
+    /// for expected groups.
     sets: u64,
     /// The bytes that are kept of each row.
     row: u64,
@@ -39,8 +39,8 @@ pub(super) struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// Creates an estimate for groups with `keys` keys and states of `kinds`. With `may_all_be_new`, each of the first rows may
-    /// be a new group.
+    /// Creates an estimate for groups with `keys` keys and states of `kinds`. With `may_all_be_new`, each of the first
+    /// rows may be a new group.
     pub(super) fn new(
         keys: usize,
         kinds: &[StateKind],
@@ -121,7 +121,7 @@ mod tests {
     use crate::{AggregateFunction, Dataset, ErrorKind};
 
     #[test]
-    fn groups_that_need_more_memory_than_there_may_be_are_an_error_that_says_how_much() {
+    fn exceeding_the_memory_limit_is_an_error_with_both_numbers() {
         let n: ArrayRef = Arc::new(Int64Array::from_iter_values((0..300_000).map(|row| row * 7919)));
         let few: ArrayRef = Arc::new(Int64Array::from_iter_values((0..300_000).map(|row| row % 7)));
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n), ("few", few)]).unwrap()]).unwrap();

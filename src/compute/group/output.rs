@@ -1,4 +1,5 @@
-//! Defines aggregate functions: the state that each needs, and the result column that it makes from the states of groups.
+//! Defines aggregate functions: the state that each needs, and the result column that it makes from the states of
+//! groups.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,8 +40,8 @@ pub enum AggregateFunction {
     Var,
     /// The square root of the variance.
     Std,
-    /// The value in the middle, or the mean of the two values in the middle, as `float64`; null for no values. NaN is left
-    /// out. Takes 8 bytes of memory per row.
+    /// The value in the middle, or the mean of the two values in the middle, as `float64`; null for no values. NaN is
+    /// left out. Takes 8 bytes of memory per row.
     Median,
     /// The number of distinct values; null counts as one, and so do all NaN.
     NUnique,
@@ -115,8 +116,8 @@ pub(super) fn result_type(function: AggregateFunction, source_type: &DataType) -
     }
 }
 
-/// Returns the state that `function` of a column needs; `None` if the type does not support the function. With `is_ordered`,
-/// the values have an order other than the order of their bytes.
+/// Returns the state that `function` of a column needs; `None` if the type does not support the function. With
+/// `is_ordered`, the values have an order other than the order of their bytes.
 pub(super) fn state_kind(
     function: AggregateFunction,
     data_type: &DataType,
@@ -227,7 +228,8 @@ fn to_var_or_std(variance: Option<f64>, function: AggregateFunction, scale: i8) 
     Some(if function == AggregateFunction::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 
-/// Returns the value of column `column` in the row of each of `rows` groups; null for groups without a row in `group_rows`.
+/// Returns the value of column `column` in the row of each of `rows` groups; null for groups without a row in
+/// `group_rows`.
 pub(super) fn gather_group_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
@@ -265,7 +267,8 @@ pub(super) fn gather_group_rows(
 /// Returns a column of sums of integers or decimals.
 ///
 /// # Errors
-/// `InvalidArgument` if a sum has more digits than its decimal type, whose bits could hold it, or more bits than its type.
+/// `InvalidArgument` if a sum has more digits than its decimal type, whose bits could hold it, or more bits than its
+/// type.
 fn exact_sums(data_type: &DataType, rows: usize, sums: Vec<i256>) -> Result<ArrayData> {
     use DataType::*;
     if let Decimal32(digits, _) | Decimal64(digits, _) | Decimal128(digits, _) | Decimal256(digits, _) = data_type {

@@ -1,10 +1,10 @@
 //! Groups rows in partitions by the hashes of their keys, where there are very many groups.
 //!
-//! The groups of a partition fit into the cache of a thread. As no group is in two partitions, the results of threads need
-//! no merge.
+//! The groups of a partition fit into the cache of a thread. As no group is in two partitions, the results of threads
+//! need no merge.
 //!
-//! Rows are processed in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed. Then
-//! each partition groups its rows of all chunks, in their order. Therefore the result depends only on the rows.
+//! Rows are processed in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed.
+//! Then each partition groups its rows of all chunks, in their order. Therefore the result depends only on the rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ pub(super) struct InputColumns {
     kinds: Vec<StateKind>,
     schema: SchemaRef,
     dataset_schema: SchemaRef,
-    /// For one key of integers that lie close together, the number of low bits that do not determine the partition, so that
-    /// the keys of a partition lie close together, too. `None` if the hash of the keys determines the partition.
+    /// For one key of integers that lie close together, the number of low bits that do not determine the partition, so
+    /// that the keys of a partition lie close together, too. `None` if the hash of the keys determines the partition.
     shift: Option<u32>,
 }
 
@@ -252,8 +252,8 @@ impl<'w, 'a> Wave<'w, 'a> {
         parts.assemble().checked(&[])
     }
 
-    /// Returns a column of texts or bytes of any length, as views of each chunk; `None` for other columns, and for texts in
-    /// too many or too large buffers.
+    /// Returns a column of texts or bytes of any length, as views of each chunk; `None` for other columns, and for
+    /// texts in too many or too large buffers.
     fn views(&self, first: usize, column: usize) -> Result<Option<Vec<ArrayData>>> {
         let data_type = self.needed.dataset_schema.field(column).data_type();
         if !is_text_or_binary(data_type) || matches!(data_type, DataType::FixedSizeBinary(_)) {
@@ -326,8 +326,8 @@ impl<'w, 'a> Wave<'w, 'a> {
         self.orders.iter().map(|order| order.rows.len()).sum()
     }
 
-    /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as that of
-    /// a frequent key, has several jobs.
+    /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as
+    /// that of a frequent key, has several jobs.
     pub(super) fn jobs(&self) -> Vec<PartitionJob> {
         let max_rows = (4 * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
         let mut jobs = Vec::with_capacity(PARTITIONS);
@@ -559,8 +559,8 @@ fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Opti
 struct ChunkOrder {
     /// The selected rows in that order.
     rows: Vec<u16>,
-    /// The position of each row in that order; `NO_POSITION` for rows that are not selected. Columns are read in sequence, and
-    /// written to these positions: values of a partition are written next to each other.
+    /// The position of each row in that order; `NO_POSITION` for rows that are not selected. Columns are read in
+    /// sequence, and written to these positions: values of a partition are written next to each other.
     positions: Vec<u16>,
     /// The position where each partition begins, and where the last one ends.
     starts: Vec<usize>,
@@ -639,8 +639,9 @@ fn block_spans<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec
     frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
 }
 
-/// Returns the width of the range of the integers in the first block of column `key`. Returns `None` for other columns, and if
-/// the range has more than four numbers for each row of the dataset, so that a table with an entry for each is too large.
+/// Returns the width of the range of the integers in the first block of column `key`. Returns `None` for other columns,
+/// and if the range has more than four numbers for each row of the dataset, so that a table with an entry for each is
+/// too large.
 fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
     let mut range: Option<(i64, i64)> = None;
     for (array, rows) in block_spans(frame, 0, key)? {
@@ -726,8 +727,8 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, hashes: &mut [u64]) -> Resu
     Ok(())
 }
 
-/// Mixes a word into a hash: combines both halves of a product, as its upper bits depend on all others. The hash is the same
-/// in each run, so that results are reproducible.
+/// Mixes a word into a hash: combines both halves of a product, as its upper bits depend on all others. The hash is the
+/// same in each run, so that results are reproducible.
 #[inline(always)]
 fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash.rotate_left(32) ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
@@ -799,10 +800,11 @@ mod tests {
         Dataset::try_from(ends.windows(2).map(batch).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Key, number of rows, sum and count of the integers, smallest text, sum of the floats, and the integer of the last row.
+    /// Key, number of rows, sum and count of the integers, smallest text, sum of the floats, and the integer of the
+    /// last row.
     type Expected = (Option<i64>, i128, i128, i128, Option<String>, f64, Option<i64>);
 
-    /// What is to be found of each key, in order of appearance.
+    /// The expected result of each key, in order of appearance.
     fn naive() -> Vec<Expected> {
         let (mut places, mut groups) = (HashMap::new(), Vec::new());
         for (key, integer, float) in (0..ROWS).map(row).filter(|row| row.2 >= 1000.0) {
@@ -823,28 +825,28 @@ mod tests {
     }
 
     #[test]
-    fn very_many_groups_are_those_of_a_naive_loop_in_one_wave_and_in_several() {
+    fn very_many_groups_equal_a_naive_loop_in_one_wave_and_in_several() {
         let (dataset, expected) = (dataset(), naive());
         let ignore = |_: AggregationProgress| Ok(());
         for by in [&["near"][..], &["narrow"], &["far"], &["real"], &["text"], &["text", "far"]] {
             for is_watched in [false, true] {
-                let asked = dataset.aggregate(by).filter(col("x").ge(1000.0)).count_rows("rows");
-                let asked = asked.column_as("sum", "n", AggregateFunction::Sum).column_as(
+                let query = dataset.aggregate(by).filter(col("x").ge(1000.0)).count_rows("rows");
+                let query = query.column_as("sum", "n", AggregateFunction::Sum).column_as(
                     "count",
                     "n",
                     AggregateFunction::Count,
                 );
-                let asked = asked.column_as("least", "text", AggregateFunction::Min).column_as(
+                let query = query.column_as("least", "text", AggregateFunction::Min).column_as(
                     "mean",
                     "x",
                     AggregateFunction::Mean,
                 );
-                let asked = asked.column_as("last", "n", AggregateFunction::Last);
-                let asked = if is_watched { asked.on_progress(1 << 20, &ignore) } else { asked };
-                let found = asked.column_as("keys", "near", AggregateFunction::Max).finish().unwrap();
-                found.validate(|_, _| ()).unwrap();
-                assert_eq!(found.len().unwrap(), expected.len() as u64, "{by:?}");
-                let column = |name: &str| found.column(name).unwrap();
+                let query = query.column_as("last", "n", AggregateFunction::Last);
+                let query = if is_watched { query.on_progress(1 << 20, &ignore) } else { query };
+                let result = query.column_as("keys", "near", AggregateFunction::Max).finish().unwrap();
+                result.validate(|_, _| ()).unwrap();
+                assert_eq!(result.len().unwrap(), expected.len() as u64, "{by:?}");
+                let column = |name: &str| result.column(name).unwrap();
                 let columns = ["keys", "rows", "sum", "count", "least", "mean", "last"].map(column);
                 for (number, expected) in expected.iter().enumerate() {
                     let own = |column: usize| columns[column].get(number as u64).unwrap();
@@ -888,15 +890,15 @@ mod tests {
         }
         let dataset = Dataset::try_from(vec![batch(0..100_000), batch(100_000..ROWS)]).unwrap();
         for by in ["far", "text"] {
-            let asked = dataset.aggregate(&[by]).count_rows("rows").column_as("sum", "x", AggregateFunction::Sum);
-            let found = asked
+            let query = dataset.aggregate(&[by]).count_rows("rows").column_as("sum", "x", AggregateFunction::Sum);
+            let result = query
                 .column_as("last", "n", AggregateFunction::Last)
                 .column_as("least", "text", AggregateFunction::Min)
                 .finish()
                 .unwrap();
-            found.validate(|_, _| ()).unwrap();
-            assert_eq!(found.len().unwrap(), groups.len() as u64);
-            let columns = ["rows", "sum", "last", "least"].map(|name| found.column(name).unwrap());
+            result.validate(|_, _| ()).unwrap();
+            assert_eq!(result.len().unwrap(), groups.len() as u64);
+            let columns = ["rows", "sum", "last", "least"].map(|name| result.column(name).unwrap());
             for (number, (key, count, sum, last)) in groups.iter().enumerate() {
                 let own = |column: usize| columns[column].get(number as u64).unwrap().to_string();
                 assert_eq!([own(0), own(2), own(3)], [count.to_string(), last.to_string(), key.to_string()], "{by}");
@@ -912,16 +914,16 @@ mod tests {
         let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(n.clone())), ("text", Arc::new(text))];
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
         for by in [&["n"][..], &["text"], &["text", "n"]] {
-            let found = dataset
+            let result = dataset
                 .aggregate(by)
                 .count_rows("rows")
                 .column_as("sum", "n", AggregateFunction::Sum)
                 .finish()
                 .unwrap();
             let sums: Vec<i128> =
-                found.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+                result.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
             let counts: Vec<i128> =
-                found.column("rows").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+                result.column("rows").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
             assert_eq!(sums.len(), 150_001);
             assert!(
                 sums.iter().zip(&counts).zip(n.iter()).all(|((sum, count), n)| *sum == i128::from(n.unwrap()) * count)
@@ -931,7 +933,7 @@ mod tests {
 
     /// Dictionaries of more values than there are keys, and lists, which are only counted.
     #[test]
-    fn what_does_not_fit_into_partitions_stays_where_it_is() {
+    fn columns_that_do_not_fit_partitions_are_grouped_in_place() {
         let batch = |number: i64| {
             let rows = number * 5_000..(number + 1) * 5_000;
             let values = StringArray::from_iter_values((0..100).map(|value| format!("{number}-{value}")));
@@ -947,13 +949,13 @@ mod tests {
         };
         let dataset = Dataset::try_from((0..8).map(batch).collect::<Vec<_>>()).unwrap();
         let texts = |by: &[&str], count: Option<&str>| -> Vec<String> {
-            let asked = dataset.aggregate(by).count_rows("rows");
-            let asked =
-                count.iter().fold(asked, |asked, name| asked.column_as("count", name, AggregateFunction::Count));
-            let found = asked.finish().unwrap();
-            found.validate(|_, _| ()).unwrap();
+            let query = dataset.aggregate(by).count_rows("rows");
+            let query =
+                count.iter().fold(query, |query, name| query.column_as("count", name, AggregateFunction::Count));
+            let result = query.finish().unwrap();
+            result.validate(|_, _| ()).unwrap();
             let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string() + " ").collect();
-            found.rows().map(|found| row(found.unwrap())).collect()
+            result.rows().map(|result| row(result.unwrap())).collect()
         };
         assert_eq!(texts(&["n", "kind"], None), texts(&["n", "text"], None));
         let counted = texts(&["n"], Some("items"));
@@ -1005,18 +1007,18 @@ mod tests {
             let whole = Dataset::try_from((0..210_000).step_by(len).map(batch).collect::<Vec<_>>()).unwrap();
             let dataset = whole.slice(123, 200_000).unwrap();
             let cells = |by: &[&str]| -> Vec<String> {
-                let asked =
+                let query =
                     dataset.aggregate(by).filter(col("n").ne(17)).column_as("count", "n", AggregateFunction::Count);
-                let asked = asked.column_as("first", "view", AggregateFunction::Min).column_as(
+                let query = query.column_as("first", "view", AggregateFunction::Min).column_as(
                     "last",
                     "n",
                     AggregateFunction::Last,
                 );
-                let found = asked.column_as("key", "n", AggregateFunction::Max).finish().unwrap();
-                found.validate(|_, _| ()).unwrap();
+                let result = query.column_as("key", "n", AggregateFunction::Max).finish().unwrap();
+                result.validate(|_, _| ()).unwrap();
                 let cell = |(name, value): (&str, Result<Value<'_>>)| format!("{name} {} ", value.unwrap());
                 let own = |row: crate::Row<'_>| row.iter().skip(by.len()).map(cell).collect();
-                found.rows().map(|row| own(row.unwrap())).collect()
+                result.rows().map(|row| own(row.unwrap())).collect()
             };
             let expected = cells(&["n"]);
             assert!(expected.len() > 59_900);

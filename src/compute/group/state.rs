@@ -1,5 +1,5 @@
-//! Defines the running state of a group for each aggregate function. States of a block are merged into those of the blocks
-//! before it, in order.
+//! Defines the running state of a group for each aggregate function. States of a block are merged into those of the
+//! blocks before it, in order.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -219,8 +219,8 @@ impl DecimalSum {
         if self.carries == 0 {
             return Some(decimal_quotient(self.low, scale, self.count));
         }
-        // A sum of more than 255 bits has a mean of more than 192 bits, whose last few bits do not matter. As digits have at
-        // most 253 bits, there are far fewer carries than decimals, and nothing overflows.
+        // A sum of more than 255 bits has a mean of more than 192 bits, whose last few bits do not matter. As digits
+        // have at most 253 bits, there are far fewer carries than decimals, and nothing overflows.
         let count = i256::from_i128(self.count.into());
         let each = i256::MAX.wrapping_div(count).wrapping_mul(i256::from_i128(2));
         let carried = each.wrapping_mul(i256::from_i128(self.carries.into()));
@@ -273,8 +273,8 @@ impl Moments {
     }
 }
 
-/// Count, sum and sum of squares of integers of at most 64 bits. Nothing is rounded, so the result is the same in any order
-/// of the integers.
+/// Count, sum and sum of squares of integers of at most 64 bits. Nothing is rounded, so the result is the same in any
+/// order of the integers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IntegerMoments {
     pub count: u64,
@@ -322,8 +322,8 @@ impl Accumulator for IntegerMoments {
     }
 }
 
-/// The moments of wide decimals, as distances of their digits from those of the first one. Distances are exact, where the
-/// difference may be in digits that a float does not hold.
+/// The moments of wide decimals, as distances of their digits from those of the first one. Distances are exact, where
+/// the difference may be in digits that a float does not hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalMoments {
     pub first: i256,
@@ -461,8 +461,8 @@ impl<'a> GroupState<'a> {
         }
     }
 
-    /// Converts states to refer to the rows and texts of another dataset, where row `n` is row `row(n)` and has the text
-    /// `text(n)`. `end` is the kind of extreme, if the state is one.
+    /// Converts states to refer to the rows and texts of another dataset, where row `n` is row `row(n)` and has the
+    /// text `text(n)`. `end` is the kind of extreme, if the state is one.
     pub(super) fn relocate<'b>(
         self,
         end: ExtremeKind,
@@ -516,8 +516,8 @@ impl<'a> GroupState<'a> {
         }
     }
 
-    /// Merges each group of `other`, which has the same kind, into the group of `self` whose number is in `to`. Afterwards
-    /// there are `count` groups.
+    /// Merges each group of `other`, which has the same kind, into the group of `self` whose number is in `to`.
+    /// Afterwards there are `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
         let kind = std::mem::discriminant(self);
         assert_eq!(kind, std::mem::discriminant(other), "merged states have the same kind");

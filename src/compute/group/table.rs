@@ -173,8 +173,8 @@ impl<'a> OrderedGroups<'a> {
         self.order.iter().flatten().map(|&(table, group)| tables[table as usize][group]).collect()
     }
 
-    /// Returns a column of type `data_type`, where `table_column` returns the column of a table in the table's order. Its
-    /// second parameter is the number of rows of that column.
+    /// Returns a column of type `data_type`, where `table_column` returns the column of a table in the table's order.
+    /// Its second parameter is the number of rows of that column.
     pub(super) fn column(
         &self,
         data_type: &DataType,

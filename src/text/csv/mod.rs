@@ -4,18 +4,18 @@
 //! (`true`, `True`, `TRUE`, and likewise for false), `Int64`, `UInt64`, `Float64` (also `nan`, `inf`, `1e5`), `Date32`
 //! (`2000-01-31`, `Jan 31 2000`, `January 31, 2000`, `31 Jan 2000`), `Timestamp` (`2000-01-31T12:34:56.789`, or with a
 //! space; in microseconds, or nanoseconds if a value needs them; in UTC if all values end in `Z` or an offset), and
-//! `Utf8`. Integers and times must fit exactly, so numbers with leading zeros (zip codes) or a plus sign (phone numbers),
-//! integers of more than 64 bits, and, in columns with floats, integers that no float represents exactly, are `Utf8`.
-//! Fractions become the nearest `Float64`. Times without seconds, and times of day, are `Utf8`.
+//! `Utf8`. Integers and times must fit exactly, so numbers with leading zeros (zip codes) or a plus sign (phone
+//! numbers), integers of more than 64 bits, and, in columns with floats, integers that no float represents exactly, are
+//! `Utf8`. Fractions become the nearest `Float64`. Times without seconds, and times of day, are `Utf8`.
 //!
 //! An empty field is null; in columns other than text, so are `NA`, `N/A`, `null` and `NULL`, unless they are quoted. A
-//! quoted empty field is an empty text or no bytes, and null in columns of other types. Blank lines are skipped, but in a
-//! text of one column, where each is a null. Spaces are kept.
+//! quoted empty field is an empty text or no bytes, and null in columns of other types. Blank lines are skipped, but in
+//! a text of one column, where each is a null. Spaces are kept.
 //!
 //! The text is cut behind whole records, and its chunks are parsed by several threads.
 //!
-//! The modules, each of which uses only those before it: `options`, `splitter` (finds the ends of records), `records` (finds
-//! their fields), `table` (fills columns).
+//! The modules, each of which uses only those before it: `options`, `splitter` (finds the ends of records), `records`
+//! (finds their fields), `table` (fills columns).
 
 mod options;
 mod records;
@@ -54,9 +54,9 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory needed does
-/// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
-/// parsed by the types of its beginning, and once more if a later value needs another type.
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory
+/// needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are to be
+/// inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
 /// The errors of [`read_csv_from`] and of `target`.
@@ -778,7 +778,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_chrono() {
+    fn times_equal_the_times_of_chrono() {
         let state = &mut 1;
         for _ in 0..20_000 {
             let nanos = random(state, 1 << 62) as i64 * 2 - (1 << 62);
@@ -902,15 +902,15 @@ mod tests {
             ("true", "1", 2),
         ] {
             let text = format!("a,b\n{}{last},x\n", format!("{first},x\n").repeat(20));
-            let (found, opened) = in_chunks(text.as_bytes(), &options(), first.len() + 9);
+            let (result, opened) = in_chunks(text.as_bytes(), &options(), first.len() + 9);
             assert_eq!(opened, times, "{first:?} {last:?}");
-            assert_eq!(found, as_a_whole(text.as_bytes(), &options(), 1 << 20), "{first:?} {last:?}");
+            assert_eq!(result, as_a_whole(text.as_bytes(), &options(), 1 << 20), "{first:?} {last:?}");
         }
     }
 
     /// Whatever comes how late, the rows are those of types that were inferred from all values beforehand.
     #[test]
-    fn types_are_those_of_all_values() {
+    fn types_depend_on_all_values() {
         let values = [
             "1",
             "-7",
@@ -970,17 +970,17 @@ mod tests {
             };
             let chunk = 1 + random(state, 60) as usize;
             let bytes = &text.as_bytes()[..text.len() - random(state, 2) as usize];
-            let (found, opened) = in_chunks(bytes, &options, chunk);
-            opened_once += usize::from(opened == 1 && found.is_ok());
-            assert_eq!(found, as_a_whole(bytes, &options, chunk), "{text:?} {chunk}");
-            assert_eq!(found, as_a_whole(bytes, &options, 1 << 20), "{text:?} {chunk}");
+            let (result, opened) = in_chunks(bytes, &options, chunk);
+            opened_once += usize::from(opened == 1 && result.is_ok());
+            assert_eq!(result, as_a_whole(bytes, &options, chunk), "{text:?} {chunk}");
+            assert_eq!(result, as_a_whole(bytes, &options, 1 << 20), "{text:?} {chunk}");
         }
         assert!(opened_once > 500, "{opened_once}");
     }
 
     /// The records are those that the crate `csv` reads, which is no part of this library.
     #[test]
-    fn records_are_those_of_another_reader() {
+    fn records_equal_the_records_of_another_reader() {
         let pieces =
             ["a", ",", ",", "\"", "\"", "\n", "\n", "\r", "\u{e9}", "1", "x y", "\"a,\nb\"", "\"\"\"\"", "\r\n"];
         let state = &mut 5;

@@ -24,11 +24,11 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// The quote around fields with delimiters, line breaks or quotes; `None` if there is none.
     pub quote: Option<u8>,
-    /// True if the first line has the names of the columns. If not, columns have the names of the schema, in that order, if it
-    /// has as many columns, and otherwise `column_1` and so on.
+    /// True if the first line has the names of the columns. If not, columns have the names of the schema, in that
+    /// order, if it has as many columns, and otherwise `column_1` and so on.
     pub header: bool,
-    /// Unquoted fields that are null in any column; `None` for an empty field and, in columns other than text, `NA`, `N/A`,
-    /// `null` and `NULL`.
+    /// Unquoted fields that are null in any column; `None` for an empty field and, in columns other than text, `NA`,
+    /// `N/A`, `null` and `NULL`.
     pub null_values: Option<Vec<String>>,
     /// True if decimal numbers have a comma instead of a point.
     pub decimal_comma: bool,

@@ -1,5 +1,5 @@
-//! Finds the fields of CSV records. Lines without a quote are split at their delimiters; records with quotes are parsed by
-//! `csv-core`.
+//! Finds the fields of CSV records. Lines without a quote are split at their delimiters; records with quotes are parsed
+//! by `csv-core`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -209,7 +209,8 @@ impl CsvRecords<'_> {
         &text[self.fields[number].clone()]
     }
 
-    /// Returns true if field number `number` begins with a quote. Calls in the order of fields continue from the last one.
+    /// Returns true if field number `number` begins with a quote. Calls in the order of fields continue from the last
+    /// one.
     pub(super) fn is_quoted(&self, number: usize) -> bool {
         if self.is_blank || !self.has_quotes || number >= self.fields.len() {
             return false;
@@ -292,8 +293,8 @@ impl CsvRecords<'_> {
     }
 }
 
-/// Returns true if text follows the closing quote of a field. Then quotes are missing, or were not doubled, and the fields
-/// are not what was meant.
+/// Returns true if text follows the closing quote of a field. Then quotes are missing, or were not doubled, and the
+/// fields are not what was meant.
 fn has_text_behind_quote(record: &[u8], delimiter: u8, quote: u8) -> bool {
     let mut rest = record;
     loop {
@@ -354,8 +355,8 @@ impl QuotedParser {
         QuotedParser { parser, text: String::new(), output: vec![0; 256], ends: vec![0; 16] }
     }
 
-    /// Adds the ranges in `text` of the fields of the first record of `bytes`. Returns the length of the record with its line
-    /// break, and true if a quote is left open.
+    /// Adds the ranges in `text` of the fields of the first record of `bytes`. Returns the length of the record with
+    /// its line break, and true if a quote is left open.
     fn read(&mut self, bytes: &[u8], fields: &mut Vec<Range<usize>>) -> (usize, bool) {
         let mut read = 0;
         let mut written = 0;

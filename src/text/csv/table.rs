@@ -54,8 +54,8 @@ impl CsvTable {
         CsvTable::new(schema, header, options)
     }
 
-    /// Creates a table for all columns of `schema`, which was inferred from `kinds`. It refuses values that would change the
-    /// schema.
+    /// Creates a table for all columns of `schema`, which was inferred from `kinds`. It refuses values that would
+    /// change the schema.
     pub(super) fn exact(schema: &SchemaRef, kinds: &[TypeSet], batch_rows: usize) -> CsvTable {
         let mut sources = Vec::with_capacity(kinds.len());
         let mut sinks = Vec::with_capacity(kinds.len());

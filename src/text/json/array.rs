@@ -139,8 +139,8 @@ mod tests {
     }
 
     fn lines(text: &str, piece: usize) -> io::Result<String> {
-        let mut found = String::new();
-        ArrayLines::new(Pieces(text.as_bytes(), piece)).read_to_string(&mut found).map(|_| found)
+        let mut result = String::new();
+        ArrayLines::new(Pieces(text.as_bytes(), piece)).read_to_string(&mut result).map(|_| result)
     }
 
     fn json() -> impl Strategy<Value = Json> {
@@ -163,10 +163,10 @@ mod tests {
         ) {
             let whole = Json::from(elements.clone());
             let text = if is_pretty { serde_json::to_string_pretty(&whole).unwrap() } else { whole.to_string() };
-            let found = lines(&format!(" \n{text}\n "), piece).unwrap();
-            let found: Vec<Json> =
-                found.lines().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect();
-            prop_assert_eq!(found, elements);
+            let result = lines(&format!(" \n{text}\n "), piece).unwrap();
+            let result: Vec<Json> =
+                result.lines().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect();
+            prop_assert_eq!(result, elements);
         }
 
         #[test]

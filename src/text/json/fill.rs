@@ -317,8 +317,8 @@ fn push_scalar(
     }
 }
 
-/// Returns true if the kind of a JSON value does not change the type of a column of `kinds`. Its text, or the contents of a
-/// string, are `text`.
+/// Returns true if the kind of a JSON value does not change the type of a column of `kinds`. Its text, or the contents
+/// of a string, are `text`.
 fn keeps_type(kinds: TypeSet, json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
         _ if kinds == TEXT => true,

@@ -48,8 +48,8 @@ impl InferredFields {
         InferredFields { members: Vec::new(), numbers: HashMap::new(), overrides: overrides.clone() }
     }
 
-    /// Adds the value of the member at `position` of an object, and advances the position. The value may be nested `depth`
-    /// levels deep.
+    /// Adds the value of the member at `position` of an object, and advances the position. The value may be nested
+    /// `depth` levels deep.
     fn add_member(&mut self, position: &mut usize, name: &str, value: &str, depth: usize) -> Result<(), JsonLineError> {
         // Members are mostly in the same order.
         let number = match self.members.get(*position) {

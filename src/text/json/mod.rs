@@ -3,14 +3,14 @@
 //! Types are inferred from all values of a column, so they are valid for the whole text: `true` and `false` are
 //! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
 //! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`
-//! among numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is
-//! `Utf8`, and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. A column
-//! of only numbers without a common exact type is an error; give a schema.
+//! among numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only
+//! nulls is `Utf8`, and so is one without a common type: strings are kept, other values become their JSON text, digit
+//! by digit. A column of only numbers without a common exact type is an error; give a schema.
 //!
 //! Missing members are null. Blank lines are skipped.
 //!
-//! The modules, each of which uses only those before it: `array` (converts an array to lines), `object` (reads lines and their
-//! objects), `infer` (infers types), `fill` (fills columns).
+//! The modules, each of which uses only those before it: `array` (converts an array to lines), `object` (reads lines
+//! and their objects), `infer` (infers types), `fill` (fills columns).
 
 mod array;
 mod fill;
@@ -38,8 +38,8 @@ use super::stream::{StreamParser, TextStream, read_error};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
-/// Reads all of `input`, one JSON object on each line or an array of objects, into record batches. In errors, line 3 of an
-/// array is its third element.
+/// Reads all of `input`, one JSON object on each line or an array of objects, into record batches. In errors, line 3 of
+/// an array is its third element.
 ///
 /// # Errors
 /// The errors of [`stream_json`].
@@ -50,9 +50,9 @@ pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(Schema
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory needed does
-/// not depend on the text's length, unless there are columns to dictionary-encode. If types are to be inferred, the text is
-/// parsed by the types of its beginning, and once more if a later value needs another type.
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory
+/// needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are to be
+/// inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
 /// The errors of [`read_json_from`] and of `target`.
@@ -199,10 +199,10 @@ impl RecordSplitter for LineSplitter {
 /// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
 /// waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
-/// Each line is an object with any of the schema's columns, and no others. The objects may also be elements of an array;
-/// errors count each element as a line. Strings are read as values of any type, as
-/// in CSV ([`stream_csv`](crate::stream_csv)), except `Boolean`; numbers as any numeric type, and as the count of a
-/// timestamp or time in its unit.
+/// Each line is an object with any of the schema's columns, and no others. The objects may also be elements of an
+/// array; errors count each element as a line. Strings are read as values of any type, as in CSV
+/// ([`stream_csv`](crate::stream_csv)), except `Boolean`; numbers as any numeric type, and as the count of a timestamp
+/// or time in its unit.
 ///
 /// # Errors
 /// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema must declare;
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_on_nothing_stays_as_it_is() {
+    fn values_without_a_common_type_keep_their_text() {
         let (_, batches) = read(&lines(&["18446744073709551616", "\"x\"", "[1, 2]", "true", "null", "1.50"])).unwrap();
         let texts: Vec<_> = batches[0].column(0).as_string::<i32>().iter().collect();
         assert_eq!(texts, [Some("18446744073709551616"), Some("x"), Some("[1, 2]"), Some("true"), None, Some("1.50")]);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_no_calendar_has_are_read_as_they_are_written() {
+    fn times_beyond_the_calendar_are_read_as_written() {
         let days = typed(&["\"-0044-03-15\"", "\"0000-01-01\"", "\"+12345-01-31\"", "\"-2147483648 days\""], Date32);
         assert_eq!(days.unwrap().as_primitive::<Date32Type>().values(), &[-735_525, -719_528, 3_789_421, i32::MIN]);
         let zoned = Timestamp(Second, Some("UTC".into()));
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn errors_name_values_that_do_not_fit() {
         let a = |data_type: &DataType| with(vec![Field::new("a", data_type.clone(), true)]);
         let cases: &[(&str, DataType)] = &[
             ("128", Int8),
@@ -546,7 +546,7 @@ mod tests {
         assert_eq!(rows(schema, batches), [json!({"a": {"b": 2}}), json!({"a": null}), json!({"a": null})]);
     }
 
-    /// What is written as JSON is read back: the command and the server refused these types.
+    /// JSON that was written can be read back, for types that the command and the server once refused.
     #[test]
     fn all_that_is_written_is_read_back() {
         let kinds: &[(DataType, &[&str])] = &[
@@ -569,8 +569,8 @@ mod tests {
         for (data_type, values) in kinds {
             let options = with(vec![Field::new("a", data_type.clone(), true)]);
             let (schema, batches) = read_json_from(lines(values).as_bytes(), &options).unwrap();
-            let found: Vec<_> = rows(schema, batches).iter().map(|row| row["a"].to_string()).collect();
-            assert_eq!(&found, values, "{data_type}");
+            let result: Vec<_> = rows(schema, batches).iter().map(|row| row["a"].to_string()).collect();
+            assert_eq!(&result, values, "{data_type}");
             refused(lines(&["null", "true"]), &options, &["line 2", "`a`"]);
         }
         let a = |data_type: DataType| with(vec![Field::new("a", data_type, true)]);
@@ -710,9 +710,9 @@ mod tests {
         for (first, last, times) in cases {
             let text = lines(first) + &lines(&[first[0]; 20]) + &lines(&[last]);
             let chunk = lines(first).len() + 4;
-            let (found, opened) = in_chunks(&text, chunk);
+            let (result, opened) = in_chunks(&text, chunk);
             assert_eq!(opened, *times, "{first:?} {last}");
-            assert_eq!(found, as_a_whole(&text, 1 << 20), "{first:?} {last}");
+            assert_eq!(result, as_a_whole(&text, 1 << 20), "{first:?} {last}");
         }
     }
 
@@ -762,9 +762,9 @@ mod tests {
                 members.rotate_left(1);
             }
             text.extend(broken);
-            let (found, _) = in_chunks(&text, chunk);
-            prop_assert_eq!(&found, &as_a_whole(&text, chunk));
-            prop_assert_eq!(&found, &as_a_whole(&text, 1 << 20));
+            let (result, _) = in_chunks(&text, chunk);
+            prop_assert_eq!(&result, &as_a_whole(&text, chunk));
+            prop_assert_eq!(&result, &as_a_whole(&text, 1 << 20));
         }
 
         /// Any objects can be read, and those whose columns have one type come back as they were.
@@ -773,9 +773,9 @@ mod tests {
             let objects: Vec<Json> = objects.into_iter().map(|members| members.into_iter().collect()).collect();
             let text: String = objects.iter().map(|object| format!("{object}\n")).collect();
             let (schema, batches) = match read(&text) {
-                Ok(found) => found,
+                Ok(result) => result,
                 Err(e) => {
-                    // Whole numbers that floats beside them can't hold.
+                    // Integers that the floats of their column can't hold.
                     prop_assert!(e.message().contains("no type holds all its numbers") && text.contains('.'), "{}", e);
                     return Ok(());
                 }
