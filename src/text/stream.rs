@@ -436,7 +436,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the text is cut, its rows are those of the whole.
+        /// The rows are the same however a text is cut into blocks.
         #[test]
         fn pieces_make_the_whole(
             records in prop::collection::vec("(1|2|3|4|5|6|7|8|9|z),(|x|\"\"|\"[x,\r\n]{0,4}(\"\")?\"|x\"y)(\n|\r\n|\r|\n\n)", 0..12),

@@ -642,9 +642,9 @@ mod tests {
         let texts = |column: usize| batches[0].column(column).as_string::<i32>().iter().collect::<Vec<_>>();
         assert_eq!(texts(0), [Some(""), None, Some("NA")]);
         assert_eq!(texts(1), [None, Some("x"), Some("")]);
-        // No number is there to be empty.
+        // A number cannot be empty.
         assert_eq!((schema.field(2).data_type(), batches[0].column(2).null_count()), (&Int64, 2));
-        // What is quoted says that it is text.
+        // Quotes say that a word is text.
         let (kind, array) = (read("a\n1\n\"NA\"\n", &options()).unwrap().0, read("a\n1\nNA\n", &options()).unwrap().0);
         assert_eq!((kind.field(0).data_type(), array.field(0).data_type()), (&Utf8, &Int64));
         fails("a\n1\n\"NA\"\n", &with_type(Int64), ErrorKind::InvalidData, &["line 3", "\"NA\""]);
@@ -661,7 +661,7 @@ mod tests {
         }
         assert_eq!(read("a\n1\n", &options()).unwrap().1[0].num_rows(), 1);
         assert_eq!(read("a\n1", &options()).unwrap().1[0].num_rows(), 1);
-        // Of several columns it is nothing.
+        // With several columns, a blank line is skipped.
         assert_eq!(read("a,b\n1,2\n\n3,4\n\n", &options()).unwrap().1[0].num_rows(), 2);
         fails("a\n1\n\nx\n", &with_type(Int64), ErrorKind::InvalidData, &["line 4"]);
     }
@@ -721,7 +721,7 @@ mod tests {
         let (schema, encoded) = read(&text, &encoding("text")).unwrap();
         assert_eq!(schema.field(1).data_type(), &Dictionary(Box::new(Int32), Box::new(Utf8)));
         assert_eq!(encoded.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
-        // The line counts those of quoted fields, in whichever chunk it is.
+        // Line numbers count line breaks in quoted fields, in any chunk.
         let broken = text.replacen("299998,text 299998,899994.5", "299998,text 299998", 1);
         let line = 1 + 299_998 + (0..299_998usize).filter(|i| i.is_multiple_of(7)).count() + 1;
         invalid(&broken, &[&format!("line {line}"), "got 2"]);
@@ -854,7 +854,7 @@ mod tests {
         Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
     }
 
-    /// What is read in chunks of so many bytes, and how often the text was opened.
+    /// Reads a text in chunks of `chunk` bytes. Returns its rows, and how often the text was opened.
     fn in_chunks(text: &[u8], options: &CsvOptions, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
         let opened = std::cell::Cell::new(0);
         let open = || {
@@ -908,7 +908,7 @@ mod tests {
         }
     }
 
-    /// Whatever comes how late, the rows are those of types that were inferred from all values beforehand.
+    /// Rows are parsed by types of all values, even if the last value changes a type.
     #[test]
     fn types_depend_on_all_values() {
         let values = [

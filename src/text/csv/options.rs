@@ -15,7 +15,7 @@ pub struct CsvOptions {
     /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
     /// all values.
     pub schema: Option<SchemaRef>,
-    /// The types of single columns, found by name; the others are those of the schema, or inferred.
+    /// The types of single columns, found by name. Other columns have the types of the schema, or inferred ones.
     pub schema_overrides: Fields,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
     /// `Int32`, and one dictionary for all batches.

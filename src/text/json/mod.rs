@@ -622,7 +622,7 @@ mod tests {
         })
     }
 
-    /// What came in but for nulls, which may be members that were not there.
+    /// Removes null members, as they may have been missing.
     fn without_nulls(value: Json) -> Json {
         match value {
             Json::Object(members) => {
@@ -663,7 +663,7 @@ mod tests {
         Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
     }
 
-    /// What is read in chunks of so many bytes, and how often the text was opened.
+    /// Reads a text in chunks of `chunk` bytes. Returns its rows, and how often the text was opened.
     fn in_chunks(text: &str, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
         let opened = std::cell::Cell::new(0);
         let open = || {
@@ -716,7 +716,7 @@ mod tests {
         }
     }
 
-    /// Values that make many types, and leave or change those of others.
+    /// Values of many types, which keep or change the type of a column.
     fn telling_json() -> impl Strategy<Value = String> {
         let ints =
             "(-?0|-?[1-9][0-9]{0,3}|9007199254740993|-9223372036854775808|18446744073709551615|18446744073709551616)";
@@ -743,9 +743,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes how late, the rows are those of types that were inferred from all values beforehand.
+        /// Rows are parsed by types of all values, even if the last value changes a type.
         #[test]
-        fn types_are_those_of_all_values(
+        fn types_depend_on_all_values(
             first in prop::collection::vec(telling_json(), 1..4),
             copies in 1usize..9,
             others in prop::collection::vec((0usize..3, telling_json()), 0..3),

@@ -8,7 +8,7 @@ use arrow_schema::{Fields, SchemaRef};
 pub struct JsonOptions {
     /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
     pub schema: Option<SchemaRef>,
-    /// The types of single columns, found by name; the others are those of the schema, or inferred.
+    /// The types of single columns, found by name. Other columns have the types of the schema, or inferred ones.
     pub schema_overrides: Fields,
     /// True if a member that the schema does not have is an error. By default it is left out.
     pub refuse_unknown: bool,
