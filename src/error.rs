@@ -57,13 +57,14 @@ struct Details {
     path: Option<PathBuf>,
     errno: Option<i32>,
     is_out_of_memory: bool,
+    is_limit: bool,
 }
 
 impl Error {
     /// Creates an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = public(message.into());
-        Error(Box::new(Details { kind, message, path: None, errno: None, is_out_of_memory: false }))
+        Error(Box::new(Details { kind, message, path: None, errno: None, is_out_of_memory: false, is_limit: false }))
     }
 
     /// Creates the error of the operating system while `doing` something, for example `"mapping"`.
@@ -86,6 +87,13 @@ impl Error {
     pub(crate) fn out_of_memory(message: impl Into<String>) -> Error {
         let mut built = Error::new(ErrorKind::Io, message);
         built.0.is_out_of_memory = true;
+        built
+    }
+
+    /// Creates the error for valid data that takes more than a limit which the caller has set.
+    pub fn limit(message: impl Into<String>) -> Error {
+        let mut built = Error::new(ErrorKind::Unsupported, message);
+        built.0.is_limit = true;
         built
     }
 
@@ -147,6 +155,11 @@ impl Error {
     /// Returns true if the system was passed an unmapped address.
     pub(crate) fn is_bad_address(&self) -> bool {
         self.0.errno == Some(libc::EFAULT)
+    }
+
+    /// Returns true if the data is valid, but takes more than a limit which the caller has set. Fewer rows may fit.
+    pub fn is_limit(&self) -> bool {
+        self.0.is_limit
     }
 
     /// Returns true if memory is short.

@@ -233,7 +233,7 @@ fn is_straight(array: &ArrayData) -> bool {
 }
 
 fn too_many(what: String) -> Error {
-    Error::new(arrowwood::ErrorKind::Unsupported, format!("{what}; send several requests"))
+    Error::limit(format!("{what}; send several requests"))
 }
 
 #[cfg(test)]

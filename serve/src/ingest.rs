@@ -17,7 +17,7 @@ use crate::decode::{BodyFormat, RequestedSchema, check_weight, cost, decode};
 use crate::describe::facts_of;
 use crate::limits::Limits;
 use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::producers::{BatchId, LARGEST, position_in};
 use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
@@ -121,7 +121,7 @@ impl Destination {
 }
 
 fn len_of(rows: &Dataset) -> Result<u64> {
-    rows.len().map_err(|e| refused(&e))
+    rows.len().or_input_problem()
 }
 
 /// The row after the last one of each batch.
@@ -131,7 +131,7 @@ fn ends_of(rows: &Dataset, count: usize) -> Result<Vec<u64>> {
         end += batch.and_then(|batch| batch.len())?;
         Ok(end)
     });
-    let ends: Vec<u64> = ends.collect::<arrowwood::Result<_>>().map_err(|e| refused(&e))?;
+    let ends: Vec<u64> = ends.collect::<arrowwood::Result<_>>().or_input_problem()?;
     let all = ends.len() == count && ends.last().copied() == Some(len_of(rows)?);
     all.then_some(ends).ok_or_else(|| Problem::internal("messages are expected to be batches"))
 }
@@ -200,21 +200,21 @@ async fn decoded(
 ) -> Result<(Dataset, OwnedSemaphorePermit)> {
     let limits = &session.shared.limits;
     let ReceivedBody { bytes, share } = received;
-    let cost = cost(&bytes, form, &schema, limits).map_err(|e| refused(&e))?;
+    let cost = cost(&bytes, form, &schema, limits).or_input_problem()?;
     let is_small = cost <= SMALL as u64;
     if is_small {
         // Without a thread, unless few bytes are decompressed to many.
         let small = Limits { unpacked: SMALL, ..limits.clone() };
         match decode(bytes.clone(), form, &schema, &small) {
             Err(e) if e.kind() == ErrorKind::Unsupported => (),
-            done => return done.map(|rows| (rows, share)).map_err(|e| refused(&e)),
+            done => return done.map(|rows| (rows, share)).or_input_problem(),
         }
     }
     let turn = turn(session).await?;
     // The work keeps its permit and its memory until it ends, even if the client has aborted the request.
     let work = move |session: &Session| {
         let _turn = turn;
-        let rows = decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e))?;
+        let rows = decode(bytes, form, &schema, &session.shared.limits).or_input_problem()?;
         let share = enlarged(session, share, [&rows].into_iter())?;
         Ok((rows, share))
     };
@@ -233,7 +233,7 @@ fn enlarged<'a>(
     mut share: OwnedSemaphorePermit,
     mut rows: impl Iterator<Item = &'a Dataset>,
 ) -> Result<OwnedSemaphorePermit> {
-    let taken = rows.try_fold(0u64, |sum, rows| Ok(sum.saturating_add(rows.nbytes()?))).map_err(|e| refused(&e))?;
+    let taken = rows.try_fold(0u64, |sum, rows| Ok(sum.saturating_add(rows.nbytes()?))).or_input_problem()?;
     enlarge(session, &mut share, taken)?;
     Ok(share)
 }
@@ -245,17 +245,6 @@ fn enlarge(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> R
         share.merge(session.shared.memory.share(more)?);
     }
     Ok(())
-}
-
-/// For errors about sent rows; too many rows have a status of their own.
-fn refused(e: &arrowwood::Error) -> Problem {
-    match e.kind() {
-        ErrorKind::Unsupported if e.message().ends_with("send several requests") => Problem::too_large(e.message()),
-        ErrorKind::Unsupported if e.message().contains("more than the caller allows") => {
-            Problem::too_large(e.message())
-        }
-        _ => Problem::from_input_error(e),
-    }
 }
 
 async fn append(
@@ -556,7 +545,7 @@ fn for_tables(
     }
     let of_new = |all: SizeBound, (_, rows): &(_, LineRows)| all.and(SizeBound::for_rows(rows.len(), &rows.schema()));
     let all = new.iter().fold(weight, of_new);
-    check_weight(all, &session.shared.limits).map_err(|e| refused(&e))?;
+    check_weight(all, &session.shared.limits).or_input_problem()?;
     enlarge(session, share, all.bytes)?;
     // Last, so that no table is created if there is another error.
     for (name, rows) in new {
@@ -580,7 +569,7 @@ fn for_table(
     let schema = table.rows().map_err(|e| Problem::from_table_error(&e))?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
     *weight = weight.and(SizeBound::for_rows(rows.len(), &schema));
-    check_weight(*weight, &session.shared.limits).map_err(|e| refused(&e))?;
+    check_weight(*weight, &session.shared.limits).or_input_problem()?;
     enlarge(session, share, weight.bytes)?;
     let batch = rows.batch(&schema).map_err(|e| Problem::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).map_err(|e| Problem::from_input_error(&e))?;

@@ -1,4 +1,6 @@
-//! [`Problem`]: the reason why a request is refused, as `application/problem+json`.
+//! Errors of the HTTP API, as `application/problem+json`.
+//!
+//! Handlers return [`Result`]; [`ResultExt`] converts the library's errors, by their kind and never by their text.
 
 use arrowwood::{Error, ErrorKind};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -8,10 +10,10 @@ use serde_json::{Value as Json, json};
 use crate::condition::ConditionError;
 use crate::response_body::ResponseBody;
 
-/// Error numbers of the system for a full disk or quota.
+/// The system's error numbers for a full disk (`ENOSPC`) and an exhausted quota (`EDQUOT`).
 const NO_SPACE: [i32; 2] = [28, 122];
 
-/// The reason why a request is refused.
+/// The reason why a request is refused, with its status code.
 #[derive(Debug)]
 pub(crate) struct Problem(Box<Inner>);
 
@@ -20,27 +22,38 @@ struct Inner {
     status: StatusCode,
     code: &'static str,
     detail: String,
-    /// Further members of the answer's body.
-    facts: Vec<(&'static str, Json)>,
+    /// Further members of the response's body.
+    members: Vec<(&'static str, Json)>,
     headers: HeaderMap,
-    /// The error behind it, for the server's log only.
+    /// The cause, for the server's log only.
     error: Option<Error>,
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// Whether an error is about files, memory or the server itself. Others are about what a client sent or asked for, and may
-/// quote it.
-fn is_of_files(e: &Error) -> bool {
-    use ErrorKind::*;
-    let of_client = [Unsupported, SchemaMismatch, ColumnNotFound, RowOutOfRange, InvalidArgument, CopyNeeded];
-    !of_client.contains(&e.kind())
+/// Conversions of the library's errors to a [`Problem`].
+pub(crate) trait ResultExt<T> {
+    /// Converts an error about the server's own tables; see [`Problem::from_table_error`].
+    fn or_table_problem(self) -> Result<T>;
+
+    /// Converts an error about rows that a client sent; see [`Problem::from_input_error`].
+    fn or_input_problem(self) -> Result<T>;
+}
+
+impl<T> ResultExt<T> for arrowwood::Result<T> {
+    fn or_table_problem(self) -> Result<T> {
+        self.map_err(|e| Problem::from_table_error(&e))
+    }
+
+    fn or_input_problem(self) -> Result<T> {
+        self.map_err(|e| Problem::from_input_error(&e))
+    }
 }
 
 impl Problem {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
         let detail = detail.into();
-        Problem(Box::new(Inner { status, code, detail, facts: Vec::new(), headers: HeaderMap::new(), error: None }))
+        Problem(Box::new(Inner { status, code, detail, members: Vec::new(), headers: HeaderMap::new(), error: None }))
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Problem {
@@ -63,19 +76,19 @@ impl Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     }
 
-    /// A temporary refusal, to be retried.
+    /// Creates a temporary refusal: the client is told to retry after a second.
     pub fn unavailable(detail: impl Into<String>) -> Problem {
-        let refusal = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
-        refusal.header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+            .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
     pub fn internal(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// Adds a member to the answer's body.
+    /// Adds a member to the response's body.
     pub fn with_member(mut self, name: &'static str, value: impl Into<Json>) -> Problem {
-        self.0.facts.push((name, value.into()));
+        self.0.members.push((name, value.into()));
         self
     }
 
@@ -84,21 +97,23 @@ impl Problem {
         self
     }
 
-    /// An error about rows sent by a client.
+    /// Converts an error about rows that a client sent. Rows beyond a limit have a status of their own, 413: the client
+    /// can split them.
     pub fn from_input_error(e: &Error) -> Problem {
         match e.kind() {
+            _ if e.is_limit() => Problem::too_large(e.message()),
             ErrorKind::SchemaMismatch => Problem::conflict("schema_mismatch", e.message()),
             ErrorKind::Closed | ErrorKind::FileChanged | ErrorKind::Internal => Problem::from_table_error(e),
-            // Others are of rows that would take more memory than there is.
+            // The system failed. An `Io` error without a number means rows that need more memory than there is.
             ErrorKind::Io if e.errno().is_some() => Problem::from_table_error(e),
             _ => Problem::bad_request(e.message()),
         }
     }
 
-    /// An error about the server's own files. The client does not get their paths.
+    /// Converts an error about the server's own tables. The client does not get the paths of their files.
     pub fn from_table_error(e: &Error) -> Problem {
-        let server = |code, detail: &str| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, code, detail);
-        let refusal = match e.kind() {
+        const SERVER_ERROR: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+        let problem = match e.kind() {
             ErrorKind::NotFound => Problem::not_found("there is no such table"),
             ErrorKind::Closed => {
                 Problem::unavailable("the disk has failed to sync rows; nothing was appended, send it again")
@@ -107,14 +122,18 @@ impl Problem {
             ErrorKind::SchemaMismatch => Problem::conflict("schema_mismatch", e.message()),
             ErrorKind::InvalidArgument | ErrorKind::ColumnNotFound => Problem::bad_request(e.message()),
             ErrorKind::Unsupported => Problem::bad_request(e.message()),
-            ErrorKind::FileChanged => server("file_changed", "the table's files are not what they were"),
-            ErrorKind::InvalidData => server("damaged", "the table's files are damaged; `arrowwood check` says more"),
+            ErrorKind::FileChanged => {
+                Problem::new(SERVER_ERROR, "file_changed", "the table's files are not what they were")
+            }
+            ErrorKind::InvalidData => {
+                Problem::new(SERVER_ERROR, "damaged", "the table's files are damaged; `arrowwood check` says more")
+            }
             ErrorKind::Io if e.errno().is_some_and(|errno| NO_SPACE.contains(&errno)) => {
                 Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_space", "the disk is full")
             }
-            _ => server("internal", "the server failed; its log says more"),
+            _ => Problem::internal("the server failed; its log says more"),
         };
-        refusal.with_error(e)
+        problem.with_error(e)
     }
 
     /// Adds an error for the log.
@@ -123,18 +142,18 @@ impl Problem {
         self
     }
 
-    /// Takes over another refusal's error for the log.
+    /// Takes over the error of `other` for the log.
     pub fn with_error_of(mut self, other: &Problem) -> Problem {
         self.0.error.clone_from(&other.0.error);
         self
     }
 
-    /// Whether nothing was appended for certain.
+    /// Returns true if it is certain that nothing was appended.
     pub fn is_outcome_known(&self) -> bool {
         !["not_durable", "unknown"].contains(&self.0.code)
     }
 
-    /// The same with the library's message, for users who may know the paths of files.
+    /// Replaces the detail by the library's whole message, for users who may know the paths of files.
     pub fn with_full_detail(mut self) -> Problem {
         if let Some(error) = self.error() {
             self.0.detail = error.to_string();
@@ -154,28 +173,35 @@ impl Problem {
         &self.0.detail
     }
 
-    /// The error behind it, which the client does not get.
+    /// Returns the cause, which the client does not get.
     pub fn error(&self) -> Option<&Error> {
         self.0.error.as_ref()
     }
 
-    /// The text in the server's log beyond the answer. It has no value of a row.
+    /// Returns the text for the server's log, if there is more to say than the response says.
+    ///
+    /// Errors about what a client sent or asked for may quote values of rows, so they are left out.
     pub fn log(&self) -> Option<String> {
-        self.error().filter(|error| is_of_files(error)).map(Error::to_string)
+        use ErrorKind::*;
+        let error = self.error()?;
+        match error.kind() {
+            Unsupported | SchemaMismatch | ColumnNotFound | RowOutOfRange | InvalidArgument | CopyNeeded => None,
+            _ => Some(error.to_string()),
+        }
     }
 
     pub fn into_response(self) -> Response<ResponseBody> {
-        let Inner { status, code, detail, facts, headers, .. } = *self.0;
+        let Inner { status, code, detail, members, headers, .. } = *self.0;
         let title = status.canonical_reason().unwrap_or("Error");
         let mut body = json!({"title": title, "status": status.as_u16(), "code": code, "detail": detail});
-        for (name, value) in facts {
+        for (name, value) in members {
             body[name] = value;
         }
         let mut response = Response::new(ResponseBody::new(body.to_string() + "\n"));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
-        let problem = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, problem);
+        let content_type = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
         response
     }
 }

@@ -51,7 +51,7 @@ pub(in crate::ipc) fn decompress(
     if wanted > room {
         let message =
             format!("a compressed buffer of {wanted} bytes: that is more than the caller allows ({room} are left)");
-        return Err(Error::unsupported(message));
+        return Err(Error::limit(message));
     }
     let Ok(len) = usize::try_from(wanted) else {
         return Err(decompress_error(codec, declared, &io::Error::other("no address space holds them")));
