@@ -11,25 +11,25 @@ use hyper::{Method, Request, StatusCode};
 use crate::problem::{Problem, Result};
 use crate::token::{Rights, TokenEntry, Tokens};
 
-/// The cookie in which the server's own page has the token.
+/// The name of the cookie in which the server's own page keeps the token.
 const COOKIE: &str = "arrowwood";
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// `None`: there are no tokens, and everybody may do everything.
+    /// `None` if the server has no tokens, and each caller has all rights.
     entry: Option<Arc<TokenEntry>>,
-    everything: Arc<Rights>,
+    all_rights: Arc<Rights>,
 }
 
 impl Caller {
-    /// The name of the token.
+    /// Returns the name of the token.
     pub fn name(&self) -> Option<&str> {
         self.entry.as_ref().map(|entry| entry.name.as_str())
     }
 
     pub fn rights(&self) -> &Rights {
-        self.entry.as_ref().map_or(&self.everything, |entry| &entry.rights)
+        self.entry.as_ref().map_or(&self.all_rights, |entry| &entry.rights)
     }
 }
 
@@ -38,36 +38,35 @@ impl Caller {
 pub(crate) struct Access {
     tokens: Option<Tokens>,
     read_only: bool,
-    /// The cookie in which the page has the token; a host's cookies are sent to all of its ports, so the port is in the
-    /// name.
+    /// The name of the page's cookie. It contains the port, as browsers send a host's cookies to all of its ports.
     cookie: String,
     /// The accepted host names of requests, in lower case.
     hosts: Vec<String>,
-    everything: Arc<Rights>,
+    all_rights: Arc<Rights>,
 }
 
 impl Access {
     pub fn new(tokens: Option<Tokens>, read_only: bool, hosts: Vec<String>, port: u16) -> Access {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.push("localhost".into());
-        if let Ok(own) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-            hosts.push(own.trim().to_ascii_lowercase());
+        if let Ok(hostname) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+            hosts.push(hostname.trim().to_ascii_lowercase());
         }
         hosts.retain(|host| !host.is_empty());
-        Access { tokens, read_only, cookie: format!("{COOKIE}-{port}"), hosts, everything: Arc::new(Rights::all()) }
+        Access { tokens, read_only, cookie: format!("{COOKIE}-{port}"), hosts, all_rights: Arc::new(Rights::all()) }
     }
 
     /// Refuses requests addressed to other hosts, or from pages of other origins.
     pub fn check_target<B>(&self, request: &Request<B>) -> Result<()> {
-        let host = host_of(request).ok_or_else(|| Problem::bad_request("a request names its host"))?;
-        if !self.is_own(host_name(host)) {
+        let host = requested_host(request).ok_or_else(|| Problem::bad_request("a request names its host"))?;
+        if !self.is_accepted_host(host_name(host)) {
             let detail = "the request names a host that this server is not; start it with --host if it is";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
         }
         let headers = request.headers();
         if let Some(origin) = headers.get(header::ORIGIN) {
-            let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-            if own.is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host)) {
+            let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            if origin.is_none_or(|(_, origin_host)| !origin_host.eq_ignore_ascii_case(host)) {
                 return Err(Problem::forbidden("requests from pages of another origin are refused"));
             }
         }
@@ -78,10 +77,11 @@ impl Access {
         }
     }
 
-    fn is_own(&self, name: &str) -> bool {
+    /// Returns true for addresses, and for the names that this server has.
+    fn is_accepted_host(&self, name: &str) -> bool {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        is_address || name.ends_with(".localhost") || self.hosts.iter().any(|host| is_named(host, &name))
+        is_address || name.ends_with(".localhost") || self.hosts.iter().any(|host| matches_host(host, &name))
     }
 
     /// Authenticates the caller.
@@ -89,14 +89,13 @@ impl Access {
     /// # Errors
     /// 401 without a valid token, if there are tokens.
     pub fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller> {
-        let everything = self.everything.clone();
-        let Some(tokens) = &self.tokens else { return Ok(Caller { entry: None, everything }) };
-        let found = token_of(method, headers, &self.cookie).and_then(|token| tokens.find(&token));
-        match found {
-            Some(entry) => Ok(Caller { entry: Some(entry), everything }),
+        let all_rights = self.all_rights.clone();
+        let Some(tokens) = &self.tokens else { return Ok(Caller { entry: None, all_rights }) };
+        match find_token(method, headers, &self.cookie).and_then(|token| tokens.find(&token)) {
+            Some(entry) => Ok(Caller { entry: Some(entry), all_rights }),
             None => {
-                let refusal = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid token is needed");
-                Err(refusal.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+                let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid token is needed");
+                Err(problem.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
             }
         }
     }
@@ -108,18 +107,18 @@ impl Access {
         }
     }
 
-    /// Whether no token is valid, because their file can't be read.
+    /// Returns true if no token is valid, because their file can't be read.
     pub fn lacks_tokens(&self) -> bool {
         self.tokens.as_ref().is_some_and(Tokens::has_problem)
     }
 
-    /// The cookie for `token`, if it is valid.
+    /// Returns the value of a `Set-Cookie` header for `token`, if it is valid.
     pub fn cookie_of(&self, token: &str) -> Option<String> {
         self.tokens.as_ref()?.find(token)?;
         Some(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie))
     }
 
-    /// Whether the caller's token is unchanged.
+    /// Returns true if the caller's token has neither been revoked nor changed since the request began.
     pub fn is_valid(&self, caller: &Caller) -> bool {
         match (&self.tokens, &caller.entry) {
             (Some(tokens), Some(entry)) => tokens.is_valid(entry),
@@ -128,7 +127,7 @@ impl Access {
         }
     }
 
-    /// Refuses reading of table `name` without the right to it, whether it exists or not.
+    /// Refuses reading of table `name` without the right to it. The refusal doesn't reveal if the table exists.
     pub fn check_read(&self, caller: &Caller, name: &str) -> Result<()> {
         if caller.rights().may_read(name) {
             Ok(())
@@ -137,13 +136,13 @@ impl Access {
         }
     }
 
-    /// Refuses the facts of table `name` without a right to it, whether it exists or not: the right to write includes
-    /// them.
+    /// Refuses the facts about table `name` without a right to it; the right to write includes them. The refusal doesn't
+    /// reveal if the table exists.
     pub fn check_facts(&self, caller: &Caller, name: &str) -> Result<()> {
         if self.may_write(caller, name) { Ok(()) } else { self.check_read(caller, name) }
     }
 
-    /// Refuses writing of table `name` without the right to it, whether it exists or not.
+    /// Refuses writing of table `name` without the right to it. The refusal doesn't reveal if the table exists.
     pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
         if !caller.rights().may_write(name) {
             return Err(Problem::forbidden("the token has no right to write this table"));
@@ -154,7 +153,7 @@ impl Access {
         Ok(())
     }
 
-    /// Refuses a caller that may write no table at all, before the body that says which one.
+    /// Refuses a caller that may not write any table, before the body is read that names the table.
     pub fn check_writer(&self, caller: &Caller) -> Result<()> {
         if caller.rights().writes_nothing() || self.read_only {
             return Err(Problem::forbidden("the token has no right to write a table, or the server is read-only"));
@@ -162,41 +161,41 @@ impl Access {
         Ok(())
     }
 
-    /// Whether the caller may append to table `name`.
+    /// Returns true if the caller may append to table `name`.
     pub fn may_write(&self, caller: &Caller, name: &str) -> bool {
         self.check_write(caller, name).is_ok()
     }
 }
 
-/// Whether a name of the server, which may begin with `*.`, matches `name`.
-fn is_named(own: &str, name: &str) -> bool {
-    match own.strip_prefix('*') {
-        Some(suffix) => name.strip_suffix(suffix).is_some_and(|first| !first.is_empty() && !first.contains('.')),
-        None => own == name,
+/// Returns true if `pattern`, a host name that may begin with `*.` for any one label, matches `name`.
+fn matches_host(pattern: &str, name: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(suffix) => name.strip_suffix(suffix).is_some_and(|label| !label.is_empty() && !label.contains('.')),
+        None => pattern == name,
     }
 }
 
-/// Host and port that the request is addressed to.
-fn host_of<B>(request: &Request<B>) -> Option<&str> {
+/// Returns the host and port that the request is addressed to.
+fn requested_host<B>(request: &Request<B>) -> Option<&str> {
     let authority = request.uri().authority().map(|authority| authority.as_str());
+    // A header with other bytes than visible ASCII is the name of no host, like an empty one.
+    let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or(""));
     // A header that differs from an absolute URI could be an attack.
-    let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
     match (authority, header) {
         (Some(authority), Some(header)) if !authority.eq_ignore_ascii_case(header) => None,
         (authority, header) => authority.or(header),
     }
 }
 
-/// The name without the port.
+/// Removes the port.
 fn host_name(host: &str) -> &str {
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    match host.rsplit_once(':') {
-        Some((name, port)) if is_port(port) && (!name.contains(':') || name.ends_with(']')) => name,
-        _ => host,
-    }
+    let Some((name, port)) = host.rsplit_once(':') else { return host };
+    // The last colon may be inside an IPv6 address.
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']'));
+    if is_port { name } else { host }
 }
 
-/// The password of a client with basic authentication.
+/// Returns the password of a client with basic authentication.
 pub(crate) fn password_of(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     // Some clients omit the padding.
@@ -205,7 +204,8 @@ pub(crate) fn password_of(headers: &HeaderMap) -> Option<String> {
     decoded.split_once(':').filter(|_| is_basic).map(|(_, password)| password.to_owned())
 }
 
-fn token_of(method: &Method, headers: &HeaderMap, cookie: &str) -> Option<String> {
+/// Returns the token of a request: from the header `Authorization`, or for reading from the page's cookie.
+fn find_token(method: &Method, headers: &HeaderMap, cookie: &str) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
         return match scheme.to_ascii_lowercase().as_str() {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn status(access: &Access, request: &Request<()>) -> u16 {
-        access.check_target(request).map_or_else(|refusal| refusal.status().as_u16(), |()| 200)
+        access.check_target(request).map_or_else(|problem| problem.status().as_u16(), |()| 200)
     }
 
     #[test]
@@ -264,8 +264,8 @@ mod tests {
             assert_eq!(status(&access, &request(host, &[])), expected, "{host}");
         }
         assert_eq!(status(&access, &Request::get("/").body(()).unwrap()), 400);
-        let twofold = Request::get("http://localhost/").header("host", "evil").body(()).unwrap();
-        assert_eq!(status(&access, &twofold), 400);
+        let two_hosts = Request::get("http://localhost/").header("host", "evil").body(()).unwrap();
+        assert_eq!(status(&access, &two_hosts), 400);
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
     fn tokens_come_in_the_ways_that_clients_have() {
         let token = |method: Method, name: &str, value: &str| {
             let request = request("localhost", &[(name, value)]);
-            token_of(&method, request.headers(), "arrowwood-80")
+            find_token(&method, request.headers(), "arrowwood-80")
         };
         for value in ["Bearer aw_1_2", "bearer  aw_1_2 ", "Token aw_1_2", "Basic dTphd18xXzI=", "basic OmF3XzFfMg=="] {
             assert_eq!(token(Method::POST, "authorization", value).as_deref(), Some("aw_1_2"), "{value}");

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arrow_schema::TimeUnit;
 use arrowwood::Value;
@@ -12,14 +12,14 @@ use serde_json::Value as Json;
 use crate::log;
 
 /// The maximum number of characters of a path in a line.
-const LONGEST: usize = 300;
+const MAX_PATH_CHARS: usize = 300;
 
-/// The destination of lines.
+/// The destination of the audit log's lines.
 #[derive(Clone)]
 pub struct AuditLog(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl AuditLog {
-    /// A log that passes each line to `write`, for which the answer waits.
+    /// Creates a log that passes each line to `write`, for which the response waits.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> AuditLog {
         AuditLog(Arc::new(write))
     }
@@ -30,7 +30,7 @@ impl AuditLog {
 }
 
 impl Default for AuditLog {
-    /// Writes lines to standard error, by a thread of its own: nobody waits for it. `/metrics` counts those that were dropped.
+    /// Writes lines to standard error, by a separate thread that no request waits for. `/metrics` counts dropped lines.
     fn default() -> AuditLog {
         AuditLog::new(log::line)
     }
@@ -52,27 +52,32 @@ pub(crate) struct AuditLine<'a> {
     pub status: u16,
     /// The number of appended rows.
     pub rows: Option<u64>,
-    /// The reason of a refusal, and the part of it for the log only.
+    /// The code of the problem, if the request was refused.
     pub code: Option<&'a str>,
+    /// The cause, which the client does not get.
     pub log: Option<&'a str>,
 }
 
 impl AuditLine<'_> {
-    /// The line as JSON.
+    /// Returns the line as JSON.
     fn text(&self, time: SystemTime) -> String {
-        let quoted = |text: &str| Json::from(text).to_string();
-        let path: String = self.path.chars().take(LONGEST).collect();
-        let token = self.token.map_or("null".to_owned(), quoted);
+        let path: String = self.path.chars().take(MAX_PATH_CHARS).collect();
+        // The members are in this order, and JSON escapes line breaks in the path.
         let mut line = format!(
-            r#"{{"time":{},"peer":"{}","token":{token},"method":{},"path":{},"status":{}"#,
+            r#"{{"time":{},"peer":"{}","token":{},"method":{},"path":{},"status":{}"#,
             time_text(time),
             self.peer,
-            quoted(self.method.as_str()),
-            quoted(&path),
+            Json::from(self.token),
+            Json::from(self.method.as_str()),
+            Json::from(path),
             self.status
         );
-        let rows = self.rows.map(|rows| rows.to_string());
-        for (name, value) in [("rows", rows), ("code", self.code.map(quoted)), ("log", self.log.map(quoted))] {
+        let optional = [
+            ("rows", self.rows.map(Json::from)),
+            ("code", self.code.map(Json::from)),
+            ("log", self.log.map(Json::from)),
+        ];
+        for (name, value) in optional {
             if let Some(value) = value {
                 line += &format!(r#","{name}":{value}"#);
             }
@@ -81,16 +86,16 @@ impl AuditLine<'_> {
     }
 }
 
+/// Returns a time as text, in JSON. A time before 1970, as of a clock that isn't set, is shown as 1970.
 pub(crate) fn time_text(time: SystemTime) -> Json {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    Value::Timestamp(millis, TimeUnit::Millisecond, Some("UTC")).to_json().unwrap_or_default()
+    let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
+    // A time beyond the calendar has no text.
+    Value::Timestamp(millis, TimeUnit::Millisecond, Some("UTC")).to_json().unwrap_or(Json::Null)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -107,8 +112,8 @@ mod tests {
             log: None,
         };
         let text = line.text(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
-        let known: Json = serde_json::from_str(&text).unwrap();
-        assert_eq!((&known["rows"], &known["status"], known.get("code")), (&2.into(), &200.into(), None));
+        let parsed: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!((&parsed["rows"], &parsed["status"], parsed.get("code")), (&2.into(), &200.into(), None));
         assert!(!text.contains('\n') && text.len() < 600, "{text}");
         assert!(text.starts_with(
             r#"{"time":"1970-01-01T00:00:01.500Z","peer":"10.0.0.7:51234","token":"s1","method":"POST","#

@@ -1,4 +1,4 @@
-//! [`BlockingEngine`]: an engine of a function that blocks, which answers the page of `arrowwood view`.
+//! A SQL engine made of a function that blocks, which answers the page of `arrowwood view`.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use arrowwood::Dataset;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use crate::response_body::blocking;
 
-/// The name of the shown table in queries.
+/// The name in queries of the table that the page shows.
 pub(crate) const SELF: &str = "self";
 
 /// A query for a blocking engine.
@@ -23,14 +23,14 @@ pub struct BlockingQuery {
     pub path: PathBuf,
     /// The maximum number of rows.
     pub most: u64,
-    /// Set when the client no longer waits for the answer.
+    /// Set when the client no longer waits for the response.
     pub given_up: Arc<AtomicBool>,
 }
 
 type QueryFn = dyn Fn(&BlockingQuery) -> Result<Dataset, String> + Send + Sync;
 type ParquetFn = dyn Fn(&Dataset) -> Result<File, String> + Send + Sync;
 
-/// An engine of functions whose errors are messages.
+/// An engine made of functions whose errors are messages.
 #[derive(Clone)]
 pub struct BlockingEngine {
     answer: Arc<QueryFn>,
@@ -43,7 +43,7 @@ impl BlockingEngine {
         BlockingEngine { answer: Arc::new(answer), parquet: None }
     }
 
-    /// The same, with support for Parquet: `write` returns an unnamed file, and may block.
+    /// Adds support for Parquet: `write` returns an unnamed file, and may block.
     #[must_use]
     pub fn with_parquet(
         self,
@@ -62,22 +62,25 @@ impl Drop for CancelOnDrop {
     }
 }
 
+fn only_the_page() -> SqlError {
+    SqlError::Unsupported("this engine answers nothing but the page".into())
+}
+
 impl SqlEngine for BlockingEngine {
     fn plan(&self, _: SqlQuery) -> SqlFuture<'_, SqlPlan> {
-        Box::pin(async { Err(SqlError::Unsupported("this engine answers nothing but the page".into())) })
+        Box::pin(async { Err(only_the_page()) })
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
-        let wanted = CancelOnDrop(Arc::default());
-        let given_up = wanted.0.clone();
+        let cancel_on_drop = CancelOnDrop(Arc::default());
+        let given_up = cancel_on_drop.0.clone();
         Box::pin(async move {
-            let nothing = || SqlError::Unsupported("this engine answers nothing but the page".into());
-            let path = query.tables.path(SELF).ok_or_else(nothing)?;
-            let look = BlockingQuery { text: query.text, path, most: query.most.unwrap_or(u64::MAX), given_up };
+            let Some(path) = query.tables.path(SELF) else { return Err(only_the_page()) };
+            let query = BlockingQuery { text: query.text, path, most: query.most.unwrap_or(u64::MAX), given_up };
             let answer = self.answer.clone();
-            let done = blocking(move || answer(&look)).await;
-            drop(wanted);
-            let rows = done.map_err(|e| SqlError::Engine(e.to_string()))?.map_err(SqlError::Statement)?;
+            let result = blocking(move || answer(&query)).await;
+            drop(cancel_on_drop);
+            let rows = result.map_err(|e| SqlError::Engine(e.to_string()))?.map_err(SqlError::Statement)?;
             Ok(Box::new(DatasetRows { schema: rows.schema().clone(), rows: Some(rows) }) as Box<dyn SqlRows>)
         })
     }
@@ -99,7 +102,7 @@ impl SqlEngine for BlockingEngine {
     }
 }
 
-/// A complete answer.
+/// The complete result of a query, as its only batch.
 struct DatasetRows {
     schema: SchemaRef,
     rows: Option<Dataset>,

@@ -1,8 +1,8 @@
-//! [`Budget`]: the time and the memory that a request may take to read rows.
+//! Limits of the time and the memory that a request may take to read rows.
 //!
-//! Conditions, groups and statistics are evaluated block by block. Before each step a request waits for its share of
-//! the memory shared by all of them, which limits the number of concurrent steps; and a request that has used up its
-//! time gets no further step. Rows without a condition need neither: they are as fast as their client.
+//! Conditions, groups and statistics are evaluated block by block. Before each step a request waits for a share of the
+//! memory that all requests have together, which limits the number of concurrent steps; and a request that has used up
+//! its time gets no further step. Rows without a condition need no budget: they are as fast as their client.
 
 use std::time::{Duration, Instant};
 
@@ -22,26 +22,33 @@ pub(crate) const STEP: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     memory: Memory,
-    /// The limits: bytes of all requests together, and the time of one.
-    most: (usize, Duration),
-    left: Duration,
+    limits: QueryLimits,
+    time_left: Duration,
 }
 
-/// The share of a step.
+#[derive(Clone, Copy, Debug)]
+struct QueryLimits {
+    /// The memory of all requests together, in bytes.
+    memory: usize,
+    /// The time of one request.
+    time: Duration,
+}
+
+/// The memory that a step may take, and the time by which it ends.
 pub(crate) struct Share {
     permit: OwnedSemaphorePermit,
     memory: Memory,
-    most: (usize, Duration),
-    until: Option<Instant>,
+    limits: QueryLimits,
+    deadline: Option<Instant>,
 }
 
 impl Budget {
     pub fn new(memory: &Memory, limits: &Limits) -> Budget {
-        let most = (limits.query_memory, limits.query_timeout);
-        Budget { memory: memory.clone(), most, left: limits.query_timeout }
+        let limits = QueryLimits { memory: limits.query_memory, time: limits.query_timeout };
+        Budget { memory: memory.clone(), limits, time_left: limits.time }
     }
 
-    /// Does blocking work with a share of `bytes`, once they are free.
+    /// Runs a blocking step with a share of `bytes`, once they are free.
     ///
     /// # Errors
     /// 422 if the time is used up, or if there are never that many bytes.
@@ -50,29 +57,31 @@ impl Budget {
         bytes: usize,
         work: impl FnOnce(&mut Share) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if self.left.is_zero() {
-            return Err(too_long(self.most.1));
+        if self.time_left.is_zero() {
+            return Err(too_long(self.limits.time));
         }
-        if bytes > self.most.0 {
-            return Err(too_much(self.most.0));
+        if bytes > self.limits.memory {
+            return Err(too_much(self.limits.memory));
         }
-        let begun = Instant::now();
-        let permit = timeout(self.left, self.memory.wait(bytes)).await.map_err(|_| too_long(self.most.1))??;
-        let until = begun.checked_add(self.left);
-        let mut share = Share { permit, memory: self.memory.clone(), most: self.most, until };
-        let done = blocking(move || work(&mut share)).await;
-        self.left = self.left.saturating_sub(begun.elapsed());
-        done.map_err(|_| Problem::internal("the work was given up"))?
+        let start = Instant::now();
+        let permit =
+            timeout(self.time_left, self.memory.wait(bytes)).await.map_err(|_| too_long(self.limits.time))??;
+        // A time without an end has no deadline.
+        let deadline = start.checked_add(self.time_left);
+        let mut share = Share { permit, memory: self.memory.clone(), limits: self.limits, deadline };
+        let result = blocking(move || work(&mut share)).await;
+        self.time_left = self.time_left.saturating_sub(start.elapsed());
+        result.map_err(|_| Problem::internal("the work was given up"))?
     }
 
-    /// The memory of a step that reads a block of rows: less if the limit is smaller.
+    /// Returns the memory of a step that reads a block of rows: [`STEP`], or less if the limit is smaller.
     pub fn step(&self) -> usize {
-        STEP.min(self.most.0)
+        STEP.min(self.limits.memory)
     }
 }
 
 impl Share {
-    /// Its number of bytes.
+    /// Returns the size of the share in bytes.
     pub fn bytes(&self) -> usize {
         self.permit.num_permits() * crate::request_body::UNIT
     }
@@ -82,36 +91,43 @@ impl Share {
     /// # Errors
     /// 422 if there are never that many; 503 if other requests hold them now.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
-        if bytes > self.most.0 {
-            return Err(too_much(self.most.0));
+        if bytes > self.limits.memory {
+            return Err(too_much(self.limits.memory));
         }
         if bytes > self.bytes() {
-            let more = self.memory.try_share(bytes - self.bytes());
-            let taken = || Problem::unavailable("the memory for queries is taken; try again");
-            self.permit.merge(more.ok_or_else(taken)?);
+            let Some(permit) = self.memory.try_share(bytes - self.bytes()) else {
+                return Err(Problem::unavailable("the memory for queries is taken; try again"));
+            };
+            self.permit.merge(permit);
+            assert!(self.bytes() >= bytes, "a share of {} bytes after growing to {bytes}", self.bytes());
         }
         Ok(())
     }
 
+    /// Checks that the request has time left.
+    ///
     /// # Errors
     /// 422 if the time is used up.
     pub fn check_time(&self) -> Result<()> {
-        if self.until.is_some_and(|until| Instant::now() >= until) { Err(too_long(self.most.1)) } else { Ok(()) }
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(too_long(self.limits.time)),
+            _ => Ok(()),
+        }
     }
 }
 
-pub(crate) fn too_long(most: Duration) -> Problem {
+pub(crate) fn too_long(max_time: Duration) -> Problem {
     let detail = format!(
         "the server has worked for {} seconds on it, the most that it may (--query-timeout); ask for fewer rows: \
          set from and to, or a condition on a column that the table is sorted or indexed by",
-        most.as_secs_f64()
+        max_time.as_secs_f64()
     );
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
 }
 
-pub(crate) fn too_much(most: usize) -> Problem {
+pub(crate) fn too_much(max_bytes: usize) -> Problem {
     let detail =
-        format!("it takes more than {most} bytes of memory, the most that it may (--query-memory); ask for less");
+        format!("it takes more than {max_bytes} bytes of memory, the most that it may (--query-memory); ask for less");
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
 }
 
@@ -139,7 +155,8 @@ mod tests {
     #[tokio::test]
     async fn shares_are_given_back_and_never_more_than_there_are() {
         let mut first = budget(1 << 20, Duration::MAX);
-        let mut second = Budget { memory: first.memory.clone(), most: first.most, left: Duration::from_millis(1) };
+        let mut second =
+            Budget { memory: first.memory.clone(), limits: first.limits, time_left: Duration::from_millis(1) };
         assert_eq!(first.run_blocking((1 << 20) + 1, |_| Ok(())).await.unwrap_err().code(), "query_memory");
         let held = first.memory.try_share(1 << 19).unwrap();
         let grown = |share: &mut Share| Ok([1 << 19, (1 << 19) + 1, (1 << 20) + 1].map(|bytes| share.grow(bytes)));

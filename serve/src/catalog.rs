@@ -1,6 +1,5 @@
-//! [`Catalog`]: the tables and files of one directory. Names come from requests, paths never do.
+//! The catalog of the tables and files of one directory. Names come from requests, paths never do.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,20 +9,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
 
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::table::{FileIdentity, Kind, Table};
 
-/// The limit of decompressed data of a single file, kept while the file is open.
-const KEPT: u64 = 64 << 20;
-/// The longest name of a table or file, in bytes.
-const LONGEST: usize = 200;
-/// File systems record times with a granularity of at most a second, by a clock that may be slightly late: a change
-/// longer ago has another time than a change now.
-const STEP: Duration = Duration::from_millis(1_100);
+/// The maximum size in bytes of decompressed data of a single file that is cached while the file is open.
+const MAX_CACHED_BYTES: u64 = 64 << 20;
+/// The maximum length in bytes of the name of a table or file.
+const MAX_NAME_BYTES: usize = 200;
+/// The granularity of the times of changes. File systems record them with a granularity of at most a second, by a clock
+/// that may be slightly late: a change longer ago has another time than a change now.
+const TIME_GRANULARITY: Duration = Duration::from_millis(1_100);
 /// The extensions of served files.
-const FILES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
+const EXTENSIONS: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 
 /// An entry of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +34,15 @@ pub(crate) struct Entry {
 
 /// The tables and files of a directory, or a single one.
 pub(crate) struct Catalog {
+    /// The served directory, or the path of the only entry.
     directory: PathBuf,
-    /// The only entry, if there is one: other entries beside it are not served.
+    /// The only entry, if a single file or table is served.
     only: Option<Entry>,
-    known: Mutex<HashMap<String, CachedTable>>,
-    /// The number of tables whose files may be open at once.
-    most: usize,
-    making: Mutex<()>,
+    tables: Mutex<HashMap<String, CachedTable>>,
+    /// The maximum number of tables whose files are open at once.
+    max_open: usize,
+    /// Locked while a table is created.
+    creating: Mutex<()>,
 }
 
 /// A table that was requested.
@@ -51,7 +53,7 @@ struct CachedTable {
     changed: Option<(i64, i64)>,
 }
 
-/// The last known state of a name.
+/// The current state of an entry.
 struct EntryState {
     kind: Kind,
     path: PathBuf,
@@ -61,49 +63,53 @@ struct EntryState {
 
 impl EntryState {
     fn from_metadata(kind: Kind, path: PathBuf, data: &Metadata) -> EntryState {
-        EntryState { kind, path, identity: FileIdentity::from_metadata(data), changed: changed(data) }
+        EntryState { kind, path, identity: FileIdentity::from_metadata(data), changed: change_time(data) }
     }
 }
 
-/// The time of a directory's last change, unless that was a moment ago.
-fn changed(data: &Metadata) -> Option<(i64, i64)> {
+/// Returns the time of a directory's last change, in seconds and nanoseconds, unless that was a moment ago.
+fn change_time(data: &Metadata) -> Option<(i64, i64)> {
     let (seconds, nanos) = (data.ctime(), data.ctime_nsec());
     let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-    let then = SystemTime::UNIX_EPOCH.checked_add(since_epoch)?;
-    let is_past = SystemTime::now().duration_since(then).is_ok_and(|since| since > STEP);
+    let changed = SystemTime::UNIX_EPOCH.checked_add(since_epoch)?;
+    let is_past = SystemTime::now().duration_since(changed).is_ok_and(|age| age > TIME_GRANULARITY);
     is_past.then_some((seconds, nanos))
 }
 
 impl Catalog {
-    /// The catalog of the tables and files in `directory`.
+    /// Opens the catalog of the tables and files in `directory`.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument` if it is not a directory.
+    /// `NotFound`, or `InvalidArgument` if `directory` is a file or a table.
     pub fn open(directory: &Path) -> arrowwood::Result<Catalog> {
-        let failed = |path: &Path, e: &io::Error| Error::io("opening the directory to be served", e).at(path);
-        let directory = fs::canonicalize(directory).map_err(|e| failed(directory, &e))?;
+        const OPENING: &str = "opening the directory to be served";
+        let directory = fs::canonicalize(directory).map_err(|e| Error::io(OPENING, &e).at(directory))?;
         if !is_directory(&directory)? {
             let message = "a directory of tables is served, and this is a file; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
-        if has_segments(&directory).map_err(|e| failed(&directory, &e))? {
+        if has_segments(&directory).map_err(|e| Error::io(OPENING, &e).at(&directory))? {
             let message = "this is a table; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
-        Ok(Catalog { directory, only: None, known: Mutex::default(), most: usize::MAX, making: Mutex::default() })
+        Ok(Catalog::new(directory, None))
     }
 
-    /// The same, with the files of `most` tables open at once, besides those that are being used.
-    pub fn opening(self, most: usize) -> Catalog {
-        Catalog { most, ..self }
+    fn new(directory: PathBuf, only: Option<Entry>) -> Catalog {
+        Catalog { directory, only, tables: Mutex::default(), max_open: usize::MAX, creating: Mutex::default() }
     }
 
-    /// The served directory.
+    /// Limits the number of tables whose files are open at once, besides the tables in use.
+    pub fn opening(self, max_open: usize) -> Catalog {
+        Catalog { max_open, ..self }
+    }
+
+    /// Returns the served directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// A catalog of a single file or table; a pattern or a directory of files is served as one file.
+    /// Opens a catalog of a single file or table; a pattern or a directory of files is served as one file.
     ///
     /// # Errors
     /// As [`arrowwood::open`].
@@ -112,96 +118,89 @@ impl Catalog {
         let rows = arrowwood::open(path)?;
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let failed = |e: io::Error| Error::io("listing the directory", &e).at(&path);
-        // A pattern is none of both.
         let kind = match metadata_at(&path)? {
             Some(data) if data.is_file() => Kind::File,
-            Some(data) if data.is_dir() && has_segments(&path).map_err(failed)? => Kind::Table,
+            Some(data)
+                if data.is_dir()
+                    && has_segments(&path).map_err(|e| Error::io("listing the directory", &e).at(&path))? =>
+            {
+                Kind::Table
+            }
+            // A directory of files, or a pattern, which is no path.
             _ => Kind::Files,
         };
         drop(rows);
-        Ok(Catalog {
-            directory: path,
-            only: Some(Entry { name, kind }),
-            known: Mutex::default(),
-            most: usize::MAX,
-            making: Mutex::default(),
-        })
+        Ok(Catalog::new(path, Some(Entry { name, kind })))
     }
 
-    /// All entries, by name. Blocks.
+    /// Lists all entries, sorted by name. Blocks.
     pub fn list(&self) -> Result<Vec<Entry>> {
         if let Some(only) = &self.only {
             return Ok(vec![only.clone()]);
         }
-        let failed =
-            |e: io::Error| Problem::from_table_error(&Error::io("listing the directory", &e).at(&self.directory));
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(failed)? {
-            let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if let Some(EntryState { kind, .. }) = self.look(&name)? {
-                found.push(Entry { name, kind });
+        let names = entry_names(&self.directory)
+            .map_err(|e| Error::io("listing the directory", &e).at(&self.directory))
+            .or_table_problem()?;
+        let mut entries = Vec::new();
+        for name in names {
+            if let Some(EntryState { kind, .. }) = self.find(&name)? {
+                entries.push(Entry { name, kind });
             }
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
     }
 
-    /// The entry `name`, if it may be served.
+    /// Finds the entry `name`, if it may be served.
     ///
     /// # Errors
-    /// Those of the system: that it can't be looked at now does not mean that it is not there.
-    fn look(&self, name: &str) -> Result<Option<EntryState>> {
+    /// An error of the system: an entry that can't be inspected now may exist all the same.
+    fn find(&self, name: &str) -> Result<Option<EntryState>> {
         let Some(path) = self.path_of(name) else { return Ok(None) };
         if let Some(only) = &self.only {
             if only.kind == Kind::Files {
-                return Ok(Some(EntryState {
-                    kind: only.kind,
-                    path,
-                    identity: FileIdentity::default(),
-                    changed: None,
-                }));
+                let identity = FileIdentity::default();
+                return Ok(Some(EntryState { kind: only.kind, path, identity, changed: None }));
             }
-            let data = metadata_at(&path).map_err(|e| Problem::from_table_error(&e))?;
+            let data = metadata_at(&path).or_table_problem()?;
             return Ok(data.map(|data| EntryState::from_metadata(only.kind, path, &data)));
         }
-        let failed = |e: io::Error| Problem::from_table_error(&Error::io("looking for the table", &e).at(&path));
-        let Some(data) = present(fs::symlink_metadata(&path)).map_err(failed)? else { return Ok(None) };
-        let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
-        let is_table = data.is_dir() && has_segments(&path).map_err(failed)?;
-        let kind = match (is_table, is_file) {
-            (true, _) => Kind::Table,
-            (false, true) => Kind::File,
-            (false, false) => return Ok(None),
-        };
-        Ok(Some(EntryState::from_metadata(kind, path, &data)))
+        let entry = inspect(name, &path).map_err(|e| Error::io("looking for the table", &e).at(&path));
+        Ok(entry.or_table_problem()?.map(|(kind, data)| EntryState::from_metadata(kind, path, &data)))
     }
 
-    /// The path of `name`, if it is a valid name.
+    /// Returns the path of `name`, if it is a valid name.
     fn path_of(&self, name: &str) -> Option<PathBuf> {
-        match &self.only {
-            Some(only) => (only.name == name).then(|| self.directory.clone()),
-            None => is_name(name).then(|| self.directory.join(name)),
+        if let Some(only) = &self.only {
+            return (only.name == name).then(|| self.directory.clone());
         }
+        if !is_name(name) {
+            return None;
+        }
+        let path = self.directory.join(name);
+        assert!(path.parent() == Some(self.directory.as_path()), "a valid name leaves the served directory");
+        Some(path)
     }
 
-    /// The table named `name`, if it is known and its directory's entries have not changed since they were listed. This
-    /// only reads the directory's own attributes, which are kept in memory while the table is appended to. `None` for a
-    /// table that has been closed.
+    /// Returns the table named `name`, if it is cached, open, and its directory's entries have not changed since they
+    /// were listed.
+    ///
+    /// This only reads the directory's own attributes, which are in memory while the table is appended to: it is for
+    /// threads that must not block.
     pub fn unchanged(&self, name: &str) -> Option<Arc<Table>> {
-        let (table, changed_then) = {
-            // Held while a table is opened, which is not waited for here: this is for threads that must not block.
-            let known = self.known.try_lock().ok()?;
-            let known = known.get(name)?;
-            (known.table.clone(), known.changed?)
+        let (table, listed) = {
+            // The lock may be held while another table is opened, which takes time.
+            let tables = self.tables.try_lock().ok()?;
+            let cached = tables.get(name)?;
+            (cached.table.clone(), cached.changed?)
         };
         let data = fs::symlink_metadata(&table.path).ok()?;
         let is_same = table.kind == Kind::Table && FileIdentity::from_metadata(&data) == table.identity;
-        // A table that gets rows is used, too.
-        (is_same && changed(&data) == Some(changed_then) && table.touch()).then_some(table)
+        // Appending counts as use: the table is not the next one to be closed.
+        (is_same && change_time(&data) == Some(listed) && table.touch()).then_some(table)
     }
 
-    /// The refusal of an unknown name.
+    /// Returns the problem for a name that there is no entry of.
     fn missing(&self, name: &str) -> Problem {
         if self.only.is_none() && is_name(name) && has_partitions(&self.directory.join(name)) {
             return Problem::not_found(
@@ -211,35 +210,35 @@ impl Catalog {
         Problem::not_found("there is no such table")
     }
 
-    /// The table named `name`. Blocks.
+    /// Returns the table named `name`, opening it if necessary. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
-        let EntryState { kind, path, identity, changed } = self.look(name)?.ok_or_else(|| self.missing(name))?;
-        let mut all = self.known.lock_ignoring_poison();
-        if let Some(known) = all.get_mut(name).filter(|known| known.table.identity == identity) {
-            known.changed = changed;
-            let table = known.table.clone();
+        let EntryState { kind, path, identity, changed } = self.find(name)?.ok_or_else(|| self.missing(name))?;
+        let mut tables = self.tables.lock_ignoring_poison();
+        if let Some(cached) = tables.get_mut(name).filter(|cached| cached.table.identity == identity) {
+            cached.changed = changed;
+            let table = cached.table.clone();
             if table.is_closed() {
-                self.make_room(&all);
+                self.make_room(&tables);
             }
             return Ok(table);
         }
-        self.make_room(&all);
-        let keeps = if self.only.is_some() { KEPT } else { 0 };
-        let table = Table::open(name, path, kind, identity).map_err(|e| Problem::from_table_error(&e))?;
-        let table = Arc::new(table.keeping(keeps));
+        self.make_room(&tables);
+        let cached_bytes = if self.only.is_some() { MAX_CACHED_BYTES } else { 0 };
+        let table = Table::open(name, path, kind, identity).or_table_problem()?;
+        let table = Arc::new(table.keeping(cached_bytes));
         // A table that was removed and recreated is another one; users of the old one get an error.
-        all.insert(name.to_owned(), CachedTable { table: table.clone(), changed });
+        tables.insert(name.to_owned(), CachedTable { table: table.clone(), changed });
         Ok(table)
     }
 
-    /// Closes the tables that were not used for the longest time, if there is no room for another one.
-    fn make_room(&self, known: &HashMap<String, CachedTable>) {
-        let tables = known.values().map(|known| &known.table);
+    /// Closes the least recently used tables, if there is no room for another one.
+    fn make_room(&self, tables: &HashMap<String, CachedTable>) {
+        let tables = tables.values().map(|cached| &cached.table);
         let mut unused: Vec<_> = tables.filter_map(|table| Some((table.unused_since()?, table))).collect();
-        if unused.len() >= self.most {
+        if unused.len() >= self.max_open {
             unused.sort_by_key(|(since, _)| *since);
-            // Several together: they are looked for among all.
-            let count = unused.len() - self.most + self.most / 8 + 1;
+            // Closes an eighth at once, as finding them takes a pass over all tables.
+            let count = unused.len() - self.max_open + self.max_open / 8 + 1;
             unused.iter().take(count).for_each(|(_, table)| table.close_unused());
         }
     }
@@ -249,32 +248,30 @@ impl Catalog {
         if self.only.is_some() {
             return Err(Problem::forbidden("no table is made beside a single one"));
         }
-        if !is_name(name) {
+        let Some(path) = self.path_of(name) else {
             let detail = format!(
-                "a table's name has 1 to {LONGEST} bytes, no control characters and none of / \\ ? # %, and does not \
-                 begin with a dot"
+                "a table's name has 1 to {MAX_NAME_BYTES} bytes, no control characters and none of / \\ ? # %, and \
+                 does not begin with a dot"
             );
             return Err(Problem::bad_request(detail));
-        }
-        let path = self.directory.join(name);
-        let _alone = self.making.lock_ignoring_poison();
-        if self.look(name)?.is_some() {
+        };
+        let _creating = self.creating.lock_ignoring_poison();
+        if self.find(name)?.is_some() {
             return Ok(false);
         }
-        // An empty directory is what a crash may have left of a creation.
-        if let Err(e) = present(fs::remove_dir(&path)) {
+        // A crash during a creation may have left an empty directory.
+        if let Err(e) = none_if_missing(fs::remove_dir(&path)) {
             use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory, ResourceBusy};
             if matches!(e.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory | ResourceBusy) {
                 return Err(Problem::conflict("exists", "something that is not a table has this name"));
             }
             return Err(Problem::from_table_error(&Error::io("making the table", &e).at(&path)));
         }
-        let made = Writer::open(&path, Some(schema), options).and_then(Writer::close);
-        made.map_err(|e| {
+        if let Err(e) = Writer::open(&path, Some(schema), options).and_then(Writer::close) {
             // A failed creation may have left an empty directory; nothing else is removed by this.
             let _ = fs::remove_dir(&path);
-            Problem::from_table_error(&e)
-        })?;
+            return Err(Problem::from_table_error(&e));
+        }
         Ok(true)
     }
 
@@ -282,70 +279,98 @@ impl Catalog {
     /// removed since. Blocks.
     pub fn close_outdated(&self, age: Duration) {
         for table in self.known() {
-            // Rows that a thread has still to bring to the disk are waited for when the server stops.
+            // A table that can't be inspected now may exist all the same.
             let is_there = table.is_same().unwrap_or(true);
+            // A table with a writer stays known: when the server stops, it waits for rows that are not on the disk yet.
             if is_there || table.is_written() {
                 table.close_outdated(age);
                 continue;
             }
-            let mut known = self.known.lock_ignoring_poison();
-            if known.get(&table.name).is_some_and(|known| Arc::ptr_eq(&known.table, &table)) {
-                known.remove(&table.name);
+            let mut tables = self.tables.lock_ignoring_poison();
+            if tables.get(&table.name).is_some_and(|cached| Arc::ptr_eq(&cached.table, &table)) {
+                tables.remove(&table.name);
             }
         }
     }
 
-    /// All tables requested so far, but for those that were forgotten since.
+    /// Returns all tables that were requested so far and not forgotten since.
     pub fn known(&self) -> Vec<Arc<Table>> {
-        let known = self.known.lock_ignoring_poison();
-        known.values().map(|known| known.table.clone()).collect()
+        let tables = self.tables.lock_ignoring_poison();
+        tables.values().map(|cached| cached.table.clone()).collect()
     }
 }
 
-/// Whether `name` can be the name of a table or file.
+/// Returns true if `name` can be the name of a table or file.
 pub(crate) fn is_name(name: &str) -> bool {
-    let forbidden = |c: char| c.is_control() || "/\\?#%".contains(c);
-    !name.is_empty() && name.len() <= LONGEST && !name.starts_with('.') && !name.contains(forbidden)
+    !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && !name.starts_with('.')
+        && !name.contains(|c: char| c.is_control() || "/\\?#%".contains(c))
 }
 
-/// Whether `path` is a directory, not a link, that contains directories named `key=value`.
+/// Returns the names of the entries of a directory, except names that are not UTF-8.
+fn entry_names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Returns kind and metadata of the entry at `path`; `None` if nothing is there, or nothing that is served.
+fn inspect(name: &str, path: &Path) -> io::Result<Option<(Kind, Metadata)>> {
+    let Some(data) = none_if_missing(fs::symlink_metadata(path))? else { return Ok(None) };
+    if data.is_dir() && has_segments(path)? {
+        return Ok(Some((Kind::Table, data)));
+    }
+    if data.is_file() && EXTENSIONS.iter().any(|extension| name.ends_with(extension)) {
+        return Ok(Some((Kind::File, data)));
+    }
+    Ok(None)
+}
+
+/// Returns true if `path` is a directory, not a link, that contains directories named `key=value`.
 fn has_partitions(path: &Path) -> bool {
-    let is_partition = |entry: fs::DirEntry| {
-        let is_named_so = entry.file_name().as_encoded_bytes().contains(&b'=');
-        is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
-    };
-    let is_directory = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
-    is_directory && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(is_partition))
+    if !fs::symlink_metadata(path).is_ok_and(|data| data.is_dir()) {
+        return false;
+    }
+    let Ok(entries) = fs::read_dir(path) else { return false };
+    entries.flatten().any(|entry| {
+        let is_named_as_one = entry.file_name().as_encoded_bytes().contains(&b'=');
+        is_named_as_one && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    })
 }
 
-/// Whether a directory contains segments of a table, and no links to the outside. One that may not be listed has none for this
-/// process.
+/// Returns true if a directory contains segments of a table, and no links to the outside.
+///
+/// A directory that this process may not list is no table for it.
 fn has_segments(path: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
-        listed => present(listed)?,
+        entries => none_if_missing(entries)?,
     };
-    let mut found = false;
+    let mut has_segments = false;
     for entry in entries.into_iter().flatten() {
         let entry = entry?;
-        if present(entry.file_type())?.is_some_and(|kind| kind.is_symlink()) {
+        if none_if_missing(entry.file_type())?.is_some_and(|kind| kind.is_symlink()) {
             return Ok(false);
         }
-        found |= entry.file_name().to_str().is_some_and(is_segment);
+        has_segments |= entry.file_name().to_str().is_some_and(is_segment);
     }
-    Ok(found)
+    Ok(has_segments)
 }
 
-/// What a call found at a path; `None` if nothing is there, as when it was removed meanwhile.
-fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
+/// Converts `NotFound` to `None`: another process may remove an entry at any time.
+fn none_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map(Some),
+        result => result.map(Some),
     }
 }
 
+/// Returns true if `name` is the name of a segment's file, 20 digits and `.arrow`.
 fn is_segment(name: &str) -> bool {
-    let number = name.strip_suffix(".arrow").unwrap_or_default();
+    let Some(number) = name.strip_suffix(".arrow") else { return false };
     number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -408,14 +433,14 @@ mod tests {
         for name in ["../made", "", ".made", "a/b", "secret", "linked", "notes.txt"] {
             assert!(catalog.create(name, schema(), &WriterOptions::default()).is_err(), "{name:?}");
         }
-        // What a crash may have left of a creation is in nobody's way.
+        // An empty directory, which a crash during a creation may leave, is not in the way.
         assert!(catalog.create("empty", schema(), &WriterOptions::default()).unwrap());
         assert!(catalog.create("made", schema(), &WriterOptions::default()).unwrap());
         assert!(!catalog.create("made", schema(), &WriterOptions::default()).unwrap());
     }
 
     #[test]
-    fn a_table_that_was_made_anew_is_another_one() {
+    fn a_recreated_table_is_another_one() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());
@@ -432,7 +457,7 @@ mod tests {
     /// Checking a directory's attributes is enough as long as they have not changed; a link to the outside changes
     /// them.
     #[test]
-    fn a_table_is_looked_through_again_when_its_directory_has_changed() {
+    fn a_table_is_inspected_again_when_its_directory_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());
@@ -461,7 +486,7 @@ mod tests {
 
     /// Threads of the server, of which there are few, would all wait for a table that is slow to open.
     #[test]
-    fn a_table_is_not_waited_for_where_nothing_may_block() {
+    fn threads_that_must_not_block_do_not_wait_for_a_table() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());
@@ -469,17 +494,17 @@ mod tests {
         catalog.get("t").unwrap();
         let (done, waited) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let opening = catalog.known.lock().unwrap();
+            let opening = catalog.tables.lock().unwrap();
             scope.spawn(|| done.send(catalog.unchanged("t").is_none()));
-            let found = waited.recv_timeout(Duration::from_secs(120));
-            // Before anything fails, so that the thread ends.
+            let is_none = waited.recv_timeout(Duration::from_secs(120));
+            // Unlocks before anything fails, so that the thread ends.
             drop(opening);
-            assert_eq!(found, Ok(true));
+            assert_eq!(is_none, Ok(true));
         });
     }
 
     #[test]
-    fn what_is_no_directory_of_tables_is_refused() {
+    fn only_a_directory_of_tables_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());
         let table = folder.path().join("t");

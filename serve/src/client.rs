@@ -25,12 +25,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// The maximum time for a server to connect, and to begin an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The maximum time for a server to connect, and to begin a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of facts and errors in bytes.
-const SMALL: usize = 16 << 20;
-/// The number of pieces of an answer that wait to be read.
-const WAITING: usize = 16;
+const MAX_JSON_BYTES: usize = 16 << 20;
+/// The maximum number of received chunks that wait to be read.
+const MAX_WAITING: usize = 16;
 
 /// The server, and the credentials.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub struct ClientOptions {
     pub insecure: bool,
 }
 
-/// A server, and a table of it.
+/// A client of one table of a server.
 pub(crate) struct Client {
     runtime: Runtime,
     host: String,
@@ -58,39 +58,38 @@ pub(crate) struct Client {
 /// The reason of a failed request.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server can't be reached, or broke off: it may answer later.
+    /// The server can't be reached, or broke off: a retry may succeed.
     Transient(Error),
-    /// A retry would get the same answer.
+    /// A retry would get the same response.
     Permanent(Error),
 }
 
 impl Client {
-    /// A client of the table at `url`: `http://HOST:PORT/T` or `https://…`, or the whole path, `…/v1/tables/T`.
+    /// Creates a client of the table at `url`: `http://HOST:PORT/T` or `https://…`, or with the whole path,
+    /// `…/v1/tables/T`.
     pub fn new(url: &str, options: &ClientOptions) -> Result<Client> {
-        let wrong = |why: &str| {
-            let expected = "expected http://HOST:PORT/TABLE or https://HOST:PORT/TABLE";
-            Error::new(ErrorKind::InvalidArgument, format!("'{url}' {why}; {expected}"))
-        };
-        let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
+        let uri: Uri = url.parse().map_err(|_| invalid_url(url, "is no URL"))?;
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("is no URL of a server")),
+            _ => return Err(invalid_url(url, "is no URL of a server")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        let authority = uri.authority().ok_or_else(|| invalid_url(url, "names no host"))?;
         if authority.as_str().contains('@') || uri.query().is_some() {
-            return Err(wrong("has a user or a query"));
+            return Err(invalid_url(url, "has a user or a query"));
         }
         let host = authority.host().to_owned();
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let name = uri.path().strip_prefix("/v1/tables/").or_else(|| uri.path().strip_prefix('/')).unwrap_or_default();
+        let path = uri.path();
+        let name = path.strip_prefix("/v1/tables/").or_else(|| path.strip_prefix('/')).unwrap_or("");
         if name.is_empty() || name.contains('/') {
-            return Err(wrong("names no table"));
+            return Err(invalid_url(url, "names no table"));
         }
         if options.token.is_some() && !is_tls && !options.insecure && !is_loopback(&host) {
-            return Err(wrong("would get the token without TLS, where others can read it: use https, or --insecure"));
+            let why = "would get the token without TLS, where others can read it: use https, or --insecure";
+            return Err(invalid_url(url, why));
         }
-        let tls = if is_tls { Some(connector(options.cafile.as_deref())?) } else { None };
+        let tls = if is_tls { Some(tls_connector(options.cafile.as_deref())?) } else { None };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("starting a thread", &e))?;
         let token = options.token.clone();
@@ -98,96 +97,97 @@ impl Client {
         Ok(Client { runtime, host, port, tls, token, table, url: url.to_owned() })
     }
 
-    /// The server's facts about the table.
+    /// Returns the server's facts about the table.
     pub fn facts(&self) -> Result<Json, RequestError> {
         self.runtime.block_on(async {
-            let answer = self.ask("").await?;
-            let body = Limited::new(answer.into_body(), SMALL).collect().await;
-            let bytes = body.map_err(|e| self.broken(&causes(&*e)))?.to_bytes();
-            let told = serde_json::from_slice::<Json>(&bytes).ok().filter(Json::is_object);
-            told.ok_or_else(|| {
-                RequestError::Permanent(self.error("the answer is no object of JSON; is it `arrowwood serve`?"))
-            })
+            let response = self.request("").await?;
+            let body = Limited::new(response.into_body(), MAX_JSON_BYTES).collect().await;
+            let bytes = body.map_err(|e| self.transient(&causes(&*e)))?.to_bytes();
+            match serde_json::from_slice::<Json>(&bytes) {
+                Ok(facts) if facts.is_object() => Ok(facts),
+                _ => Err(self.permanent("the answer is no object of JSON; is it `arrowwood serve`?")),
+            }
         })
     }
 
-    /// The streamed answer to a request below the table.
-    pub fn stream(&self, below: &str) -> Result<ResponseReader, RequestError> {
-        let answer = self.runtime.block_on(self.ask(below))?;
-        let (sender, coming) = mpsc::channel(WAITING);
+    /// Returns the streamed response to a request for `subpath` of the table.
+    pub fn stream(&self, subpath: &str) -> Result<ResponseReader, RequestError> {
+        let response = self.runtime.block_on(self.request(subpath))?;
+        let (sender, chunks) = mpsc::channel(MAX_WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
-        self.runtime.spawn(pass_on(answer.into_body(), sender, waiting.clone()));
-        Ok(ResponseReader { coming, waiting, piece: Bytes::new() })
+        self.runtime.spawn(forward_body(response.into_body(), sender, waiting.clone()));
+        Ok(ResponseReader { chunks, waiting, chunk: Bytes::new() })
     }
 
     fn error(&self, what: &str) -> Error {
         Error::new(ErrorKind::Io, format!("asking {}: {what}", self.url))
     }
 
-    fn broken(&self, what: &str) -> RequestError {
+    fn transient(&self, what: &str) -> RequestError {
         RequestError::Transient(self.error(what))
     }
 
-    async fn ask(&self, below: &str) -> Result<Response<Incoming>, RequestError> {
-        let connecting = timeout(PATIENCE, TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)));
-        let stream = connecting.await.map_err(|_| self.broken("no answer within 30 seconds"))?;
-        let stream = stream.map_err(|e| self.broken(&e.to_string()))?;
-        // Without these a request may be delayed, and a vanished server is never noticed.
-        let _ = stream.set_nodelay(true);
-        let alive =
-            socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
-        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
-        let asked = async {
-            match &self.tls {
-                None => self.send(stream, below).await,
-                Some(tls) => {
-                    let name = ServerName::try_from(self.host.trim_matches(['[', ']']).to_owned());
-                    let name = name.map_err(|e| RequestError::Permanent(self.error(&e.to_string())))?;
-                    // A certificate error is permanent.
-                    let secret = tls.connect(name, stream).await;
-                    let secret = secret.map_err(|e| match e.kind() {
-                        io::ErrorKind::InvalidData => RequestError::Permanent(self.error(&e.to_string())),
-                        _ => self.broken(&e.to_string()),
-                    })?;
-                    self.send(secret, below).await
-                }
-            }
-        };
-        timeout(PATIENCE, asked).await.map_err(|_| self.broken("no answer within 30 seconds"))?
+    fn permanent(&self, what: &str) -> RequestError {
+        RequestError::Permanent(self.error(what))
     }
 
-    async fn send<S>(&self, stream: S, below: &str) -> Result<Response<Incoming>, RequestError>
+    /// Sends a request for `subpath` of the table over a new connection, and waits for the head of the response.
+    async fn request(&self, subpath: &str) -> Result<Response<Incoming>, RequestError> {
+        const TIMED_OUT: &str = "no answer within 30 seconds";
+        let address = self.host.trim_matches(['[', ']']);
+        let connected = timeout(RESPONSE_TIMEOUT, TcpStream::connect((address, self.port))).await;
+        let stream = connected.map_err(|_| self.transient(TIMED_OUT))?.map_err(|e| self.transient(&e.to_string()))?;
+        // Without these a request may be delayed, and a vanished server is never noticed.
+        let _ = stream.set_nodelay(true);
+        let keepalive =
+            socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive.with_retries(3));
+        let response = async {
+            let Some(tls) = &self.tls else { return self.send(stream, subpath).await };
+            let name = ServerName::try_from(address.to_owned()).map_err(|e| self.permanent(&e.to_string()))?;
+            match tls.connect(name, stream).await {
+                Ok(stream) => self.send(stream, subpath).await,
+                // The certificate is not trusted.
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => Err(self.permanent(&e.to_string())),
+                Err(e) => Err(self.transient(&e.to_string())),
+            }
+        };
+        timeout(RESPONSE_TIMEOUT, response).await.map_err(|_| self.transient(TIMED_OUT))?
+    }
+
+    async fn send<S>(&self, stream: S, subpath: &str) -> Result<Response<Incoming>, RequestError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|e| self.broken(&causes(&e)))?;
-        // Its errors are those of the answer.
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|e| self.transient(&causes(&e)))?;
+        // The response, or its body, reports the connection's errors.
         tokio::spawn(async move { drop(connection.await) });
-        let mut request = Request::get(format!("{}{below}", self.table))
+        let mut request = Request::get(format!("{}{subpath}", self.table))
             .header(header::HOST, format!("{}:{}", self.host, self.port))
             .header(header::ACCEPT, "application/vnd.apache.arrow.stream");
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|e| RequestError::Permanent(self.error(&e.to_string())))?;
-        let answer = sender.send_request(request).await.map_err(|e| self.broken(&causes(&e)))?;
-        if answer.status().is_success() { Ok(answer) } else { Err(self.refused(answer).await) }
+        let request = request.map_err(|e| self.permanent(&e.to_string()))?;
+        let response = sender.send_request(request).await.map_err(|e| self.transient(&causes(&e)))?;
+        if response.status().is_success() { Ok(response) } else { Err(self.error_from_response(response).await) }
     }
 
-    /// Converts an error answer to an error.
-    async fn refused(&self, answer: Response<Incoming>) -> RequestError {
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), SMALL).collect().await;
-        let told = body.ok().and_then(|body| serde_json::from_slice::<Json>(&body.to_bytes()).ok()).unwrap_or_default();
-        let detail = told["detail"].as_str().or(status.canonical_reason()).unwrap_or("refused");
+    /// Converts an error response to an error.
+    async fn error_from_response(&self, response: Response<Incoming>) -> RequestError {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_JSON_BYTES).collect().await;
+        // Proxies answer without a body of JSON: then the status says what is known.
+        let problem = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()).unwrap_or(Json::Null);
+        let detail = problem["detail"].as_str().or(status.canonical_reason()).unwrap_or("refused");
         let message = format!("asking {}: {detail} (HTTP {})", self.url, status.as_u16());
         let kind = match status.as_u16() {
             401 | 403 | 421 => ErrorKind::PermissionDenied,
             404 => ErrorKind::NotFound,
             410 | 416 => ErrorKind::RowOutOfRange,
-            409 if told["code"] == "file_changed" => {
+            409 if problem["code"] == "file_changed" => {
                 return RequestError::Transient(Error::new(ErrorKind::FileChanged, message));
             }
             500.. | 408 => return RequestError::Transient(Error::new(ErrorKind::Io, message)),
@@ -197,16 +197,21 @@ impl Client {
     }
 }
 
-/// An error and what caused it, such as the system's error below that of a connection.
+fn invalid_url(url: &str, why: &str) -> Error {
+    let expected = "expected http://HOST:PORT/TABLE or https://HOST:PORT/TABLE";
+    Error::new(ErrorKind::InvalidArgument, format!("'{url}' {why}; {expected}"))
+}
+
+/// Returns the messages of an error and of its causes, such as the system's error that ended a connection.
 fn causes(e: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(e), |e| e.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Passes on pieces of an answer, then its end or an error.
-async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, waiting: Arc<AtomicUsize>) {
+/// Sends the chunks of a body to a [`ResponseReader`], until the end or an error.
+async fn forward_body(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, waiting: Arc<AtomicUsize>) {
     loop {
-        let piece = match body.frame().await {
+        let chunk = match body.frame().await {
             None => return,
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if data.is_empty() => continue,
@@ -216,23 +221,24 @@ async fn pass_on(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>>, wa
             },
             Some(Err(e)) => Err(io::Error::other(causes(&e))),
         };
-        let is_over = piece.is_err();
+        let is_over = chunk.is_err();
         waiting.fetch_add(1, Ordering::AcqRel);
-        if sender.send(piece).await.is_err() || is_over {
+        if sender.send(chunk).await.is_err() || is_over {
             return;
         }
     }
 }
 
-/// A streamed answer, to be read by a thread that may block.
+/// Reads a streamed response, in a thread that may block.
 pub(crate) struct ResponseReader {
-    coming: mpsc::Receiver<io::Result<Bytes>>,
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
     waiting: Arc<AtomicUsize>,
-    piece: Bytes,
+    /// The unread rest of the current chunk.
+    chunk: Bytes,
 }
 
 impl ResponseReader {
-    /// The number of received pieces not read yet.
+    /// Returns the number of received chunks that are not read yet.
     pub fn waiting(&self) -> Arc<AtomicUsize> {
         self.waiting.clone()
     }
@@ -240,34 +246,30 @@ impl ResponseReader {
 
 impl Read for ResponseReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.piece.is_empty() {
-            match self.coming.blocking_recv() {
-                None => return Ok(0),
-                Some(piece) => {
-                    self.waiting.fetch_sub(1, Ordering::AcqRel);
-                    self.piece = piece?;
-                }
-            }
+        if self.chunk.is_empty() {
+            let Some(chunk) = self.chunks.blocking_recv() else { return Ok(0) };
+            let waiting = self.waiting.fetch_sub(1, Ordering::AcqRel);
+            assert!(waiting > 0, "a chunk is counted before it is sent");
+            self.chunk = chunk?;
         }
-        let part = self.piece.split_to(into.len().min(self.piece.len()));
+        let part = self.chunk.split_to(into.len().min(self.chunk.len()));
         into[..part.len()].copy_from_slice(&part);
         Ok(part.len())
     }
 }
 
-fn connector(cafile: Option<&Path>) -> Result<TlsConnector> {
-    let mut roots = RootCertStore::empty();
-    let found: Vec<CertificateDer<'static>> = match cafile {
+/// Creates a connector that trusts the certificates in `cafile`, or else the system's.
+fn tls_connector(cafile: Option<&Path>) -> Result<TlsConnector> {
+    let certificates: Vec<CertificateDer<'static>> = match cafile {
         Some(file) => {
-            let invalid = |e: &dyn std::fmt::Display| {
+            CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect()).map_err(|e| {
                 Error::new(ErrorKind::InvalidArgument, format!("certificates in PEM are expected: {e}")).at(file)
-            };
-            let found = CertificateDer::pem_file_iter(file).map_err(|e| invalid(&e))?;
-            found.collect::<std::result::Result<_, _>>().map_err(|e| invalid(&e))?
+            })?
         }
         None => rustls_native_certs::load_native_certs().certs,
     };
-    roots.add_parsable_certificates(found);
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         let message = "there is no certificate to trust; name a file of certificates with --cafile";
         return Err(Error::new(ErrorKind::InvalidArgument, message));

@@ -1,4 +1,4 @@
-//! Conditions on rows, as written in a URL: `price > 100 and symbol in ('IBM')`.
+//! Parses conditions on rows, as written in a URL: `price > 100 and symbol in ('IBM')`.
 //!
 //! ```text
 //! any     := all ("or" all)*
@@ -17,11 +17,13 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
 
-/// The maximum length of a text, number of values, and nesting depth of parentheses and `not`.
-const LONGEST: usize = 8 << 10;
-const VALUES: usize = 1_000;
-const DEPTH: usize = 64;
-/// The maximum size in bytes of the values of rows that a condition names, all together.
+/// The maximum length of a condition in bytes.
+const MAX_BYTES: usize = 8 << 10;
+/// The maximum number of values in a condition.
+const MAX_VALUES: usize = 1_000;
+/// The maximum nesting depth of parentheses and `not`.
+const MAX_DEPTH: usize = 64;
+/// The maximum total size in bytes of the values that a condition takes from rows (`is as in row`).
 pub(crate) const OF_ROWS: usize = 32 << 20;
 
 /// The problem with a condition, for its author.
@@ -51,30 +53,33 @@ pub fn parse_condition(text: &str, schema: &Arc<Schema>) -> Result<Predicate> {
     parse(text, schema, None)
 }
 
-/// Parses `text` as a predicate over `rows`, which may name values of these by the numbers of their rows. Blocks.
+/// Parses `text` as a predicate over `rows`, which may take values from these rows by their numbers. Blocks.
 ///
 /// # Errors
-/// Those of [`parse_condition`], and for a row that is not there.
+/// The errors of [`parse_condition`], and an error for a row that does not exist.
 pub(crate) fn parse_condition_on(text: &str, rows: &Dataset) -> Result<Predicate> {
     parse(text, rows.schema(), Some(rows))
 }
 
 fn parse(text: &str, schema: &Arc<Schema>, rows: Option<&Dataset>) -> Result<Predicate> {
-    if text.len() > LONGEST {
-        return error(format!("a condition has at most {LONGEST} bytes, got {}", text.len()));
+    if text.len() > MAX_BYTES {
+        return error(format!("a condition has at most {MAX_BYTES} bytes, got {}", text.len()));
     }
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, values: 0, of_rows: 0, schema, rows };
+    let mut parser = Parser { tokens: tokens(text)?, position: 0, values: 0, row_value_bytes: 0, schema, rows };
     let predicate = parser.any(0)?;
-    match parser.next() {
-        None => compared(predicate, schema),
-        Some(token) => error(format!("expected 'and', 'or' or the end, got {token}")),
+    if let Some(token) = parser.next() {
+        return error(format!("expected 'and', 'or' or the end, got {token}"));
     }
+    check_types(&predicate, schema)?;
+    Ok(predicate)
 }
 
-/// Checks without rows that the columns can be compared this way.
-fn compared(predicate: Predicate, schema: &Arc<Schema>) -> Result<Predicate> {
-    let none = Dataset::from_batches(schema.clone(), Vec::new()).and_then(|none| none.filter(&predicate));
-    none.map_or_else(|e| error(e.message()), |_| Ok(predicate))
+/// Checks that the columns can be compared this way, by filtering no rows.
+fn check_types(predicate: &Predicate, schema: &Arc<Schema>) -> Result<()> {
+    match Dataset::from_batches(schema.clone(), Vec::new()).and_then(|empty| empty.filter(predicate)) {
+        Ok(_) => Ok(()),
+        Err(e) => error(e.message()),
+    }
 }
 
 // ---- tokens ----
@@ -82,16 +87,16 @@ fn compared(predicate: Predicate, schema: &Arc<Schema>) -> Result<Predicate> {
 #[derive(Clone, Debug, PartialEq)]
 struct Token {
     kind: TokenKind,
-    /// The character it begins at, counted from 1.
-    at: usize,
+    /// The number of its first character, counted from 1.
+    start: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum TokenKind {
     Word(String),
-    /// In `"…"`: a column, or text, if it is a value after a column.
+    /// `"…"`: a column, or text, if it is a value after a column.
     Quoted(String),
-    /// In `'…'`: text.
+    /// `'…'`: text.
     Text(String),
     Number(String),
     Operator(Operator),
@@ -114,7 +119,7 @@ impl std::fmt::Display for Token {
             TokenKind::Close => f.write_str("')'")?,
             TokenKind::Comma => f.write_str("','")?,
         }
-        write!(f, " at character {}", self.at)
+        write!(f, " at character {}", self.start)
     }
 }
 
@@ -122,7 +127,7 @@ type Chars<'a> = Peekable<std::iter::Enumerate<CharIndices<'a>>>;
 
 fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut chars = text.char_indices().enumerate().peekable();
-    let mut found = Vec::new();
+    let mut tokens = Vec::new();
     while let Some(&(number, (start, first))) = chars.peek() {
         if first.is_whitespace() {
             chars.next();
@@ -144,44 +149,46 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
             '\'' => TokenKind::Text(quoted(&mut chars, number)?),
             '"' => TokenKind::Quoted(quoted(&mut chars, number)?),
             '=' | '!' | '<' | '>' => TokenKind::Operator(operator(&mut chars, number)?),
-            _ if first.is_alphabetic() || first == '_' => TokenKind::Word(run(text, start, &mut chars, is_of_word)),
+            _ if first.is_alphabetic() || first == '_' => {
+                TokenKind::Word(take_while(text, start, &mut chars, is_word_char))
+            }
             _ if first.is_ascii_digit() || "+-.".contains(first) => {
-                match run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
-                    alone if ["+", "-"].contains(&alone.as_str()) => TokenKind::Sign(first),
+                match take_while(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
+                    sign if ["+", "-"].contains(&sign.as_str()) => TokenKind::Sign(first),
                     digits => TokenKind::Number(digits),
                 }
             }
             other => return error(format!("unexpected '{}' at character {}", other.escape_debug(), number + 1)),
         };
-        found.push(Token { kind, at: number + 1 });
+        tokens.push(Token { kind, start: number + 1 });
     }
-    Ok(found)
+    Ok(tokens)
 }
 
-fn is_of_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The characters from `start` on for which `belongs` is true.
-fn run(text: &str, start: usize, chars: &mut Chars<'_>, belongs: impl Fn(char) -> bool) -> String {
+/// Consumes the characters from byte `start` of `text` on for which `belongs` is true.
+fn take_while(text: &str, start: usize, chars: &mut Chars<'_>, belongs: impl Fn(char) -> bool) -> String {
     let mut end = start;
-    while let Some((_, (at, c))) = chars.next_if(|(_, (_, c))| belongs(*c)) {
-        end = at + c.len_utf8();
+    while let Some((_, (offset, c))) = chars.next_if(|(_, (_, c))| belongs(*c)) {
+        end = offset + c.len_utf8();
     }
-    text.get(start..end).unwrap_or_default().to_owned()
+    text[start..end].to_owned()
 }
 
-/// The text between two quotes; a doubled quote inside is one.
+/// Consumes a text between two quotes; a doubled quote inside stands for one.
 fn quoted(chars: &mut Chars<'_>, number: usize) -> Result<String> {
     let quote = chars.next().map_or('\'', |(_, (_, c))| c);
-    let mut inside = String::new();
+    let mut text = String::new();
     while let Some((_, (_, c))) = chars.next() {
         if c != quote {
-            inside.push(c);
+            text.push(c);
         } else if chars.next_if(|(_, (_, next))| *next == quote).is_some() {
-            inside.push(quote);
+            text.push(quote);
         } else {
-            return Ok(inside);
+            return Ok(text);
         }
     }
     error(format!("the quote at character {} is not closed", number + 1))
@@ -205,25 +212,35 @@ fn operator(chars: &mut Chars<'_>, number: usize) -> Result<Operator> {
 
 struct Parser<'a> {
     tokens: Vec<Token>,
-    at: usize,
+    /// The index of the next token.
+    position: usize,
+    /// The number of values so far.
     values: usize,
-    /// The bytes of the values of rows so far.
-    of_rows: usize,
+    /// The bytes of the values so far that were taken from rows.
+    row_value_bytes: usize,
     schema: &'a Schema,
     rows: Option<&'a Dataset>,
 }
 
 impl Parser<'_> {
     fn next(&mut self) -> Option<Token> {
-        self.at += 1;
-        self.tokens.get(self.at - 1).cloned()
+        self.position += 1;
+        self.tokens.get(self.position - 1).cloned()
     }
 
-    /// Consumes the next token if it is this keyword, and returns whether it was.
-    fn takes(&mut self, keyword: &str) -> bool {
-        let is_it = matches!(self.tokens.get(self.at), Some(Token { kind: TokenKind::Word(word), .. }) if word.eq_ignore_ascii_case(keyword));
-        self.at += usize::from(is_it);
-        is_it
+    fn kind_at(&self, index: usize) -> Option<&TokenKind> {
+        self.tokens.get(index).map(|token| &token.kind)
+    }
+
+    /// Consumes the next token if it is `keyword`, and returns true if it was.
+    fn eat(&mut self, keyword: &str) -> bool {
+        match self.kind_at(self.position) {
+            Some(TokenKind::Word(word)) if word.eq_ignore_ascii_case(keyword) => {
+                self.position += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     fn expected<T>(&self, what: &str, got: Option<&Token>) -> Result<T> {
@@ -236,14 +253,14 @@ impl Parser<'_> {
     fn require(&mut self, kind: &TokenKind, what: &str) -> Result<()> {
         let token = self.next();
         match &token {
-            Some(found) if found.kind == *kind => Ok(()),
+            Some(token) if token.kind == *kind => Ok(()),
             other => self.expected(what, other.as_ref()),
         }
     }
 
     fn any(&mut self, depth: usize) -> Result<Predicate> {
         let mut parts = vec![self.all(depth)?];
-        while self.takes("or") {
+        while self.eat("or") {
             parts.push(self.all(depth)?);
         }
         balanced(parts, |a, b| a | b)
@@ -251,17 +268,17 @@ impl Parser<'_> {
 
     fn all(&mut self, depth: usize) -> Result<Predicate> {
         let mut parts = vec![self.one(depth)?];
-        while self.takes("and") {
+        while self.eat("and") {
             parts.push(self.one(depth)?);
         }
         balanced(parts, |a, b| a & b)
     }
 
     fn one(&mut self, depth: usize) -> Result<Predicate> {
-        if depth > DEPTH {
-            return error(format!("a condition is at most {DEPTH} deep"));
+        if depth > MAX_DEPTH {
+            return error(format!("a condition is at most {MAX_DEPTH} deep"));
         }
-        if self.takes("not") {
+        if self.eat("not") {
             return self.one(depth + 1).map(|inner| !inner);
         }
         if self.is_computed() {
@@ -279,50 +296,65 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a comparison of a computed value comes next: a number, a column in arithmetic or compared with another
-    /// one, or parentheses before an operator.
+    /// Returns true if a comparison of a computed value comes next: a number, a column in arithmetic or compared with
+    /// another one, or parentheses before an operator.
     fn is_computed(&self) -> bool {
-        let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
-        // Including the minus of `-1` in `a -1`, which is not a value there.
-        let is_sign = |at: usize| match kind(at) {
-            Some(TokenKind::Number(digits)) => digits.starts_with(['+', '-']),
-            other => matches!(other, Some(TokenKind::Sign(_))),
-        };
-        let is_operation = |at: usize| match (kind(at), kind(at + 1)) {
-            _ if is_sign(at) => true,
-            (Some(TokenKind::Operator(_)), Some(TokenKind::Open)) => true,
-            // Values remain values, whatever columns exist.
-            (Some(TokenKind::Operator(_)), Some(TokenKind::Word(name))) if !is_value(name) && self.is_column(name) => {
-                true
-            }
-            (Some(TokenKind::Operator(_)), Some(_)) => is_sign(at + 2),
-            _ => false,
-        };
-        match kind(self.at) {
+        match self.kind_at(self.position) {
             Some(TokenKind::Number(_) | TokenKind::Sign(_)) => true,
-            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => self.is_column(name) && is_operation(self.at + 1),
+            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => {
+                self.is_column(name) && self.is_operation_at(self.position + 1)
+            }
             Some(TokenKind::Open) => {
-                let mut depth = 0usize;
-                let end = self.tokens.iter().enumerate().skip(self.at).find(|(_, token)| {
-                    match token.kind {
-                        TokenKind::Open => depth += 1,
-                        TokenKind::Close => depth = depth.saturating_sub(1),
-                        _ => (),
-                    }
-                    depth == 0
-                });
-                let behind = end.and_then(|(end, _)| kind(end + 1));
-                matches!(behind, Some(TokenKind::Sign(_) | TokenKind::Operator(_) | TokenKind::Number(_)))
+                let next = self.closing_parenthesis().and_then(|end| self.kind_at(end + 1));
+                matches!(next, Some(TokenKind::Sign(_) | TokenKind::Operator(_) | TokenKind::Number(_)))
             }
             _ => false,
         }
+    }
+
+    /// Returns true if arithmetic begins after a column, or a comparison with a computed value.
+    fn is_operation_at(&self, index: usize) -> bool {
+        if self.is_sign_at(index) {
+            return true;
+        }
+        let Some(TokenKind::Operator(_)) = self.kind_at(index) else { return false };
+        match self.kind_at(index + 1) {
+            Some(TokenKind::Open) => true,
+            // `true`, `nan` and the like are values, whatever columns exist.
+            Some(TokenKind::Word(name)) if !is_value(name) && self.is_column(name) => true,
+            Some(_) => self.is_sign_at(index + 2),
+            None => false,
+        }
+    }
+
+    /// Returns true for an operator of arithmetic. The `-1` in `a -1` is one too, although it is a token of its own.
+    fn is_sign_at(&self, index: usize) -> bool {
+        match self.kind_at(index) {
+            Some(TokenKind::Number(digits)) => digits.starts_with(['+', '-']),
+            Some(TokenKind::Sign(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the index of the token that closes the parenthesis which comes next.
+    fn closing_parenthesis(&self) -> Option<usize> {
+        let mut depth = 0;
+        for index in self.position..self.tokens.len() {
+            match self.kind_at(index) {
+                Some(TokenKind::Open) => depth += 1,
+                Some(TokenKind::Close) if depth <= 1 => return Some(index),
+                Some(TokenKind::Close) => depth -= 1,
+                _ => (),
+            }
+        }
+        None
     }
 
     fn is_column(&self, name: &str) -> bool {
         self.schema.column_with_name(name).is_some()
     }
 
-    /// A comparison of a computed value.
+    /// Parses a comparison of a computed value.
     fn computed(&mut self, depth: usize) -> Result<Predicate> {
         let left = self.sum(depth)?;
         let token = self.next();
@@ -335,10 +367,10 @@ impl Parser<'_> {
     fn sum(&mut self, depth: usize) -> Result<Expression> {
         let mut sum = self.product(depth)?;
         loop {
-            match self.tokens.get(self.at).map(|token| &token.kind) {
+            match self.kind_at(self.position) {
                 Some(TokenKind::Sign(sign @ ('+' | '-'))) => {
                     let is_added = *sign == '+';
-                    self.at += 1;
+                    self.position += 1;
                     let next = self.product(depth)?;
                     sum = if is_added { sum + next } else { sum - next };
                 }
@@ -350,19 +382,20 @@ impl Parser<'_> {
 
     /// Splits a signed number after an operand into two tokens: an operator, and a number.
     fn split_sign(&mut self) {
-        let Some(token) = self.tokens.get_mut(self.at) else { return };
+        let Some(token) = self.tokens.get_mut(self.position) else { return };
         let TokenKind::Number(digits) = &mut token.kind else { return };
         let sign = digits.remove(0);
-        let sign = Token { kind: TokenKind::Sign(sign), at: token.at };
-        token.at += 1;
-        self.tokens.insert(self.at, sign);
+        debug_assert!("+-".contains(sign), "'{sign}{digits}' is no signed number");
+        let sign = Token { kind: TokenKind::Sign(sign), start: token.start };
+        token.start += 1;
+        self.tokens.insert(self.position, sign);
     }
 
     fn product(&mut self, depth: usize) -> Result<Expression> {
         let mut product = self.factor(depth)?;
-        while let Some(TokenKind::Sign(sign @ ('*' | '/' | '%'))) = self.tokens.get(self.at).map(|token| &token.kind) {
+        while let Some(TokenKind::Sign(sign @ ('*' | '/' | '%'))) = self.kind_at(self.position) {
             let sign = *sign;
-            self.at += 1;
+            self.position += 1;
             let next = self.factor(depth)?;
             product = match sign {
                 '*' => product * next,
@@ -374,12 +407,12 @@ impl Parser<'_> {
     }
 
     fn factor(&mut self, depth: usize) -> Result<Expression> {
-        if depth > DEPTH {
-            return error(format!("a condition is at most {DEPTH} deep"));
+        if depth > MAX_DEPTH {
+            return error(format!("a condition is at most {MAX_DEPTH} deep"));
         }
         self.values += 1;
-        if self.values > VALUES {
-            return error(format!("a condition has at most {VALUES} values"));
+        if self.values > MAX_VALUES {
+            return error(format!("a condition has at most {MAX_VALUES} values"));
         }
         let token = self.next();
         match token.as_ref().map(|token| &token.kind) {
@@ -395,7 +428,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A test of column `name`.
+    /// Parses a test of column `name`.
     fn test(&mut self, name: &str) -> Result<Predicate> {
         let Some((_, field)) = self.schema.column_with_name(name) else {
             let names: Vec<_> =
@@ -403,15 +436,15 @@ impl Parser<'_> {
             return error(format!("there is no column '{name}'; there are {}", names.join(", ")));
         };
         let data_type = field.data_type().clone();
-        if self.takes("is") {
-            let is_negated = self.takes("not");
-            let found = self.kind_of_value(name)?;
-            return Ok(if is_negated { !found } else { found });
+        if self.eat("is") {
+            let is_negated = self.eat("not");
+            let predicate = self.kind_of_value(name)?;
+            return Ok(if is_negated { !predicate } else { predicate });
         }
-        let is_negated = self.takes("not");
-        if self.takes("in") {
-            let found = self.list(name, &data_type)?;
-            return Ok(if is_negated { !found } else { found });
+        let is_negated = self.eat("not");
+        if self.eat("in") {
+            let predicate = self.list(name, &data_type)?;
+            return Ok(if is_negated { !predicate } else { predicate });
         }
         let token = self.next();
         match token {
@@ -424,16 +457,16 @@ impl Parser<'_> {
         }
     }
 
-    /// What `is` says of the values of column `name`.
+    /// Parses the rest of a test of column `name` after `is` or `is not`.
     fn kind_of_value(&mut self, name: &str) -> Result<Predicate> {
-        if self.takes("null") {
+        if self.eat("null") {
             return Ok(col(name).is_null());
         }
-        if self.takes("nan") {
+        if self.eat("nan") {
             return Ok(is_nan(name));
         }
-        if !(self.takes("as") && self.takes("in") && self.takes("row")) {
-            return self.expected("'null', 'nan' or 'as in row'", self.tokens.get(self.at));
+        if !(self.eat("as") && self.eat("in") && self.eat("row")) {
+            return self.expected("'null', 'nan' or 'as in row'", self.tokens.get(self.position));
         }
         let token = self.next();
         let number = match token.as_ref().map(|token| &token.kind) {
@@ -444,32 +477,33 @@ impl Parser<'_> {
         self.as_in_row(name, number)
     }
 
-    /// The rows with the value that column `name` has in row `number`.
+    /// Returns the predicate for rows with the value that column `name` has in row `number`.
     fn as_in_row(&mut self, name: &str, number: u64) -> Result<Predicate> {
         let Some(rows) = self.rows else { return error("rows have no numbers here, but in their table or file") };
-        let failed = |e: arrowwood::Error| ConditionError(format!("row {number}: {}", e.message()));
-        let first = rows.first_row();
-        let end = first.saturating_add(rows.len().map_err(failed)?);
-        let Some(at) = number.checked_sub(first).filter(|_| number < end) else {
-            return error(format!("there is no row {number}; there are rows {first} to before {end}"));
+        let Some((column, field)) = self.schema.column_with_name(name) else {
+            return error(format!("there is no column '{name}'"));
         };
-        let column = self.schema.column_with_name(name).map_or(usize::MAX, |(column, _)| column);
-        let row = rows.row(at).map_err(failed)?;
-        let value = row.get(column).map_err(failed)?;
+        let first = rows.first_row();
+        let end = first.saturating_add(rows.len().map_err(|e| row_error(number, &e))?);
+        if number < first || number >= end {
+            return error(format!("there is no row {number}; there are rows {first} to before {end}"));
+        }
+        let row = rows.row(number - first).map_err(|e| row_error(number, &e))?;
+        let value = row.get(column).map_err(|e| row_error(number, &e))?;
         self.values += 1;
-        self.of_rows = self.of_rows.saturating_add(size_of_value(&value));
-        if self.values > VALUES || self.of_rows > OF_ROWS {
+        self.row_value_bytes = self.row_value_bytes.saturating_add(size_of_value(&value));
+        if self.values > MAX_VALUES || self.row_value_bytes > OF_ROWS {
             return error(format!(
-                "a condition has at most {VALUES} values, and those of rows at most {OF_ROWS} bytes"
+                "a condition has at most {MAX_VALUES} values, and those of rows at most {OF_ROWS} bytes"
             ));
         }
-        let no_value = || {
-            let data_type = arrowwood::type_name(self.schema.field(column).data_type());
-            ConditionError(format!(
-                "column '{name}' of type {data_type} can't be compared with its value in row {number}"
-            ))
-        };
-        equal(name, &value).ok_or_else(no_value)
+        match equal(name, &value) {
+            Some(predicate) => Ok(predicate),
+            None => {
+                let data_type = arrowwood::type_name(field.data_type());
+                error(format!("column '{name}' of type {data_type} can't be compared with its value in row {number}"))
+            }
+        }
     }
 
     fn list(&mut self, name: &str, data_type: &DataType) -> Result<Predicate> {
@@ -488,8 +522,8 @@ impl Parser<'_> {
 
     fn value(&mut self, name: &str, data_type: &DataType) -> Result<Literal> {
         self.values += 1;
-        if self.values > VALUES {
-            return error(format!("a condition has at most {VALUES} values"));
+        if self.values > MAX_VALUES {
+            return error(format!("a condition has at most {MAX_VALUES} values"));
         }
         let token = self.next();
         match token.as_ref().map(|token| &token.kind) {
@@ -507,7 +541,12 @@ impl Parser<'_> {
     }
 }
 
-/// The rows with `value` in column `name`, which may be null, or NaN; `None` for a value that nothing can be compared with.
+fn row_error(number: u64, e: &arrowwood::Error) -> ConditionError {
+    ConditionError(format!("row {number}: {}", e.message()))
+}
+
+/// Returns the predicate for rows with `value`, which may be null or NaN, in column `name`; `None` if values of this kind
+/// can't be compared.
 pub(crate) fn equal(name: &str, value: &Value<'_>) -> Option<Predicate> {
     Some(match value {
         value if value.is_null() => col(name).is_null(),
@@ -518,12 +557,12 @@ pub(crate) fn equal(name: &str, value: &Value<'_>) -> Option<Predicate> {
     })
 }
 
-/// What is no number, and not null.
+/// Returns the predicate for rows with NaN in column `name`: NaN is not null, and above or equal to no number.
 fn is_nan(name: &str) -> Predicate {
     !col(name).ge(f64::NEG_INFINITY)
 }
 
-/// The bytes that a value to compare with takes.
+/// Returns the bytes that a value takes as a literal.
 pub(crate) fn size_of_value(value: &Value<'_>) -> usize {
     match value {
         Value::Str(text) => text.len(),
@@ -532,12 +571,12 @@ pub(crate) fn size_of_value(value: &Value<'_>) -> usize {
     }
 }
 
-/// Whether a word is a value rather than a column, after a comparison.
+/// Returns true if a word after a comparison is a value rather than a column.
 fn is_value(word: &str) -> bool {
     ["true", "false", "null", "nan"].iter().any(|value| word.eq_ignore_ascii_case(value))
 }
 
-/// Joins all parts in a shallow tree.
+/// Joins all parts in a tree as shallow as possible, as predicates are evaluated recursively.
 fn balanced(mut parts: Vec<Predicate>, join: impl Fn(Predicate, Predicate) -> Predicate) -> Result<Predicate> {
     while parts.len() > 1 {
         let mut joined = Vec::with_capacity(parts.len().div_ceil(2));
@@ -562,7 +601,7 @@ fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     Literal::parse_number(digits).ok_or_else(|| ConditionError(format!("'{digits}' is not a number")))
 }
 
-/// The text as a value of the column's type, for types without literals of their own.
+/// Converts text to a value of the column's type, for types without literals of their own.
 fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     if let DataType::Dictionary(_, values) = data_type {
         return text_value(text, name, values);
@@ -584,8 +623,8 @@ pub(crate) fn is_temporal(data_type: &DataType) -> bool {
     matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
 }
 
-/// `json` as in a row of JSON lines.
-fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Literal> {
+/// Converts `json` to a value of the column's type, as in a row of JSON lines; errors quote it as `text`.
+fn typed(json: &str, text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     let mut options = JsonOptions::default();
     options.schema = Some(Arc::new(Schema::new(vec![Field::new("value", data_type.clone(), true)])));
     let line = format!("{{\"value\":{json}}}");
@@ -594,13 +633,13 @@ fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Li
         let value = row.row(0)?.get(0)?;
         Ok(Literal::from(value))
     });
-    read.map_err(|_| incomparable(shown, name, data_type))
+    read.map_err(|_| incomparable(text, name, data_type))
 }
 
-fn incomparable(shown: &str, name: &str, data_type: &DataType) -> ConditionError {
-    let advice = arrowwood::utc_offset_hint(data_type, shown);
+fn incomparable(text: &str, name: &str, data_type: &DataType) -> ConditionError {
+    let advice = arrowwood::utc_offset_hint(data_type, text);
     let data_type = arrowwood::type_name(data_type);
-    ConditionError(format!("column '{name}' of type {data_type} can't be compared with '{shown}'{advice}"))
+    ConditionError(format!("column '{name}' of type {data_type} can't be compared with '{text}'{advice}"))
 }
 
 #[cfg(test)]

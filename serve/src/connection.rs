@@ -1,6 +1,5 @@
-//! One connection: TLS, HTTP/1.1 or HTTP/2, and the time limits of a client.
+//! Serves one connection: TLS, HTTP/1.1 or HTTP/2, and the time limits of a client.
 
-use arrowwood::mapping::MutexExt;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -10,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, guard};
 use hyper::Response;
 use hyper::body::Incoming;
@@ -32,23 +32,24 @@ use crate::session::{Peer, ServerState};
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The system's buffer of a stream whose reader is slow: rows wait in the table's files.
+/// The size of the system's send buffer for a follower. If it reads slowly, rows wait in the table's files instead.
 const FOLLOWER_BUFFER: usize = 64 << 10;
 
 /// The observable state of a connection. Times are milliseconds since it was opened, plus one; 0 is never.
 #[derive(Debug)]
 struct Activity {
     opened: Instant,
+    /// The number of requests in progress.
     requests: AtomicUsize,
-    /// The end of the last request.
-    rested: AtomicU64,
-    /// The arrival of a header's first byte.
-    header: AtomicU64,
-    /// The time since when no data was taken.
-    blocked: AtomicU64,
+    /// When the last request ended.
+    idle_since: AtomicU64,
+    /// When the first byte of a header arrived.
+    header_since: AtomicU64,
+    /// The time since when the client has not taken any data.
+    blocked_since: AtomicU64,
     is_http2: bool,
-    /// The answers of HTTP/2, each of which its client may take or not.
-    answers: Mutex<Vec<Weak<SendStall>>>,
+    /// The responses of an HTTP/2 connection, each of which the client may take or leave.
+    responses: Mutex<Vec<Weak<SendStall>>>,
     is_follower: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
@@ -58,96 +59,99 @@ impl Activity {
         Activity {
             opened: Instant::now(),
             requests: AtomicUsize::new(0),
-            rested: AtomicU64::new(1),
-            header: AtomicU64::new(0),
-            blocked: AtomicU64::new(0),
+            idle_since: AtomicU64::new(1),
+            header_since: AtomicU64::new(0),
+            blocked_since: AtomicU64::new(0),
             is_http2,
-            answers: Mutex::default(),
+            responses: Mutex::default(),
             is_follower: Arc::default(),
             metrics,
         }
     }
 
-    fn now(&self) -> u64 {
+    /// Returns the current time as the fields have it.
+    fn clock(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// Whether more than `most` has passed since `since`.
-    fn is_over(&self, since: &AtomicU64, most: Duration) -> bool {
+    /// Returns true if more than `limit` has passed since `since`.
+    fn is_past(&self, since: &AtomicU64, limit: Duration) -> bool {
         let since = since.load(Ordering::Relaxed);
-        since > 0 && u128::from(self.now().saturating_sub(since)) > most.as_millis()
+        // Another thread may have stored a time after this one read the clock.
+        since > 0 && u128::from(self.clock().saturating_sub(since)) > limit.as_millis()
     }
 
-    fn came(&self, bytes: &[u8]) {
+    fn on_received(&self, bytes: &[u8]) {
         self.metrics.received.add(bytes.len() as u64);
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
-        if is_idle && self.header.load(Ordering::Relaxed) == 0 {
-            self.header.store(self.now(), Ordering::Relaxed);
+        if is_idle && self.header_since.load(Ordering::Relaxed) == 0 {
+            self.header_since.store(self.clock(), Ordering::Relaxed);
         }
     }
 
-    fn went(&self, poll: &Poll<io::Result<usize>>) {
+    fn on_write(&self, poll: &Poll<io::Result<usize>>) {
         match poll {
             Poll::Ready(Ok(bytes)) => {
                 self.metrics.sent.add(*bytes as u64);
-                self.blocked.store(0, Ordering::Relaxed);
+                self.blocked_since.store(0, Ordering::Relaxed);
             }
             Poll::Ready(Err(_)) => (),
-            Poll::Pending if self.blocked.load(Ordering::Relaxed) == 0 => {
-                self.blocked.store(self.now(), Ordering::Relaxed);
+            Poll::Pending if self.blocked_since.load(Ordering::Relaxed) == 0 => {
+                self.blocked_since.store(self.clock(), Ordering::Relaxed);
             }
             Poll::Pending => (),
         }
     }
 
-    /// The same answer, with a record of when it is taken, if its client may take others instead.
-    fn recorded(&self, answer: ResponseBody, limits: &Limits) -> ResponseBody {
+    /// Detects if the client stalls this response, on a connection that may make progress with others meanwhile.
+    fn track_body(&self, response: ResponseBody, limits: &Limits) -> ResponseBody {
         if !self.is_http2 {
-            return answer;
+            return response;
         }
-        // Another server of the same query may have to read other answers first.
-        let most = if answer.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
-        let untaken = Arc::new(SendStall::new(most));
-        let mut answers = self.answers.lock_ignoring_poison();
-        if answers.len() == answers.capacity() {
-            answers.retain(|answer| answer.strong_count() > 0);
+        // Another server of the same query may have to read other responses first.
+        let timeout = if response.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
+        let stall = Arc::new(SendStall::new(timeout));
+        let mut responses = self.responses.lock_ignoring_poison();
+        if responses.len() == responses.capacity() {
+            responses.retain(|response| response.strong_count() > 0);
         }
-        answers.push(Arc::downgrade(&untaken));
-        answer.counted(untaken)
+        responses.push(Arc::downgrade(&stall));
+        response.counted(stall)
     }
 
-    /// Whether nothing of an answer was taken for too long.
-    fn has_untaken(&self) -> bool {
-        let answers = self.answers.lock_ignoring_poison();
-        answers.iter().filter_map(Weak::upgrade).any(|answer| answer.is_over())
+    /// Returns true if the client has not taken anything of a response for too long.
+    fn has_stalled_response(&self) -> bool {
+        let responses = self.responses.lock_ignoring_poison();
+        responses.iter().filter_map(Weak::upgrade).any(|response| response.is_over())
     }
 
-    /// Whether the client has exceeded a time limit.
+    /// Returns true if the client has exceeded a time limit.
     fn is_late(&self, limits: &Limits) -> bool {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
-        is_idle && self.is_over(&self.rested, limits.idle)
-            || is_idle && !self.is_http2 && self.is_over(&self.header, limits.greeting)
-            || self.is_over(&self.blocked, limits.stall)
-            || self.has_untaken()
+        is_idle && self.is_past(&self.idle_since, limits.idle)
+            || is_idle && !self.is_http2 && self.is_past(&self.header_since, limits.greeting)
+            || self.is_past(&self.blocked_since, limits.stall)
+            || self.has_stalled_response()
     }
 }
 
-/// A request in progress.
-struct Request(Arc<Activity>);
+/// Counts a request as in progress, until it is dropped.
+struct RequestGuard(Arc<Activity>);
 
-impl Request {
-    fn begin(activity: &Arc<Activity>) -> Request {
+impl RequestGuard {
+    fn begin(activity: &Arc<Activity>) -> RequestGuard {
         activity.requests.fetch_add(1, Ordering::Relaxed);
-        activity.header.store(0, Ordering::Relaxed);
+        activity.header_since.store(0, Ordering::Relaxed);
         activity.metrics.requests.add(1);
-        Request(activity.clone())
+        RequestGuard(activity.clone())
     }
 }
 
-impl Drop for Request {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.rested.store(self.0.now(), Ordering::Relaxed);
-        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.idle_since.store(self.0.clock(), Ordering::Relaxed);
+        let requests = self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(requests > 0, "a request ended twice");
         self.0.metrics.requests.add(-1);
     }
 }
@@ -182,18 +186,18 @@ impl MaybeTlsStream {
 /// A stream that records when data is received and sent.
 struct TrackedStream {
     stream: MaybeTlsStream,
-    /// Bytes read from it before.
-    first: Vec<u8>,
+    /// Bytes that were read from the stream to detect the version of HTTP, and are to be read again.
+    prefix: Vec<u8>,
     activity: Arc<Activity>,
-    is_narrow: bool,
+    has_small_buffer: bool,
 }
 
 impl TrackedStream {
-    /// Limits the system's buffer for a slow follower.
-    fn narrow(&mut self) {
-        if !self.is_narrow && self.activity.is_follower.load(Ordering::Acquire) {
-            self.is_narrow = true;
-            // If that fails, the system uses more memory.
+    /// Limits the system's send buffer once the connection is a follower's.
+    fn limit_send_buffer(&mut self) {
+        if !self.has_small_buffer && self.activity.is_follower.load(Ordering::Acquire) {
+            self.has_small_buffer = true;
+            // If this fails, the system uses more memory.
             let _ = socket2::SockRef::from(self.stream.socket()).set_send_buffer_size(FOLLOWER_BUFFER);
         }
     }
@@ -202,26 +206,26 @@ impl TrackedStream {
 impl AsyncRead for TrackedStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        // Together with the bytes that follow: a reader that gets few bytes enlarges its buffer for the rest.
-        let len = self.first.len().min(into.remaining());
-        into.put_slice(self.first.get(..len).unwrap_or_default());
-        self.first.drain(..len);
-        let read = self.stream.either().poll_read(context, into);
-        match into.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            Some(bytes) => {
-                self.activity.came(bytes);
-                Poll::Ready(Ok(()))
-            }
-            None => read,
+        // Reads the prefix together with the bytes that follow: a reader that gets few bytes enlarges its buffer.
+        let len = self.prefix.len().min(into.remaining());
+        into.put_slice(&self.prefix[..len]);
+        self.prefix.drain(..len);
+        let poll = self.stream.either().poll_read(context, into);
+        assert!(into.filled().len() >= before, "a read has removed bytes from the buffer");
+        let bytes = &into.filled()[before..];
+        if bytes.is_empty() {
+            return poll;
         }
+        self.activity.on_received(bytes);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for TrackedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.narrow();
+        self.limit_send_buffer();
         let written = self.stream.either().poll_write(context, bytes);
-        self.activity.went(&written);
+        self.activity.on_write(&written);
         written
     }
 
@@ -230,9 +234,9 @@ impl AsyncWrite for TrackedStream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.narrow();
+        self.limit_send_buffer();
         let written = self.stream.either().poll_write_vectored(context, slices);
-        self.activity.went(&written);
+        self.activity.on_write(&written);
         written
     }
 
@@ -249,81 +253,83 @@ impl AsyncWrite for TrackedStream {
     }
 }
 
-/// Serves a connection until it, or the server, ends. One that `is_kept` may only ask how the server is.
+/// Serves a connection until it or the server ends. If `is_kept`, the client may only ask for the server's health.
 pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Option<TlsAcceptor>, is_kept: bool) {
-    // Without these an answer may be delayed, and a vanished client is noticed later.
+    // Without these a response may be delayed, and a vanished client is noticed later.
     let _ = stream.set_nodelay(true);
-    let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
-    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
+    let keepalive =
+        socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
+    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive.with_retries(3));
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
         None => MaybeTlsStream::Plain(stream),
-        // Here and below, memory that is needed for a while, or by some, is not part of each connection's own.
-        Some(tls) => match greeted(&shared, tls, stream).await {
+        // Boxes here and below keep state that only some connections need out of the memory of all.
+        Some(tls) => match accept_tls(&shared, tls, stream).await {
             Some(stream) => MaybeTlsStream::Tls(Box::new(stream)),
-            // No TLS, or too slow: there is no one to answer.
+            // The client doesn't speak TLS, or is too slow: there is no way to answer.
             None => return,
         },
     };
-    let Some(first) = first_bytes(&mut stream, &shared).await else { return };
-    let is_http2 = first == PREFACE;
+    let Some(prefix) = read_preface(&mut stream, &shared).await else { return };
+    let is_http2 = prefix == PREFACE;
     let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
     let peer = Peer { address, is_follower: activity.is_follower.clone(), is_kept };
-    let io = TrackedStream { stream, first, activity: activity.clone(), is_narrow: false };
+    let io = TrackedStream { stream, prefix, activity: activity.clone(), has_small_buffer: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let shared = shared.clone();
         let peer = peer.clone();
-        let under_way = Request::begin(&activity);
-        // In its own memory, which is released when only the body of the request remains.
+        let request_guard = RequestGuard::begin(&activity);
+        // Boxed, so that its memory is released when only the body of the response remains.
         Box::pin(async move {
             let response: Response<ResponseBody> = answer(shared.clone(), peer, request).await;
-            Ok::<_, Infallible>(response.map(|body| under_way.0.recorded(body, &shared.limits).holding(under_way)))
+            let response = response.map(|body| request_guard.0.track_body(body, &shared.limits).holding(request_guard));
+            Ok::<_, Infallible>(response)
         })
     });
     let io = TokioIo::new(io);
     if is_http2 {
-        let mut connection = Box::pin(http2_of(&shared.limits).serve_connection(io, service));
+        let mut connection = Box::pin(http2_builder(&shared.limits).serve_connection(io, service));
         run(&shared, &activity, connection.as_mut()).await;
     } else {
-        run(&shared, &activity, pin!(http1_of(&shared.limits).serve_connection(io, service))).await;
+        run(&shared, &activity, pin!(http1_builder(&shared.limits).serve_connection(io, service))).await;
     }
 }
 
-/// The stream behind a TLS handshake, if that succeeds in time.
-async fn greeted(shared: &ServerState, tls: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+/// Performs a TLS handshake; returns `None` if it fails or takes too long.
+async fn accept_tls(shared: &ServerState, tls: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
     let mut stopping = shared.stopping.clone();
     tokio::select! {
-        greeted = timeout(shared.limits.greeting, Box::pin(tls.accept(stream))) => greeted.ok()?.ok(),
+        accepted = timeout(shared.limits.greeting, Box::pin(tls.accept(stream))) => accepted.ok()?.ok(),
         _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
     }
 }
 
-/// Reads until the client's version of HTTP is clear; `None` if the client sends nothing in time.
-async fn first_bytes(stream: &mut MaybeTlsStream, shared: &ServerState) -> Option<Vec<u8>> {
+/// Reads until the client's version of HTTP is clear; returns `None` if the client doesn't send anything in time.
+async fn read_preface(stream: &mut MaybeTlsStream, shared: &ServerState) -> Option<Vec<u8>> {
     let limits = &shared.limits;
     let mut stopping = shared.stopping.clone();
-    let mut latest = Instant::now() + limits.idle;
-    let mut first = Vec::with_capacity(PREFACE.len());
+    let mut deadline = Instant::now() + limits.idle;
+    let mut prefix = Vec::with_capacity(PREFACE.len());
     loop {
-        let mut rest = stream.either().take((PREFACE.len() - first.len()) as u64);
+        let mut rest = stream.either().take((PREFACE.len() - prefix.len()) as u64);
         let read = tokio::select! {
-            read = timeout_at(latest, rest.read_buf(&mut first)) => read,
+            read = timeout_at(deadline, rest.read_buf(&mut prefix)) => read,
             _ = stopping.wait_for(|is_stopping| *is_stopping) => return None,
         };
-        if read.ok()?.ok()? == 0 || !PREFACE.starts_with(&first) || first.len() == PREFACE.len() {
-            return Some(first);
+        if read.ok()?.ok()? == 0 || !PREFACE.starts_with(&prefix) || prefix.len() == PREFACE.len() {
+            return Some(prefix);
         }
-        latest = latest.min(Instant::now() + limits.greeting);
+        deadline = deadline.min(Instant::now() + limits.greeting);
     }
 }
 
-fn http1_of(limits: &Limits) -> http1::Builder {
+fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
     builder
 }
 
-fn http2_of(limits: &Limits) -> http2::Builder<TokioExecutor> {
+fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -337,7 +343,7 @@ fn http2_of(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// hyper's types of connections.
+/// A connection of any version of HTTP.
 trait Connection: Future<Output = hyper::Result<()>> {
     fn stop(self: Pin<&mut Self>);
 }
@@ -362,15 +368,16 @@ where
     }
 }
 
+/// Drives a connection until it ends, its client is late, or the server has stopped.
 async fn run(shared: &ServerState, activity: &Activity, mut connection: Pin<&mut impl Connection>) {
     let limits = &shared.limits;
     let shortest = limits.greeting.min(limits.idle).min(limits.stall);
     let mut ticks = interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(2)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopping = shared.stopping.clone();
-    let mut last = None;
+    let mut deadline = None;
     loop {
-        // Data being sent may be in a file that is truncated: TLS, which reads it, is shut down then.
+        // Data being sent may be in a file that is truncated. TLS reads it in this process: `guard` makes it an error.
         let polled = poll_fn(|context| match guard(|| Ok::<_, Error>(connection.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(_)) => Poll::Ready(()),
@@ -382,12 +389,12 @@ async fn run(shared: &ServerState, activity: &Activity, mut connection: Pin<&mut
         tokio::select! {
             () = polled => return,
             _ = ticks.tick() => {
-                if activity.is_late(limits) || last.is_some_and(|last| Instant::now() >= last) {
+                if activity.is_late(limits) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     return;
                 }
             }
-            _ = stopping.wait_for(|is_stopping| *is_stopping), if last.is_none() => {
-                last = Some(Instant::now() + limits.grace);
+            _ = stopping.wait_for(|is_stopping| *is_stopping), if deadline.is_none() => {
+                deadline = Some(Instant::now() + limits.grace);
                 connection.as_mut().stop();
             }
         }

@@ -1,11 +1,10 @@
 //! Decodes the body of a request: rows as Arrow streams and files, JSON lines, CSV; the schema of a new table.
 
 use std::io::Cursor;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, UnionMode};
+use arrow_schema::{DataType, Schema, SchemaRef, UnionMode};
 use arrowwood::{
     Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, Result, parse_schema, read_json_from, stream_csv,
 };
@@ -25,7 +24,7 @@ pub(crate) enum BodyFormat {
 }
 
 impl BodyFormat {
-    /// The format of a body with this media type.
+    /// Returns the format of a body with this media type.
     pub fn from_content_type(content_type: Option<&str>) -> Result<BodyFormat, Problem> {
         match content_type.map(media_type).as_deref() {
             Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(BodyFormat::Arrow),
@@ -41,75 +40,81 @@ impl BodyFormat {
     }
 }
 
-/// The columns that a table is to have.
+/// The columns of a table to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestedSchema {
     pub schema: Schema,
-    /// Whether it says all of its columns: text says nothing of their metadata, and of the order of categories.
-    is_whole: bool,
+    /// True if the schema is complete. Text has neither the metadata of columns nor the order of categories.
+    is_complete: bool,
 }
 
 impl RequestedSchema {
-    /// Those of the body of a request: an Arrow stream or file without rows, or text.
+    /// Parses the body of a request: an Arrow stream or file without rows, or text.
     ///
     /// # Errors
-    /// A refusal of what is no schema, and of rows.
+    /// 400 if the body is no schema, or has rows.
     pub fn parse(body: Vec<u8>, content_type: Option<&str>) -> Result<RequestedSchema, Problem> {
-        let bad = |e: Error| Problem::bad_request(e.message());
         if let Ok(BodyFormat::Arrow) = BodyFormat::from_content_type(content_type) {
-            let opened = OpenOptions::new().bytes(Bytes::from(body)).map_err(bad)?;
-            let rows = opened.len().map_err(bad)?;
+            let (schema, rows) = read_arrow_schema(body).map_err(|e| Problem::bad_request(e.message()))?;
             if rows > 0 {
                 let detail = format!("a table is created without rows, and there are {rows}; append them to it");
                 return Err(Problem::bad_request(detail));
             }
-            return Ok(RequestedSchema { schema: opened.schema().as_ref().clone(), is_whole: true });
+            return Ok(RequestedSchema { schema: schema.as_ref().clone(), is_complete: true });
         }
         let text = String::from_utf8(body).map_err(|_| Problem::bad_request("the schema is not UTF-8"))?;
-        Ok(RequestedSchema { schema: parse_schema(&text).map_err(bad)?, is_whole: false })
+        let schema = parse_schema(&text).map_err(|e| Problem::bad_request(e.message()))?;
+        Ok(RequestedSchema { schema, is_complete: false })
     }
 
-    /// Whether a table of schema `there` has these columns, of which those that are in `dictionary` are encoded so.
-    pub fn is_that_of(&self, there: &Schema, dictionary: &[String]) -> bool {
+    /// Returns true if a table created with these columns, and the columns in `dictionary` encoded as dictionaries, has
+    /// the schema `existing`.
+    pub fn matches(&self, existing: &Schema, dictionary: &[String]) -> bool {
         let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        let is_same = |(there, own): (&Arc<Field>, &Arc<Field>)| {
-            let data_type = if dictionary.contains(own.name()) { &encoded } else { own.data_type() };
-            let is_as_told = !self.is_whole
-                || there.metadata() == own.metadata() && there.dict_is_ordered() == own.dict_is_ordered();
-            there.name() == own.name()
-                && there.data_type() == data_type
-                && there.is_nullable() == own.is_nullable()
-                && is_as_told
-        };
-        there.fields().len() == self.schema.fields().len()
-            && there.fields().iter().zip(self.schema.fields()).all(is_same)
+        existing.fields().len() == self.schema.fields().len()
+            && existing.fields().iter().zip(self.schema.fields()).all(|(existing, requested)| {
+                let is_encoded = dictionary.contains(requested.name());
+                let data_type = if is_encoded { &encoded } else { requested.data_type() };
+                let has_same_details = existing.metadata() == requested.metadata()
+                    && existing.dict_is_ordered() == requested.dict_is_ordered();
+                existing.name() == requested.name()
+                    && existing.data_type() == data_type
+                    && existing.is_nullable() == requested.is_nullable()
+                    && (has_same_details || !self.is_complete)
+            })
     }
 }
 
-/// The approximate memory in bytes of the rows of a body: a line of JSON may be short, and its row long.
+/// Reads the schema and the number of rows of an Arrow stream or file.
+fn read_arrow_schema(body: Vec<u8>) -> Result<(SchemaRef, u64)> {
+    let rows = OpenOptions::new().bytes(Bytes::from(body))?;
+    Ok((rows.schema().clone(), rows.len()?))
+}
+
+/// Returns the approximate memory in bytes of the rows of a body: a line of JSON may be short, and its row long.
 ///
 /// # Errors
-/// `Unsupported` if it exceeds `limits`.
+/// [`Error::is_limit`] if it exceeds `limits`.
 pub(crate) fn cost(body: &[u8], form: BodyFormat, schema: &Schema, limits: &Limits) -> Result<u64> {
-    let weight = match form {
+    let bound = match form {
         BodyFormat::Arrow => return Ok(body.len() as u64),
         BodyFormat::JsonLines => SizeBound::for_json(body, schema),
         BodyFormat::Csv => SizeBound::for_csv(body, schema),
     };
-    let bytes = weight.bytes.saturating_add(body.len() as u64);
-    check_weight(SizeBound { bytes, ..weight }, limits)?;
+    let bytes = bound.bytes.saturating_add(body.len() as u64);
+    check_bound(SizeBound { bytes, ..bound }, limits)?;
     Ok(bytes)
 }
 
-/// Refuses rows that would take more memory than those of one body may.
+/// Refuses rows that would take more memory than the rows of one body may take.
 ///
 /// # Errors
-/// `Unsupported` if they exceed `limits`.
-pub(crate) fn check_weight(SizeBound { rows, bytes }: SizeBound, limits: &Limits) -> Result<()> {
-    let (most_bytes, most_rows) = limits.rows;
-    if rows > most_rows || bytes > most_bytes {
-        return Err(too_many(format!(
-            "{rows} rows, which would take about {bytes} bytes; at most {most_rows} rows and {most_bytes} bytes are taken at once"
+/// [`Error::is_limit`] if they exceed `limits`.
+pub(crate) fn check_bound(SizeBound { rows, bytes }: SizeBound, limits: &Limits) -> Result<()> {
+    let (max_bytes, max_rows) = limits.rows;
+    if rows > max_rows || bytes > max_bytes {
+        return Err(too_many(&format!(
+            "{rows} rows, which would take about {bytes} bytes; at most {max_rows} rows and {max_bytes} bytes are taken at once"
         )));
     }
     Ok(())
@@ -118,21 +123,21 @@ pub(crate) fn check_weight(SizeBound { rows, bytes }: SizeBound, limits: &Limits
 /// Decodes the rows of a body, for a table of `schema`; every value is checked.
 ///
 /// # Errors
-/// Any problem with the rows; `Unsupported` if they would exceed `limits`.
+/// Any problem with the rows; [`Error::is_limit`] if they would exceed `limits`.
 pub(crate) fn decode(body: Vec<u8>, form: BodyFormat, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
-    let rows = match form {
+    match form {
         BodyFormat::Arrow => {
-            let opened = OpenOptions::new().max_decompressed_bytes(limits.unpacked as u64).bytes(Bytes::from(body))?;
-            check_size(&opened, schema, limits)?;
-            opened.validate(|_, _| ())?;
-            opened
+            let rows = OpenOptions::new().max_decompressed_bytes(limits.unpacked as u64).bytes(Bytes::from(body))?;
+            check_size(&rows, schema, limits)?;
+            rows.validate(|_, _| ())?;
+            Ok(rows)
         }
         BodyFormat::JsonLines => {
             let mut options = JsonOptions::default();
             options.schema = Some(schema.clone());
             options.refuse_unknown = true;
             let (schema, batches) = read_json_from(&body[..], &options)?;
-            Dataset::from_batches(schema, batches)?
+            Dataset::from_batches(schema, batches)
         }
         BodyFormat::Csv => {
             let mut options = CsvOptions::default();
@@ -140,104 +145,116 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyFormat, schema: &SchemaRef, limits
             // Unlike `read_csv_from` it accepts no columns other than the table's.
             let rows = stream_csv(Cursor::new(body), &options, Duration::MAX)?;
             let schema = rows.schema().clone();
-            Dataset::from_batches(schema, rows.collect::<Result<Vec<_>>>()?)?
+            Dataset::from_batches(schema, rows.collect::<Result<Vec<_>>>()?)
         }
-    };
-    Ok(rows)
+    }
 }
 
 /// Refuses rows that would take far more memory or disk in the table than in the body: keys, views and runs may all refer
 /// to the same long value, list views and dense unions to the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
-    let (most_bytes, _) = limits.rows;
+    let (max_bytes, _) = limits.rows;
     let count = rows.len()?;
     // Columns that were not sent are null, and take memory too.
-    check_weight(SizeBound::for_rows(count, schema), limits)?;
+    check_bound(SizeBound::for_rows(count, schema), limits)?;
     let mut bytes = 0u64;
     for (number, field) in rows.schema().fields().iter().enumerate() {
         let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };
-        let may_grow = may_grow(wanted.data_type(), field.data_type());
-        if !may_grow && !refers(field.data_type()) {
+        if !may_grow(wanted.data_type(), field.data_type()) && !may_share_items(field.data_type()) {
             continue;
         }
+        let name = field.name();
         for chunk in rows.column_at(number)?.chunks()? {
-            if !is_straight(&chunk) {
-                let name = field.name();
+            if !has_items_in_order(&chunk) {
                 let message = format!(
                     "column '{name}': list views that overlap, or members of a dense union, that are not in the order of their \
                      rows; send lists, or a sparse union"
                 );
                 return Err(Error::new(arrowwood::ErrorKind::InvalidArgument, message));
             }
-            bytes = bytes.saturating_add(copied_bytes(wanted.data_type(), &chunk, most_bytes));
-            if bytes > most_bytes {
-                let name = field.name();
-                return Err(too_many(format!("column '{name}' would take more than {most_bytes} bytes in the table")));
+            bytes = bytes.saturating_add(copied_bytes(wanted.data_type(), &chunk, max_bytes));
+            if bytes > max_bytes {
+                return Err(too_many(&format!("column '{name}' would take more than {max_bytes} bytes in the table")));
             }
         }
     }
     Ok(())
 }
 
-/// Whether rows of this type may share values.
-fn refers(data_type: &DataType) -> bool {
+/// Returns true if rows of this type may share items: if it has list views or dense unions inside.
+fn may_share_items(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         ListView(_) | LargeListView(_) | Union(_, UnionMode::Dense) => true,
-        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => refers(item.data_type()),
-        Struct(fields) => fields.iter().any(|field| refers(field.data_type())),
-        Union(members, _) => members.iter().any(|(_, member)| refers(member.data_type())),
-        Dictionary(_, values) => refers(values),
-        RunEndEncoded(_, values) => refers(values.data_type()),
+        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => may_share_items(item.data_type()),
+        Struct(fields) => fields.iter().any(|field| may_share_items(field.data_type())),
+        Union(members, _) => members.iter().any(|(_, member)| may_share_items(member.data_type())),
+        Dictionary(_, values) => may_share_items(values),
+        RunEndEncoded(_, values) => may_share_items(values.data_type()),
         _ => false,
     }
 }
 
-/// Whether no two rows share an item of a list view, or a member of a dense union: these are in the order of the rows.
-fn is_straight(array: &ArrayData) -> bool {
-    let number = |buffer: usize, row: usize, width: usize| -> Option<u64> {
-        let at = (array.offset() + row).checked_mul(width)?;
-        let bytes = array.buffers().get(buffer)?.get(at..at.checked_add(width)?)?;
-        let mut word = [0; 8];
-        word.get_mut(..width)?.copy_from_slice(bytes);
-        Some(u64::from_le_bytes(word))
-    };
-    let lists = |width: usize| {
-        let mut end = 0;
-        (0..array.len()).all(|row| match (number(0, row, width), number(1, row, width)) {
-            (Some(_), Some(0)) => true,
-            (Some(start), Some(size)) if start >= end => {
-                end = start.saturating_add(size);
-                true
-            }
-            _ => false,
-        })
-    };
-    let members = || {
-        let mut next = [0; 256];
-        (0..array.len()).all(|row| match (number(0, row, 1), number(1, row, 4)) {
-            (Some(id), Some(offset)) => {
-                let next = next.get_mut(id as usize);
-                next.is_some_and(|next| std::mem::replace(next, offset + 1) <= offset)
-            }
-            _ => false,
-        })
-    };
-    let is_own = match array.data_type() {
-        DataType::ListView(_) => lists(4),
-        DataType::LargeListView(_) => lists(8),
-        DataType::Union(_, UnionMode::Dense) => members(),
+/// Returns true if the items of list views, and the members of dense unions, are in the order of their rows: then no two
+/// rows share one.
+fn has_items_in_order(array: &ArrayData) -> bool {
+    let is_in_order = match array.data_type() {
+        DataType::ListView(_) => has_views_in_order(array, 4),
+        DataType::LargeListView(_) => has_views_in_order(array, 8),
+        DataType::Union(_, UnionMode::Dense) => has_members_in_order(array),
         _ => true,
     };
-    is_own && array.child_data().iter().all(is_straight)
+    is_in_order && array.child_data().iter().all(has_items_in_order)
 }
 
-fn too_many(what: String) -> Error {
+/// Returns true if each list view begins at or after the end of the one before. Offsets and sizes have `width` bytes.
+fn has_views_in_order(array: &ArrayData, width: usize) -> bool {
+    let mut end = 0;
+    for row in 0..array.len() {
+        match (number_at(array, 0, row, width), number_at(array, 1, row, width)) {
+            (Some(_), Some(0)) => (),
+            (Some(start), Some(size)) if start >= end => end = start.saturating_add(size),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Returns true if the offsets of a dense union increase in each member.
+fn has_members_in_order(array: &ArrayData) -> bool {
+    let mut next = [0; 256];
+    for row in 0..array.len() {
+        let (Some(id), Some(offset)) = (number_at(array, 0, row, 1), number_at(array, 1, row, 4)) else {
+            return false;
+        };
+        // An identifier is a byte.
+        let next = &mut next[id as usize];
+        if offset < *next {
+            return false;
+        }
+        *next = offset + 1;
+    }
+    true
+}
+
+/// Reads the number of `width` bytes of a row; `None` if the buffer is too short.
+fn number_at(array: &ArrayData, buffer: usize, row: usize, width: usize) -> Option<u64> {
+    debug_assert!(width <= 8, "a number of {width} bytes");
+    let start = (array.offset() + row).checked_mul(width)?;
+    let bytes = array.buffers().get(buffer)?.get(start..start.checked_add(width)?)?;
+    let mut word = [0; 8];
+    word[..width].copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}
+
+fn too_many(what: &str) -> Error {
     Error::limit(format!("{what}; send several requests"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow_array::types::{Int8Type, Int64Type};
     use arrow_array::*;
     use arrow_schema::Field;

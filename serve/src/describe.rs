@@ -1,41 +1,37 @@
-//! The facts about a table that clients get.
+//! Describes tables for clients.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use arrowwood::{Error, field_type_name, table_stat};
+use arrowwood::{field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
-use crate::problem::{Problem, Result};
+use crate::problem::{Result, ResultExt};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::table::Kind;
 
-/// Identifies the machine, since it was started; empty if the system doesn't say.
-static BOOT: LazyLock<String> =
-    LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+/// Identifies the machine, since it was started; `None` if the system doesn't tell.
+static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
-/// The facts about the table named `name`. Blocks.
+/// Returns the facts about the table named `name`. Blocks.
 pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
     facts(session, &Snapshot::load(session.shared.catalog.get(name)?)?)
 }
 
-/// The facts about a table. Blocks.
+/// Returns the facts about a table. Blocks.
 pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
-    let of_table = |e: Error| Problem::from_table_error(&e);
     let Snapshot { table, rows, id } = snapshot;
     let first_row = rows.first_row();
-    let end = first_row + rows.len().map_err(of_table)?;
-    let columns = rows.schema().fields().iter();
-    let columns = columns
-        .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));
+    let end = first_row + rows.len().or_table_problem()?;
     let mut facts =
         json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end, "snapshot": id});
     if table.kind == Kind::Table {
-        let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
-        let progress = table.progress().map_err(of_table)?;
+        // A table whose directory was removed since has no segments.
+        let stat = table_stat(&table.path).or_table_problem()?.unwrap_or_default();
+        let progress = table.progress().or_table_problem()?;
         facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
         facts["sorted_by"] = stat.sorted_by.into();
         facts["late"] = stat.late.into();
@@ -45,7 +41,10 @@ pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
         facts["writer"] = stat.writer.into();
         facts["numbering"] = table.identity.numbering().into();
     }
-    facts["columns"] = columns.collect();
+    let fields = rows.schema().fields().iter();
+    facts["columns"] = fields
+        .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}))
+        .collect();
     let may_write = session.shared.access.may_write(&session.caller, &table.name);
     facts["writable"] = (table.kind == Kind::Table && may_write).into();
     if session.shared.is_view {
@@ -58,11 +57,13 @@ pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
     Ok(facts)
 }
 
-/// Identifies a file or directory among those of all machines: a client on loopback may be at the end of a tunnel, where
-/// another one has its path. `None` if it can't be looked at.
+/// Identifies a file or directory across machines; `None` if it can't be inspected.
+///
+/// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
 pub(crate) fn place_of(path: &Path) -> Option<String> {
-    let found = fs::metadata(path).ok()?;
-    Some(format!("{}:{}:{}", BOOT.trim_end(), found.dev(), found.ino()))
+    let metadata = fs::metadata(path).ok()?;
+    let boot_id = BOOT_ID.as_deref().map_or("", str::trim_end);
+    Some(format!("{boot_id}:{}:{}", metadata.dev(), metadata.ino()))
 }
 
 pub(crate) fn kind_name(kind: Kind) -> &'static str {

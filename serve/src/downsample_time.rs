@@ -1,56 +1,62 @@
-//! A column over time: bins of equal lengths of time, of each the value of its first time, the least, the greatest, and the value
-//! of its last time. Of rows that are sorted by time a bin's rows are found by binary search; of others all are looked at.
+//! Downsamples a column over time, into bins of equal lengths of time.
+//!
+//! Each bin has the value at its first time, the smallest, the largest, and the value at its last time. If the rows are
+//! sorted by time, the rows of a bin are found by binary search; otherwise all rows are read.
 
 use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{Column, Dataset, Error, Operator, Value, col, ellipsize};
+use arrowwood::{Column, Dataset, Operator, Value, col, ellipsize};
 use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition;
-use crate::downsample::{BinRequest, SAMPLE, Span, by_threads, looked_at, to_json};
+use crate::downsample::{BinRequest, SAMPLE, Span, by_threads, summarize, to_json};
 use crate::numbers::{M4Summary, each_number, each_time, is_time, time_of};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::table::Kind;
 use crate::value_condition::name_of;
 
-/// Characters of a time.
+/// The maximum number of characters of a time.
 const WIDTH: usize = 60;
-/// Rows whose times and values are held at once, and rows between two looks whether the client is still there.
+/// The number of rows whose times and values are in memory at once.
 const PIECE: u64 = 1 << 16;
+/// The maximum number of rows in a step, after which the request checks that the client is still there.
 const BLOCK: u64 = 1 << 24;
-/// Blocks of a sample, and the rows of each.
-const BLOCKS: u64 = 256;
-const ROWS: u64 = 1_024;
+/// The number of blocks of a sample, and the rows of each.
+const SAMPLE_BLOCKS: u64 = 256;
+const SAMPLE_ROWS: u64 = 1_024;
 
-/// Bins of time: `start`, and the ends of each. A bin has the times before its end, and the last of all times, behind which
-/// there is none.
+/// Bins of time. A bin has the times before its end; a bin that ends at `i64::MAX` has that time, too, as it is the last
+/// one that exists.
 struct TimeBins {
+    /// The start of the first bin.
     start: i64,
+    /// The end of each bin, which is the start of the next one.
     ends: Vec<i64>,
 }
 
 impl TimeBins {
-    /// At most `count` bins from `start` to before `stop`.
+    /// Creates at most `count` bins from `start` to before `stop`.
     fn new(start: i64, stop: i64, count: u64) -> TimeBins {
-        let long = (i128::from(stop) - i128::from(start)).max(0);
-        let count = i128::from(count).min(long);
-        let end = |bin: i128| (i128::from(start) + long * (bin + 1) / count) as i64;
-        TimeBins { start, ends: (0..count).map(end).collect() }
+        let length = (i128::from(stop) - i128::from(start)).max(0);
+        let count = i128::from(count).min(length);
+        let ends: Vec<i64> = (1..=count).map(|bin| (i128::from(start) + length * bin / count) as i64).collect();
+        debug_assert!(ends.is_sorted(), "bins of time are in order");
+        TimeBins { start, ends }
     }
 
-    /// The bin that a time is in.
+    /// Returns the number of the bin that a time is in.
     fn bin(&self, time: i64) -> Option<usize> {
         let stop = *self.ends.last()?;
         if time < self.start || !is_before(time, stop) {
             return None;
         }
-        // A float may miss it by one.
+        // The position computed with floats may be off by one.
         let share = time.abs_diff(self.start) as f64 / stop.abs_diff(self.start) as f64;
         let mut bin = ((share * self.ends.len() as f64) as usize).min(self.ends.len() - 1);
         while bin > 0 && self.ends[bin - 1] > time {
@@ -67,94 +73,112 @@ fn is_before(time: i64, end: i64) -> bool {
     time < end || end == i64::MAX
 }
 
-/// What is known of the rows of a bin: its ends, and the times of the first and the last value.
+/// The summary of the rows of a bin, and the times of its first and its last value.
 #[derive(Clone, Copy)]
 struct TimedBin {
-    ends: M4Summary,
-    first: i64,
-    last: i64,
+    summary: M4Summary,
+    first_time: i64,
+    last_time: i64,
 }
 
 impl TimedBin {
-    /// Of these rows, and of others behind them.
+    /// Creates the bin of a single row.
+    fn new(time: i64, x: f64) -> TimedBin {
+        TimedBin { summary: M4Summary::new(x), first_time: time, last_time: time }
+    }
+
+    /// Merges the bins of these rows, and of rows after them in the dataset.
     fn and(self, next: TimedBin) -> TimedBin {
-        let [first, last] = [next.first < self.first, next.last >= self.last];
-        let mut ends = self.ends.and(next.ends);
-        ends.first = if first { next.ends.first } else { self.ends.first };
-        ends.last = if last { next.ends.last } else { self.ends.last };
-        TimedBin { ends, first: self.first.min(next.first), last: self.last.max(next.last) }
+        let mut summary = self.summary.and(next.summary);
+        summary.first = if next.first_time < self.first_time { next.summary.first } else { self.summary.first };
+        summary.last = if next.last_time >= self.last_time { next.summary.last } else { self.summary.last };
+        TimedBin {
+            summary,
+            first_time: self.first_time.min(next.first_time),
+            last_time: self.last_time.max(next.last_time),
+        }
     }
 }
 
-/// The bins of some rows, and how many of these have a time in them.
+/// The bins of some rows.
 struct PartialBins {
     bins: Vec<Option<TimedBin>>,
+    /// The number of rows with a time in the bins.
     rows: u64,
 }
 
 impl PartialBins {
-    fn add(&mut self, bin: usize, found: TimedBin) {
-        if let Some(own) = self.bins.get_mut(bin) {
-            *own = Some(own.map_or(found, |own| own.and(found)));
-        }
+    fn new(times: &TimeBins) -> PartialBins {
+        PartialBins { bins: vec![None; times.ends.len()], rows: 0 }
+    }
+
+    fn add(&mut self, number: usize, next: TimedBin) {
+        let bin = &mut self.bins[number];
+        *bin = Some(bin.map_or(next, |bin| bin.and(next)));
     }
 
     fn and(mut self, next: PartialBins) -> PartialBins {
-        next.bins
-            .into_iter()
-            .enumerate()
-            .for_each(|(bin, found)| found.into_iter().for_each(|found| self.add(bin, found)));
+        assert!(self.bins.len() == next.bins.len(), "{} and {} bins", self.bins.len(), next.bins.len());
+        for (number, bin) in next.bins.into_iter().enumerate() {
+            if let Some(bin) = bin {
+                self.add(number, bin);
+            }
+        }
         PartialBins { rows: self.rows + next.rows, ..self }
     }
 
-    /// Of the rows `span`, a piece at a time.
+    /// Builds the bins of the rows `span`, a piece at a time.
     fn build(times: &TimeBins, over: &Column, values: &Column, span: Span) -> arrowwood::Result<PartialBins> {
-        let mut found = PartialBins { bins: vec![None; times.ends.len()], rows: 0 };
+        let mut bins = PartialBins::new(times);
         for start in (span.start..span.end).step_by(PIECE as usize) {
             let rows = PIECE.min(span.end - start);
-            let points = listed(&over.slice(start, rows)?, |array, into| each_time(array, |time| into.push(time)))?;
-            let numbers = listed(&values.slice(start, rows)?, |array, into| each_number(array, |x| into.push(x)))?;
+            let points = to_vec(&over.slice(start, rows)?, |array, into| each_time(array, |time| into.push(time)))?;
+            let numbers = to_vec(&values.slice(start, rows)?, |array, into| each_number(array, |x| into.push(x)))?;
+            debug_assert!(points.len() == numbers.len(), "{} times, {} values", points.len(), numbers.len());
             for (time, x) in points.into_iter().zip(numbers) {
                 let Some((time, bin)) = time.and_then(|time| Some((time, times.bin(time)?))) else { continue };
-                found.rows += 1;
+                bins.rows += 1;
                 if let Some(x) = x.filter(|x| x.is_finite()) {
-                    let ends = M4Summary { first: x, last: x, min: x, max: x };
-                    found.add(bin, TimedBin { ends, first: time, last: time });
+                    bins.add(bin, TimedBin::new(time, x));
                 }
             }
         }
-        Ok(found)
+        Ok(bins)
     }
 }
 
-/// The values of a short column.
-fn listed<T: Send>(column: &Column, each: impl Fn(&ArrayData, &mut Vec<T>) + Sync) -> arrowwood::Result<Vec<T>> {
-    let values = |array: &ArrayData| {
-        let mut into = Vec::with_capacity(array.len());
-        each(array, &mut into);
-        into
-    };
-    let join = |mut a: Vec<T>, b: Vec<T>| {
-        a.extend(b);
-        a
-    };
-    Ok(column.map_reduce(values, join)?.unwrap_or_default())
+/// Collects the values of a short column.
+fn to_vec<T: Send>(column: &Column, push: impl Fn(&ArrayData, &mut Vec<T>) + Sync) -> arrowwood::Result<Vec<T>> {
+    let values = column.map_reduce(
+        |array| {
+            let mut values = Vec::with_capacity(array.len());
+            push(array, &mut values);
+            values
+        },
+        |mut values, next| {
+            values.extend(next);
+            values
+        },
+    )?;
+    // A column without rows has no arrays.
+    Ok(values.unwrap_or_default())
 }
 
-fn number(value: &Value<'_>) -> Option<i64> {
+/// Returns a point in time as a number, in the column's unit.
+fn time_number(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Date(n) | Value::Timestamp(n, ..) => Some(*n),
         _ => None,
     }
 }
 
-/// The first of the places `span` whose time is not before `time`, in a sorted column.
+/// Finds the first row of `span` whose time is not before `time`, in a sorted column.
 fn first_at(over: &Column, span: &Span, time: i64) -> arrowwood::Result<u64> {
     let Span { mut start, mut end } = *span;
     while start < end {
         let middle = start + (end - start) / 2;
         over.slice(middle, 1)?.as_dataset().prefetch();
-        if number(&over.get(middle)?).is_some_and(|at| at < time) {
+        if time_number(&over.get(middle)?).is_some_and(|other| other < time) {
             start = middle + 1;
         } else {
             end = middle;
@@ -163,43 +187,50 @@ fn first_at(over: &Column, span: &Span, time: i64) -> arrowwood::Result<u64> {
     Ok(start)
 }
 
-/// The places of the rows of each bin, in a sorted column; the first half before the others, so that few rows are touched.
+/// Finds the rows of each bin, in a sorted column. The end of the middle bin is found first, then the ends before and
+/// after it, so that each search touches few rows.
 fn sorted_spans(over: &Column, rows: Span, times: &TimeBins) -> arrowwood::Result<Vec<Span>> {
-    let mut at = vec![None; times.ends.len()];
-    let mut left = vec![(0, times.ends.len(), first_at(over, &rows, times.start)?..rows.end)];
-    while let Some((low, high, inside)) = left.pop() {
-        if low >= high {
+    let first = first_at(over, &rows, times.start)?;
+    let mut ends = vec![first; times.ends.len()];
+    let mut searches = vec![(0..ends.len(), first..rows.end)];
+    while let Some((bins, span)) = searches.pop() {
+        if bins.is_empty() {
             continue;
         }
-        let middle = (low + high) / 2;
-        let end = times.ends[middle];
-        let found = if end == i64::MAX { inside.end } else { first_at(over, &inside, end)? };
-        at[middle] = Some(found);
-        left.push((low, middle, inside.start..found));
-        left.push((middle + 1, high, found..inside.end));
+        let middle = (bins.start + bins.end) / 2;
+        let time = times.ends[middle];
+        let end = if time == i64::MAX { span.end } else { first_at(over, &span, time)? };
+        ends[middle] = end;
+        searches.push((bins.start..middle, span.start..end));
+        searches.push((middle + 1..bins.end, end..span.end));
     }
-    let first = first_at(over, &rows, times.start)?;
-    let ends = at.into_iter().map(|end| end.unwrap_or(first));
-    Ok(ends.scan(first, |start, end| Some(std::mem::replace(start, end)..end)).collect())
+    let mut spans = Vec::with_capacity(ends.len());
+    let mut start = first;
+    for end in ends {
+        assert!(start <= end, "a bin ends at row {end}, before it begins at row {start}");
+        spans.push(start..end);
+        start = end;
+    }
+    Ok(spans)
 }
 
-/// The rows, the column of times, and what is asked of them.
+/// A request for bins over time.
 struct Timeline {
-    asked: BinRequest,
+    request: BinRequest,
+    /// The column of times, and its number.
     over: Column,
-    /// The number of the column of times.
     number: usize,
-    /// The places of the rows.
+    /// The requested rows.
     rows: Span,
     is_sorted: bool,
 }
 
-/// Bins, as far as they are known.
+/// The bins, and what is known about their rows.
 struct TimelineBins {
     bins: Vec<Option<M4Summary>>,
-    /// How many rows have a time in them, if all were looked at or they are sorted.
+    /// The number of rows with a time in the bins, if all rows were read or they are sorted.
     rows: Option<u64>,
-    /// The number of the first of the rows, if they are sorted.
+    /// The number of the first of these rows, if they are sorted.
     first_row: Option<u64>,
     is_exact: bool,
 }
@@ -207,158 +238,193 @@ struct TimelineBins {
 impl Timeline {
     fn from_query(snapshot: Snapshot, query: &Query) -> Result<Timeline> {
         let kind = snapshot.table.kind;
-        let asked = BinRequest::from_query(snapshot, query)?;
-        let wrong = || Problem::bad_request("over: the number of a column of times is expected");
-        let number =
-            query.number::<usize>("over")?.filter(|over| *over < asked.rows.num_columns()).ok_or_else(wrong)?;
-        let over = asked.rows.column_at(number).map_err(|e| Problem::from_table_error(&e))?;
-        if !is_time(over.data_type()) {
-            return Err(wrong());
-        }
+        let request = BinRequest::from_query(snapshot, query)?;
+        let over = match query.number::<usize>("over")? {
+            Some(number) if number < request.rows.num_columns() => {
+                let over = request.rows.column_at(number).or_table_problem()?;
+                is_time(over.data_type()).then_some((number, over))
+            }
+            _ => None,
+        };
+        let Some((number, over)) = over else {
+            return Err(Problem::bad_request("over: the number of a column of times is expected"));
+        };
         // Several tables are each in an order of their own; days of a date64 are in order, its milliseconds need not be.
         let is_one =
-            kind == Kind::Table && asked.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;
-        let is_sorted = is_one && asked.rows.sorted_by().is_some_and(|by| by.name() == over.name());
-        let rows = asked.from - asked.first_row..asked.to - asked.first_row;
-        Ok(Timeline { asked, over, number, rows, is_sorted })
+            kind == Kind::Table && request.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;
+        let is_sorted = is_one && request.rows.sorted_by().is_some_and(|by| by.name() == over.name());
+        let rows = request.from - request.first_row..request.to - request.first_row;
+        Ok(Timeline { request, over, number, rows, is_sorted })
     }
 
-    /// The condition that holds for the rows with times from `start` to before `stop`.
+    /// Returns the condition that is true for rows with times from `start` to before `stop`.
     fn condition(&self, start: i64, stop: i64) -> Option<String> {
-        let name = name_of(self.asked.rows.schema(), self.number)?;
-        let last = if stop == i64::MAX { stop } else { stop - 1 };
-        let bound = |time| Some(format!("'{}'", time_of(self.over.data_type(), time).to_json().ok()?.as_str()?));
-        let text = format!("{name} >= {} and {name} <= {}", bound(start)?, bound(last)?);
+        let name = name_of(self.request.rows.schema(), self.number)?;
+        let first = time_of(self.over.data_type(), start).to_json().ok()?;
+        let last = time_of(self.over.data_type(), last_time(stop)).to_json().ok()?;
+        let text = format!("{name} >= '{}' and {name} <= '{}'", first.as_str()?, last.as_str()?);
         // Times beyond the calendar have no text.
-        parse_condition(&text, self.asked.rows.schema()).is_ok().then_some(text)
+        parse_condition(&text, self.request.rows.schema()).is_ok().then_some(text)
     }
 
-    /// The first time and the last; of rows in no order, by looking at all times.
+    /// Returns the first and the last time. If the rows are not sorted, it reads all times.
     async fn extremes(&self, budget: &mut Budget) -> Result<Option<(i64, i64)>> {
         let Span { start, end } = self.rows;
-        let wider = |a: Option<(i64, i64)>, b: Option<(i64, i64)>| match (a, b) {
-            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-            (a, b) => a.or(b),
-        };
-        let mut found = None;
-        let mut at = start;
-        while at < end {
-            let rows = if self.is_sorted { 1 } else { BLOCK.min(end - at) };
-            let block = self.over.slice(at, rows).map_err(|e| Problem::from_table_error(&e))?;
-            let look = move |_: &mut Share| {
-                let extremes = |array: &ArrayData| {
-                    let mut seen = None;
-                    each_time(array, |time| seen = wider(seen, time.map(|time| (time, time))));
-                    seen
-                };
-                block.map_reduce(extremes, wider).map(Option::flatten).map_err(|e| Problem::from_table_error(&e))
-            };
-            found = wider(found, budget.run_blocking(budget.step(), look).await?);
-            at = if self.is_sorted && at + 1 < end { end - 1 } else { at + rows };
+        let mut extremes = None;
+        let mut row = start;
+        while row < end {
+            let rows = if self.is_sorted { 1 } else { BLOCK.min(end - row) };
+            let block = self.over.slice(row, rows).or_table_problem()?;
+            let read = move |_: &mut Share| block_extremes(&block).or_table_problem();
+            extremes = widest(extremes, budget.run_blocking(budget.step(), read).await?);
+            // In sorted rows, the last row follows the first.
+            row = if self.is_sorted && row + 1 < end { end - 1 } else { row + rows };
         }
-        Ok(found)
+        Ok(extremes)
     }
 
-    /// The bins of sorted rows.
-    async fn in_order(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
+    /// Returns the bins of sorted rows.
+    async fn sorted_bins(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
         let over = self.over.clone();
         let rows = self.rows.clone();
-        let search = move |_: &mut Share| sorted_spans(&over, rows, &times).map_err(|e| Problem::from_table_error(&e));
+        let search = move |_: &mut Share| sorted_spans(&over, rows, &times).or_table_problem();
         let spans = budget.run_blocking(budget.step(), search).await?;
-        let ends = spans.first().map(|first| first.start).zip(spans.last().map(|last| last.end));
-        let is_sample = self.asked.is_sample;
+        let rows = match (spans.first(), spans.last()) {
+            (Some(first), Some(last)) => Some(first.start..last.end),
+            _ => None,
+        };
+        let is_sample = self.request.is_sample;
         let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
-        let bins = looked_at(budget, &self.asked.column, spans, is_sample).await?;
-        let first_row = ends.map(|(start, _)| self.asked.first_row + start);
-        Ok(TimelineBins { bins, rows: ends.map(|(start, end)| end - start), first_row, is_exact })
+        let bins = summarize(budget, &self.request.column, spans, is_sample).await?;
+        let first_row = rows.as_ref().map(|rows| self.request.first_row + rows.start);
+        Ok(TimelineBins { bins, rows: rows.map(|rows| rows.end - rows.start), first_row, is_exact })
     }
 
-    /// The rows that may have times of the bins, without blocks of rows that have none where the table knows them.
-    fn narrowed(&self, times: &TimeBins) -> arrowwood::Result<Dataset> {
-        let rows = self.asked.rows.slice(self.rows.start, self.rows.end - self.rows.start)?;
+    /// Returns the requested rows without blocks of rows that have no time in the bins, as far as the table knows them.
+    fn prune(&self, times: &TimeBins) -> arrowwood::Result<Dataset> {
+        let rows = self.request.rows.slice(self.rows.start, self.rows.end - self.rows.start)?;
         let name = self.over.name();
-        let is_alone = rows.schema().fields().iter().filter(|field| field.name() == name).count() == 1;
-        let Some(stop) = times.ends.last().filter(|_| is_alone && *self.over.data_type() != DataType::Date64) else {
+        let is_unique = rows.schema().fields().iter().filter(|field| field.name() == name).count() == 1;
+        let Some(&stop) = times.ends.last().filter(|_| is_unique && *self.over.data_type() != DataType::Date64) else {
             return Ok(rows);
         };
-        let bound = |operator, time| col(name).compare(operator, time_of(self.over.data_type(), time));
-        let before = if *stop == i64::MAX { Operator::Le } else { Operator::Lt };
-        rows.prune(&(bound(Operator::Ge, times.start) & bound(before, *stop)))
+        let before_stop = if stop == i64::MAX { Operator::Le } else { Operator::Lt };
+        let first = time_of(self.over.data_type(), times.start);
+        let stop = time_of(self.over.data_type(), stop);
+        rows.prune(&(col(name).compare(Operator::Ge, first) & col(name).compare(before_stop, stop)))
     }
 
-    /// The bins of rows in no order; of a sample, of some blocks of them.
-    async fn scattered(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
-        let rows = self.narrowed(&times).map_err(of_table)?;
-        let len = rows.len().map_err(of_table)?;
-        let over = rows.column_at(self.number).map_err(of_table)?;
-        let values = rows.column_at(self.asked.number).map_err(of_table)?;
-        let is_exact = !self.asked.is_sample || len <= BLOCKS * ROWS;
-        // Blocks one behind the other, or some from everywhere.
-        let size = if is_exact { BLOCK / 4 } else { ROWS };
-        let count = if is_exact { len.div_ceil(size) } else { BLOCKS };
-        let span = move |block: u64| {
-            let free = u128::from(len.saturating_sub(ROWS));
-            let start =
-                if is_exact { block * size } else { (free * u128::from(block) / u128::from(BLOCKS - 1)) as u64 };
-            start..len.min(start + size)
-        };
+    /// Returns the bins of rows that are not sorted; a sample reads only some blocks of them.
+    async fn unsorted_bins(&self, budget: &mut Budget, times: TimeBins) -> Result<TimelineBins> {
+        let rows = self.prune(&times).or_table_problem()?;
+        let len = rows.len().or_table_problem()?;
+        let over = rows.column_at(self.number).or_table_problem()?;
+        let values = rows.column_at(self.request.number).or_table_problem()?;
+        let is_exact = !self.request.is_sample || len <= SAMPLE_BLOCKS * SAMPLE_ROWS;
+        let spans = if is_exact { blocks(len) } else { sample_blocks(len) };
         let times = Arc::new(times);
-        let mut all = PartialBins { bins: vec![None; times.ends.len()], rows: 0 };
-        let at_once = if is_exact { 4 } else { BLOCKS };
-        for block in (0..count).step_by(at_once as usize) {
-            let [over, values] = [over.clone(), values.clone()];
-            let times = times.clone();
+        let mut all = PartialBins::new(&times);
+        let spans_in_step = if is_exact { 4 } else { spans.len() };
+        for step in spans.chunks(spans_in_step) {
+            let (over, values, times, step) = (over.clone(), values.clone(), times.clone(), step.to_vec());
             let work = move |_: &mut Share| {
-                let spans: Vec<Span> = (block..count.min(block + at_once)).map(span).collect();
                 if !is_exact {
-                    let parts = spans.iter().flat_map(|span| [&over, &values].map(|of| of.slice(span.start, ROWS)));
-                    parts.filter_map(Result::ok).for_each(|part| part.as_dataset().prefetch());
+                    // The pages of a sample are scattered: they are read at once, and not one after the other.
+                    for span in &step {
+                        for column in [&over, &values] {
+                            if let Ok(part) = column.slice(span.start, span.end - span.start) {
+                                part.as_dataset().prefetch();
+                            }
+                        }
+                    }
                 }
-                by_threads(&spans, |span| PartialBins::build(&times, &over, &values, span.clone())).map_err(of_table)
+                by_threads(&step, |span| PartialBins::build(&times, &over, &values, span.clone())).or_table_problem()
             };
             all = budget.run_blocking(budget.step(), work).await?.into_iter().fold(all, PartialBins::and);
         }
-        let bins = all.bins.into_iter().map(|bin| bin.map(|bin| bin.ends)).collect();
+        let bins = all.bins.into_iter().map(|bin| bin.map(|bin| bin.summary)).collect();
         Ok(TimelineBins { bins, rows: is_exact.then_some(all.rows), first_row: None, is_exact })
     }
 }
 
-/// The bins over time that `query` asks for. Ends when the client goes.
+/// Divides `len` rows into blocks, four of which are a step.
+fn blocks(len: u64) -> Vec<Span> {
+    let size = BLOCK / 4;
+    (0..len.div_ceil(size)).map(|block| block * size..len.min((block + 1) * size)).collect()
+}
+
+/// Returns the blocks of a sample, evenly distributed over `len` rows.
+fn sample_blocks(len: u64) -> Vec<Span> {
+    assert!(len >= SAMPLE_ROWS, "a sample of {len} rows");
+    let last_start = u128::from(len - SAMPLE_ROWS);
+    (0..SAMPLE_BLOCKS)
+        .map(|block| {
+            let start = (last_start * u128::from(block) / u128::from(SAMPLE_BLOCKS - 1)) as u64;
+            start..start + SAMPLE_ROWS
+        })
+        .collect()
+}
+
+/// Returns the first and the last time in a block.
+fn block_extremes(block: &Column) -> arrowwood::Result<Option<(i64, i64)>> {
+    let extremes = block.map_reduce(
+        |array| {
+            let mut extremes = None;
+            each_time(array, |time| extremes = widest(extremes, time.map(|time| (time, time))));
+            extremes
+        },
+        widest,
+    )?;
+    Ok(extremes.flatten())
+}
+
+/// Returns the first time and the last time of both.
+fn widest(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (a, b) {
+        (Some((a_first, a_last)), Some((b_first, b_last))) => Some((a_first.min(b_first), a_last.max(b_last))),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Returns the last time of bins that end at `stop`, which is not in them unless it is the last time that exists.
+fn last_time(stop: i64) -> i64 {
+    if stop == i64::MAX { stop } else { stop - 1 }
+}
+
+/// Returns the bins over time that `query` requests. Ends when the client disconnects.
 pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     let timeline = Timeline::from_query(snapshot, query)?;
     let mut budget = session.budget();
-    let given = [query.number::<i64>("start")?, query.number::<i64>("stop")?];
-    let (start, stop) = match given {
-        [Some(start), Some(stop)] => (start, stop.max(start)),
-        [start, stop] => {
+    let (start, stop) = match (query.number::<i64>("start")?, query.number::<i64>("stop")?) {
+        (Some(start), Some(stop)) => (start, stop.max(start)),
+        (start, stop) => {
             let (first, last) = timeline.extremes(&mut budget).await?.unwrap_or((0, -1));
             let start = start.unwrap_or(first);
             (start, stop.unwrap_or(last.saturating_add(1)).max(start))
         }
     };
-    let times = TimeBins::new(start, stop, timeline.asked.count);
-    let found = if timeline.is_sorted {
-        timeline.in_order(&mut budget, times).await?
+    let times = TimeBins::new(start, stop, timeline.request.count);
+    let TimelineBins { bins, rows, first_row, is_exact } = if timeline.is_sorted {
+        timeline.sorted_bins(&mut budget, times).await?
     } else {
-        timeline.scattered(&mut budget, times).await?
+        timeline.unsorted_bins(&mut budget, times).await?
     };
-    let text = |time: i64| ellipsize(time_of(timeline.over.data_type(), time), WIDTH);
     let is_empty = start == stop;
+    let ends = [start, last_time(stop)].map(|time| ellipsize(time_of(timeline.over.data_type(), time), WIDTH));
     Ok(json!({
-        "from": timeline.asked.from,
-        "to": timeline.asked.to,
-        // As text, as these may have more digits than a float.
+        "from": timeline.request.from,
+        "to": timeline.request.to,
+        // Numbers of 64 bits are sent as text, as they have more digits than a float.
         "start": (!is_empty).then(|| start.to_string()),
         "stop": (!is_empty).then(|| stop.to_string()),
-        "ends": (!is_empty).then(|| [text(start), text(if stop == i64::MAX { stop } else { stop - 1 })]),
+        "ends": (!is_empty).then_some(ends),
         "condition": if is_empty { None } else { timeline.condition(start, stop) },
         "sorted": timeline.is_sorted,
-        "rows": found.rows,
-        "first_row": found.first_row,
-        "range": timeline.asked.range(&found.bins),
-        "exact": found.is_exact,
-        "bins": to_json(found.bins),
+        "rows": rows,
+        "first_row": first_row,
+        "range": timeline.request.range(&bins),
+        "exact": is_exact,
+        "bins": to_json(bins),
     }))
 }
 
@@ -368,8 +434,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_time_is_in_the_bin_between_its_ends(start: i64, long in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
-            let stop = start.saturating_add(long);
+        fn a_time_is_in_the_bin_between_its_ends(start: i64, length in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
+            let stop = start.saturating_add(length);
             let times = TimeBins::new(start, stop, count);
             let inside = (start as i128 + ((stop as i128 - start as i128) as f64 * share) as i128).clamp(start.into(), stop.into());
             let time = inside as i64;

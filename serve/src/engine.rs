@@ -1,4 +1,4 @@
-//! [`SqlEngine`]: answers SQL and writes Parquet; supplied by the program that serves.
+//! The interface of SQL engines, which answer SQL and write Parquet; the program that serves supplies one.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ pub type SqlFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + S
 
 /// Answers read-only SQL.
 ///
-/// Queries run on the engine's own threads, which callers wait for. Dropping a future, or the rows of an answer,
+/// Queries run on the engine's own threads, which callers wait for. Dropping a future, or the rows of a result,
 /// cancels the query.
 pub trait SqlEngine: Send + Sync + 'static {
     /// Returns the columns and the parameters of a statement, without running it.
@@ -25,15 +25,15 @@ pub trait SqlEngine: Send + Sync + 'static {
     /// Starts to run a statement.
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>>;
 
-    /// Name and version, for clients.
+    /// Returns name and version, for clients.
     fn name(&self) -> (String, String);
 
-    /// Whether it supports more statements than those of the page of `arrowwood view`, and parameters.
+    /// Returns true if it supports more statements than the page of `arrowwood view` sends, and parameters.
     fn has_plans(&self) -> bool {
         true
     }
 
-    /// Whether it writes Parquet.
+    /// Returns true if it writes Parquet.
     fn writes_parquet(&self) -> bool {
         false
     }
@@ -61,28 +61,28 @@ pub struct SqlQuery {
 
 /// The tables that a query may read.
 pub trait SqlTables: Send + Sync {
-    /// All their names. Blocks.
+    /// Returns the names of all tables. Blocks.
     ///
     /// # Errors
-    /// If they can't be listed.
+    /// An error if the tables can't be listed.
     fn names(&self) -> Result<Vec<String>, SqlError>;
 
-    /// The rows of table `name` as of its newest commit; `None` if the query has no such table. Blocks.
+    /// Returns the rows of table `name` at its newest commit; `None` if the query has no such table. Blocks.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// An error if the table can't be opened.
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError>;
 
-    /// The path of table `name`, for engines in the same process that open it themselves.
+    /// Returns the path of table `name`, for engines in the same process that open it themselves.
     fn path(&self, name: &str) -> Option<PathBuf>;
 }
 
 /// The memory of a query, shared with other queries.
 pub trait SqlMemory: Send + Sync {
-    /// The maximum number of bytes.
+    /// Returns the maximum number of bytes.
     fn max_bytes(&self) -> usize;
 
-    /// The number of bytes that nobody has taken now, of the memory of all queries.
+    /// Returns the number of bytes that are free now, in the memory of all queries.
     fn free(&self) -> usize;
 
     /// Takes the given number of bytes; returns false if they are not free, or beyond the maximum.
@@ -101,12 +101,12 @@ pub struct SqlPlan {
     pub parameters: SchemaRef,
 }
 
-/// The rows of an answer, batch by batch. Dropping it cancels the query.
+/// The rows of a result, batch by batch. Dropping it cancels the query.
 pub trait SqlRows: Send {
-    /// The columns of all batches.
+    /// Returns the columns of all batches.
     fn schema(&self) -> SchemaRef;
 
-    /// The next rows, possibly none; `None` at the end.
+    /// Returns the next rows, possibly none; `None` at the end.
     fn next(&mut self) -> SqlFuture<'_, Option<Dataset>>;
 }
 

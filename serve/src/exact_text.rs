@@ -1,37 +1,39 @@
-//! Values as text with all of their digits and characters: what is copied, and shown in full.
+//! Writes values as text with all of their digits and characters, to be copied or shown in full.
 
 use std::collections::HashSet;
 
 use arrowwood::{Error, Items, Value};
 use serde_json::Value as Json;
 
-/// Bytes of a value that are written at once.
+/// The number of bytes of a value that are written at once.
 const PIECE: usize = 4 << 10;
 
 /// A value as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExactText {
     pub text: String,
-    /// Whether nothing is cut off.
+    /// False if the text is cut off.
     pub is_whole: bool,
 }
 
-/// The text of `value`, or as much of it as has `room` characters. Text is itself, bytes are hexadecimal digits; lists, maps and
-/// structs are JSON, as in a cell of a CSV file; others are as they are printed, with all digits. Null is empty.
+/// Returns the text of `value`, cut off after `room` characters.
+///
+/// Text is written as it is, bytes as hexadecimal digits; lists, maps and structs as JSON, as in a cell of a CSV file; other
+/// values as they are printed, with all digits. Null is empty.
 ///
 /// # Errors
-/// That of the first damaged value inside.
+/// The error of the first damaged value inside.
 pub(crate) fn exact(value: &Value<'_>, room: usize) -> arrowwood::Result<ExactText> {
-    let mut writing = LimitedWriter { text: String::new(), room };
-    let is_whole = match writing.plain(value) {
+    let mut writer = LimitedWriter { text: String::new(), room };
+    let is_whole = match writer.plain(value) {
         Ok(()) => true,
         Err(StopReason::Full) => false,
         Err(StopReason::Damaged(e)) => return Err(e),
     };
-    Ok(ExactText { text: writing.text, is_whole })
+    Ok(ExactText { text: writer.text, is_whole })
 }
 
-/// Why writing ends early.
+/// The reason why writing stops early.
 enum StopReason {
     Full,
     Damaged(Error),
@@ -43,9 +45,10 @@ impl From<Error> for StopReason {
     }
 }
 
-/// Text, and how many more characters it may have: a list of a gigabyte is not written to show some of it.
+/// Writes text up to a limit: a list of a gigabyte is not written to show some of it.
 struct LimitedWriter {
     text: String,
+    /// How many more characters the text may have.
     room: usize,
 }
 
@@ -59,7 +62,7 @@ impl LimitedWriter {
             }
             Some((end, _)) => {
                 self.room = 0;
-                self.text.push_str(text.get(..end).unwrap_or_default());
+                self.text.push_str(&text[..end]);
                 Err(StopReason::Full)
             }
         }
@@ -80,7 +83,7 @@ impl LimitedWriter {
         bytes.chunks(PIECE).try_for_each(|piece| self.push(&hex(piece)))
     }
 
-    /// As [`Value::to_json`], which would make all of it at once.
+    /// Writes a value as [`Value::to_json`] does, piece by piece.
     fn json(&mut self, value: &Value<'_>) -> Result<(), StopReason> {
         match value {
             Value::Str(text) => self.quoted(text),
@@ -89,10 +92,10 @@ impl LimitedWriter {
                 self.hex(bytes)?;
                 self.push("\"")
             }
-            Value::List(items) => self.sequence(['[', ']'], items.iter(), |writing, item| writing.json(&item?)),
+            Value::List(items) => self.sequence(['[', ']'], items.iter(), |writer, item| writer.json(&item?)),
             Value::Map(entries) => {
-                let is_object = has_names(entries, self.room)?;
-                self.pairs(is_object, entries.iter().map(pair))
+                let is_object = has_unique_names(entries, self.room)?;
+                self.pairs(is_object, entries.iter().map(key_and_value))
             }
             Value::Struct(members) => {
                 let mut names = HashSet::new();
@@ -112,27 +115,28 @@ impl LimitedWriter {
             let end = (0..=left.len().min(PIECE)).rev().find(|&end| end > 0 && left.is_char_boundary(end));
             let (piece, rest) = left.split_at(end.unwrap_or(left.len()));
             let quoted = Json::from(piece).to_string();
-            self.push(quoted.get(1..quoted.len() - 1).unwrap_or_default())?;
+            assert!(quoted.len() >= 2 && !piece.is_empty(), "a text in JSON has two quotes");
+            self.push(&quoted[1..quoted.len() - 1])?;
             left = rest;
         }
         self.push("\"")
     }
 
-    /// The members of an object, or a list of pairs.
+    /// Writes the members of an object, or a list of pairs.
     fn pairs<'a>(
         &mut self,
         is_object: bool,
         pairs: impl Iterator<Item = arrowwood::Result<(Value<'a>, Value<'a>)>>,
     ) -> Result<(), StopReason> {
         let ends = if is_object { ['{', '}'] } else { ['[', ']'] };
-        self.sequence(ends, pairs, |writing, pair| {
+        self.sequence(ends, pairs, |writer, pair| {
             let (name, value) = pair?;
             let [open, between, close] = if is_object { ["", ":", ""] } else { ["[", ",", "]"] };
-            writing.push(open)?;
-            writing.json(&name)?;
-            writing.push(between)?;
-            writing.json(&value)?;
-            writing.push(close)
+            writer.push(open)?;
+            writer.json(&name)?;
+            writer.push(between)?;
+            writer.json(&value)?;
+            writer.push(close)
         })
     }
 
@@ -151,25 +155,27 @@ impl LimitedWriter {
     }
 }
 
-/// Hexadecimal digits.
+/// Converts bytes to hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Key and value of an entry of a map.
-fn pair(entry: arrowwood::Result<Value<'_>>) -> arrowwood::Result<(Value<'_>, Value<'_>)> {
-    let damaged = || Error::new(arrowwood::ErrorKind::InvalidData, "an entry of a map is no key and value");
-    let Value::Struct(members) = entry? else { return Err(damaged()) };
-    let mut members = members.iter().map(|(_, value)| value);
-    let (key, value) = members.next().zip(members.next()).ok_or_else(damaged)?;
-    Ok((key?, value?))
+/// Returns key and value of an entry of a map.
+fn key_and_value(entry: arrowwood::Result<Value<'_>>) -> arrowwood::Result<(Value<'_>, Value<'_>)> {
+    if let Value::Struct(members) = entry? {
+        let mut values = members.iter().map(|(_, value)| value);
+        if let (Some(key), Some(value)) = (values.next(), values.next()) {
+            return Ok((key?, value?));
+        }
+    }
+    Err(Error::new(arrowwood::ErrorKind::InvalidData, "an entry of a map is no key and value"))
 }
 
-/// Whether the keys of a map are texts of which none comes twice, as far as there is `room` for them.
-fn has_names(entries: &Items<'_>, room: usize) -> arrowwood::Result<bool> {
+/// Returns true if the keys of a map are unique texts, as far as there is `room` for them.
+fn has_unique_names(entries: &Items<'_>, room: usize) -> arrowwood::Result<bool> {
     let mut names = HashSet::new();
     for entry in entries.iter().take(room) {
-        match pair(entry)?.0 {
+        match key_and_value(entry)?.0 {
             Value::Str(name) if names.insert(name) => (),
             _ => return Ok(false),
         }

@@ -1,14 +1,15 @@
-//! Saves the shown data: rows that were found or sorted, groups, results of SQL; in the formats of other rows, or as
-//! Parquet if the program that serves can write it.
+//! Exports data shown on the page: rows of a search or a sort, groups, results of SQL; in the formats of other rows, or
+//! as Parquet if the program that serves can write it.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-use arrowwood::{Dataset, Error};
+use arrowwood::Dataset;
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
-use crate::problem::{Problem, Result};
+use crate::engine::SqlEngine;
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response::with_type;
 use crate::response_body::{BodySource, BodyStep, ResponseBody, blocking};
@@ -19,11 +20,11 @@ use crate::snapshot::Snapshot;
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 
 /// The maximum size in bytes of rows for a Parquet file, which is written before it is sent.
-const MOST: u64 = 1 << 30;
-/// Bytes of a file that are sent at once.
-const PART: usize = 1 << 20;
+const MAX_PARQUET_BYTES: u64 = 1 << 30;
+/// The number of bytes of a file that are sent at once.
+const CHUNK: usize = 1 << 20;
 
-/// The saved data.
+/// The format of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExportFormat {
     Rows(RowFormat),
@@ -31,7 +32,7 @@ pub(crate) enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// The requested format; `None` if the request is only for display.
+    /// Returns the requested format; `None` if the request is only for display.
     pub fn from_query(query: &Query) -> Result<Option<ExportFormat>> {
         match query.get("format")? {
             None => Ok(None),
@@ -41,9 +42,8 @@ impl ExportFormat {
     }
 }
 
-/// The rows of a view in its order, or for Parquet also all rows.
+/// Sends the rows of a view in its order; as Parquet, also all rows.
 pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
-    let of_table = |e: Error| Problem::from_table_error(&e);
     let form = ExportFormat::from_query(query)?
         .ok_or_else(|| Problem::bad_request("format: arrow, jsonl, csv or parquet is expected"))?;
     let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
@@ -52,17 +52,23 @@ pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -
             "view: rows that were found or sorted are expected; `rows` sends all of them",
         ));
     }
-    let find = move |_: &Session| {
-        let rows = snapshot.rows;
-        let Some(view) = view else { return Ok(rows) };
-        let places: Option<Vec<u64>> = view.rows.iter().map(|number| number.checked_sub(rows.first_row())).collect();
-        let dropped = || Problem::new(StatusCode::GONE, "dropped", "some of the rows were dropped; search again");
-        rows.rows_at(&places.ok_or_else(dropped)?).map_err(of_table)
+    let rows = match view {
+        None => snapshot.rows,
+        Some(view) => session.run_blocking(move |_| select_rows(&snapshot.rows, &view.rows)).await?,
     };
-    saved(session, session.run_blocking(find).await?, form).await
+    saved(session, rows, form).await
 }
 
-/// Existing rows, as a file.
+/// Returns the rows with these numbers.
+fn select_rows(rows: &Dataset, numbers: &[u64]) -> Result<Dataset> {
+    let indices: Option<Vec<u64>> = numbers.iter().map(|number| number.checked_sub(rows.first_row())).collect();
+    let Some(indices) = indices else {
+        return Err(Problem::new(StatusCode::GONE, "dropped", "some of the rows were dropped; search again"));
+    };
+    rows.rows_at(&indices).or_table_problem()
+}
+
+/// Sends existing rows as a file.
 pub(crate) async fn saved(session: &Session, rows: Dataset, form: ExportFormat) -> Result<Response<ResponseBody>> {
     match form {
         ExportFormat::Rows(form) => {
@@ -73,40 +79,46 @@ pub(crate) async fn saved(session: &Session, rows: Dataset, form: ExportFormat) 
 }
 
 async fn parquet(session: &Session, rows: Dataset) -> Result<Response<ResponseBody>> {
-    let missing = || {
-        let detail =
-            "Parquet needs the Python package: pip install 'arrowwood[parquet]', and its command `arrowwood view`";
-        Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
-    };
-    let engine = session.shared.sql.clone().ok_or_else(missing)?;
-    let write = move |_: &Session| {
-        let bytes = rows.nbytes().map_err(|e| Problem::from_table_error(&e))?;
-        if bytes > MOST {
-            let detail = format!(
-                "{bytes} bytes of rows are too many to be written as Parquet for a look, at most {MOST}: \
-                 `arrowwood export` writes a file of any size"
-            );
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
-        }
-        engine.parquet(&rows).ok_or_else(missing)?.map_err(Problem::bad_request)
-    };
-    let file = session.run_blocking(write).await?;
+    let engine = session.shared.sql.clone().ok_or_else(no_parquet)?;
+    let file = session.run_blocking(move |_| write_parquet(engine.as_ref(), &rows)).await?;
     Ok(with_type(StatusCode::OK, "application/vnd.apache.parquet", ResponseBody::steps(FileStream(file))))
 }
 
-/// A file, and the part already sent.
+/// Writes rows to an unnamed file. Blocks.
+fn write_parquet(engine: &dyn SqlEngine, rows: &Dataset) -> Result<File> {
+    let bytes = rows.nbytes().or_table_problem()?;
+    if bytes > MAX_PARQUET_BYTES {
+        let detail = format!(
+            "{bytes} bytes of rows are too many to be written as Parquet for a look, at most {MAX_PARQUET_BYTES}: \
+             `arrowwood export` writes a file of any size"
+        );
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
+    }
+    engine.parquet(rows).ok_or_else(no_parquet)?.map_err(Problem::bad_request)
+}
+
+fn no_parquet() -> Problem {
+    let detail = "Parquet needs the Python package: pip install 'arrowwood[parquet]', and its command `arrowwood view`";
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
+}
+
+/// Streams a file from its current position.
 struct FileStream(File);
 
+impl FileStream {
+    /// Reads the next bytes; none at the end. Blocks.
+    fn read_chunk(mut self) -> io::Result<(FileStream, Vec<u8>)> {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        (&mut self.0).take(CHUNK as u64).read_to_end(&mut chunk)?;
+        Ok((self, chunk))
+    }
+}
+
 impl BodySource for FileStream {
-    async fn step(mut self) -> BodyStep<FileStream> {
-        let read = move || -> io::Result<(FileStream, Vec<u8>)> {
-            let mut part = Vec::with_capacity(PART);
-            (&mut self.0).take(PART as u64).read_to_end(&mut part)?;
-            Ok((self, part))
-        };
-        match blocking(read).await.flatten() {
-            Ok((_, part)) if part.is_empty() => BodyStep::End(Vec::new()),
-            Ok((file, part)) => BodyStep::Data(file, vec![Bytes::from(part)]),
+    async fn step(self) -> BodyStep<FileStream> {
+        match blocking(move || self.read_chunk()).await.flatten() {
+            Ok((_, chunk)) if chunk.is_empty() => BodyStep::End(Vec::new()),
+            Ok((file, chunk)) => BodyStep::Data(file, vec![Bytes::from(chunk)]),
             Err(e) => BodyStep::Failed(e),
         }
     }

@@ -1,4 +1,4 @@
-//! Rows as they are committed, and events with the progress of a table.
+//! Streams rows as they are committed, and events with the progress of a table.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::frames::{Framing, frames};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response_body::{BodySource, BodyStep, ResponseBody, blocking};
 use crate::row_stream::{check_start, numbers, selected};
@@ -21,13 +21,13 @@ use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Progress, Table};
 
 /// The maximum size of a record batch's body in bytes: a slow client keeps one of them waiting.
-const PIECE: usize = 256 << 10;
+const MAX_BATCH_BYTES: usize = 256 << 10;
 /// The interval of checks that the token is still valid and the table still exists.
-const LOOK: Duration = Duration::from_secs(2);
-/// Milliseconds between two events: minimum, maximum, and default.
-const INTERVAL: (u64, u64, u64) = (10, 60_000, 50);
-/// The same between comments.
-const COMMENTS: (u64, u64, u64) = (100, 60_000, 15_000);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// The interval between two events.
+const EVENTS: IntervalRange = IntervalRange { min: 10, max: 60_000, default: 50 };
+/// The interval between two comments, which show a client that the connection is alive.
+const COMMENTS: IntervalRange = IntervalRange { min: 100, max: 60_000, default: 15_000 };
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
 pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval", "alive", snapshot::PARAMETER];
@@ -39,7 +39,7 @@ pub(crate) struct Follower {
     progress: watch::Receiver<Progress>,
     encoder: Box<StreamEncoder>,
     framing: Framing,
-    /// The encoder of the stream, which has only one.
+    /// The schema of the stream, which cannot change.
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
     is_durable: bool,
@@ -54,17 +54,17 @@ impl Follower {
         if table.kind != Kind::Table {
             return Err(Problem::bad_request("a file does not grow; follow a table"));
         }
-        let progress = table.watch().map_err(|e| Problem::from_table_error(&e))?;
-        let rows = table.rows().map_err(|e| Problem::from_table_error(&e))?;
-        let now = table.progress().map_err(|e| Problem::from_table_error(&e))?;
+        let progress = table.watch().or_table_problem()?;
+        let rows = table.rows().or_table_problem()?;
+        let current = table.progress().or_table_problem()?;
         table.check_numbering(query.get("numbering")?)?;
         let is_durable = query.flag("durable")?;
-        let end = if is_durable { now.durable_end } else { now.end };
+        let end = if is_durable { current.durable_end } else { current.end };
         let next = query.number::<u64>("from")?.unwrap_or(end);
-        check_start(next, now.first_row, now.end)?;
+        check_start(next, current.first_row, current.end)?;
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
-        let sent = selected(&rows, columns.as_deref()).map_err(|e| Problem::from_table_error(&e))?;
-        let encoder = StreamEncoder::new(sent.schema().clone()).map_err(|e| Problem::from_table_error(&e))?;
+        let sent = selected(&rows, columns.as_deref()).or_table_problem()?;
+        let encoder = StreamEncoder::new(sent.schema().clone()).or_table_problem()?;
         Ok(Follower {
             table,
             session,
@@ -79,36 +79,38 @@ impl Follower {
         })
     }
 
-    /// Identifies the numbering of the rows: see [`FileIdentity::numbering`](crate::table::Identity::numbering).
+    /// Returns the identifier of the numbering of rows: see [`FileIdentity::numbering`](crate::table::Identity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }
 
-    /// The number of the next row to send.
+    /// Returns the number of the next row to send.
     pub fn next_row(&self) -> u64 {
         self.next
     }
 
-    /// The schema, which precedes all rows; `None` once it was sent.
+    /// Returns the message of the schema, which precedes all rows; `None` once it was sent.
     pub fn begin(&mut self) -> Option<io::Result<Bytes>> {
-        let is_begun = std::mem::replace(&mut self.is_begun, true);
-        let head = || self.framing.head(&self.encoder.schema_message()).map(Bytes::from).map_err(io::Error::other);
-        (!is_begun).then(head)
+        if std::mem::replace(&mut self.is_begun, true) {
+            return None;
+        }
+        let message = self.framing.head(&self.encoder.schema_message());
+        Some(message.map(Bytes::from).map_err(io::Error::other))
     }
 
     /// Sends the rows that [`wait`](Follower::wait) returned.
     pub async fn send(self, waited: Result<u64, StreamEnd>) -> BodyStep<Follower> {
-        let whole = Bytes::from_static(self.framing.end());
+        let end_of_stream = Bytes::from_static(self.framing.end());
         let end = match waited {
             Ok(end) => end,
-            Err(StreamEnd::Whole) => return BodyStep::End(vec![whole]),
+            Err(StreamEnd::Whole) => return BodyStep::End(vec![end_of_stream]),
             Err(StreamEnd::Broken(why)) => return BodyStep::Failed(io::Error::other(why)),
         };
         let session = self.session.clone();
-        match blocking(move || self.make(end)).await {
+        match blocking(move || self.encode(end)).await {
             Ok(Ok((follower, Some(bytes)))) => BodyStep::Data(follower, bytes),
             // A client that reconnects gets the rest with the new schema.
-            Ok(Ok((_, None))) => BodyStep::End(vec![whole]),
+            Ok(Ok((_, None))) => BodyStep::End(vec![end_of_stream]),
             Ok(Err(e)) => {
                 session.on_failure(&Problem::from_table_error(&e));
                 BodyStep::Failed(io::Error::other(e))
@@ -117,20 +119,23 @@ impl Follower {
         }
     }
 
-    /// The rows up to number `end`, or the first of them; `None` if the table's schema has changed. Blocks.
-    fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
+    /// Encodes the rows up to number `end`, or the first of them; returns `None` if the table's schema has changed. Blocks.
+    fn encode(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
+        assert!(self.next < end, "rows {} to {end} are to be sent", self.next);
         let rows = self.table.rows()?;
         if !self.table.is_same()? {
             let message = "the table was removed, or its rows put in order, while it was followed: rows may have other numbers now";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
-        let dropped = || Error::new(ErrorKind::RowOutOfRange, "rows were dropped while they were followed");
-        let start = self.next.checked_sub(rows.first_row()).ok_or_else(dropped)?;
+        let Some(start) = self.next.checked_sub(rows.first_row()) else {
+            return Err(Error::new(ErrorKind::RowOutOfRange, "rows were dropped while they were followed"));
+        };
         let rows = selected(&rows.slice(start, end - self.next)?, self.columns.as_deref())?;
         if rows.schema().fields() != self.schema.fields() {
             return Ok((self, None));
         }
-        let (messages, count) = self.encoder.encode(&rows, PIECE)?;
+        let (messages, count) = self.encoder.encode(&rows, MAX_BATCH_BYTES)?;
+        assert!(count <= end - self.next, "{count} of {} rows were encoded", end - self.next);
         self.next += count;
         let bytes = frames(messages, self.framing)?;
         Ok((self, Some(bytes)))
@@ -139,20 +144,20 @@ impl Follower {
     /// Waits until there are rows to send; returns their end, or the reason why there are none.
     pub async fn wait(&mut self) -> Result<u64, StreamEnd> {
         loop {
-            let now = *self.progress.borrow_and_update();
-            if now.is_lost || self.next < now.first_row {
+            let current = *self.progress.borrow_and_update();
+            if current.is_lost || self.next < current.first_row {
                 return Err(StreamEnd::Broken(
                     "the table was removed, or the rows were dropped, while it was followed",
                 ));
             }
-            let end = if self.is_durable { now.durable_end } else { now.end };
+            let end = if self.is_durable { current.durable_end } else { current.end };
             if self.next < end {
                 return Ok(end);
             }
             tokio::select! {
                 changed = self.progress.changed() => changed.map_err(|_| StreamEnd::Whole)?,
                 () = self.session.wait_for_stop() => return Err(StreamEnd::Whole),
-                () = sleep(LOOK) => {
+                () = sleep(CHECK_INTERVAL) => {
                     if !is_same(&self.table).await {
                         return Err(StreamEnd::Broken("the table was removed, or its rows put in order, while it was followed"));
                     }
@@ -167,7 +172,9 @@ impl Follower {
 
 /// The reason why a stream ends.
 pub(crate) enum StreamEnd {
+    /// All rows so far were sent.
     Whole,
+    /// The next rows can't be sent.
     Broken(&'static str),
 }
 
@@ -176,8 +183,8 @@ impl BodySource for Follower {
         if let Some(head) = self.begin() {
             return head.map_or_else(BodyStep::Failed, |head| BodyStep::Data(self, vec![head]));
         }
-        let goes_on = self.session.is_valid() && !self.session.is_stopping();
-        let waited = if goes_on { self.wait().await } else { Err(StreamEnd::Whole) };
+        let may_continue = self.session.is_valid() && !self.session.is_stopping();
+        let waited = if may_continue { self.wait().await } else { Err(StreamEnd::Whole) };
         self.send(waited).await
     }
 }
@@ -190,27 +197,32 @@ pub(crate) struct EventStream {
     session: Session,
     progress: watch::Receiver<Progress>,
     interval: Duration,
-    /// The interval between comments, which show a client that the connection is alive.
-    alive: Duration,
+    comment_interval: Duration,
     /// The last event, and the time when it was sent.
     sent: Option<(Progress, Instant)>,
     /// The time of the last check that the table is still the same.
-    looked: Instant,
+    last_check: Instant,
 }
 
 impl EventStream {
     /// Parses the request `query`. Blocks.
     pub fn open(table: Arc<Table>, query: &Query, session: Session) -> Result<EventStream> {
         let snapshot = Snapshot::load_for_query(table, query)?;
-        let interval = milliseconds(query, "interval", INTERVAL)?;
-        let alive = milliseconds(query, "alive", COMMENTS)?;
+        let interval = EVENTS.parse(query, "interval")?;
+        let comment_interval = COMMENTS.parse(query, "alive")?;
         let table = &snapshot.table;
-        let progress = if table.kind == Kind::Table { table.watch() } else { table.progress().map(still) };
-        let progress = progress.map_err(|e| Problem::from_table_error(&e))?;
-        Ok(EventStream { snapshot, session, progress, interval, alive, sent: None, looked: Instant::now() })
+        let progress = match table.kind {
+            Kind::Table => table.watch(),
+            // The progress of a file never changes.
+            Kind::File | Kind::Files => table.progress().map(|progress| watch::Sender::new(progress).subscribe()),
+        };
+        let progress = progress.or_table_problem()?;
+        let last_check = Instant::now();
+        Ok(EventStream { snapshot, session, progress, interval, comment_interval, sent: None, last_check })
     }
 
-    /// Whether the table or file is still the one of the first event. Where that can't be told now, the next look tells it.
+    /// Returns true if the table or file is still the one of the first event, or if it can't be inspected now: the next
+    /// check follows soon.
     async fn is_same(&self) -> bool {
         if self.snapshot.table.kind == Kind::Table {
             return is_same(&self.snapshot.table).await;
@@ -220,18 +232,24 @@ impl EventStream {
     }
 }
 
-/// The progress of what does not grow.
-fn still(progress: Progress) -> watch::Receiver<Progress> {
-    watch::Sender::new(progress).subscribe()
+/// The values of a parameter that is an interval, in milliseconds.
+struct IntervalRange {
+    min: u64,
+    max: u64,
+    default: u64,
 }
 
-/// A parameter in milliseconds.
-fn milliseconds(query: &Query, name: &str, (least, most, usual): (u64, u64, u64)) -> Result<Duration> {
-    let given = query.number::<u64>(name)?.unwrap_or(usual);
-    if !(least..=most).contains(&given) {
-        return Err(Problem::bad_request(format!("{name}: {least} to {most} milliseconds are expected, got {given}")));
+impl IntervalRange {
+    /// Parses the parameter `name`.
+    fn parse(&self, query: &Query, name: &str) -> Result<Duration> {
+        let IntervalRange { min, max, default } = *self;
+        let millis = query.number::<u64>(name)?.unwrap_or(default);
+        if !(min..=max).contains(&millis) {
+            let detail = format!("{name}: {min} to {max} milliseconds are expected, got {millis}");
+            return Err(Problem::bad_request(detail));
+        }
+        Ok(Duration::from_millis(millis))
     }
-    Ok(Duration::from_millis(given))
 }
 
 fn event(progress: &Progress) -> Bytes {
@@ -242,36 +260,35 @@ fn event(progress: &Progress) -> Bytes {
 
 impl BodySource for EventStream {
     async fn step(mut self) -> BodyStep<EventStream> {
-        let gone = || BodyStep::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")]);
         if let Some((_, when)) = self.sent {
             sleep_until(when + self.interval).await;
         }
-        let begun = Instant::now();
-        // What does not grow has no one who sends.
+        let start = Instant::now();
+        // The channel of a file has no sender: it is closed from the start.
         let grows = self.snapshot.table.kind == Kind::Table;
         loop {
             if self.session.is_stopping() || !self.session.is_valid() {
                 return BodyStep::End(Vec::new());
             }
-            let now = *self.progress.borrow_and_update();
-            if now.is_lost {
-                return gone();
+            let current = *self.progress.borrow_and_update();
+            if current.is_lost {
+                return end_event();
             }
-            if self.sent.is_none_or(|(before, _)| before != now) {
-                self.sent = Some((now, Instant::now()));
-                return BodyStep::Data(self, vec![event(&now)]);
+            if self.sent.is_none_or(|(last, _)| last != current) {
+                self.sent = Some((current, Instant::now()));
+                return BodyStep::Data(self, vec![event(&current)]);
             }
-            if begun.elapsed() >= self.alive {
+            if start.elapsed() >= self.comment_interval {
                 return BodyStep::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
             }
             tokio::select! {
-                changed = self.progress.changed(), if grows => if changed.is_err() { return gone() },
+                changed = self.progress.changed(), if grows => if changed.is_err() { return end_event() },
                 () = self.session.wait_for_stop() => (),
-                () = sleep_until((self.looked + LOOK).min(begun + self.alive)) => {
-                    if self.looked.elapsed() >= LOOK {
-                        self.looked = Instant::now();
+                () = sleep_until((self.last_check + CHECK_INTERVAL).min(start + self.comment_interval)) => {
+                    if self.last_check.elapsed() >= CHECK_INTERVAL {
+                        self.last_check = Instant::now();
                         if !self.is_same().await {
-                            return gone();
+                            return end_event();
                         }
                     }
                 }
@@ -280,13 +297,18 @@ impl BodySource for EventStream {
     }
 }
 
-/// Whether a table is still the one that is followed. Where that can't be told now, the next look tells it.
+/// Ends a stream of events: the table or file is gone.
+fn end_event() -> BodyStep<EventStream> {
+    BodyStep::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")])
+}
+
+/// Returns true if a table is still the one that is followed, or if it can't be inspected now: the next check follows soon.
 async fn is_same(table: &Arc<Table>) -> bool {
     let table = table.clone();
     blocking(move || table.is_same().unwrap_or(true)).await.unwrap_or(false)
 }
 
-/// The body of an answer that follows a table.
+/// Returns the body of a response that follows a table.
 pub(crate) fn body(steps: impl BodySource, session: &Session) -> ResponseBody {
     let metrics = session.metrics().clone();
     metrics.followers.add(1);

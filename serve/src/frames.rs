@@ -1,5 +1,5 @@
-//! Messages of an Arrow stream, or of Flight, as bytes to send: small parts are copied together, large parts are in
-//! place.
+//! Frames messages of an Arrow stream, or of Flight, as bytes to send. Small parts are copied together, large parts are sent
+//! in place.
 
 use arrow_buffer::Buffer;
 use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
@@ -8,7 +8,7 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 
 /// Smaller buffers are copied together: sending each separately would take longer.
 const SMALL: usize = 8 << 10;
-/// The most bytes that are sent at once: HTTP/2 refuses more than 31 bits can count.
+/// The maximum number of bytes that are sent at once: HTTP/2 refuses more than 31 bits can count.
 const LARGE: usize = 1 << 30;
 /// The alignment of bodies and buffers.
 const ALIGNMENT: usize = 64;
@@ -25,14 +25,14 @@ impl AsRef<[u8]> for BufferOwner {
 /// The framing of a stream's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// As in a stream in a file.
+    /// The IPC streaming format.
     Stream,
-    /// Each a `FlightData`, as gRPC frames it.
+    /// A `FlightData` for each message, as gRPC frames it.
     Flight,
 }
 
 impl Framing {
-    /// The bytes before the body of a message.
+    /// Returns the bytes before the body of a message.
     ///
     /// # Errors
     /// `Unsupported` for messages too long for the framing.
@@ -47,7 +47,7 @@ impl Framing {
         }
     }
 
-    /// The bytes after the last message.
+    /// Returns the bytes after the last message.
     pub fn end(self) -> &'static [u8] {
         match self {
             Framing::Stream => &StreamEncoder::END,
@@ -56,13 +56,14 @@ impl Framing {
     }
 }
 
-/// The bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the key of
-/// field 1000, which is the body. `None` if it is longer than a message of protobuf may be: readers take such for no message.
+/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the key
+/// of field 1000, which is the body. `None` if the message is longer than protobuf allows, as readers refuse it.
 fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
-    let field = |number: u32, len: usize| key_len(number) + encoded_len_varint(len as u64) + len;
-    let body_field = if body > 0 { field(1000, body) } else { 0 };
-    let len =
-        u32::try_from(field(2, metadata.len()).checked_add(body_field)?).ok().filter(|len| *len <= i32::MAX as u32)?;
+    let body_field = if body > 0 { field_len(1000, body) } else { 0 };
+    let len = u32::try_from(field_len(2, metadata.len()).checked_add(body_field)?).ok()?;
+    if len > i32::MAX as u32 {
+        return None;
+    }
     let mut head = Vec::with_capacity(metadata.len() + 32);
     head.put_u8(0);
     head.put_u32(len);
@@ -73,10 +74,16 @@ fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
         encode_key(1000, WireType::LengthDelimited, &mut head);
         encode_varint(body as u64, &mut head);
     }
+    assert!(head.len() + body == len as usize + 5, "a frame of {} bytes is declared as {len}", head.len() + body);
     Some(head)
 }
 
-/// The bytes of `messages`, concatenated.
+/// Returns the bytes of a protobuf field of `len` bytes, with its key and length.
+fn field_len(number: u32, len: usize) -> usize {
+    key_len(number) + encoded_len_varint(len as u64) + len
+}
+
+/// Returns the bytes of `messages`, concatenated.
 pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<Vec<Bytes>> {
     // Small buffers are read here, and may have been truncated.
     guard(|| {
@@ -101,10 +108,10 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
     })
 }
 
-/// The bytes in pieces of at most `most`, in place.
-fn pieces(mut bytes: Bytes, most: usize) -> impl Iterator<Item = Bytes> {
+/// Splits bytes into pieces of at most `max_len`, in place.
+fn pieces(mut bytes: Bytes, max_len: usize) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || {
-        let piece = bytes.split_to(bytes.len().min(most));
+        let piece = bytes.split_to(bytes.len().min(max_len));
         (!piece.is_empty()).then_some(piece)
     })
 }

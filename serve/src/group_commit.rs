@@ -1,9 +1,9 @@
-//! Many producers, one commit: a writer for each written table, and a thread that commits what waits for it.
+//! Commits the batches of many producers together: each table that is written has a writer, and a thread that commits
+//! the waiting batches.
 //!
 //! Batches that arrive during a commit or a sync wait, and go into the next one together. A request whose batches wait for
 //! no others commits them itself. Only an invalid batch is refused.
 
-use arrowwood::mapping::MutexExt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,34 +12,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::MutexExt;
 use arrowwood::simulate::FileSystem;
-use arrowwood::{Dataset, Error, ErrorKind, REPLICA, Writer, WriterOptions};
+use arrowwood::{Error, ErrorKind, REPLICA, Writer, WriterOptions};
 use hyper::StatusCode;
 
 use crate::log;
 use crate::metrics::Metrics;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::producers::{BatchId, PendingProducers, ProducerState, RowSpan, Verdict, judge};
 use crate::queue::{Ack, AppendRequest, AppendResults, Committer, Receipt};
 use crate::readiness::Readiness;
 use crate::table::Table;
 
 /// The maximum number of requests whose batches are in one commit.
-const GROUP: usize = 4_096;
-/// The interval at which the thread checks for durable rows, and whether it is still needed.
+const MAX_GROUP: usize = 4_096;
+/// The interval at which the thread checks for durable rows, and for being idle.
 const TICK: Duration = Duration::from_millis(100);
-/// The time of a commit, with its sync, for which a thread of the server may be blocked.
-const QUICK: Duration = Duration::from_millis(1);
+/// The maximum time of a commit, with its sync, for which a thread of the server may be blocked.
+const MAX_INLINE_COMMIT: Duration = Duration::from_millis(1);
 
-/// The state shared by the threads.
+/// The state that the threads of all tables share.
 #[derive(Clone)]
 pub(crate) struct WriterPool {
     pub metrics: Arc<Metrics>,
     /// The time after which an idle table is closed.
     pub idle: Duration,
-    /// The number of tables that may be open at once.
+    /// The maximum number of tables that are open at once.
     pub most: usize,
-    /// The number of tables that are, or may be.
+    /// The number of slots taken: of tables that are open, or about to be.
     pub open: Arc<AtomicUsize>,
     /// Locked by the thread of the server that commits rows itself.
     pub here: Arc<Mutex<()>>,
@@ -48,25 +49,27 @@ pub(crate) struct WriterPool {
     pub readiness: Arc<Readiness>,
 }
 
-/// A place among the tables that are open for writing.
+/// The right of a table to be open for writing.
 pub(crate) struct WriterSlot(Arc<AtomicUsize>);
 
 impl Drop for WriterSlot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let open = self.0.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(open > 0, "more slots were returned than taken");
     }
 }
 
 impl WriterPool {
-    /// A place for another table.
+    /// Takes a slot for another table.
     ///
     /// # Errors
-    /// 503 if as many are open as may be.
-    fn place(&self) -> Result<WriterSlot> {
+    /// 503 if all slots are taken.
+    fn take_slot(&self) -> Result<WriterSlot> {
         let open = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = WriterSlot(self.open.clone());
+        // If it is one too many, it is returned when it is dropped.
+        let slot = WriterSlot(self.open.clone());
         if open < self.most {
-            return Ok(place);
+            return Ok(slot);
         }
         let detail = format!(
             "{} tables are being written, as many as the server may have open, and nothing was appended; send it again, write \
@@ -76,81 +79,90 @@ impl WriterPool {
         Err(Problem::unavailable(detail))
     }
 
-    /// The time after which an idle table is closed now.
-    fn idle_now(&self) -> Duration {
+    /// Returns the time after which an idle table is closed: less if more than half of the slots are taken.
+    fn idle_timeout(&self) -> Duration {
         let is_crowded = self.open.load(Ordering::Relaxed) > self.most / 2;
         if is_crowded { self.idle.min(TICK) } else { self.idle }
     }
 }
 
 impl Table {
-    /// Commits few rows on this thread and answers them, if no others wait or are being committed: waking another thread, and
-    /// being woken by it, takes as long as a quick sync. Otherwise passes them to the table's thread. Blocks a thread of the
-    /// server, one at most, for a commit that is expected to take less than [`QUICK`].
-    pub fn append_here(self: &Arc<Self>, batches: AppendRequest, writing: &WriterPool) -> Result<()> {
-        // A thread that only tries to lock would go ahead of the table's, which waits for the lock, again and again.
+    /// Commits few rows on this thread and answers them, if no others wait or are being committed: waking another thread,
+    /// and being woken by it, takes as long as a quick sync. Otherwise passes them to the table's thread.
+    ///
+    /// Blocks at most one thread of the server, for a commit that is expected to take less than [`MAX_INLINE_COMMIT`].
+    pub fn append_here(self: &Arc<Self>, request: AppendRequest, writing: &WriterPool) -> Result<()> {
+        // A thread that only tries to lock would overtake the table's thread, which waits for the lock, again and again.
         let is_alone = self.queue.waiting.load(Ordering::Relaxed) == 0;
         if is_alone
             && let Ok(_here) = writing.here.try_lock()
             && let Ok(mut committer) = self.queue.committer.try_lock()
             && committer.is_quick()
         {
-            committer.commit(self, writing, vec![batches]);
+            committer.commit(self, writing, vec![request]);
             return Ok(());
         }
-        self.append(batches, writing)
+        self.append(request, writing)
     }
 
-    /// A place for the table, `None` if it has one: before batches for several tables are passed on, which may not be appended to
-    /// some of them only.
+    /// Takes a slot for the table; `None` if it has one already.
+    ///
+    /// Rows for several tables need a slot in each before any of them is appended to.
     ///
     /// # Errors
-    /// 503 if there is none.
-    pub fn place(&self, writing: &WriterPool) -> Result<Option<WriterSlot>> {
+    /// 503 if all slots are taken.
+    pub fn reserve_slot(&self, writing: &WriterPool) -> Result<Option<WriterSlot>> {
         let state = self.queue.state.lock_ignoring_poison();
-        if state.sender.is_some() { Ok(None) } else { writing.place().map(Some) }
+        if state.sender.is_some() { Ok(None) } else { writing.take_slot().map(Some) }
     }
 
     /// Passes batches to the table's thread, starting it if necessary.
-    pub fn append(self: &Arc<Self>, batches: AppendRequest, writing: &WriterPool) -> Result<()> {
-        self.append_in(None, batches, writing)
+    pub fn append(self: &Arc<Self>, request: AppendRequest, writing: &WriterPool) -> Result<()> {
+        self.append_in(None, request, writing)
     }
 
-    /// As [`Table::append`], in that [place](Table::place) if the table has none.
+    /// Passes batches to the table's thread, starting it in the [reserved](Table::reserve_slot) slot if necessary.
     pub fn append_in(
         self: &Arc<Self>,
-        place: Option<WriterSlot>,
-        batches: AppendRequest,
+        slot: Option<WriterSlot>,
+        request: AppendRequest,
         writing: &WriterPool,
     ) -> Result<()> {
         let mut state = self.queue.state.lock_ignoring_poison();
         if state.is_closed {
             return Err(Problem::unavailable("the server is stopping"));
         }
-        let mut batches = batches;
+        let mut request = request;
         if let Some(sender) = &state.sender {
             self.queue.waiting.fetch_add(1, Ordering::Relaxed);
-            match sender.send(batches) {
+            match sender.send(request) {
                 Ok(()) => return Ok(()),
-                Err(unsent) => batches = unsent.0,
+                // The thread has panicked: another one takes its place.
+                Err(unsent) => request = unsent.0,
             }
         }
-        let place = place.map_or_else(|| writing.place(), Ok)?;
-        let (sender, coming) = channel();
-        let before = state.thread.take();
+        let slot = match slot {
+            Some(slot) => slot,
+            None => writing.take_slot()?,
+        };
+        let (sender, requests) = channel();
+        let previous = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
-        let run = WriterThread { table, writing, coming, before, _place: place };
-        let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
-        let failed = |e: std::io::Error| Problem::from_table_error(&Error::io("starting a thread", &e));
-        state.thread = Some(spawned.map_err(failed)?);
-        // Those that were sent to a thread that has stopped are lost.
+        let writer_thread = WriterThread { table, writing, requests, previous, _slot: slot };
+        let thread = thread::Builder::new()
+            .name("arrowwood-write".into())
+            .spawn(move || writer_thread.run())
+            .map_err(|e| Error::io("starting a thread", &e))
+            .or_table_problem()?;
+        state.thread = Some(thread);
+        // Requests that were sent to a thread which has stopped are lost, so only this one waits.
         self.queue.waiting.store(1, Ordering::Relaxed);
-        let sent = sender.send(batches).map_err(|_| Problem::internal("the table's writer has stopped"));
+        let sent = sender.send(request).map_err(|_| Problem::internal("the table's writer has stopped"));
         state.sender = Some(sender);
         sent
     }
 
-    /// The schema, while the table is open for writing.
+    /// Returns the schema, while the table is open for writing.
     pub fn schema_written(&self) -> Option<SchemaRef> {
         self.queue.state.lock_ignoring_poison().schema.clone()
     }
@@ -159,17 +171,18 @@ impl Table {
     pub fn close(&self) {
         let thread = {
             let mut state = self.queue.state.lock_ignoring_poison();
-            (state.is_closed, state.sender) = (true, None);
+            state.is_closed = true;
+            state.sender = None;
             state.thread.take()
         };
         if let Some(thread) = thread {
-            // It doesn't panic, and if it did, its batches were not acknowledged.
+            // If it has panicked, its last batches were not acknowledged: their producers send them again.
             let _ = thread.join();
         }
     }
 
     fn committer(&self) -> MutexGuard<'_, Committer> {
-        // A commit takes the writer out, so that none is left by one that panicked.
+        // A commit takes the writer out, so a commit that panicked has left none behind.
         self.queue.committer.lock_ignoring_poison()
     }
 }
@@ -178,30 +191,31 @@ impl Table {
 struct WriterThread {
     table: Arc<Table>,
     writing: WriterPool,
-    coming: Receiver<AppendRequest>,
+    requests: Receiver<AppendRequest>,
     /// The previous thread, which may still be closing the table.
-    before: Option<thread::JoinHandle<()>>,
-    _place: WriterSlot,
+    previous: Option<thread::JoinHandle<()>>,
+    _slot: WriterSlot,
 }
 
 /// Appended batches to be acknowledged.
 struct PendingAck {
-    batches: AppendRequest,
+    request: AppendRequest,
+    /// The receipts of the first batches of the request.
     receipts: Vec<Receipt>,
-    /// The reason why the last batches were not appended.
+    /// The reason why the other batches were not appended.
     refusal: Option<Problem>,
-    /// The row that must become durable, with all before it.
+    /// The row after the last one that must be durable.
     end: u64,
 }
 
 impl WriterThread {
     fn run(mut self) {
-        if let Some(before) = self.before.take() {
-            // In any case, the table's lock is free now.
-            let _ = before.join();
+        if let Some(previous) = self.previous.take() {
+            // The table's lock is free now, even if that thread has panicked.
+            let _ = previous.join();
         }
         loop {
-            let first = match self.coming.recv_timeout(TICK) {
+            let first = match self.requests.recv_timeout(TICK) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) if self.is_idle() => match self.first_or_end() {
                     Some(first) => Some(first),
@@ -214,7 +228,7 @@ impl WriterThread {
             match first {
                 Some(first) => {
                     let mut group = vec![first];
-                    group.extend(self.coming.try_iter().take(GROUP - 1));
+                    group.extend(self.requests.try_iter().take(MAX_GROUP - 1));
                     self.table.queue.waiting.fetch_sub(group.len(), Ordering::Relaxed);
                     committer.commit(&self.table, &self.writing, group);
                 }
@@ -225,14 +239,14 @@ impl WriterThread {
     }
 
     fn is_idle(&self) -> bool {
-        self.table.committer().used.is_none_or(|used| used.elapsed() >= self.writing.idle_now())
+        self.table.committer().used.is_none_or(|used| used.elapsed() >= self.writing.idle_timeout())
     }
 
-    /// The first of the batches that wait; if there are none, no further ones are sent to this thread.
+    /// Returns the first waiting request. If there is none, further ones are not sent to this thread.
     fn first_or_end(&self) -> Option<AppendRequest> {
+        // Requests are sent under the lock, so none is sent between the check and the end.
         let mut state = self.table.queue.state.lock_ignoring_poison();
-        // Batches are sent under the lock.
-        let first = self.coming.try_recv().ok();
+        let first = self.requests.try_recv().ok();
         if first.is_none() {
             state.sender = None;
         }
@@ -241,16 +255,17 @@ impl WriterThread {
 }
 
 impl Committer {
+    /// Commits the batches of a group of requests, syncs them if necessary, and answers each request.
     fn commit(&mut self, table: &Table, writing: &WriterPool, group: Vec<AppendRequest>) {
-        let begun = Instant::now();
+        let start = Instant::now();
         self.commit_all(table, writing, group);
         self.used = Some(Instant::now());
-        self.took = begun.elapsed();
+        self.took = start.elapsed();
         self.note_schema(table);
     }
 
     fn is_quick(&self) -> bool {
-        self.writer.is_some() && self.took < QUICK
+        self.writer.is_some() && self.took < MAX_INLINE_COMMIT
     }
 
     fn note_schema(&self, table: &Table) {
@@ -283,47 +298,59 @@ impl Committer {
             Ok(writer) => writer,
             Err(e) => {
                 writing.readiness.on_failure(&e);
-                group.into_iter().for_each(|batches| batches.refuse(not_appended(table, &e)));
+                group.into_iter().for_each(|request| request.refuse(not_appended(table, &e)));
                 return;
             }
         };
-        let mut ahead = PendingProducers::new(&table.producers, writer.positions().len());
-        let mut appended = append_all(&mut writer, &mut ahead, group, &writing.readiness);
-        let positions = ahead.positions();
+        let mut producers = PendingProducers::new(&table.producers, writer.positions().len());
+        let mut pending = append_all(&mut writer, &mut producers, group, &writing.readiness);
+        let positions = producers.positions();
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
             writing.readiness.on_failure(&e);
             // The writer is dropped: the next batch reopens the table, and gets the error.
-            appended.into_iter().for_each(|it| it.batches.refuse(not_appended(table, &e)));
+            pending.into_iter().for_each(|ack| ack.request.refuse(not_appended(table, &e)));
             return;
         }
         self.has_unsynced_positions |= !positions.is_empty();
-        ahead.committed();
-        let receipts = || appended.iter().flat_map(|it| &it.receipts);
-        let rows = receipts().filter(|receipt| !receipt.is_duplicate).map(|receipt| receipt.rows).sum();
-        writing.metrics.committed(receipts().count(), rows);
-        for it in appended.extract_if(.., |it| it.batches.ack == Ack::Visible) {
-            it.acknowledge(&writer);
+        producers.committed();
+        let mut batches = 0;
+        let mut rows = 0;
+        for ack in &pending {
+            let committed = writer.committed_rows();
+            assert!(ack.appended_end() <= Some(committed), "{:?} of {committed} rows", ack.appended_end());
+            batches += ack.receipts.len();
+            rows +=
+                ack.receipts.iter().filter(|receipt| !receipt.is_duplicate).map(|receipt| receipt.rows).sum::<u64>();
         }
-        match self.sync(writing, &mut writer, &appended) {
+        writing.metrics.committed(batches, rows);
+        for ack in pending.extract_if(.., |ack| ack.request.ack == Ack::Visible) {
+            ack.acknowledge(&writer);
+        }
+        match self.sync(writing, &mut writer, &pending) {
             Ok(()) => {
-                appended.into_iter().for_each(|it| it.acknowledge(&writer));
+                for ack in pending {
+                    let durable = writer.durable_rows();
+                    assert!(ack.appended_end() <= Some(durable), "{:?} of {durable} rows", ack.appended_end());
+                    ack.acknowledge(&writer);
+                }
                 table.made_durable(writer.durable_rows());
                 self.writer = Some(writer);
             }
             Err(e) => {
                 writing.readiness.on_failure(&e);
-                appended.into_iter().for_each(|it| {
+                for ack in pending {
                     let detail =
                         "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
-                    let refusal = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
-                    it.batches.refuse(refusal.with_error(&e));
-                });
+                    let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "not_durable", detail);
+                    ack.request.refuse(problem.with_error(&e));
+                }
             }
         }
     }
 
+    /// Takes the writer, or opens one.
     fn open(&mut self, table: &Table, writing: &WriterPool) -> arrowwood::Result<Writer> {
         let open = self.writer.take();
         if !table.is_same()? {
@@ -347,19 +374,19 @@ impl Committer {
 
     /// Syncs rows that clients wait for.
     fn sync(&mut self, writing: &WriterPool, writer: &mut Writer, waiting: &[PendingAck]) -> arrowwood::Result<()> {
-        let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
+        let Some(end) = waiting.iter().map(|ack| ack.end).max() else { return Ok(()) };
         if writer.durable_rows() >= end && !self.has_unsynced_positions {
             return Ok(());
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         let synced = writer.sync();
-        writing.metrics.synced(begun.elapsed());
+        writing.metrics.synced(start.elapsed());
         self.has_unsynced_positions &= synced.is_err();
         synced
     }
 }
 
-/// For an error before any rows were committed.
+/// Returns the problem for an error before any rows were committed.
 fn not_appended(table: &Table, e: &Error) -> Problem {
     if e.kind() == ErrorKind::FileChanged && table.is_same().is_ok_and(|is_same| !is_same) {
         let detail =
@@ -372,37 +399,44 @@ fn not_appended(table: &Table, e: &Error) -> Problem {
 /// Appends the valid batches, and refuses the others.
 fn append_all(
     writer: &mut Writer,
-    ahead: &mut PendingProducers<'_>,
+    producers: &mut PendingProducers<'_>,
     group: Vec<AppendRequest>,
     readiness: &Readiness,
 ) -> Vec<PendingAck> {
-    let mut appended = Vec::with_capacity(group.len());
-    for batches in group {
-        let mut it = PendingAck { receipts: Vec::with_capacity(batches.ends.len()), batches, refusal: None, end: 0 };
-        it.refusal = it.append(writer, ahead).err();
-        it.refusal.iter().filter_map(Problem::error).for_each(|e| readiness.on_failure(e));
-        match it.refusal {
-            Some(refusal) if it.receipts.is_empty() => it.batches.refuse(refusal),
+    let mut pending = Vec::with_capacity(group.len());
+    for request in group {
+        let receipts = Vec::with_capacity(request.ends.len());
+        let mut ack = PendingAck { receipts, request, refusal: None, end: 0 };
+        ack.refusal = ack.append(writer, producers).err();
+        if let Some(e) = ack.refusal.as_ref().and_then(Problem::error) {
+            readiness.on_failure(e);
+        }
+        match ack.refusal {
+            Some(refusal) if ack.receipts.is_empty() => ack.request.refuse(refusal),
             Some(_) => {
-                it.batches.is_over.store(true, Ordering::Relaxed);
-                appended.push(it);
+                ack.request.is_over.store(true, Ordering::Relaxed);
+                pending.push(ack);
             }
-            None => appended.push(it),
+            None => {
+                let (receipts, batches) = (ack.receipts.len(), ack.request.ends.len());
+                assert!(receipts == batches, "{receipts} receipts for {batches} batches");
+                pending.push(ack);
+            }
         }
     }
-    appended
+    pending
 }
 
-/// The number of batches that are in the table already, of `count` whose first one is `numbered`, and their producer's
-/// position.
+/// Returns how many of `count` batches, the first of which is `first`, are in the table already, and their producer's
+/// position; `None` if none is.
 fn duplicates(
-    ahead: &mut PendingProducers<'_>,
-    numbered: &BatchId,
+    producers: &mut PendingProducers<'_>,
+    first: &BatchId,
     count: usize,
 ) -> Result<Option<(usize, ProducerState)>> {
-    let verdict = judge(ahead.get(&numbered.producer), numbered);
+    let verdict = judge(producers.get(&first.producer), first);
     // A repeat by a producer that has replaced another one is recorded, too.
-    if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
+    if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !producers.has_room(first) {
         let detail = "the table keeps the positions of 256 producers and has no room for another one; \
                       use a name again, or a table for each group of producers";
         return Err(Problem::conflict("too_many_producers", detail));
@@ -410,28 +444,37 @@ fn duplicates(
     match verdict {
         Verdict::Next => Ok(None),
         Verdict::Duplicate(position) => {
-            ahead.fence(numbered);
-            let known = usize::try_from(position.sequence - numbered.sequence).map_or(count, |more| more + 1);
-            Ok(Some((known.min(count), position)))
+            producers.fence(first);
+            assert!(first.sequence <= position.sequence, "batch {} is no duplicate", first.sequence);
+            let duplicates = usize::try_from(position.sequence - first.sequence).map_or(count, |more| more + 1);
+            Ok(Some((duplicates.min(count), position)))
         }
-        Verdict::Gap { .. } | Verdict::Old { .. } => Err(refusal_of(verdict)),
+        Verdict::Old { epoch } => {
+            let detail = format!("the producer was replaced: its epoch is {epoch} now");
+            Err(Problem::conflict("old_epoch", detail).with_member("epoch", epoch))
+        }
+        Verdict::Gap { expected } => {
+            let detail = format!("batches are missing: sequence {expected} is the next");
+            Err(Problem::conflict("sequence_gap", detail).with_member("expected", expected))
+        }
     }
 }
 
-/// The answer to a batch already in the table, as far as its producer's position tells.
-fn duplicate(writer: &Writer, sequence: u64, position: ProducerState) -> (Receipt, u64) {
-    let last = position.rows.filter(|_| sequence == position.sequence);
-    let first_row = last.map(|rows| rows.first_row);
-    let rows = last.map_or(0, |rows| rows.end - rows.first_row);
-    // Rows committed by another server are only known to be at or before the last one.
+/// Returns the receipt of a batch that is in the table already, as far as its producer's position tells, and the row that
+/// must be durable before it is acknowledged.
+fn duplicate_receipt(writer: &Writer, sequence: u64, position: ProducerState) -> (Receipt, u64) {
+    let span = position.rows.filter(|_| sequence == position.sequence);
+    let first_row = span.map(|rows| rows.first_row);
+    let rows = span.map_or(0, |rows| rows.end - rows.first_row);
+    // The rows of a batch that another server has committed may be anywhere in the table.
     let end = position.rows.map_or(writer.committed_rows(), |rows| rows.end);
     (Receipt { first_row, rows, committed: 0, durable: 0, is_duplicate: true }, end)
 }
 
 impl PendingAck {
     /// Appends the batches that are not in the table already, up to the first invalid one.
-    fn append(&mut self, writer: &mut Writer, ahead: &mut PendingProducers<'_>) -> Result<()> {
-        let AppendRequest { ends, numbered, is_over, .. } = &self.batches;
+    fn append(&mut self, writer: &mut Writer, producers: &mut PendingProducers<'_>) -> Result<()> {
+        let AppendRequest { ends, numbered, is_over, .. } = &self.request;
         if is_over.load(Ordering::Relaxed) {
             return Err(Problem::bad_request("an earlier batch of the call was refused"));
         }
@@ -439,34 +482,37 @@ impl PendingAck {
             return Err(Problem::conflict("replica", REPLICA));
         }
         let mut first = 0;
-        if let Some(numbered) = numbered
-            && let Some((known, position)) = duplicates(ahead, numbered, ends.len())?
+        if let Some(id) = numbered
+            && let Some((count, position)) = duplicates(producers, id, ends.len())?
         {
-            for number in 0..known {
-                let (receipt, end) = duplicate(writer, numbered.sequence + number as u64, position);
+            for number in 0..count {
+                let (receipt, end) = duplicate_receipt(writer, id.sequence + number as u64, position);
                 self.receipts.push(receipt);
                 self.end = self.end.max(end);
             }
-            first = known;
+            first = count;
         }
         if first == ends.len() {
             return Ok(());
         }
         let first_row = writer.rows();
-        let (end, failed) = append_from(&self.batches, first, writer);
-        self.record(ahead, first..end, first_row);
-        match failed {
-            Some(e) => Err(Problem::from_input_error(&e)),
-            None => Ok(()),
-        }
+        let (end, result) = append_from(&self.request, first, writer);
+        self.record(producers, first..end, first_row);
+        assert!(
+            end == first || self.end == writer.rows(),
+            "batches up to row {} were recorded, and rows up to {} appended",
+            self.end,
+            writer.rows()
+        );
+        result.or_input_problem()
     }
 
     /// Records that batches were appended, the first of them at row `first_row`.
-    fn record(&mut self, ahead: &mut PendingProducers<'_>, appended: Range<usize>, mut first_row: u64) {
+    fn record(&mut self, producers: &mut PendingProducers<'_>, appended: Range<usize>, mut first_row: u64) {
         let last = appended.end;
         for number in appended {
-            let rows = self.batches.span(number);
-            let rows = rows.end - rows.start;
+            let span = self.request.span(number);
+            let rows = span.end - span.start;
             let end = first_row + rows;
             self.receipts.push(Receipt {
                 first_row: Some(first_row),
@@ -475,77 +521,75 @@ impl PendingAck {
                 durable: 0,
                 is_duplicate: false,
             });
-            if let Some(numbered) = self.batches.numbered.as_ref().filter(|_| number + 1 == last) {
-                ahead.set(&numbered.at(number), RowSpan { first_row, end });
+            if let Some(first_id) = self.request.numbered.as_ref().filter(|_| number + 1 == last) {
+                producers.set(&first_id.at(number), RowSpan { first_row, end });
             }
             first_row = end;
             self.end = end;
         }
     }
 
+    /// Returns the row after the last one that this request has appended, if any.
+    fn appended_end(&self) -> Option<u64> {
+        self.receipts.last().filter(|receipt| !receipt.is_duplicate).map(|_| self.end)
+    }
+
     fn acknowledge(self, writer: &Writer) {
         let (committed, durable) = (writer.committed_rows(), writer.durable_rows());
         let receipts = self.receipts.into_iter().map(|receipt| Receipt { committed, durable, ..receipt }).collect();
-        self.batches.answer(AppendResults { receipts, refusal: self.refusal });
+        self.request.answer(AppendResults { receipts, refusal: self.refusal });
     }
 }
 
-/// Appends batches from number `first` on. Returns the number of the first one that was not appended, and why.
-fn append_from(batches: &AppendRequest, first: usize, writer: &mut Writer) -> (usize, Option<Error>) {
-    let count = batches.ends.len();
-    let mut append = |range| batches.rows_of(range).and_then(|rows| writer.append_dataset(&rows)).err();
-    // Together, which takes less time.
-    match append(first..count) {
-        None => (count, None),
-        Some(e) if first + 1 == count => (first, Some(e)),
-        // Those before the invalid one stay.
-        Some(_) => (first..count)
-            .find_map(|number| append(number..number + 1).map(|e| (number, Some(e))))
-            .unwrap_or((count, None)),
+/// Appends batches from number `first` on. Returns the number of the first batch that was not appended, and why.
+fn append_from(request: &AppendRequest, first: usize, writer: &mut Writer) -> (usize, arrowwood::Result<()>) {
+    let count = request.ends.len();
+    // Appending all batches together takes less time.
+    match request.append_to(writer, first..count) {
+        Ok(()) => return (count, Ok(())),
+        Err(e) if first + 1 == count => return (first, Err(e)),
+        Err(_) => (),
     }
+    // One of them is invalid: the batches before it stay.
+    for number in first..count {
+        if let Err(e) = request.append_to(writer, number..number + 1) {
+            return (number, Err(e));
+        }
+    }
+    (count, Ok(()))
 }
 
 impl AppendRequest {
-    /// The rows of batch `number`, by their numbers in `rows`.
+    /// Returns the rows of batch `number`, by their numbers in `rows`.
     fn span(&self, number: usize) -> Range<u64> {
-        let end = |number: usize| self.ends.get(number).copied().unwrap_or(0);
-        number.checked_sub(1).map_or(0, end)..end(number)
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        let end = self.ends[number];
+        assert!(start <= end, "batch {number} ends at row {end}, before it begins at row {start}");
+        start..end
     }
 
-    fn rows_of(&self, numbers: Range<usize>) -> arrowwood::Result<Dataset> {
+    /// Appends the rows of some batches.
+    fn append_to(&self, writer: &mut Writer, numbers: Range<usize>) -> arrowwood::Result<()> {
+        assert!(!numbers.is_empty() && numbers.end <= self.ends.len(), "batches {numbers:?} of {}", self.ends.len());
         if numbers == (0..self.ends.len()) {
-            return Ok(self.rows.clone());
+            return writer.append_dataset(&self.rows);
         }
         let start = self.span(numbers.start).start;
-        self.rows.slice(start, self.span(numbers.end.saturating_sub(1)).end - start)
+        let end = self.span(numbers.end - 1).end;
+        writer.append_dataset(&self.rows.slice(start, end - start)?)
     }
 
-    /// Refuses all of them, and later ones of the same request.
+    /// Refuses all batches, and later ones of the same call.
     fn refuse(self, refusal: Problem) {
         self.is_over.store(true, Ordering::Relaxed);
         self.answer(refusal.into());
     }
 
-    fn answer(self, answers: AppendResults) {
+    fn answer(self, results: AppendResults) {
         let AppendRequest { rows, _share: share, reply, .. } = self;
-        // Their memory is free once they are answered: the client may need it for the next ones.
+        // Frees the memory first: the client may need it for the next batches as soon as it has the response.
         drop((rows, share));
-        // A disconnected client gets no answer; it will send the batches again.
-        let _ = reply.send(answers);
-    }
-}
-
-fn refusal_of(verdict: Verdict) -> Problem {
-    match verdict {
-        Verdict::Old { epoch } => {
-            let detail = format!("the producer was replaced: its epoch is {epoch} now");
-            Problem::conflict("old_epoch", detail).with_member("epoch", epoch)
-        }
-        Verdict::Gap { expected } => {
-            let detail = format!("batches are missing: sequence {expected} is the next");
-            Problem::conflict("sequence_gap", detail).with_member("expected", expected)
-        }
-        // Those are no reason to refuse anything.
-        Verdict::Next | Verdict::Duplicate(_) => Problem::internal("a batch was refused without a reason"),
+        // A disconnected client gets no response; it will send the batches again.
+        let _ = reply.send(results);
     }
 }

@@ -1,12 +1,11 @@
-//! [`Grouping`]: sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client
-//! disconnects.
+//! Computes sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client disconnects.
 
-use arrowwood::mapping::MutexExt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{AggregateFunction, AggregationProgress, Dataset, Error, ErrorKind, Predicate};
 use bytes::Bytes;
 use hyper::Response;
@@ -17,7 +16,7 @@ use crate::budget::{Share, too_much};
 use crate::cells::{columns, table};
 use crate::condition::parse_condition_on;
 use crate::export::{ExportFormat, saved};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::session::Session;
@@ -26,75 +25,80 @@ use crate::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
-/// The maximum number of keys and functions of a request, of groups kept while rows are read, and of groups in an
-/// answer.
-const KEYS: usize = 8;
-const FUNCTIONS: usize = 16;
-const GROUPS: usize = 1_000_000;
-const SHOWN: u64 = 1_000;
-/// The maximum number of rows for medians, which keep all values.
-const MEDIANS: u64 = 1 << 25;
-/// The size in bytes of a group, of each key or function, and of each value kept for a median.
-const GROUP: usize = 64;
-const CELL: usize = 24;
-const KEPT: usize = 16;
-/// The least and the most rows between two looks at the number of groups. Each may be a group: where little memory is left for
-/// them, there are fewer rows.
-const STEP: [usize; 2] = [1 << 14, 1 << 20];
+/// The maximum numbers of keys and functions of a request.
+const MAX_KEYS: usize = 8;
+const MAX_FUNCTIONS: usize = 16;
+/// The maximum number of groups in memory while rows are read.
+const MAX_GROUPS: usize = 1_000_000;
+/// The maximum number of groups in a response.
+const MAX_SHOWN: u64 = 1_000;
+/// The maximum number of rows for medians, which have all values in memory.
+const MAX_MEDIAN_ROWS: u64 = 1 << 25;
+/// The size in bytes of a group, of each of its keys or functions, and of each value of a median.
+const GROUP_BYTES: usize = 64;
+const CELL_BYTES: usize = 24;
+const MEDIAN_VALUE_BYTES: usize = 16;
+/// The minimum and the maximum number of rows between two checks of the number of groups. Each row may be a group: the less
+/// memory there is for groups, the fewer rows.
+const MIN_STEP: usize = 1 << 14;
+const MAX_STEP: usize = 1 << 20;
 /// The bytes for each row of a step, which may be a group and is copied.
-const ROW: usize = 160;
+const ROW_BYTES: usize = 160;
 /// The interval of reports.
 const REPORT: Duration = Duration::from_millis(200);
 
 /// A parsed request.
 struct GroupRequest {
     rows: Dataset,
+    /// The names of the columns to group by.
     by: Vec<String>,
     /// The numbers of these columns.
     keys: Vec<usize>,
-    of: Vec<(AggregateFunction, String)>,
+    /// The functions, each with the name of its column.
+    functions: Vec<(AggregateFunction, String)>,
     condition: Option<Predicate>,
-    /// A column of the answer, by its number.
+    /// The number of a column of the result, and true if the order is descending.
     sort: Option<(usize, bool)>,
     is_saved: bool,
-    /// The most bytes that it may take, all together.
-    most: usize,
+    /// The maximum memory in bytes.
+    max_bytes: usize,
 }
 
-/// The summary of the groups, and all groups if they are saved.
+/// The response, or all groups if they are saved.
 struct GroupResult {
-    told: Json,
+    response: Json,
     groups: Option<Dataset>,
 }
 
-/// Why groups were not made.
+/// The reason why grouping failed.
 enum GroupError {
-    /// They need more memory.
+    /// The groups need more memory.
     Memory,
     Refused(Problem),
 }
 
-/// The progress.
+/// The progress of an aggregation, which its thread updates.
 #[derive(Default)]
 struct GroupProgress {
     searched: AtomicU64,
-    of: AtomicU64,
+    total: AtomicU64,
     groups: AtomicU64,
+    /// Set when the client has disconnected.
     is_given_up: AtomicBool,
 }
 
 /// An aggregation in progress.
 pub(crate) struct Grouping {
     session: Session,
-    going: Arc<GroupProgress>,
+    progress: Arc<GroupProgress>,
     /// `None` after the first step.
-    asked: Option<GroupRequest>,
+    request: Option<GroupRequest>,
     work: Option<JoinHandle<Result<GroupResult>>>,
 }
 
 impl Drop for Grouping {
     fn drop(&mut self) {
-        self.going.is_given_up.store(true, Ordering::Relaxed);
+        self.progress.is_given_up.store(true, Ordering::Relaxed);
         if let Some(work) = &self.work {
             work.abort();
         }
@@ -102,217 +106,240 @@ impl Drop for Grouping {
 }
 
 impl GroupRequest {
-    fn from_query(snapshot: Snapshot, query: &Query, most: usize) -> Result<GroupRequest> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
+    fn from_query(snapshot: Snapshot, query: &Query, max_bytes: usize) -> Result<GroupRequest> {
         let rows = snapshot.rows;
-        let name = |column: usize| rows.schema().field(column).name().clone();
         let keys = if query.get("at")?.is_some() { columns(&rows, query)? } else { Vec::new() };
-        let functions = query.all("of").map(|text| function(&rows, text)).collect::<Result<Vec<_>>>()?;
-        if keys.len() > KEYS || functions.len() > FUNCTIONS {
-            let detail = format!("at most {KEYS} columns to group by and {FUNCTIONS} functions are expected");
+        let functions = query.all("of").map(|text| parse_function(&rows, text)).collect::<Result<Vec<_>>>()?;
+        if keys.len() > MAX_KEYS || functions.len() > MAX_FUNCTIONS {
+            let detail = format!("at most {MAX_KEYS} columns to group by and {MAX_FUNCTIONS} functions are expected");
             return Err(Problem::bad_request(detail));
         }
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
-        let wide = keys.len() + functions.len() + 1;
+        let num_columns = keys.len() + functions.len() + 1;
         let sort = query.number::<usize>("sort")?;
-        if sort.is_some_and(|column| column >= wide) {
-            return Err(Problem::bad_request(format!("sort: the number of a column below {wide} is expected")));
+        if sort.is_some_and(|column| column >= num_columns) {
+            return Err(Problem::bad_request(format!("sort: the number of a column below {num_columns} is expected")));
         }
         let descending = query.flag("descending")?;
-        let len = rows.len().map_err(of_table)?;
-        if len > MEDIANS && functions.iter().any(|(function, _)| *function == AggregateFunction::Median) {
-            let detail =
-                format!("median: it keeps all values, and {len} rows are too many for a look, at most {MEDIANS}");
+        let len = rows.len().or_table_problem()?;
+        if len > MAX_MEDIAN_ROWS && functions.iter().any(|(function, _)| *function == AggregateFunction::Median) {
+            let detail = format!(
+                "median: it keeps all values, and {len} rows are too many for a look, at most {MAX_MEDIAN_ROWS}"
+            );
             return Err(Problem::bad_request(detail));
         }
-        let asked = GroupRequest {
-            by: keys.iter().copied().map(name).collect(),
+        let request = GroupRequest {
+            by: keys.iter().map(|&column| column_name(&rows, column)).collect(),
             keys,
-            of: functions.into_iter().map(|(function, column)| (function, name(column))).collect(),
+            functions: functions.iter().map(|&(function, column)| (function, column_name(&rows, column))).collect(),
             condition,
             sort: sort.map(|column| (column, descending)),
             is_saved: query.get("format")?.is_some(),
-            most,
+            max_bytes,
             rows,
         };
-        // A column that can't be grouped, or has no sum, is an error of the request.
-        let none = asked.rows.head(0).map_err(of_table)?;
-        let none = asked.groups(&none, most, &|_| Ok(())).map_err(of_table)?;
-        asked.order(&none).map_err(of_table)?;
-        Ok(asked)
+        // Groups no rows: a column that can't be grouped, or has no sum, is an error of the request.
+        let no_rows = request.rows.head(0).or_table_problem()?;
+        let no_groups = request.groups(&no_rows, max_bytes, &|_| Ok(())).or_table_problem()?;
+        assert!(no_groups.num_columns() == num_columns, "{} columns of {num_columns}", no_groups.num_columns());
+        request.order(&no_groups).or_table_problem()?;
+        Ok(request)
     }
 
-    /// The keys, the number of rows, and the functions of each group of `rows`, in `memory` bytes; columns are named by their
-    /// numbers.
+    /// Returns the keys, the number of rows, and the functions of each group of `rows`, in `memory` bytes; columns are named
+    /// by their numbers.
     fn groups(
         &self,
         rows: &Dataset,
         memory: usize,
-        watch: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
+        on_progress: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<Dataset> {
-        // Names that no key has.
-        let mut free = String::new();
-        while self.by.iter().any(|key| key.starts_with(&free)) {
-            free.push('~');
+        // A prefix that no key has.
+        let mut prefix = String::new();
+        while self.by.iter().any(|key| key.starts_with(&prefix)) {
+            prefix.push('~');
         }
-        let step = (self.most / 4 / ROW).clamp(STEP[0], STEP[1]);
-        let mut asked = rows.aggregate(&self.by).count_rows(&free).on_progress(step, watch);
-        let counts_values = self.of.iter().any(|(function, _)| *function == AggregateFunction::NUnique);
+        let step = (self.max_bytes / 4 / ROW_BYTES).clamp(MIN_STEP, MAX_STEP);
+        let mut aggregation = rows.aggregate(&self.by).count_rows(&prefix).on_progress(step, on_progress);
+        let counts_values = self.functions.iter().any(|(function, _)| *function == AggregateFunction::NUnique);
         if counts_values {
             // The groups of pairs of key and value are rows that are grouped again.
-            asked = asked.memory_limit(memory as u64 / 4 * 3);
+            aggregation = aggregation.memory_limit(memory as u64 / 4 * 3);
         } else if !self.by.is_empty() {
-            asked = asked.memory_limit(memory as u64);
+            aggregation = aggregation.memory_limit(memory as u64);
         }
-        for (number, (function, column)) in self.of.iter().enumerate() {
-            asked = asked.column_as(&format!("{free}{number}"), column, *function);
+        for (number, (function, column)) in self.functions.iter().enumerate() {
+            aggregation = aggregation.column_as(&format!("{prefix}{number}"), column, *function);
         }
         if let Some(condition) = &self.condition {
-            asked = asked.filter(condition.clone());
+            aggregation = aggregation.filter(condition.clone());
         }
-        let found = asked.finish()?;
-        let numbers: Vec<String> = (0..found.num_columns()).map(|number| number.to_string()).collect();
-        found.with_names(&numbers)
+        let groups = aggregation.finish()?;
+        let numbers: Vec<String> = (0..groups.num_columns()).map(|number| number.to_string()).collect();
+        groups.with_names(&numbers)
     }
 
-    /// The numbers of the groups in the requested order.
+    /// Returns the numbers of the groups in the requested order.
     fn order(&self, groups: &Dataset) -> arrowwood::Result<Vec<u64>> {
         match self.sort {
             Some((column, descending)) => groups.sort_indices(&[(column.to_string(), descending)]),
             None if self.is_saved => Ok((0..groups.len()?).collect()),
-            None => Ok((0..groups.len()?.min(SHOWN)).collect()),
+            None => Ok((0..groups.len()?.min(MAX_SHOWN)).collect()),
         }
     }
 
-    /// The memory in bytes of the aggregation, for all rows and the given number of groups.
+    /// Returns the memory in bytes of the aggregation, for all rows and the given number of groups.
     fn memory(&self, groups: usize) -> arrowwood::Result<usize> {
-        let kept = self.of.iter().filter(|(function, _)| *function == AggregateFunction::Median).count();
-        let values = usize::try_from(self.rows.len()?).unwrap_or(usize::MAX).saturating_mul(kept * KEPT);
-        let each = GROUP + CELL * (self.by.len() + self.of.len());
-        Ok(groups.saturating_mul(each).saturating_add(values))
+        let medians = self.functions.iter().filter(|(function, _)| *function == AggregateFunction::Median).count();
+        let rows = usize::try_from(self.rows.len()?).unwrap_or(usize::MAX);
+        let values = rows.saturating_mul(medians * MEDIAN_VALUE_BYTES);
+        let group = GROUP_BYTES + CELL_BYTES * (self.by.len() + self.functions.len());
+        Ok(groups.saturating_mul(group).saturating_add(values))
     }
 
-    fn answer(&self, going: &GroupProgress, share: &mut Share) -> Result<GroupResult> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
-        share.grow(self.memory(0).map_err(of_table)?)?;
+    /// Groups the rows, in as much memory as necessary.
+    fn run(&self, progress: &GroupProgress, share: &mut Share) -> Result<GroupResult> {
+        share.grow(self.memory(0).or_table_problem()?)?;
         loop {
-            match self.attempt(going, share) {
-                // It is known before the rows are looked at for which there is no room.
-                Err(GroupError::Memory) if share.bytes() < self.most => {
-                    share.grow((4 * share.bytes()).min(self.most))?
+            match self.run_in(progress, share) {
+                // The aggregation fails before it reads rows whose groups have no room, so that a retry costs little.
+                Err(GroupError::Memory) if share.bytes() < self.max_bytes => {
+                    share.grow((4 * share.bytes()).min(self.max_bytes))?
                 }
-                Err(GroupError::Memory) => return Err(too_much(self.most)),
-                Err(GroupError::Refused(refusal)) => return Err(refusal),
-                Ok(answer) => return Ok(answer),
+                Err(GroupError::Memory) => return Err(too_much(self.max_bytes)),
+                Err(GroupError::Refused(problem)) => return Err(problem),
+                Ok(result) => return Ok(result),
             }
         }
     }
 
     /// Groups the rows in the memory of the share.
-    fn attempt(&self, going: &GroupProgress, share: &mut Share) -> Result<GroupResult, GroupError> {
+    fn run_in(&self, progress: &GroupProgress, share: &mut Share) -> Result<GroupResult, GroupError> {
         let memory = share.bytes();
-        let share = Mutex::new((share, None));
-        // An error of the library stops the aggregation; the refusal is the answer.
-        let found = self.watched(going, memory, &|groups, texts| {
-            let mut share = share.lock_ignoring_poison();
-            let taken = self.memory(groups).unwrap_or(usize::MAX).saturating_add(texts);
-            let refused = share.0.check_time().and_then(|()| share.0.grow(taken));
-            refused.map_err(|refusal| {
-                let stopped = Error::new(ErrorKind::Closed, refusal.detail().to_owned());
-                share.1 = Some(refusal);
-                stopped
-            })
+        // The share, and the problem of the check that has stopped the aggregation.
+        let state = Mutex::new((share, None));
+        let result = self.aggregate(progress, memory, &|groups, text_bytes| {
+            let mut state = state.lock_ignoring_poison();
+            let bytes = self.memory(groups).unwrap_or(usize::MAX).saturating_add(text_bytes);
+            if let Err(problem) = state.0.check_time().and_then(|()| state.0.grow(bytes)) {
+                // Only errors of the library stop the aggregation: the problem is taken from the state afterwards.
+                let stopped = Error::new(ErrorKind::Closed, problem.detail().to_owned());
+                state.1 = Some(problem);
+                return Err(stopped);
+            }
+            Ok(())
         });
-        let refusal = share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
-        match (refusal, found) {
-            (Some(refusal), _) => Err(GroupError::Refused(refusal)),
-            // Those of the system have a number.
-            (None, Err(e)) if e.kind() == ErrorKind::Io && e.errno().is_none() => Err(GroupError::Memory),
-            (None, found) => found.map_err(|e| GroupError::Refused(Problem::from_table_error(&e))),
+        let (_, problem) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem {
+            return Err(GroupError::Refused(problem));
+        }
+        match result {
+            Ok(result) => Ok(result),
+            // The system's own errors have a number.
+            Err(e) if e.kind() == ErrorKind::Io && e.errno().is_none() => Err(GroupError::Memory),
+            Err(e) => Err(GroupError::Refused(Problem::from_table_error(&e))),
         }
     }
 
-    /// Groups the rows in `memory` bytes. `check` is told the number of groups, and the bytes of their keys and values once these are known.
-    fn watched(
+    /// Groups the rows in `memory` bytes. Calls `check` with the number of groups so far, and with the bytes of their keys
+    /// and values once these are known.
+    fn aggregate(
         &self,
-        going: &GroupProgress,
+        progress: &GroupProgress,
         memory: usize,
         check: &(dyn Fn(usize, usize) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<GroupResult> {
-        let watch = |progress: AggregationProgress| {
-            going.searched.store(progress.rows, Ordering::Relaxed);
-            going.of.store(progress.of, Ordering::Relaxed);
-            going.groups.store(progress.groups as u64, Ordering::Relaxed);
-            if going.is_given_up.load(Ordering::Relaxed) {
+        let groups = self.groups(&self.rows, memory, &|current| {
+            progress.searched.store(current.rows, Ordering::Relaxed);
+            progress.total.store(current.of, Ordering::Relaxed);
+            progress.groups.store(current.groups as u64, Ordering::Relaxed);
+            if progress.is_given_up.load(Ordering::Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the client has gone"));
             }
-            if progress.groups > GROUPS {
+            if current.groups > MAX_GROUPS {
                 let message =
-                    format!("there are more than {GROUPS} groups; group by another column, or set a condition");
+                    format!("there are more than {MAX_GROUPS} groups; group by another column, or set a condition");
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
-            check(progress.groups, 0)
-        };
-        let groups = self.groups(&self.rows, memory, &watch)?;
+            check(current.groups, 0)
+        })?;
         // Keys and values that are texts may be of any length.
         check(groups.len()? as usize, usize::try_from(groups.nbytes()?).unwrap_or(usize::MAX))?;
         let order = self.order(&groups)?;
         if self.is_saved {
-            let groups = groups.rows_at(&order)?.with_names(&distinct(self.titles()))?;
-            return Ok(GroupResult { told: Json::Null, groups: Some(groups) });
+            let groups = groups.rows_at(&order)?.with_names(&unique_names(self.titles()))?;
+            return Ok(GroupResult { response: Json::Null, groups: Some(groups) });
         }
-        let order: Vec<u64> = order.into_iter().take(SHOWN as usize).collect();
+        let order: Vec<u64> = order.into_iter().take(MAX_SHOWN as usize).collect();
         let shown = groups.rows_at(&order)?;
-        let mut told = table(&shown, self.by.len())?;
-        let begun = Instant::now();
-        let goes_on = || begun.elapsed() < value_condition::PATIENCE && !going.is_given_up.load(Ordering::Relaxed);
-        told["conditions"] = self.conditions(&shown, goes_on)?.into();
-        if let Some(columns) = told["columns"].as_array_mut() {
+        let mut response = table(&shown, self.by.len())?;
+        response["conditions"] = self.conditions(&shown, progress)?.into();
+        if let Some(columns) = response["columns"].as_array_mut() {
             columns.iter_mut().zip(self.titles()).for_each(|(column, title)| column["name"] = title.into());
         }
-        told["groups"] = groups.len()?.into();
-        told["of"] = self.rows.len()?.into();
-        told["keys"] = self.by.len().into();
-        Ok(GroupResult { told, groups: None })
+        response["groups"] = groups.len()?.into();
+        response["of"] = self.rows.len()?.into();
+        response["keys"] = self.by.len().into();
+        Ok(GroupResult { response, groups: None })
     }
 
-    /// The condition for the keys of each of the `shown` groups, where there is one.
-    fn conditions(&self, shown: &Dataset, goes_on: impl Fn() -> bool) -> arrowwood::Result<Vec<Option<String>>> {
+    /// Returns the condition for the keys of each of the `shown` groups, if there is one that can be written.
+    fn conditions(&self, shown: &Dataset, progress: &GroupProgress) -> arrowwood::Result<Vec<Option<String>>> {
         let schema = self.rows.schema();
-        let mut found: Vec<Option<Vec<String>>> = vec![Some(Vec::new()); usize::try_from(shown.len()?).unwrap_or(0)];
-        for (at, &key) in self.keys.iter().enumerate() {
-            let [values, within] = [shown.select_at(&[at])?, self.rows.select_at(&[key])?];
-            let number_of = |place| self.rows.first_row() + place;
-            let tests = value_condition::conditions((schema, key), &values, &within, number_of, &goes_on)?;
-            for (found, test) in found.iter_mut().zip(tests) {
-                *found = found.take().zip(test).map(|(tests, test)| [tests, vec![test]].concat());
+        let start = Instant::now();
+        // For each group the tests of its keys; `None` if a key has no test.
+        let mut groups: Vec<Option<Vec<String>>> = vec![Some(Vec::new()); shown.len()? as usize];
+        for (number, &key) in self.keys.iter().enumerate() {
+            let values = shown.select_at(&[number])?;
+            let column = self.rows.select_at(&[key])?;
+            let tests = value_condition::conditions(
+                (schema, key),
+                &values,
+                &column,
+                |index| self.rows.first_row() + index,
+                || start.elapsed() < value_condition::PATIENCE && !progress.is_given_up.load(Ordering::Relaxed),
+            )?;
+            for (group, test) in groups.iter_mut().zip(tests) {
+                match (group.as_mut(), test) {
+                    (Some(tests), Some(test)) => tests.push(test),
+                    _ => *group = None,
+                }
             }
         }
-        Ok(found
-            .into_iter()
-            .map(|tests| tests.filter(|tests| !tests.is_empty()).map(|tests| tests.join(" and ")))
-            .collect())
+        let conditions = groups.into_iter().map(|tests| match tests {
+            Some(tests) if !tests.is_empty() => Some(tests.join(" and ")),
+            _ => None,
+        });
+        Ok(conditions.collect())
     }
 
-    /// The names of the columns of groups.
+    /// Returns the names of the columns of groups.
     fn titles(&self) -> Vec<String> {
         let keys = self.by.iter().cloned().chain(["rows".to_owned()]);
-        keys.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}"))).collect()
+        keys.chain(self.functions.iter().map(|(function, column)| format!("{function} of {column}"))).collect()
     }
 }
 
-/// Names made unique: the second of two equal names gets a number.
-fn distinct(names: Vec<String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::with_capacity(names.len());
+fn column_name(rows: &Dataset, column: usize) -> String {
+    rows.schema().field(column).name().clone()
+}
+
+/// Makes names unique: the second of two equal names gets a number.
+fn unique_names(names: Vec<String>) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
-        let others = (2..).map(|number| format!("{name} {number}"));
-        let free = std::iter::once(name.clone()).chain(others).find(|name| !found.contains(name));
-        found.push(free.unwrap_or(name));
+        let mut candidate = name.clone();
+        let mut number = 2;
+        while unique.contains(&candidate) {
+            candidate = format!("{name} {number}");
+            number += 1;
+        }
+        unique.push(candidate);
     }
-    found
+    unique
 }
 
-/// All requested groups, as a file. Ends when the client disconnects.
+/// Sends all requested groups as a file. Ends when the client disconnects.
 pub(crate) async fn save(
     session: &Session,
     snapshot: Snapshot,
@@ -322,50 +349,56 @@ pub(crate) async fn save(
     let mut grouping =
         session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
     let groups = loop {
-        let waited = grouping.wait().await.map_err(|e| Problem::internal(e.to_string()))?;
-        if let Some(answer) = waited.transpose()?.and_then(|answer| answer.groups) {
-            break answer;
+        let result = grouping.wait().await.map_err(|e| Problem::internal(e.to_string()))?;
+        if let Some(groups) = result.transpose()?.and_then(|result| result.groups) {
+            break groups;
         }
     };
-    // They are kept in memory until they are sent.
-    let bytes = groups.nbytes().map_err(|e| Problem::from_table_error(&e))?;
+    // The groups are in memory until they are sent.
+    let bytes = groups.nbytes().or_table_problem()?;
     let share = session.shared.queries.try_share(usize::try_from(bytes).unwrap_or(usize::MAX));
     let share = share.ok_or_else(|| Problem::unavailable("the memory for queries is taken; try again"))?;
     Ok(saved(session, groups, form).await?.map(|body| body.holding(share)))
 }
 
-/// A function and the number of its column: `mean:3`.
-fn function(rows: &Dataset, text: &str) -> Result<(AggregateFunction, usize)> {
-    let wrong = || Problem::bad_request("of: a function and the number of a column are expected, such as mean:3");
-    let (name, column) = text.split_once(':').ok_or_else(wrong)?;
+/// Parses a function and the number of its column: `mean:3`.
+fn parse_function(rows: &Dataset, text: &str) -> Result<(AggregateFunction, usize)> {
+    const EXPECTED: &str = "of: a function and the number of a column are expected, such as mean:3";
+    let Some((name, column)) = text.split_once(':') else { return Err(Problem::bad_request(EXPECTED)) };
     let function = name.parse().map_err(|e: Error| Problem::bad_request(format!("of: {}", e.message())))?;
-    let column = column.parse().ok().filter(|column| *column < rows.num_columns()).ok_or_else(wrong)?;
-    Ok((function, column))
+    match column.parse() {
+        Ok(column) if column < rows.num_columns() => Ok((function, column)),
+        _ => Err(Problem::bad_request(EXPECTED)),
+    }
 }
 
 impl Grouping {
     /// Parses the request `query`. Blocks.
     pub fn from_query(snapshot: Snapshot, query: &Query, session: Session) -> Result<Grouping> {
-        let asked = Some(GroupRequest::from_query(snapshot, query, session.shared.limits.query_memory)?);
-        Ok(Grouping { session, going: Arc::default(), asked, work: None })
+        let request = Some(GroupRequest::from_query(snapshot, query, session.shared.limits.query_memory)?);
+        Ok(Grouping { session, progress: Arc::default(), request, work: None })
     }
 
-    /// Waits for the answer, but at most until the next report.
+    /// Waits for the result, but at most until the next report, for which it returns `None`.
     async fn wait(&mut self) -> io::Result<Option<Result<GroupResult>>> {
-        if let Some(asked) = self.asked.take() {
-            let going = self.going.clone();
+        if let Some(request) = self.request.take() {
+            let progress = self.progress.clone();
             let mut budget = self.session.budget();
             self.work = Some(tokio::spawn(async move {
-                budget.run_blocking(budget.step(), move |share| asked.answer(&going, share)).await
+                budget.run_blocking(budget.step(), move |share| request.run(&progress, share)).await
             }));
         }
-        let given_up = || io::Error::other("the work was given up");
-        let work = self.work.as_mut().ok_or_else(given_up)?;
+        let Some(work) = &mut self.work else { return Err(io::Error::other("the work was given up")) };
         match tokio::time::timeout(REPORT, work).await {
-            Ok(done) => done.map(Some).map_err(|_| given_up()),
+            Ok(Ok(result)) => Ok(Some(result)),
+            Ok(Err(_)) => Err(io::Error::other("the work was given up")),
             Err(_) => Ok(None),
         }
     }
+}
+
+fn json_line(json: &Json) -> Vec<Bytes> {
+    vec![Bytes::from(format!("{json}\n"))]
 }
 
 impl BodySource for Grouping {
@@ -373,17 +406,17 @@ impl BodySource for Grouping {
         if self.session.is_stopping() || !self.session.is_valid() {
             return BodyStep::Failed(io::Error::other("the server is stopping"));
         }
-        let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         match self.wait().await {
-            Ok(Some(Ok(answer))) => BodyStep::End(line(answer.told)),
-            // The answer has begun: the last line has the error.
-            Ok(Some(Err(refusal))) => BodyStep::End(line(self.session.error_line(refusal))),
+            Ok(Some(Ok(result))) => BodyStep::End(json_line(&result.response)),
+            // The response has begun: the last line has the error.
+            Ok(Some(Err(problem))) => BodyStep::End(json_line(&self.session.error_line(problem))),
             Ok(None) => {
-                let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
                 let report = json!({
-                    "searched": of(&self.going.searched), "of": of(&self.going.of), "found": of(&self.going.groups),
+                    "searched": self.progress.searched.load(Ordering::Relaxed),
+                    "of": self.progress.total.load(Ordering::Relaxed),
+                    "found": self.progress.groups.load(Ordering::Relaxed),
                 });
-                BodyStep::Data(self, line(report))
+                BodyStep::Data(self, json_line(&report))
             }
             Err(e) => BodyStep::Failed(e),
         }

@@ -1,11 +1,11 @@
-//! A picture in a binary cell, for the browser. It is recognised by its first bytes; bytes of other formats are never
-//! sent, so that no cell becomes markup or a program.
+//! Sends the picture in a binary cell to the browser. Pictures are recognised by their first bytes; bytes of other formats
+//! are never sent, so that no cell becomes markup or a program.
 
-use arrowwood::{Error, Value};
+use arrowwood::Value;
 use hyper::{Response, StatusCode};
 
 use crate::cells::one_column;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response::with_type;
 use crate::response_body::ResponseBody;
@@ -14,13 +14,13 @@ use crate::snapshot::Snapshot;
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
 
 /// The maximum size of a picture in bytes.
-const MOST: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
-/// The media type of a picture; `None` for other bytes, and for too many.
+/// Returns the media type of a picture; `None` for other bytes, and for more than [`MAX_BYTES`].
 pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     match bytes {
-        _ if bytes.len() > MOST => None,
+        _ if bytes.len() > MAX_BYTES => None,
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
@@ -29,20 +29,22 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The picture in a cell. Blocks.
+/// Returns the picture in a cell. Blocks.
 pub(crate) fn image(snapshot: &Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
-    let of_table = |e: Error| Problem::from_table_error(&e);
     let rows = &snapshot.rows;
     let column = one_column(rows, query)?;
-    let row = query.number::<u64>("row")?.and_then(|row| row.checked_sub(rows.first_row()));
-    let missing = || Problem::not_found("there is no such row");
-    let row = row.filter(|row| rows.len().is_ok_and(|len| *row < len)).ok_or_else(missing)?;
-    let found = rows.row(row).map_err(of_table)?;
-    let Value::Bytes(bytes) = found.get(column).map_err(of_table)? else {
+    let index = query.number::<u64>("row")?.and_then(|row| row.checked_sub(rows.first_row()));
+    let Some(index) = index.filter(|index| rows.len().is_ok_and(|len| *index < len)) else {
+        return Err(Problem::not_found("there is no such row"));
+    };
+    let row = rows.row(index).or_table_problem()?;
+    let Value::Bytes(bytes) = row.get(column).or_table_problem()? else {
         return Err(Problem::not_found("the cell has no bytes"));
     };
-    let none = || Problem::not_found(format!("the cell is no PNG, JPEG, GIF or WebP of at most {MOST} bytes"));
-    let media_type = media_type(bytes).ok_or_else(none)?;
+    let Some(media_type) = media_type(bytes) else {
+        let detail = format!("the cell is no PNG, JPEG, GIF or WebP of at most {MAX_BYTES} bytes");
+        return Err(Problem::not_found(detail));
+    };
     Ok(with_type(StatusCode::OK, media_type, ResponseBody::new(bytes.to_vec())))
 }
 
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_four_kinds_of_pictures_are_told() {
+    fn only_four_formats_of_pictures_are_recognised() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n rest"[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
@@ -66,7 +68,7 @@ mod tests {
             assert_eq!(media_type(bytes), expected, "{bytes:?}");
         }
         let mut large = b"GIF89a".to_vec();
-        large.resize(MOST + 1, 0);
+        large.resize(MAX_BYTES + 1, 0);
         assert_eq!(media_type(&large), None);
     }
 }

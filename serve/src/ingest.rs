@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, ErrorKind, LatePolicy, REPLICA, WriterOptions, is_replica};
@@ -13,7 +13,7 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{BodyFormat, RequestedSchema, check_weight, cost, decode};
+use crate::decode::{BodyFormat, RequestedSchema, check_bound, cost, decode};
 use crate::describe::facts_of;
 use crate::limits::Limits;
 use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
@@ -28,12 +28,15 @@ use crate::session::{ServerState, Session, Trace};
 use crate::size_bound::SizeBound;
 use crate::table::{Kind, Table};
 
-/// The maximum number of rows that the thread that has received them commits itself.
-const FEW: u64 = 64;
-/// The maximum memory in bytes of rows that the thread that has received their lines parses itself.
-const FEW_BYTES: u64 = 4 << 20;
+/// The maximum number of rows that the receiving thread commits itself.
+const MAX_INLINE_ROWS: u64 = 64;
+/// The maximum memory in bytes of rows whose lines the receiving thread parses itself.
+const MAX_INLINE_BYTES: u64 = 4 << 20;
 /// The maximum number of characters in a producer's name.
-const PRODUCER: usize = 200;
+const MAX_PRODUCER_CHARS: usize = 200;
+
+/// The epoch of a producer that has not replaced another one.
+const FIRST_EPOCH: u64 = 0;
 
 /// `POST /v1/tables/T/rows`
 pub(crate) async fn rows(
@@ -47,27 +50,31 @@ pub(crate) async fn rows(
     session.check_write(name)?;
     Query::parse(parts.uri.query(), &[])?;
     let form = BodyFormat::from_content_type(header(&parts.headers, "content-type")?)?;
-    let ack = ack_of(header(&parts.headers, "ack")?)?;
-    let numbered = numbered_of(parts)?;
-    let table = growing(&session, name).await?;
-    let schema = schema_of(&session, &table).await?;
+    let ack = parse_ack(header(&parts.headers, "ack")?)?;
+    let batch_id = parse_batch_id(
+        header(&parts.headers, "producer")?,
+        header_number(&parts.headers, "producer-epoch")?,
+        header_number(&parts.headers, "producer-sequence")?,
+    )?;
+    let table = growing_table(&session, name).await?;
+    let schema = table_schema(&session, &table).await?;
     let shared = session.shared.clone();
     let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
-    let (rows, share) = decoded(&session, received, form, schema).await?;
-    let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
-    let receipt = append(&session, &table, rows, ack, numbered, share).await?;
+    let (rows, share) = decode_body(&session, received, form, schema).await?;
+    let sequence = batch_id.as_ref().map(|id| id.sequence);
+    let receipt = append(&session, &table, rows, ack, batch_id, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
     Ok(with_type(StatusCode::OK, "application/json", ResponseBody::new(receipt.answer(sequence) + "\n")))
 }
 
 impl Receipt {
-    /// The answer to a producer's batch, in JSON.
+    /// Returns the response to a producer's batch, in JSON with the members in this order.
     pub fn answer(&self, sequence: Option<u64>) -> String {
-        let Receipt { first_row, rows, committed, durable, is_duplicate } = self;
-        let number = |number: Option<u64>| number.map_or("null".into(), |number| number.to_string());
-        let (first_row, sequence) = (number(*first_row), number(sequence));
+        let Receipt { rows, committed, durable, is_duplicate, .. } = self;
+        let first_row = Json::from(self.first_row);
+        let sequence = Json::from(sequence);
         format!(
             "{{\"first_row\":{first_row},\"rows\":{rows},\"committed\":{committed},\"durable\":{durable},\
              \"sequence\":{sequence},\"duplicate\":{is_duplicate}}}"
@@ -80,8 +87,8 @@ pub(crate) struct Destination {
     table: Arc<Table>,
     schema: SchemaRef,
     ack: Ack,
-    /// The number of the next batch.
-    numbered: Option<BatchId>,
+    /// The identity of the next batch, if they are numbered.
+    next_id: Option<BatchId>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -90,53 +97,59 @@ pub(crate) struct PendingBatches {
     pub answers: oneshot::Receiver<AppendResults>,
     /// The number of the first batch.
     pub sequence: Option<u64>,
-    /// The memory that they have until then.
+    /// The memory that they take until they are answered.
     pub bytes: usize,
 }
 
 impl Destination {
-    /// Table `name`, by the parameters `ack`, `producer`, `epoch` and `sequence`.
+    /// Opens table `name`, with the parameters `ack`, `producer`, `epoch` and `sequence`.
     pub async fn open(session: &Session, name: &str, query: &Query) -> Result<Destination> {
         session.check_write(name)?;
-        let ack = ack_of(query.get("ack")?)?;
-        let numbered = numbered(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
-        let table = growing(session, name).await?;
-        let schema = schema_of(session, &table).await?;
-        Ok(Destination { table, schema, ack, numbered, is_over: Arc::default() })
+        let ack = parse_ack(query.get("ack")?)?;
+        let next_id = parse_batch_id(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
+        let table = growing_table(session, name).await?;
+        let schema = table_schema(session, &table).await?;
+        Ok(Destination { table, schema, ack, next_id, is_over: Arc::default() })
     }
 
     /// Passes the `count` batches of an Arrow stream to the table's writer.
     pub async fn submit(&mut self, session: &Session, received: ReceivedBody, count: usize) -> Result<PendingBatches> {
-        let (rows, share) = decoded(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
-        let ends = if count == 1 { vec![len_of(&rows)?] } else { ends_of(&rows, count)? };
+        let (rows, share) = decode_body(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
+        let ends = if count == 1 { vec![rows.len().or_input_problem()?] } else { batch_ends(&rows, count)? };
         let (reply, answers) = oneshot::channel();
-        let sequence = self.numbered.as_ref().map(|numbered| numbered.sequence);
-        let (ack, numbered, is_over) = (self.ack, self.numbered.clone(), self.is_over.clone());
+        let sequence = self.next_id.as_ref().map(|id| id.sequence);
         let bytes = share.num_permits() * UNIT;
-        let batches = AppendRequest { rows, ends, ack, numbered, _share: Arc::new(share), is_over, reply };
-        self.table.append(batches, &session.shared.writing)?;
-        self.numbered = self.numbered.as_ref().map(|numbered| numbered.at(count));
+        let request = AppendRequest {
+            rows,
+            ends,
+            ack: self.ack,
+            numbered: self.next_id.clone(),
+            _share: Arc::new(share),
+            is_over: self.is_over.clone(),
+            reply,
+        };
+        self.table.append(request, &session.shared.writing)?;
+        self.next_id = self.next_id.as_ref().map(|id| id.at(count));
         Ok(PendingBatches { answers, sequence, bytes })
     }
 }
 
-fn len_of(rows: &Dataset) -> Result<u64> {
-    rows.len().or_input_problem()
-}
-
-/// The row after the last one of each batch.
-fn ends_of(rows: &Dataset, count: usize) -> Result<Vec<u64>> {
+/// Returns the row after the last one of each batch.
+fn batch_ends(rows: &Dataset, count: usize) -> Result<Vec<u64>> {
+    let mut ends = Vec::with_capacity(count);
     let mut end = 0;
-    let ends = rows.batches().map(|batch| {
-        end += batch.and_then(|batch| batch.len())?;
-        Ok(end)
-    });
-    let ends: Vec<u64> = ends.collect::<arrowwood::Result<_>>().or_input_problem()?;
-    let all = ends.len() == count && ends.last().copied() == Some(len_of(rows)?);
-    all.then_some(ends).ok_or_else(|| Problem::internal("messages are expected to be batches"))
+    for batch in rows.batches() {
+        end += batch.and_then(|batch| batch.len()).or_input_problem()?;
+        ends.push(end);
+    }
+    if ends.len() != count || end != rows.len().or_input_problem()? {
+        return Err(Problem::internal("messages are expected to be batches"));
+    }
+    Ok(ends)
 }
 
-async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
+/// Returns table `name`, unless it is a file, which can't be appended to.
+async fn growing_table(session: &Session, name: &str) -> Result<Arc<Table>> {
     let table = session.table(name).await?;
     match table.kind {
         Kind::Table => Ok(table),
@@ -144,19 +157,15 @@ async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
     }
 }
 
-async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
+async fn table_schema(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
     if let Some(schema) = table.schema_written() {
         return Ok(schema);
     }
     let table = table.clone();
-    session
-        .run_blocking(move |_| {
-            table.rows().map(|rows| rows.schema().clone()).map_err(|e| Problem::from_table_error(&e))
-        })
-        .await
+    session.run_blocking(move |_| table.rows().map(|rows| rows.schema().clone()).or_table_problem()).await
 }
 
-fn ack_of(name: Option<&str>) -> Result<Ack> {
+fn parse_ack(name: Option<&str>) -> Result<Ack> {
     match name {
         None | Some("durable") => Ok(Ack::Durable),
         Some("visible") => Ok(Ack::Visible),
@@ -164,35 +173,30 @@ fn ack_of(name: Option<&str>) -> Result<Ack> {
     }
 }
 
-fn numbered_of(parts: &Parts) -> Result<Option<BatchId>> {
-    let producer = header(&parts.headers, "producer")?;
-    let epoch = header_number(&parts.headers, "producer-epoch")?;
-    let sequence = header_number(&parts.headers, "producer-sequence")?;
-    numbered(producer, epoch, sequence)
-}
-
-/// A batch's number among those of its producer.
-fn numbered(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -> Result<Option<BatchId>> {
+/// Returns the identity of a batch, if its producer numbers its batches.
+fn parse_batch_id(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -> Result<Option<BatchId>> {
     let Some(producer) = producer else {
         return match (epoch, sequence) {
             (None, None) => Ok(None),
             _ => Err(Problem::bad_request("Producer-Epoch and Producer-Sequence need a Producer")),
         };
     };
-    let is_name = !producer.is_empty() && producer.len() <= PRODUCER && producer.bytes().all(|b| b.is_ascii_graphic());
+    let is_name = (1..=MAX_PRODUCER_CHARS).contains(&producer.len()) && producer.bytes().all(|b| b.is_ascii_graphic());
     if !is_name {
-        return Err(Problem::bad_request(format!("Producer: 1 to {PRODUCER} visible ASCII characters are expected")));
+        let detail = format!("Producer: 1 to {MAX_PRODUCER_CHARS} visible ASCII characters are expected");
+        return Err(Problem::bad_request(detail));
     }
     let sequence = sequence.ok_or_else(|| Problem::bad_request("a Producer needs a Producer-Sequence"))?;
-    let epoch = epoch.unwrap_or(0);
+    // A producer that is never replaced needs no epoch.
+    let epoch = epoch.unwrap_or(FIRST_EPOCH);
     if sequence.max(epoch) > LARGEST {
         return Err(Problem::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
     }
     Ok(Some(BatchId { producer: producer.to_owned(), epoch, sequence }))
 }
 
-/// The rows of a body, with their share of the memory.
-async fn decoded(
+/// Decodes the rows of a body; returns them with their share of the memory.
+async fn decode_body(
     session: &Session,
     received: ReceivedBody,
     form: BodyFormat,
@@ -201,48 +205,39 @@ async fn decoded(
     let limits = &session.shared.limits;
     let ReceivedBody { bytes, share } = received;
     let cost = cost(&bytes, form, &schema, limits).or_input_problem()?;
-    let is_small = cost <= SMALL as u64;
-    if is_small {
-        // Without a thread, unless few bytes are decompressed to many.
+    if cost <= SMALL as u64 {
+        // Decodes in this thread, unless few bytes are decompressed to many.
         let small = Limits { unpacked: SMALL, ..limits.clone() };
         match decode(bytes.clone(), form, &schema, &small) {
             Err(e) if e.kind() == ErrorKind::Unsupported => (),
-            done => return done.map(|rows| (rows, share)).or_input_problem(),
+            decoded => return decoded.map(|rows| (rows, share)).or_input_problem(),
         }
     }
-    let turn = turn(session).await?;
-    // The work keeps its permit and its memory until it ends, even if the client has aborted the request.
-    let work = move |session: &Session| {
-        let _turn = turn;
+    let permit = wait_to_decode(session).await?;
+    let decode_large = move |session: &Session| {
+        // The closure keeps its permit and its memory until it ends, even if the client has aborted the request.
+        let _permit = permit;
+        let mut share = share;
         let rows = decode(bytes, form, &schema, &session.shared.limits).or_input_problem()?;
-        let share = enlarged(session, share, [&rows].into_iter())?;
+        grow_share(session, &mut share, rows.nbytes().or_input_problem()?)?;
         Ok((rows, share))
     };
-    session.run_blocking(work).await
+    session.run_blocking(decode_large).await
 }
 
-/// A permit for decoding a large body.
-async fn turn(session: &Session) -> Result<OwnedSemaphorePermit> {
-    let closed = |_| Problem::unavailable("the server is stopping");
-    session.shared.decoding.clone().acquire_owned().await.map_err(closed)
+/// Waits for a permit to decode a large body.
+async fn wait_to_decode(session: &Session) -> Result<OwnedSemaphorePermit> {
+    let permit = session.shared.decoding.clone().acquire_owned().await;
+    permit.map_err(|_| Problem::unavailable("the server is stopping"))
 }
 
-/// The share of the memory that `rows` take, which is at least `share`.
-fn enlarged<'a>(
-    session: &Session,
-    mut share: OwnedSemaphorePermit,
-    mut rows: impl Iterator<Item = &'a Dataset>,
-) -> Result<OwnedSemaphorePermit> {
-    let taken = rows.try_fold(0u64, |sum, rows| Ok(sum.saturating_add(rows.nbytes()?))).or_input_problem()?;
-    enlarge(session, &mut share, taken)?;
-    Ok(share)
-}
-
-/// Makes a share of the memory one of at least `bytes`.
-fn enlarge(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
-    let more = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_sub(share.num_permits() * UNIT);
-    if more > 0 {
-        share.merge(session.shared.memory.share(more)?);
+/// Grows a share of the memory to at least `bytes`.
+fn grow_share(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let shared = share.num_permits() * UNIT;
+    if bytes > shared {
+        share.merge(session.shared.memory.share(bytes - shared)?);
+        assert!(share.num_permits() * UNIT >= bytes, "a share of {} units for {bytes} bytes", share.num_permits());
     }
     Ok(())
 }
@@ -252,38 +247,42 @@ async fn append(
     table: &Arc<Table>,
     rows: Dataset,
     ack: Ack,
-    numbered: Option<BatchId>,
+    batch_id: Option<BatchId>,
     share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
-    // Few bytes may hold many: those of a dictionary.
-    let is_small = is_small(&share) && rows.len().is_ok_and(|rows| rows <= FEW);
-    let (batches, answers) = whole(rows, ack, numbered, Arc::new(share))?;
+    // Few bytes may be many rows, for example of a dictionary.
+    let is_small = is_small(&share) && rows.len().is_ok_and(|rows| rows <= MAX_INLINE_ROWS);
+    let (request, answers) = single_batch(rows, ack, batch_id, Arc::new(share))?;
     if is_small {
-        table.append_here(batches, &session.shared.writing)?;
+        table.append_here(request, &session.shared.writing)?;
     } else {
-        table.append(batches, &session.shared.writing)?;
+        table.append(request, &session.shared.writing)?;
     }
-    only(answers.await)
+    single_receipt(answers.await)
 }
 
-/// All rows as one batch, and its answer.
-fn whole(
+/// Returns a request to append all rows as one batch, and the receiver of its results.
+fn single_batch(
     rows: Dataset,
     ack: Ack,
-    numbered: Option<BatchId>,
+    batch_id: Option<BatchId>,
     share: Arc<OwnedSemaphorePermit>,
 ) -> Result<(AppendRequest, oneshot::Receiver<AppendResults>)> {
     let (reply, answers) = oneshot::channel();
-    let ends = vec![len_of(&rows)?];
-    Ok((AppendRequest { rows, ends, ack, numbered, _share: share, is_over: Arc::default(), reply }, answers))
+    let ends = vec![rows.len().or_input_problem()?];
+    let is_over = Arc::default();
+    Ok((AppendRequest { rows, ends, ack, numbered: batch_id, _share: share, is_over, reply }, answers))
 }
 
-/// The result of the only batch.
-fn only(answers: Result<AppendResults, oneshot::error::RecvError>) -> Result<Receipt> {
+/// Returns the result of a request's only batch.
+fn single_receipt(answers: Result<AppendResults, oneshot::error::RecvError>) -> Result<Receipt> {
     let AppendResults { receipts, refusal } = answers.map_err(|_| lost())?;
     match refusal {
         Some(refusal) => Err(refusal),
-        None => receipts.into_iter().next().ok_or_else(lost),
+        None => {
+            assert!(receipts.len() == 1, "{} receipts for one batch", receipts.len());
+            receipts.into_iter().next().ok_or_else(lost)
+        }
     }
 }
 
@@ -296,17 +295,19 @@ pub(crate) async fn producer(
 ) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     session.check_facts(name)?;
-    let table = growing(&session, name).await?;
+    let table = growing_table(&session, name).await?;
     let producer = producer.to_owned();
     let answer = session.run_blocking(move |_| {
-        let positions = table.rows().and_then(|rows| rows.positions()).map_err(|e| Problem::from_table_error(&e))?;
+        let positions = table.rows().and_then(|rows| rows.positions()).or_table_problem()?;
         if is_replica(&positions) {
             return Err(Problem::conflict("replica", REPLICA));
         }
-        let unknown = || Problem::not_found("the producer is not known");
-        let position = position_in(&positions, &producer).ok_or_else(unknown)?;
-        let known = table.producers.get(&producer).filter(|known| known.sequence == position.sequence);
-        let end = known.and_then(|known| known.rows).map(|rows| rows.end);
+        let Some(position) = position_in(&positions, &producer) else {
+            return Err(Problem::not_found("the producer is not known"));
+        };
+        // The rows of the last batch are known only if this server has committed it.
+        let state = table.producers.get(&producer).filter(|state| state.sequence == position.sequence);
+        let end = state.and_then(|state| state.rows).map(|rows| rows.end);
         Ok(json!({
             "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end, "persistent": true,
         }))
@@ -317,12 +318,8 @@ pub(crate) async fn producer(
 /// The parameters for creating a table.
 pub(crate) const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index", "segment_rows"];
 
-/// The options for creating a table.
+/// Parses the options for creating a table.
 pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
-    let names = |parameter: &str| {
-        let all = query.all(parameter).flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
-        all.map(str::to_owned).collect::<Vec<_>>()
-    };
     let late = match query.get("late")? {
         None => None,
         Some("accept") => Some(LatePolicy::Accept),
@@ -332,45 +329,58 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
         }
     };
     Ok(WriterOptions {
-        dictionary: names("dictionary"),
+        dictionary: column_names(query, "dictionary"),
         sorted_by: query.get("sorted_by")?.map(str::to_owned),
         late,
-        index: Some(names("index")).filter(|index| !index.is_empty()),
+        index: Some(column_names(query, "index")).filter(|index| !index.is_empty()),
         segment_rows: query.number("segment_rows")?,
         ..WriterOptions::default()
     })
 }
 
-/// Creates a table, or finds that it exists: returns whether it is new, and its facts. Blocks.
+/// Returns the names in all lists of a repeatable parameter.
+fn column_names(query: &Query, parameter: &str) -> Vec<String> {
+    let names = query.all(parameter).flat_map(|list| list.split(','));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Creates a table unless it exists; returns true if it is new, and the facts about it. Blocks.
+///
+/// # Errors
+/// 409 if it exists with another schema.
 pub(crate) fn create(
     session: &Session,
     name: &str,
-    wanted: &RequestedSchema,
+    requested: &RequestedSchema,
     options: &WriterOptions,
 ) -> Result<(bool, Json)> {
-    let is_new = make(session, name, Arc::new(wanted.schema.clone()), options)?;
+    let is_new = create_on_disk(session, name, Arc::new(requested.schema.clone()), options)?;
     let facts = facts_of(session, name)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
-        let there = table.rows().map_err(|e| Problem::from_table_error(&e))?;
-        let is_same = wanted.is_that_of(there.schema(), &options.dictionary);
-        let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
-        let is_as_late = options.late.is_none_or(|late| facts["late"] == (late == LatePolicy::Accept));
-        if table.kind != Kind::Table || !is_same || !is_sorted || !is_as_late {
+        let existing = table.rows().or_table_problem()?;
+        let has_schema = requested.matches(existing.schema(), &options.dictionary);
+        let has_order = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
+        let has_late_policy = options.late.is_none_or(|late| facts["late"] == (late == LatePolicy::Accept));
+        // The index may differ: rows are found without it as well, only more slowly.
+        if table.kind != Kind::Table || !has_schema || !has_order || !has_late_policy {
             return Err(Problem::conflict("schema_mismatch", "the table is there, with another schema"));
         }
-        // The index may differ: rows are found without it as well, only more slowly.
     }
     Ok((is_new, facts))
 }
 
-/// Makes a table on the server's disk; returns false if it exists. Blocks.
-fn make(session: &Session, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
+/// Creates a table on the server's disk; returns false if it exists. Blocks.
+fn create_on_disk(session: &Session, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
     let ServerState { catalog, writing, readiness, .. } = &*session.shared;
     let options = WriterOptions { medium: writing.medium.clone(), ..options.clone() };
-    let made = catalog.create(name, schema, &options);
-    made.as_ref().err().and_then(Problem::error).into_iter().for_each(|e| readiness.on_failure(e));
-    made
+    let created = catalog.create(name, schema, &options);
+    if let Err(problem) = &created
+        && let Some(e) = problem.error()
+    {
+        readiness.on_failure(e);
+    }
+    created
 }
 
 // ---- line protocol ----
@@ -386,52 +396,64 @@ pub(crate) async fn line_protocol(
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
     session.check_writer()?;
-    // Clients send parameters of any version of InfluxDB.
-    let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
-    let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());
-    let precision = precision_of(precision, is_first_version)?;
-    let ack = ack_of(header(&parts.headers, "ack")?)?;
+    // Clients send parameters of any version of InfluxDB, so unknown ones are ignored.
+    let parameters = form_urlencoded::parse(parts.uri.query().unwrap_or("").as_bytes());
+    let precision = parameters.into_iter().find(|(name, _)| name == "precision").map(|(_, value)| value);
+    let precision = parse_precision(precision.as_deref(), is_first_version)?;
+    let ack = parse_ack(header(&parts.headers, "ack")?)?;
     let shared = session.shared.clone();
     let ReceivedBody { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::bad_request("line protocol is UTF-8"))?;
-    let now = now();
-    let small = match is_small(&share).then(|| rows_of(&text, precision, now, FEW_BYTES)) {
-        // Few lines may become many bytes.
-        None | Some(Err(LineError::TooMuch(_))) => None,
-        Some(done) => Some(done.map_err(of_lines)?),
+    let now = nanos_since_epoch();
+    let parsed = if is_small(&share) {
+        match rows_of(&text, precision, now, MAX_INLINE_BYTES) {
+            // Few lines may become many bytes.
+            Err(LineError::TooMuch(_)) => None,
+            parsed => Some(parsed.map_err(line_problem)?),
+        }
+    } else {
+        None
     };
-    // The work on the lines, and on their rows, keeps its permit and its memory until it ends, even if the client has aborted the
-    // request.
-    let (measurements, share, turn) = match small {
+    // The blocking closures keep their permit and their memory until they end, even if the client has aborted the request.
+    let (measurements, share, permit) = match parsed {
         Some(measurements) => (measurements, share, None),
         None => {
-            let turn = turn(&session).await?;
-            let most = shared.limits.rows.0;
-            let parse =
-                move |_: &Session| Ok((rows_of(&text, precision, now, most).map_err(of_lines)?, share, Some(turn)));
+            let permit = wait_to_decode(&session).await?;
+            let (max_bytes, _) = shared.limits.rows;
+            let parse = move |_: &Session| {
+                let measurements = rows_of(&text, precision, now, max_bytes).map_err(line_problem)?;
+                Ok((measurements, share, Some(permit)))
+            };
             session.run_blocking(parse).await?
         }
     };
-    // Nothing is appended unless everything may be.
-    measurements.keys().try_for_each(|name| session.check_write(name))?;
-    let rows_for = move |session: &Session| {
-        let _turn = turn;
+    // Either all rows may be appended, or none is.
+    for name in measurements.keys() {
+        session.check_write(name)?;
+    }
+    let build_batches = move |session: &Session| {
+        let _permit = permit;
         let mut share = share;
-        let batches = for_tables(session, measurements, &mut share)?;
-        Ok((enlarged(session, share, batches.iter().map(|(_, rows)| rows))?, batches))
+        let batches = batches_for_tables(session, measurements, &mut share)?;
+        let mut bytes = 0u64;
+        for (_, rows) in &batches {
+            bytes = bytes.saturating_add(rows.nbytes().or_input_problem()?);
+        }
+        grow_share(session, &mut share, bytes)?;
+        Ok((share, batches))
     };
-    let (share, batches) = session.run_blocking(rows_for).await?;
+    let (share, batches) = session.run_blocking(build_batches).await?;
     let outcomes = append_to_all(&shared, batches, ack, share).await?;
     let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
     trace.rows = Some(appended);
-    match partial(outcomes) {
-        Some(refusal) => Err(refusal),
+    match partial_write_problem(outcomes) {
+        Some(problem) => Err(problem),
         None => Ok(empty(StatusCode::NO_CONTENT)),
     }
 }
 
-/// Appends rows to each table. Those that some table has no place for are appended to none.
+/// Appends rows to each table; to no table if one of them can't be opened for writing.
 async fn append_to_all(
     shared: &ServerState,
     batches: Vec<(Arc<Table>, Dataset)>,
@@ -439,65 +461,85 @@ async fn append_to_all(
     share: OwnedSemaphorePermit,
 ) -> Result<Vec<(String, Result<Receipt>)>> {
     let share = Arc::new(share);
-    let places = batches.iter().map(|(table, _)| table.place(&shared.writing)).collect::<Result<Vec<_>>>()?;
-    let mut waiting = Vec::with_capacity(batches.len());
-    for ((table, rows), place) in batches.into_iter().zip(places) {
-        let taken = whole(rows, ack, None, share.clone())
-            .and_then(|(batches, answers)| table.append_in(place, batches, &shared.writing).map(|()| answers));
-        waiting.push((table.name.clone(), taken));
+    let slots = batches.iter().map(|(table, _)| table.reserve_slot(&shared.writing)).collect::<Result<Vec<_>>>()?;
+    assert!(slots.len() == batches.len(), "{} slots for {} tables", slots.len(), batches.len());
+    let mut submitted = Vec::with_capacity(batches.len());
+    for ((table, rows), slot) in batches.into_iter().zip(slots) {
+        let answers = match single_batch(rows, ack, None, share.clone()) {
+            Ok((request, answers)) => table.append_in(slot, request, &shared.writing).map(|()| answers),
+            Err(problem) => Err(problem),
+        };
+        submitted.push((table.name.clone(), answers));
     }
-    // Their memory is free with the last of them.
+    // The memory is free once the last of the batches is answered.
     drop(share);
-    let mut outcomes = Vec::with_capacity(waiting.len());
-    for (name, taken) in waiting {
-        let outcome = match taken {
-            Ok(answers) => only(answers.await),
-            Err(refusal) => Err(refusal),
+    let mut outcomes = Vec::with_capacity(submitted.len());
+    for (name, answers) in submitted {
+        let outcome = match answers {
+            Ok(answers) => single_receipt(answers.await),
+            Err(problem) => Err(problem),
         };
         outcomes.push((name, outcome));
     }
     Ok(outcomes)
 }
 
-/// The reason why the lines of a request were not all appended; `None` if they were. If a client sends all of them
-/// again, it doubles those already appended: in that case the status is one that clients do not retry automatically.
-fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Problem> {
-    let (mut appended, mut refused, mut unknown, mut refusals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+/// Returns the reason why not all lines of a request were appended; `None` if they were.
+///
+/// A client that sends all lines again doubles the lines that were appended. If there are any, the status is one that
+/// clients do not retry automatically.
+fn partial_write_problem(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Problem> {
+    let mut appended = Vec::new();
+    let mut not_appended = Vec::new();
+    let mut unknown = Vec::new();
+    let mut reasons = Vec::new();
+    let mut first_problem = None;
     for (name, outcome) in outcomes {
-        match outcome {
-            Ok(_) => appended.push(name),
-            Err(refusal) => {
-                let list = if refusal.is_outcome_known() { &mut refused } else { &mut unknown };
-                list.push(name.clone());
-                refusals.push((name, refusal));
-            }
+        let Err(problem) = outcome else {
+            appended.push(name);
+            continue;
+        };
+        reasons.push(format!("{name}: {}", problem.detail()));
+        if problem.is_outcome_known() {
+            not_appended.push(name);
+        } else {
+            unknown.push(name);
+        }
+        first_problem.get_or_insert(problem);
+    }
+    let first_problem = first_problem?;
+    if appended.is_empty() && unknown.is_empty() {
+        return Some(first_problem);
+    }
+    let mut parts = Vec::new();
+    for (what, names) in
+        [("appended to", &appended), ("not appended to", &not_appended), ("not known whether appended to", &unknown)]
+    {
+        if !names.is_empty() {
+            parts.push(format!("{what} {}", names.join(", ")));
         }
     }
-    let is_whole = appended.is_empty() && unknown.is_empty();
-    let why = refusals.iter().map(|(name, refusal)| format!("{name}: {}", refusal.detail())).collect::<Vec<_>>();
-    let (_, first) = refusals.into_iter().next()?;
-    if is_whole {
-        return Some(first);
-    }
-    let of = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")));
-    let parts =
-        [of("appended to", &appended), of("not appended to", &refused), of("not known whether appended to", &unknown)];
-    let parts = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let detail = format!(
-        "partial write: {parts}; send only the lines of tables that were not appended to again ({})",
-        why.join("; ")
+        "partial write: {}; send only the lines of tables that were not appended to again ({})",
+        parts.join("; "),
+        reasons.join("; ")
     );
-    let refusal = Problem::new(StatusCode::BAD_REQUEST, "partial_write", detail).with_error_of(&first);
-    Some(refusal.with_member("appended", appended).with_member("not_appended", refused).with_member("unknown", unknown))
+    let problem = Problem::new(StatusCode::BAD_REQUEST, "partial_write", detail).with_error_of(&first_problem);
+    Some(
+        problem
+            .with_member("appended", appended)
+            .with_member("not_appended", not_appended)
+            .with_member("unknown", unknown),
+    )
 }
 
-/// For errors about rows passed to a writer that has ended.
+/// Returns the problem for rows that were passed to a writer which has ended.
 pub(crate) fn lost() -> Problem {
     let detail = "the table's writer has stopped; whether the rows were appended is not known";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
 }
 
-fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision> {
+fn parse_precision(name: Option<&str>, is_first_version: bool) -> Result<Precision> {
     let unit = match name {
         None | Some("ns" | "") => 1,
         Some("us") => 1_000,
@@ -512,22 +554,22 @@ fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision>
     Ok(Precision { unit })
 }
 
-/// Nanoseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+/// Returns the current time in nanoseconds since 1970; 0 if the clock is set to an earlier time.
+fn nanos_since_epoch() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn of_lines(e: LineError) -> Problem {
+fn line_problem(e: LineError) -> Problem {
     match e {
         LineError::Invalid(message) => Problem::bad_request(message),
         LineError::TooMuch(message) => Problem::too_large(message),
     }
 }
 
-/// The table of each measurement, created if it does not exist, and the rows with its schema, for which `share` is enlarged
-/// before they are made. Blocks.
-fn for_tables(
+/// Returns the table of each measurement, created if it does not exist, and the rows with its schema. Grows `share` before
+/// it builds the rows. Blocks.
+fn batches_for_tables(
     session: &Session,
     measurements: BTreeMap<String, LineRows>,
     share: &mut OwnedSemaphorePermit,
@@ -535,43 +577,45 @@ fn for_tables(
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
-    let mut weight = SizeBound::default();
+    let mut bound = SizeBound::default();
     for (name, rows) in measurements {
         match catalog.get(&name) {
-            Ok(table) => batches.push(for_table(session, table, rows, (&mut weight, &mut *share))?),
-            Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
-            Err(refusal) => return Err(refusal),
+            Ok(table) => batches.push(batch_for_table(session, table, rows, (&mut bound, &mut *share))?),
+            Err(problem) if problem.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
+            Err(problem) => return Err(problem),
         }
     }
-    let of_new = |all: SizeBound, (_, rows): &(_, LineRows)| all.and(SizeBound::for_rows(rows.len(), &rows.schema()));
-    let all = new.iter().fold(weight, of_new);
-    check_weight(all, &session.shared.limits).or_input_problem()?;
-    enlarge(session, share, all.bytes)?;
-    // Last, so that no table is created if there is another error.
+    let mut total = bound;
+    for (_, rows) in &new {
+        total = total.and(SizeBound::for_rows(rows.len(), &rows.schema()));
+    }
+    check_bound(total, &session.shared.limits).or_input_problem()?;
+    grow_share(session, share, total.bytes)?;
+    // Tables are created last, so that none is created if there is another error.
     for (name, rows) in new {
-        make(session, &name, rows.schema(), &WriterOptions::default())?;
-        batches.push(for_table(session, catalog.get(&name)?, rows, (&mut weight, &mut *share))?);
+        create_on_disk(session, &name, rows.schema(), &WriterOptions::default())?;
+        batches.push(batch_for_table(session, catalog.get(&name)?, rows, (&mut bound, &mut *share))?);
     }
     Ok(batches)
 }
 
-/// The rows with the table's schema. Adds their weight to that of others of the request.
-fn for_table(
+/// Builds the rows with the table's schema. Adds the bound of their size to the request's `bound`, and grows `share` to it.
+fn batch_for_table(
     session: &Session,
     table: Arc<Table>,
     rows: LineRows,
-    (weight, share): (&mut SizeBound, &mut OwnedSemaphorePermit),
+    (bound, share): (&mut SizeBound, &mut OwnedSemaphorePermit),
 ) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
         return Err(Problem::bad_request(format!("{name}: a file does not grow")));
     }
-    let schema = table.rows().map_err(|e| Problem::from_table_error(&e))?.schema().clone();
+    let schema = table.rows().or_table_problem()?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
-    *weight = weight.and(SizeBound::for_rows(rows.len(), &schema));
-    check_weight(*weight, &session.shared.limits).or_input_problem()?;
-    enlarge(session, share, weight.bytes)?;
+    *bound = bound.and(SizeBound::for_rows(rows.len(), &schema));
+    check_bound(*bound, &session.shared.limits).or_input_problem()?;
+    grow_share(session, share, bound.bytes)?;
     let batch = rows.batch(&schema).map_err(|e| Problem::bad_request(format!("{name}: {e}")))?;
-    let rows = Dataset::try_from(vec![batch]).map_err(|e| Problem::from_input_error(&e))?;
+    let rows = Dataset::try_from(vec![batch]).or_input_problem()?;
     Ok((table, rows))
 }

@@ -1,19 +1,22 @@
 //! Serves the tables and Arrow files of a directory over HTTP, to machines that can't map them.
 //!
 //! ```text
-//! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
+//! server ─▶ connection ─▶ routes ─┬▶ row_stream, follow ─▶ frames ─▶ response_body          rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
-//!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! file_layout, bins, timeline, cells, exact, groups, image, same, save, search, seek, sql, statistics, page: the page of `arrowwood view`
-//! tls, readiness: the certificate, and whether the disk takes rows · session, access, token: authentication and rights · budget, statement, running: limits of queries · untaken: of answers
-//! catalog, table, snapshot, facts: the served tables and their state · producers: numbered batches received before
-//! engine, results, worker: SQL by an engine outside this crate · pull ─▶ client: a local prefix of a server's table
-//! log: messages and audit lines, by a thread of its own
+//!                                 └▶ ingest ─▶ request_body, decode, line_protocol ─▶ queue, group_commit
+//!                                                                                           one thread, one commit for many
+//! session, access, token, tls                           authentication and rights
+//! limits, budget, statement, running_statements         limits of requests and queries
+//! send_stall, readiness, metrics, audit, log            operation
+//! catalog, table, snapshot, describe, producers         the served tables and their state
+//! engine, blocking_engine, sql_results, worker          SQL by an engine outside this crate
+//! pull ─▶ client                                        a local prefix of a server's table
+//! page, views, cells, groups, search, statistics, …     the page of `arrowwood view`
 //! ```
 //! There is little between files and clients: a request for rows makes a list of their buffers, which the kernel
 //! copies from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
 
-// What prints waits for whoever reads it, and panics where it can't: `log` does neither.
+// Printing waits for the reader of the pipe, and panics if it fails: `log` does neither.
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod access;

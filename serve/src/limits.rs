@@ -1,4 +1,4 @@
-//! What a client may take of the server.
+//! Limits of the server's resources that clients may take.
 
 use std::fs;
 use std::path::Path;
@@ -7,45 +7,50 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The number of files that the process may have open; what is usual if the system doesn't say.
-static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    files.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(1_024)
-});
+/// The number of files that the process may have open; the usual limit if the system doesn't tell.
+static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files_limit().unwrap_or(1_024));
 
 /// The memory that the process may have, in bytes, if its control group or one around it has a limit.
 static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     memory_limit(&groups, Path::new("/sys/fs/cgroup"))
 });
 
-/// The least limit of the groups in `/proc/self/cgroup`, which lie below `mount`: those of version 2, or of version 1.
-fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
-    let limits = groups.lines().flat_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let kinds = parts.next().unwrap_or_default();
-        let group = parts.next().unwrap_or_default().trim_start_matches('/').to_owned();
-        let place = match kinds {
-            "" => Some((mount.to_path_buf(), "memory.max")),
-            _ if kinds.split(',').any(|kind| kind == "memory") => Some((mount.join("memory"), "memory.limit_in_bytes")),
-            _ => None,
-        };
-        place.into_iter().flat_map(move |(folder, name)| {
-            // In a container the path may be that of the machine, and what is mounted the group itself.
-            let groups = Path::new(&group).ancestors().map(Path::to_path_buf).collect::<Vec<_>>();
-            groups.into_iter().filter_map(move |group| {
-                fs::read_to_string(folder.join(group).join(name)).ok()?.trim().parse::<u64>().ok()
-            })
-        })
-    });
-    limits.min()
+fn open_files_limit() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    files.split_whitespace().next()?.parse().ok()
 }
 
-/// So much memory, but at most that part of what the process may have.
+/// Returns the smallest limit of the control groups in `/proc/self/cgroup`, of version 1 or 2, which are mounted at `mount`.
+fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
+    let mut min_limit = None;
+    for line in groups.lines() {
+        // Number, controllers, path; groups of version 2 have no list of controllers.
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (folder, name) = if controllers.is_empty() {
+            (mount.to_path_buf(), "memory.max")
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            (mount.join("memory"), "memory.limit_in_bytes")
+        } else {
+            continue;
+        };
+        // A container may see the machine's path although its own group is mounted: the root is the last ancestor.
+        for group in Path::new(path.trim_start_matches('/')).ancestors() {
+            let Ok(text) = fs::read_to_string(folder.join(group).join(name)) else { continue };
+            // A group without a limit has `max`.
+            let Ok(limit) = text.trim().parse::<u64>() else { continue };
+            min_limit = Some(min_limit.map_or(limit, |min: u64| min.min(limit)));
+        }
+    }
+    min_limit
+}
+
+/// Returns `bytes`, but at most one `part`-th of the memory that the process may have.
 fn at_most_part(bytes: usize, part: u64) -> usize {
-    let most = MEMORY.map_or(usize::MAX, |all| usize::try_from(all / part).unwrap_or(usize::MAX));
-    bytes.min(most.max(1 << 20))
+    let max_bytes = MEMORY.map_or(usize::MAX, |all| usize::try_from(all / part).unwrap_or(usize::MAX));
+    bytes.min(max_bytes.max(1 << 20))
 }
 
 /// Limits of what a client controls.
@@ -57,15 +62,15 @@ pub struct Limits {
     pub body: usize,
     /// Bytes that the compressed buffers of an Arrow stream may have, all together.
     pub unpacked: usize,
-    /// Bytes that the rows of a body may take in the table, and rows.
+    /// The maximum of the bytes that the rows of a body take in the table, and of the number of rows.
     pub rows: (u64, u64),
     /// Bytes of all bodies that are not committed yet.
     pub ingest_memory: usize,
     /// Bytes that all requests together may take to look at rows: for conditions, groups, statistics.
     pub query_memory: usize,
-    /// How long one of them may look at rows.
+    /// How long a request may look at rows.
     pub query_timeout: Duration,
-    /// Statements of SQL that run at once. Those of one token are at most half of them.
+    /// Statements of SQL that run at once; one token may run half of them.
     pub statements: usize,
     /// Open connections.
     pub connections: usize,
@@ -77,35 +82,35 @@ pub struct Limits {
     pub part: Duration,
     /// How long a connection may stay without a request.
     pub idle: Duration,
-    /// How long a client may take nothing of an answer. Another server of a shared query may also let `query_timeout` pass.
+    /// How long a client may leave a response untouched. Another server of a shared query may also let `query_timeout` pass.
     pub stall: Duration,
-    /// How long answers that have begun may go on when the server stops.
+    /// How long responses that have begun may go on when the server stops.
     pub grace: Duration,
-    /// Tables whose files are open at once, besides those that are followed: the one that was not asked for the longest time is
-    /// closed, and opened again when it is asked for.
+    /// Tables whose files are open at once, in addition to followed ones: the least recently used table is closed, and
+    /// opened again by the next request.
     pub tables: usize,
-    /// Tables open for writing at once: rows of another one are refused until one of them is closed.
+    /// Tables open for writing at once: rows of another table are refused until one of them is closed.
     pub writers: usize,
-    /// How long a table that nobody appends to stays open for writing; a tenth of a second if there are more than half of
-    /// `writers`.
+    /// How long a table stays open for writing after the last rows; a tenth of a second if more than half of `writers` are
+    /// open.
     pub writer: Duration,
-    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, if nobody asks for the
-    /// table. The server looks for such files twice in that time. What an answer has not sent yet stays open longer.
+    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, without a request for
+    /// the table. The server looks for such files twice in that time. Files of unfinished responses stay open longer.
     pub removed: Duration,
-    /// The interval of looks whether the certificate was renewed.
+    /// The interval of checks for a renewed certificate.
     pub renewal: Duration,
 }
 
 impl Limits {
-    /// The same limits, with bodies that can come into the memory for them: others are refused, and not to be sent again.
+    /// Limits bodies to the memory for them: a larger body would be refused each time it is sent.
     pub(crate) fn clamped(self) -> Limits {
         let body = self.body.min(self.ingest_memory);
         let unpacked = self.unpacked.min(self.ingest_memory);
         Limits { body, unpacked, ..self }
     }
 
-    /// When the next part of a body must have come that began at `begun`: it may take the time of twenty parts in total. What is
-    /// slower is treated as an attack.
+    /// Returns the time by which the next part of a body must arrive. The body began at `begun`, and may take the time of
+    /// twenty parts in total: a slower client is treated as an attacker.
     pub(crate) fn next_part_deadline(&self, begun: Instant) -> Instant {
         (Instant::now() + self.part).min(begun + 20 * self.part)
     }
@@ -123,7 +128,7 @@ impl Default for Limits {
             query_memory: at_most_part(1 << 30, 4),
             query_timeout: seconds(300),
             statements: 48,
-            // The rest is for tables, and for whoever asks how the server is.
+            // The rest is for tables, and for requests for the server's health.
             connections: (*OPEN_FILES / 2).min(2_048),
             streams: 64,
             greeting: seconds(10),
@@ -131,7 +136,7 @@ impl Default for Limits {
             idle: seconds(75),
             stall: seconds(300),
             grace: seconds(10),
-            // A written table takes two, so that a quarter is left for connections and answers.
+            // A written table takes two files, so that a quarter is left for connections and responses.
             tables: *OPEN_FILES / 4,
             writers: *OPEN_FILES / 4,
             writer: seconds(10),

@@ -1,4 +1,4 @@
-//! InfluxDB line protocol: `measurement,tag=a field=1.5,other=2i 1700000000000000000`.
+//! Parses InfluxDB line protocol: `measurement,tag=a field=1.5,other=2i 1700000000000000000`.
 //!
 //! A line is parsed in place; only names and texts with escapes are copied. Rows of one measurement become the columns
 //! of one batch.
@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::type_name;
 
 /// The maximum number of tags and fields in a line, and of measurements in a request.
-const MOST: usize = 1_000;
+const MAX_NAMES: usize = 1_000;
 /// The column of timestamps.
 const TIME: &str = "time";
 
@@ -81,66 +81,69 @@ pub struct Line<'a> {
 /// Passes each line of `text` to `take`, except comments and empty lines.
 ///
 /// # Errors
-/// Those of `take`, and of the first invalid line, with its number.
+/// The errors of `take`, and the error of the first invalid line, with its number.
 pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()>) -> Result<()> {
-    let mut cursor = Cursor { text, at: 0 };
+    let mut cursor = Cursor { text, position: 0 };
     let mut line = Line::default();
     let mut number = 1;
-    while cursor.at < text.len() {
-        let begin = cursor.at;
-        let done = cursor.line(&mut line).and_then(|is_one| if is_one { take(&line) } else { Ok(()) });
-        done.map_err(|e| match e {
+    while cursor.position < text.len() {
+        let start = cursor.position;
+        let taken = cursor.line(&mut line).and_then(|is_line| if is_line { take(&line) } else { Ok(()) });
+        taken.map_err(|e| match e {
             LineError::Invalid(message) => LineError::Invalid(format!("line {number}: {message}")),
             too_much => too_much,
         })?;
+        assert!(start < cursor.position, "no line was parsed at byte {start}");
         // Texts may contain line breaks.
-        number += text.as_bytes()[begin..cursor.at].iter().filter(|&&byte| byte == b'\n').count();
+        number += text.as_bytes()[start..cursor.position].iter().filter(|&&byte| byte == b'\n').count();
     }
     Ok(())
 }
 
 struct Cursor<'a> {
     text: &'a str,
-    at: usize,
+    /// The next byte.
+    position: usize,
 }
 
 impl<'a> Cursor<'a> {
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.position).copied()
     }
 
-    fn takes(&mut self, byte: u8) -> bool {
-        let is_it = self.peek() == Some(byte);
-        self.at += usize::from(is_it);
-        is_it
+    /// Consumes `byte` if it comes next, and returns true if it did.
+    fn eat(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.position += usize::from(is_next);
+        is_next
     }
 
     fn skip_spaces(&mut self) {
-        while self.takes(b' ') {}
+        while self.eat(b' ') {}
     }
 
-    /// Consumes the end of a line, if it comes next.
-    fn ends(&mut self) -> bool {
-        if self.peek() == Some(b'\r') && self.text.as_bytes().get(self.at + 1) == Some(&b'\n') {
-            self.at += 1;
+    /// Consumes the end of a line if it comes next, and returns true if it did.
+    fn eat_line_end(&mut self) -> bool {
+        if self.peek() == Some(b'\r') && self.text.as_bytes().get(self.position + 1) == Some(&b'\n') {
+            self.position += 1;
         }
-        self.at >= self.text.len() || self.takes(b'\n')
+        self.position >= self.text.len() || self.eat(b'\n')
     }
 
-    /// Parses the next line; returns false if it is not one.
+    /// Parses the next line; returns false if it is a comment or empty.
     fn line(&mut self, line: &mut Line<'a>) -> Result<bool> {
         line.tags.clear();
         line.fields.clear();
         line.time = None;
         self.skip_spaces();
         if self.peek() == Some(b'#') {
-            self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
+            self.position = self.text[self.position..].find('\n').map_or(self.text.len(), |end| self.position + end);
         }
-        if self.ends() {
+        if self.eat_line_end() {
             return Ok(false);
         }
         line.measurement = self.word(b", ", "a measurement")?;
-        while self.takes(b',') {
+        while self.eat(b',') {
             let name = self.name("a tag")?;
             let value = self.word(b", ", "the value of a tag")?;
             push(&mut line.tags, name, value)?;
@@ -153,7 +156,7 @@ impl<'a> Cursor<'a> {
             let name = self.name("a field")?;
             let value = self.value().map_err(|e| LineError::Invalid(format!("field '{name}': {e}")))?;
             push(&mut line.fields, name, value)?;
-            if !self.takes(b',') {
+            if !self.eat(b',') {
                 break;
             }
         }
@@ -161,76 +164,65 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// A name and the `=` after it.
+    /// Parses a name and the `=` after it.
     fn name(&mut self, what: &str) -> Result<Cow<'a, str>> {
         let name = self.word(b"=, ", what)?;
-        if self.takes(b'=') { Ok(name) } else { error(format!("'=' is expected behind {what} '{name}'")) }
+        if self.eat(b'=') { Ok(name) } else { error(format!("'=' is expected behind {what} '{name}'")) }
     }
 
-    /// Text up to one of `ends`; a backslash escapes the next character.
+    /// Parses text up to one of `ends`; a backslash escapes the next character.
     fn word(&mut self, ends: &[u8], what: &str) -> Result<Cow<'a, str>> {
-        let start = self.at;
+        let start = self.position;
         let mut is_escaped = false;
         while let Some(byte) = self.peek() {
             match byte {
                 b'\n' => break,
-                b'\\' if self.text.as_bytes().get(self.at + 1).is_some_and(|next| b",= ".contains(next)) => {
+                b'\\' if self.text.as_bytes().get(self.position + 1).is_some_and(|next| b",= ".contains(next)) => {
                     is_escaped = true;
-                    self.at += 2;
+                    self.position += 2;
                 }
                 _ if ends.contains(&byte) => break,
-                _ => self.at += 1,
+                _ => self.position += 1,
             }
         }
-        let found = &self.text[start..self.at];
-        if found.is_empty() {
+        let word = &self.text[start..self.position];
+        if word.is_empty() {
             return error(format!("{what} is expected"));
         }
-        Ok(if is_escaped { Cow::Owned(unescaped(found, b",= ")) } else { Cow::Borrowed(found) })
+        Ok(if is_escaped { Cow::Owned(unescaped(word, b",= ")) } else { Cow::Borrowed(word) })
     }
 
     fn value(&mut self) -> Result<FieldValue<'a>> {
-        if self.takes(b'"') {
+        if self.eat(b'"') {
             return self.text().map(FieldValue::Text);
         }
-        let start = self.at;
+        let start = self.position;
         while self.peek().is_some_and(|byte| !b", \r\n".contains(&byte)) {
-            self.at += 1;
+            self.position += 1;
         }
-        let found = &self.text[start..self.at];
-        let not_one = || LineError::Invalid(format!("'{}' is no value; text stands in double quotes", short(found)));
-        Ok(match found {
-            "t" | "T" | "true" | "True" | "TRUE" => FieldValue::Bool(true),
-            "f" | "F" | "false" | "False" | "FALSE" => FieldValue::Bool(false),
-            _ => match found.as_bytes().last() {
-                Some(b'i') => FieldValue::Int(found[..found.len() - 1].parse().map_err(|_| not_one())?),
-                Some(b'u') => FieldValue::UInt(found[..found.len() - 1].parse().map_err(|_| not_one())?),
-                // The names of special floats are not values.
-                Some(b'0'..=b'9' | b'.') => {
-                    let number: f64 = found.parse().map_err(|_| not_one())?;
-                    FieldValue::Float(Some(number).filter(|number| number.is_finite()).ok_or_else(not_one)?)
-                }
-                _ => return Err(not_one()),
-            },
-        })
+        let word = &self.text[start..self.position];
+        match parse_scalar(word) {
+            Some(value) => Ok(value),
+            None => error(format!("'{}' is no value; text stands in double quotes", short(word))),
+        }
     }
 
-    /// Text up to the closing quote.
+    /// Parses text up to the closing quote.
     fn text(&mut self) -> Result<Cow<'a, str>> {
-        let start = self.at;
+        let start = self.position;
         let mut is_escaped = false;
         while let Some(byte) = self.peek() {
             match byte {
                 b'"' => {
-                    let found = &self.text[start..self.at];
-                    self.at += 1;
-                    return Ok(if is_escaped { Cow::Owned(unescaped(found, b"\"\\")) } else { Cow::Borrowed(found) });
+                    let text = &self.text[start..self.position];
+                    self.position += 1;
+                    return Ok(if is_escaped { Cow::Owned(unescaped(text, b"\"\\")) } else { Cow::Borrowed(text) });
                 }
-                b'\\' if self.text.as_bytes().get(self.at + 1).is_some_and(|next| b"\"\\".contains(next)) => {
+                b'\\' if self.text.as_bytes().get(self.position + 1).is_some_and(|next| b"\"\\".contains(next)) => {
                     is_escaped = true;
-                    self.at += 2;
+                    self.position += 2;
                 }
-                _ => self.at += 1,
+                _ => self.position += 1,
             }
         }
         error("a text is not closed")
@@ -238,25 +230,24 @@ impl<'a> Cursor<'a> {
 
     fn time(&mut self) -> Result<Option<i64>> {
         self.skip_spaces();
-        if self.ends() {
+        if self.eat_line_end() {
             return Ok(None);
         }
-        let start = self.at;
+        let start = self.position;
         while self.peek().is_some_and(|byte| !b" \r\n".contains(&byte)) {
-            self.at += 1;
+            self.position += 1;
         }
-        let found = &self.text[start..self.at];
-        let time = found
-            .parse()
-            .map_err(|_| LineError::Invalid(format!("a timestamp is expected, got '{}'", short(found))))?;
+        let word = &self.text[start..self.position];
+        let time =
+            word.parse().map_err(|_| LineError::Invalid(format!("a timestamp is expected, got '{}'", short(word))))?;
         self.skip_spaces();
-        if self.ends() { Ok(Some(time)) } else { error("the end of the line is expected behind the timestamp") }
+        if self.eat_line_end() { Ok(Some(time)) } else { error("the end of the line is expected behind the timestamp") }
     }
 }
 
 fn push<'a, T>(pairs: &mut Pairs<'a, T>, name: Cow<'a, str>, value: T) -> Result<()> {
-    if pairs.len() >= MOST {
-        return error(format!("a line has at most {MOST} tags, and as many fields"));
+    if pairs.len() >= MAX_NAMES {
+        return error(format!("a line has at most {MAX_NAMES} tags, and as many fields"));
     }
     pairs.push((name, value));
     Ok(())
@@ -277,6 +268,21 @@ fn short(text: &str) -> String {
 }
 
 // ---- rows ----
+
+/// Parses a boolean or a number.
+fn parse_scalar(word: &str) -> Option<FieldValue<'static>> {
+    Some(match word {
+        "t" | "T" | "true" | "True" | "TRUE" => FieldValue::Bool(true),
+        "f" | "F" | "false" | "False" | "FALSE" => FieldValue::Bool(false),
+        _ => match word.as_bytes().last()? {
+            b'i' => FieldValue::Int(word[..word.len() - 1].parse().ok()?),
+            b'u' => FieldValue::UInt(word[..word.len() - 1].parse().ok()?),
+            // The names of special floats, such as `nan`, are not values.
+            b'0'..=b'9' | b'.' => FieldValue::Float(word.parse().ok().filter(|number: &f64| number.is_finite())?),
+            _ => return None,
+        },
+    })
+}
 
 /// The unit of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,38 +318,44 @@ enum ColumnBuilder {
 /// Parses `text` into the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
 ///
 /// # Errors
-/// If the rows would take more than `most` bytes; those of [`each_line`], and for a tag or field that occurs twice in a line, or with two types.
-pub(crate) fn rows_of(text: &str, precision: Precision, now: i64, most: u64) -> Result<BTreeMap<String, LineRows>> {
-    let mut found: BTreeMap<String, LineRows> = BTreeMap::new();
+/// [`LineError::TooMuch`] if the rows would take more than `max_bytes`; the errors of [`each_line`]; an error for a tag or
+/// field that occurs twice in a line, or with two types.
+pub(crate) fn rows_of(
+    text: &str,
+    precision: Precision,
+    now: i64,
+    max_bytes: u64,
+) -> Result<BTreeMap<String, LineRows>> {
+    let mut measurements: BTreeMap<String, LineRows> = BTreeMap::new();
     let mut bytes = 0u64;
     each_line(text, |line| {
-        let measurement = line.measurement.as_ref();
-        if !found.contains_key(measurement) {
-            if found.len() >= MOST {
-                return error(format!("a request has at most {MOST} measurements"));
-            }
-            found.insert(measurement.to_owned(), LineRows::new());
-        }
         let time = match line.time {
             None => now,
-            Some(time) => {
-                let range = || LineError::Invalid(format!("the timestamp {time} is out of range"));
-                time.checked_mul(precision.unit).ok_or_else(range)?
-            }
+            Some(time) => match time.checked_mul(precision.unit) {
+                Some(time) => time,
+                None => return error(format!("the timestamp {time} is out of range")),
+            },
         };
-        let Some(rows) = found.get_mut(measurement) else { return Ok(()) };
-        let before = rows.bytes();
+        let measurement = line.measurement.as_ref();
+        if !measurements.contains_key(measurement) && measurements.len() >= MAX_NAMES {
+            return error(format!("a request has at most {MAX_NAMES} measurements"));
+        }
+        let rows = match measurements.get_mut(measurement) {
+            Some(rows) => rows,
+            None => measurements.entry(measurement.to_owned()).or_insert_with(LineRows::new),
+        };
+        let bytes_before = rows.bytes();
         rows.push(line, time)?;
-        // A field of one line is a null in each other.
-        bytes = bytes.saturating_add(rows.bytes() - before);
-        if bytes > most {
+        // A new field is a null in each other row.
+        bytes = bytes.saturating_add(rows.bytes() - bytes_before);
+        if bytes > max_bytes {
             return Err(LineError::TooMuch(format!(
-                "the rows would take more than {most} bytes; send several requests"
+                "the rows would take more than {max_bytes} bytes; send several requests"
             )));
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(measurements)
 }
 
 impl LineRows {
@@ -353,16 +365,16 @@ impl LineRows {
         LineRows { columns, numbers, times: TimestampNanosecondBuilder::with_capacity(0), rows: 0 }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> u64 {
         self.rows as u64
     }
 
-    /// The bytes of the columns, beside those of texts, once all of them have all rows.
+    /// Returns the bytes of the columns, without texts, once all of them have all rows.
     fn bytes(&self) -> u64 {
-        /// Of a value, and of its validity.
+        /// The bytes of a value and its validity.
         const CELL: u64 = 9;
-        /// Of a column without rows.
+        /// The bytes of a column without rows.
         const COLUMN: u64 = 512;
         let columns = self.columns.len() as u64 + 1;
         self.len().saturating_mul(CELL).saturating_add(COLUMN).saturating_mul(columns)
@@ -386,7 +398,7 @@ impl LineRows {
         Ok(())
     }
 
-    /// The number of the column named `name`, which is added if it is new.
+    /// Returns the number of the column named `name`, which is added if it is new. It may be number `guess`.
     fn column(
         &mut self,
         name: &str,
@@ -403,8 +415,8 @@ impl LineRows {
         if name == TIME {
             return error("a tag or field can't be called 'time': that is the column of timestamps");
         }
-        if self.columns.len() >= MOST {
-            return error(format!("a measurement has at most {MOST} tags and fields"));
+        if self.columns.len() >= MAX_NAMES {
+            return error(format!("a measurement has at most {MAX_NAMES} tags and fields"));
         }
         let number = self.columns.len();
         self.columns.push(LineColumn { name: name.to_owned(), is_tag, values: values() });
@@ -412,7 +424,7 @@ impl LineRows {
         Ok(number)
     }
 
-    /// The schema of a table for such rows: time, tags by name, fields by name.
+    /// Returns the schema of a table for such rows: time, tags by name, fields by name.
     pub fn schema(&self) -> SchemaRef {
         let mut columns: Vec<&LineColumn> = self.columns.iter().collect();
         columns.sort_by(|a, b| b.is_tag.cmp(&a.is_tag).then_with(|| a.name.cmp(&b.name)));
@@ -421,7 +433,7 @@ impl LineRows {
         Arc::new(Schema::new([time].into_iter().chain(fields).collect::<Vec<_>>()))
     }
 
-    /// The rows as a batch for a table of `schema`; columns missing in all lines are null.
+    /// Converts the rows to a batch for a table of `schema`; columns missing in all lines are null.
     ///
     /// # Errors
     /// The tag or field that the table lacks, or has with another type.
@@ -460,12 +472,12 @@ impl LineRows {
 }
 
 impl ColumnBuilder {
-    /// Those of tags.
+    /// Creates the builder of a column of tags.
     fn tags() -> ColumnBuilder {
         ColumnBuilder::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0))
     }
 
-    /// Those like `value`. Without room for any: there may be a column for each value that was sent.
+    /// Creates a builder for values like `value`, without capacity: there may be a column for each value that was sent.
     fn for_value(value: &FieldValue<'_>) -> ColumnBuilder {
         match value {
             FieldValue::Float(_) => ColumnBuilder::Float(Float64Builder::with_capacity(0)),
@@ -488,7 +500,7 @@ impl ColumnBuilder {
     }
 }
 
-/// Does the same with a builder of any type.
+/// Evaluates an expression with a builder of any type.
 macro_rules! each {
     ($values:expr, $builder:ident => $work:expr) => {
         match $values {
@@ -503,7 +515,7 @@ macro_rules! each {
 }
 
 impl LineColumn {
-    /// Appends nulls up to row `row`, which comes next.
+    /// Appends nulls before row `row`, the next one with a value.
     fn fill(&mut self, row: usize) -> Result<()> {
         use arrow_array::builder::ArrayBuilder;
         let len = each!(&self.values, builder => builder.len());
@@ -544,8 +556,8 @@ impl LineColumn {
     }
 
     fn finish(&mut self, rows: usize) -> ArrayRef {
-        // It has at most as many items as there are rows.
-        let _ = self.fill(rows);
+        let filled = self.fill(rows);
+        assert!(filled.is_ok(), "column '{}' has more values than there are {rows} rows", self.name);
         each!(&mut self.values, builder => Arc::new(builder.finish()))
     }
 }

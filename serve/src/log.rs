@@ -1,9 +1,8 @@
-//! [`Log`]: messages and audit lines, which one thread writes to standard error.
+//! Logs messages and audit lines, which one thread writes to standard error.
 //!
-//! Whoever logs neither waits nor fails: standard error may be on a full disk, or a pipe that nobody reads. Lines for which
-//! there is no room, or that can't be written, are counted, and the next line that is written says how many they were.
+//! Logging neither waits nor fails: standard error may be on a full disk, or a pipe without a reader. Lines that have no
+//! room, or can't be written, are counted, and the next line that is written reports their number.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::fs::File;
@@ -15,35 +14,36 @@ use std::thread;
 use std::time::Duration;
 
 use arrowwood::escape_hidden;
+use arrowwood::mapping::MutexExt;
 
 /// The maximum number of bytes of lines that wait.
-const WAITING: usize = 1 << 20;
-/// The bytes of lines that are written together: the system does not mix as many in a pipe with those of other processes.
-const TOGETHER: usize = 4 << 10;
+const MAX_WAITING: usize = 1 << 20;
+/// The bytes of lines that are written together: in a pipe, the system does not mix so few with bytes of other processes.
+const MAX_CHUNK: usize = 4 << 10;
 /// The pause before a full pipe that does not block its writers is tried again.
-const AGAIN: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The log of the process.
-static LOG: LazyLock<Log> = LazyLock::new(|| Log::new(WAITING, || Box::new(StandardError(None))));
+static LOG: LazyLock<Log> = LazyLock::new(|| Log::new(MAX_WAITING, || Box::new(StandardError(None))));
 
 /// Adds a line, which has no line break.
 pub(crate) fn line(line: &str) {
     LOG.add(format!("{line}\n"));
 }
 
-/// Adds a message for whoever runs the server.
+/// Adds a message for the operator of the server.
 pub(crate) fn message(message: impl Display) {
     line(&format!("arrowwood: {}", escape_hidden(&message.to_string().replace(['\n', '\r'], " "))));
 }
 
-/// The number of lines that were not written.
+/// Returns the number of lines that were not written.
 pub(crate) fn dropped() -> u64 {
     LOG.shared.dropped.load(Ordering::Relaxed)
 }
 
-/// Waits until all lines are written, but no longer than `most`.
-pub(crate) fn flush(most: Duration) {
-    LOG.flush(most);
+/// Waits until all lines are written, but no longer than `timeout`.
+pub(crate) fn flush(timeout: Duration) {
+    LOG.flush(timeout);
 }
 
 /// Opens standard error while there are file descriptors.
@@ -51,7 +51,8 @@ pub(crate) fn begin() {
     LOG.shared.begin(&mut LOG.shared.lock());
 }
 
-/// Logs where threads panic from now on, instead of waiting for standard error there. What they say may be a row's value.
+/// Logs where threads panic from now on, instead of waiting for standard error there. Their messages are left out, as they
+/// may quote a row's value.
 pub(crate) fn note_panics() {
     std::panic::set_hook(Box::new(|panic| match panic.location() {
         Some(place) => message(format_args!("a thread panicked at {place}, which is a bug of the server")),
@@ -61,17 +62,18 @@ pub(crate) fn note_panics() {
 
 type OpenSink = dyn Fn() -> Box<dyn Write> + Send + Sync;
 
-/// A log that is written by a thread of its own.
+/// A log with a thread that writes it.
 struct Log {
     shared: Arc<SharedLog>,
 }
 
 struct SharedLog {
     state: Mutex<LogQueue>,
-    /// Lines came, or were written.
+    /// Notified when lines are added or written.
     changed: Condvar,
     dropped: AtomicU64,
-    most: usize,
+    /// The maximum number of bytes of lines that wait.
+    max_bytes: usize,
     open: Box<OpenSink>,
 }
 
@@ -79,8 +81,8 @@ struct SharedLog {
 struct LogQueue {
     lines: VecDeque<String>,
     bytes: usize,
-    /// Lines that were dropped since the log said so.
-    untold: u64,
+    /// The number of dropped lines that the log has not reported yet.
+    unreported: u64,
     is_writing: bool,
     has_thread: bool,
 }
@@ -88,17 +90,17 @@ struct LogQueue {
 /// Lines that are written together.
 struct LogChunk {
     text: String,
-    /// The dropped lines that its first line tells of, if any.
-    told: u64,
+    /// The number of dropped lines that the first line reports; if it is 0, there is no such line.
+    reported: u64,
 }
 
 impl Log {
-    fn new(most: usize, open: impl Fn() -> Box<dyn Write> + Send + Sync + 'static) -> Log {
+    fn new(max_bytes: usize, open: impl Fn() -> Box<dyn Write> + Send + Sync + 'static) -> Log {
         let shared = SharedLog {
             state: Mutex::default(),
             changed: Condvar::new(),
             dropped: AtomicU64::new(0),
-            most,
+            max_bytes,
             open: Box::new(open),
         };
         Log { shared: Arc::new(shared) }
@@ -107,7 +109,7 @@ impl Log {
     fn add(&self, line: String) {
         let mut state = self.shared.lock();
         self.shared.begin(&mut state);
-        if state.has_thread && state.bytes + line.len() <= self.shared.most {
+        if state.has_thread && state.bytes + line.len() <= self.shared.max_bytes {
             state.bytes += line.len();
             state.lines.push_back(line);
             self.shared.changed.notify_all();
@@ -116,15 +118,17 @@ impl Log {
         }
     }
 
-    fn flush(&self, most: Duration) {
-        let is_busy = |state: &mut LogQueue| state.is_writing || !state.lines.is_empty();
-        // What is not written by then stays unwritten.
-        let _ = self.shared.changed.wait_timeout_while(self.shared.lock(), most, is_busy);
+    fn flush(&self, timeout: Duration) {
+        // Lines that are not written by then stay unwritten.
+        let _ = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), timeout, |state| state.is_writing || !state.lines.is_empty());
     }
 }
 
 impl SharedLog {
-    /// It is never held while something is written.
+    /// Locks the queue. The lock is never held while the thread writes.
     fn lock(&self) -> MutexGuard<'_, LogQueue> {
         self.state.lock_ignoring_poison()
     }
@@ -140,75 +144,80 @@ impl SharedLog {
     }
 
     fn count(&self, state: &mut LogQueue, lines: u64) {
-        state.untold += lines;
+        state.unreported += lines;
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// Writes lines as they come.
     fn write_on(&self) {
         let mut target = (self.open)();
-        // Whether the last line was cut off, so that the next one needs a line break before it.
+        // True if the last line was cut off: then the next one needs a line break before it.
         let mut is_cut = false;
         loop {
-            let LogChunk { text, told } = self.next();
+            let LogChunk { text, reported } = self.next();
             if is_cut {
                 is_cut = write(target.as_mut(), b"\n") == 0;
             }
-            let done = if is_cut { 0 } else { write(target.as_mut(), text.as_bytes()) };
-            let (written, rest) = text.as_bytes().split_at(done);
-            is_cut = written.last().map_or(is_cut, |last| *last != b'\n');
+            let len = if is_cut { 0 } else { write(target.as_mut(), text.as_bytes()) };
+            let (written, rest) = text.as_bytes().split_at(len);
+            if let Some(last) = written.last() {
+                is_cut = *last != b'\n';
+            }
             let mut state = self.lock();
             state.is_writing = false;
             let mut lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-            if told > 0 && !written.contains(&b'\n') {
-                // That line is no line of the log itself.
+            if reported > 0 && !written.contains(&b'\n') {
+                // The lost line of the report is no line of the log itself.
+                assert!(lost > 0, "a report has a line");
                 lost -= 1;
-                state.untold += told;
+                state.unreported += reported;
             }
             self.count(&mut state, lost);
             self.changed.notify_all();
         }
     }
 
-    /// Waits for lines, and takes some.
+    /// Waits for lines, and takes up to [`MAX_CHUNK`] bytes of them, at least one line.
     fn next(&self) -> LogChunk {
         let waiting = self.changed.wait_while(self.lock(), |state| state.lines.is_empty());
         let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
-        let told = std::mem::take(&mut state.untold);
+        let reported = std::mem::take(&mut state.unreported);
         let mut text = String::new();
-        if told > 0 {
-            let lines = if told == 1 { "line" } else { "lines" };
-            text = format!("arrowwood: {told} {lines} of the log could not be written before this one\n");
+        if reported > 0 {
+            let lines = if reported == 1 { "line" } else { "lines" };
+            text = format!("arrowwood: {reported} {lines} of the log could not be written before this one\n");
         }
         while let Some(line) = state.lines.pop_front() {
+            assert!(line.len() <= state.bytes, "a line of {} bytes of {}", line.len(), state.bytes);
             state.bytes -= line.len();
             text += &line;
-            if state.lines.front().is_none_or(|next| text.len() + next.len() > TOGETHER) {
+            if state.lines.front().is_none_or(|next| text.len() + next.len() > MAX_CHUNK) {
                 break;
             }
         }
         state.is_writing = true;
-        LogChunk { text, told }
+        LogChunk { text, reported }
     }
 }
 
 /// Writes bytes, and returns how many were written before the first failure.
 fn write(target: &mut dyn Write, bytes: &[u8]) -> usize {
-    let mut done = 0;
-    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-        match target.write(rest) {
+    let mut written = 0;
+    while written < bytes.len() {
+        match target.write(&bytes[written..]) {
             Ok(0) => break,
-            Ok(len) => done += len,
+            Ok(len) => written += len,
             Err(e) if e.kind() == ErrorKind::Interrupted => (),
-            // Only this thread waits.
-            Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(AGAIN),
+            // Only the thread of the log waits.
+            Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY_DELAY),
             Err(_) => break,
         }
     }
-    done
+    written
 }
 
-/// Standard error by a descriptor of its own: a write that takes forever does not hold the lock for which others wait who print.
+/// Standard error with a separate descriptor: a write that takes forever does not hold the lock of the standard library,
+/// for which other threads that print would wait.
 struct StandardError(Option<File>);
 
 impl StandardError {
@@ -286,14 +295,14 @@ mod tests {
     /// Waits until the thread has taken all lines.
     fn wait_until_taken(log: &Log) {
         let waits = |state: &mut LogQueue| !state.lines.is_empty();
-        // Nobody is told when lines are taken.
+        // No condition variable is notified when lines are taken.
         while waits(&mut log.shared.lock()) {
             thread::yield_now();
         }
     }
 
     #[test]
-    fn whoever_logs_does_not_wait_and_is_told_later_what_was_dropped() {
+    fn logging_does_not_wait_and_reports_dropped_lines_later() {
         let (log, order, written) = log(30);
         log.add("first\n".into());
         wait_until_taken(&log);
@@ -337,7 +346,7 @@ mod tests {
         let (log, order, written) = log(1 << 20);
         log.add("first\n".into());
         wait_until_taken(&log);
-        let long = "x".repeat(TOGETHER / 2 - 1) + "\n";
+        let long = "x".repeat(MAX_CHUNK / 2 - 1) + "\n";
         (0..3).for_each(|_| log.add(long.clone()));
         (0..3).for_each(|_| order.send(Ok(1 << 20)).unwrap());
         log.flush(PATIENCE);

@@ -1,6 +1,6 @@
-//! Counters in Prometheus' format.
+//! Counts what the server does, and reports it in Prometheus' format.
 
-use std::fmt::Write;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::log;
 /// Counters since the start of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Answers by the first digit of their status.
-    answers: [AtomicU64; 6],
+    /// Responses by the first digit of their status.
+    responses: [AtomicU64; 6],
     pub connections: Gauge,
     pub refused_connections: Counter,
     pub requests: Gauge,
@@ -21,11 +21,11 @@ pub(crate) struct Metrics {
     batches: Counter,
     rows: Counter,
     syncs: Counter,
-    /// Microseconds.
-    syncing: Counter,
+    /// The time of all syncs, in microseconds.
+    sync_micros: Counter,
 }
 
-/// A counter.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// The current number.
+/// A number that grows and shrinks.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -55,8 +55,8 @@ impl Gauge {
 
 impl Metrics {
     pub fn answered(&self, status: u16) {
-        if let Some(answers) = self.answers.get(usize::from(status / 100)) {
-            answers.fetch_add(1, Ordering::Relaxed);
+        if let Some(responses) = self.responses.get(usize::from(status / 100)) {
+            responses.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -69,25 +69,17 @@ impl Metrics {
 
     pub fn synced(&self, took: Duration) {
         self.syncs.add(1);
-        self.syncing.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.sync_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// All counters in Prometheus' text format.
+    /// Returns all numbers in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# HELP arrowwood_{name} {help}\n# TYPE arrowwood_{name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(text, "arrowwood_{name}{labels} {value}");
-            }
-        };
-        let plain = |value: String| [(String::new(), value)];
-        let by_status = (1..6).map(|class| {
-            let count = self.answers[class].load(Ordering::Relaxed);
-            (format!("{{status=\"{class}xx\"}}"), count.to_string())
-        });
-        family("responses_total", "counter", "Responses by class of status.", &by_status.collect::<Vec<_>>());
+        write_head(&mut text, "responses_total", "counter", "Responses by class of status.");
+        for class in 1..6 {
+            let count = self.responses[class].load(Ordering::Relaxed);
+            text += &format!("arrowwood_responses_total{{status=\"{class}xx\"}} {count}\n");
+        }
         let counters = [
             (
                 "refused_connections_total",
@@ -106,22 +98,31 @@ impl Metrics {
             ),
         ];
         for (name, help, counter) in counters {
-            family(name, "counter", help, &plain(counter.get().to_string()));
+            write_number(&mut text, name, "counter", help, counter.get());
         }
-        let dropped = log::dropped().to_string();
-        family("log_dropped_lines_total", "counter", "Lines of the log that could not be written.", &plain(dropped));
-        let seconds = self.syncing.get() as f64 / 1e6;
-        family("sync_seconds_total", "counter", "Time that those took.", &plain(seconds.to_string()));
+        let help = "Lines of the log that could not be written.";
+        write_number(&mut text, "log_dropped_lines_total", "counter", help, log::dropped());
+        let seconds = self.sync_micros.get() as f64 / 1e6;
+        write_number(&mut text, "sync_seconds_total", "counter", "Time that those took.", seconds);
         let gauges = [
             ("connections", "Open connections.", &self.connections),
             ("requests", "Requests under way.", &self.requests),
             ("followers", "Streams that follow a table.", &self.followers),
         ];
         for (name, help, gauge) in gauges {
-            family(name, "gauge", help, &plain(gauge.get().to_string()));
+            write_number(&mut text, name, "gauge", help, gauge.get());
         }
         text
     }
+}
+
+fn write_head(text: &mut String, name: &str, kind: &str, help: &str) {
+    *text += &format!("# HELP arrowwood_{name} {help}\n# TYPE arrowwood_{name} {kind}\n");
+}
+
+fn write_number(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
+    write_head(text, name, kind, help);
+    *text += &format!("arrowwood_{name} {value}\n");
 }
 
 #[cfg(test)]

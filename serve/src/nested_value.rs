@@ -1,38 +1,43 @@
-//! [`TreeRenderer`]: a nested value as a tree, cut to what fits on a page.
+//! Renders a nested value as a tree, cut to the size of a page.
 
 use arrowwood::Value;
 use serde_json::{Value as Json, json};
 
 use crate::exact_text::{ExactText, exact};
 
-/// Values that are told, how deep, and characters of each.
-const VALUES: usize = 500;
-const LEVELS: usize = 20;
-const WIDTH: usize = 1_000;
+/// The maximum number of values in a tree.
+const MAX_VALUES: usize = 500;
+/// The maximum depth of a tree.
+const MAX_LEVELS: usize = 20;
+/// The maximum number of characters of a value.
+const MAX_WIDTH: usize = 1_000;
 
-/// The text of a value with all digits; a cut one ends with `…`.
-fn shown(value: &Value<'_>) -> String {
-    exact(value, WIDTH).map_or_else(
-        |e| e.message().to_owned(),
-        |ExactText { text, is_whole }| if is_whole { text } else { text + "…" },
-    )
+/// Returns the text of a value with all digits; a text that was cut ends with `…`.
+fn value_text(value: &Value<'_>) -> String {
+    match exact(value, MAX_WIDTH) {
+        Ok(ExactText { text, is_whole: true }) => text,
+        Ok(ExactText { text, .. }) => text + "…",
+        Err(e) => e.message().to_owned(),
+    }
 }
 
-/// What of a nested value may still be told.
+/// Renders one nested value.
 #[derive(Debug)]
 pub(crate) struct TreeRenderer {
+    /// How many more values may be rendered.
     values: usize,
+    /// How many more levels may be rendered.
     levels: usize,
 }
 
 impl Default for TreeRenderer {
     fn default() -> TreeRenderer {
-        TreeRenderer { values: VALUES, levels: LEVELS }
+        TreeRenderer { values: MAX_VALUES, levels: MAX_LEVELS }
     }
 }
 
 impl TreeRenderer {
-    /// Null, text, or `{"kind", "count", "items": [[name, value]]}`, whose items are the first of `count`.
+    /// Returns null, text, or `{"kind", "count", "items": [[name, value]]}`, whose items are the first of `count`.
     pub fn render(&mut self, value: &Value<'_>) -> Json {
         let (kind, count) = match value {
             Value::Null => return Json::Null,
@@ -40,10 +45,10 @@ impl TreeRenderer {
             Value::Map(items) => ("map", items.len()),
             Value::Struct(members) => ("struct", members.len()),
             Value::Union(_, member) => return self.render(member),
-            other => return shown(other).into(),
+            other => return value_text(other).into(),
         };
         if self.levels == 0 {
-            return shown(value).into();
+            return value_text(value).into();
         }
         self.levels -= 1;
         let mut items = Vec::new();
@@ -55,26 +60,26 @@ impl TreeRenderer {
         json!({"kind": kind, "count": count, "items": items})
     }
 
-    /// The name and the value of an item.
+    /// Returns the name and the value of an item.
     fn item(&mut self, value: &Value<'_>, number: usize) -> Json {
         match value {
-            Value::List(items) => json!([number.to_string(), self.found(items.get(number))]),
+            Value::List(items) => json!([number.to_string(), self.render_result(items.get(number))]),
             Value::Struct(members) => {
                 let name = members.iter().nth(number).map(|(field, _)| field.name().clone());
-                json!([name, self.found(members.get(number))])
+                json!([name, self.render_result(members.get(number))])
             }
             Value::Map(entries) => match entries.get(number) {
                 Ok(Value::Struct(entry)) => {
-                    let key = entry.get(0).map_or_else(|e| e.message().to_owned(), |key| shown(&key));
-                    json!([key, self.found(entry.get(1))])
+                    let key = entry.get(0).map_or_else(|e| e.message().to_owned(), |key| value_text(&key));
+                    json!([key, self.render_result(entry.get(1))])
                 }
-                other => json!([number.to_string(), self.found(other)]),
+                other => json!([number.to_string(), self.render_result(other)]),
             },
             other => json!(["", self.render(other)]),
         }
     }
 
-    fn found(&mut self, value: arrowwood::Result<Value<'_>>) -> Json {
+    fn render_result(&mut self, value: arrowwood::Result<Value<'_>>) -> Json {
         value.map_or_else(|e| json!({"error": e.message()}), |value| self.render(&value))
     }
 }
@@ -103,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_values_are_told_as_what_they_are() {
+    fn nested_values_are_rendered_by_their_kind() {
         let expected = json!({"kind": "list", "count": 3, "items": [["0", "0"], ["1", null], ["2", "2"]]});
         assert_eq!(tree(lists([0, 3, 1]), 1), expected);
         let inner = lists([0, 3, 1]);
@@ -121,6 +126,6 @@ mod tests {
     #[test]
     fn a_long_value_is_cut() {
         let told = tree(lists([1, 100_000, 1]), 1);
-        assert_eq!((&told["count"], told["items"].as_array().unwrap().len()), (&json!(100_000), VALUES));
+        assert_eq!((&told["count"], told["items"].as_array().unwrap().len()), (&json!(100_000), MAX_VALUES));
     }
 }

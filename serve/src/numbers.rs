@@ -1,4 +1,4 @@
-//! Numbers and times of a column as floats, for pictures.
+//! Reads the numbers and times of a column as floats, for charts.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -10,12 +10,12 @@ use arrowwood::{Value, decimal_to_f64, ellipsize};
 use half::f16;
 use multiversion::multiversion;
 
-/// Characters of a number.
+/// The maximum number of characters of a number.
 const WIDTH: usize = 60;
-/// Values that are compared at once.
+/// The number of values that are compared at once.
 const LANES: usize = 16;
 
-/// Whether a column of the type is drawn by its numbers.
+/// Returns true if a column of the type can be drawn.
 pub(crate) fn is_number(data_type: &DataType) -> bool {
     use DataType::*;
     data_type.is_integer()
@@ -24,12 +24,12 @@ pub(crate) fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_))
 }
 
-/// Whether a column of the type can be what another one is drawn over: points in time.
+/// Returns true if a column of the type has points in time, over which others can be drawn.
 pub(crate) fn is_time(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
 }
 
-/// A point in time as the value of a column of the type.
+/// Converts a point in time to a value of a column of the type.
 pub(crate) fn time_of(data_type: &DataType, n: i64) -> Value<'_> {
     match data_type {
         DataType::Timestamp(unit, zone) => Value::Timestamp(n, *unit, zone.as_deref()),
@@ -38,10 +38,10 @@ pub(crate) fn time_of(data_type: &DataType, n: i64) -> Value<'_> {
     }
 }
 
-/// A float as the value of a column of the type, in words.
+/// Converts a float to the text of a value of a column of the type.
 pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
     use DataType::*;
-    // Floats beyond the numbers of a column can't be its values; the nearest is shown.
+    // The conversion saturates: floats beyond the range of the column's type are no values of it.
     let n = x as i64;
     let value = match data_type {
         Timestamp(..) | Date32 | Date64 => time_of(data_type, n),
@@ -49,39 +49,38 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
         Time32(unit) | Time64(unit) => Value::Time(n, *unit),
         // Signed integers would end at 2^63 - 1.
         UInt64 => Value::UInt(x as u64),
-        own if own.is_integer() => Value::Int(n),
+        integer if integer.is_integer() => Value::Int(n),
         Float16 | Float32 => Value::Float32(x as f32),
         _ => Value::Float64(x),
     };
     ellipsize(&value, WIDTH)
 }
 
-/// What is done with the values of an array, whatever their type.
+/// Processes the values of an array of any type of number.
 trait NumberVisitor {
-    /// `values` are those of `array`, null or not; `convert` keeps their order.
-    fn look<T: ArrowPrimitiveType<Native: Number>>(
+    /// Visits `array`. `convert` keeps the order of values.
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
         convert: impl Fn(T::Native) -> f64 + Copy,
     );
 }
 
-/// The array that arrow-rs makes of data whose buffers may lie anywhere in a file: those that are unaligned are copied.
+/// Creates an array of data whose buffers may be anywhere in a file. Unaligned buffers are copied, as arrow-rs needs it.
 pub(crate) fn typed(array: &ArrayData) -> ArrayRef {
     let mut array = array.clone();
     array.align_buffers();
     make_array(array)
 }
 
-/// Shows `look` the values of a column that is drawn by its numbers.
-fn look(array: &ArrayData, look: &mut impl NumberVisitor) {
+/// Passes a column that can be drawn to `visitor`.
+fn visit(array: &ArrayData, visitor: &mut impl NumberVisitor) {
     use DataType::*;
     let data_type = array.data_type().clone();
     let array = typed(array);
-    let decimal = |digits: i128, scale: i8| decimal_to_f64(i256::from_i128(digits), scale);
     macro_rules! each {
         ($type:ty, $convert:expr) => {
-            look.look(array.as_primitive::<$type>(), $convert)
+            visitor.visit(array.as_primitive::<$type>(), $convert)
         };
     }
     match data_type {
@@ -117,11 +116,15 @@ fn look(array: &ArrayData, look: &mut impl NumberVisitor) {
     }
 }
 
+fn decimal(digits: i128, scale: i8) -> f64 {
+    decimal_to_f64(i256::from_i128(digits), scale)
+}
+
 struct NumberCallback<F>(F);
 
 impl<F: FnMut(Option<f64>)> NumberVisitor for NumberCallback<F> {
     #[inline(always)]
-    fn look<T: ArrowPrimitiveType<Native: Number>>(
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
         convert: impl Fn(T::Native) -> f64 + Copy,
@@ -134,15 +137,15 @@ impl<F: FnMut(Option<f64>)> NumberVisitor for NumberCallback<F> {
     }
 }
 
-/// Calls `seen` with the values, as floats, in order; null is `None`.
-pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
-    look(array, &mut NumberCallback(seen));
+/// Calls `take` with each value as a float, in order; null is `None`.
+pub(crate) fn each_number(array: &ArrayData, take: impl FnMut(Option<f64>)) {
+    visit(array, &mut NumberCallback(take));
 }
 
 struct TimeCallback<F>(F);
 
 impl<F: FnMut(Option<i64>)> NumberVisitor for TimeCallback<F> {
-    fn look<T: ArrowPrimitiveType<Native: Number>>(
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
         _convert: impl Fn(T::Native) -> f64 + Copy,
@@ -151,12 +154,12 @@ impl<F: FnMut(Option<i64>)> NumberVisitor for TimeCallback<F> {
     }
 }
 
-/// Calls `seen` with the points in time of a column, in its unit, in order; null is `None`.
-pub(crate) fn each_time(array: &ArrayData, seen: impl FnMut(Option<i64>)) {
-    look(array, &mut TimeCallback(seen));
+/// Calls `take` with each point in time of a column, in its unit, in order; null is `None`.
+pub(crate) fn each_time(array: &ArrayData, take: impl FnMut(Option<i64>)) {
+    visit(array, &mut TimeCallback(take));
 }
 
-/// Of values that are finite the first, the last, the least and the greatest.
+/// The first, the last, the smallest and the largest of finite values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct M4Summary {
     pub first: f64,
@@ -166,23 +169,27 @@ pub(crate) struct M4Summary {
 }
 
 impl M4Summary {
-    /// Of the values of these rows and of those behind them.
+    /// Creates the summary of a single value.
+    pub fn new(x: f64) -> M4Summary {
+        M4Summary { first: x, last: x, min: x, max: x }
+    }
+
+    /// Merges the summaries of these rows, and of rows after them.
     pub fn and(self, next: M4Summary) -> M4Summary {
         M4Summary { first: self.first, last: next.last, min: self.min.min(next.min), max: self.max.max(next.max) }
     }
 
-    /// Of values one by one.
+    /// Summarizes values one by one.
     fn try_new(values: impl Iterator<Item = f64>) -> Option<M4Summary> {
-        let one = |x: f64| M4Summary { first: x, last: x, min: x, max: x };
-        values.filter(|x| x.is_finite()).map(one).reduce(M4Summary::and)
+        values.filter(|x| x.is_finite()).map(M4Summary::new).reduce(M4Summary::and)
     }
 
-    /// Of all values of an array without nulls.
+    /// Summarizes all values of an array without nulls.
     fn from_slice<N: Number>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<M4Summary> {
-        let is_finite = |value: &&N| convert(**value).is_finite();
-        let first = *values.iter().find(is_finite)?;
-        let last = *values.iter().rev().find(is_finite)?;
+        let first = *values.iter().find(|value| convert(**value).is_finite())?;
+        let last = *values.iter().rev().find(|value| convert(**value).is_finite())?;
         let (min, max) = N::extremes(values, first);
+        debug_assert!(min <= first && first <= max, "extremes are around each value");
         let [first, last, min, max] = [first, last, min, max].map(convert);
         if min.is_finite() && max.is_finite() {
             return Some(M4Summary { first, last, min, max });
@@ -191,25 +198,38 @@ impl M4Summary {
     }
 }
 
-/// The least and the greatest of `first` and all values but NaN.
+/// Returns the minimum and the maximum of `first` and all values except NaN.
 #[inline(always)]
 fn extremes<N: Copy + PartialOrd>(values: &[N], first: N) -> (N, N) {
     let mut min = [first; LANES];
     let mut max = [first; LANES];
-    let (whole, rest) = values.as_chunks::<LANES>();
-    let mut see = |lane: usize, x: N| {
-        // False for NaN.
-        min[lane] = if x < min[lane] { x } else { min[lane] };
-        max[lane] = if x > max[lane] { x } else { max[lane] };
-    };
-    whole.iter().for_each(|chunk| (0..LANES).for_each(|lane| see(lane, chunk[lane])));
-    rest.iter().enumerate().for_each(|(lane, &x)| see(lane, x));
-    let least = |a: N, b: N| if b < a { b } else { a };
-    let greatest = |a: N, b: N| if b > a { b } else { a };
-    (min.into_iter().fold(first, least), max.into_iter().fold(first, greatest))
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            min[lane] = smaller(min[lane], chunk[lane]);
+            max[lane] = larger(max[lane], chunk[lane]);
+        }
+    }
+    for (lane, &x) in rest.iter().enumerate() {
+        min[lane] = smaller(min[lane], x);
+        max[lane] = larger(max[lane], x);
+    }
+    (min.into_iter().fold(first, smaller), max.into_iter().fold(first, larger))
 }
 
-/// What arrays of numbers store: the extremes of the common ones are compiled for several instruction sets.
+/// Returns `x` if it is smaller than `min`; comparisons with NaN are false.
+#[inline(always)]
+fn smaller<N: Copy + PartialOrd>(min: N, x: N) -> N {
+    if x < min { x } else { min }
+}
+
+/// Returns `x` if it is larger than `max`; comparisons with NaN are false.
+#[inline(always)]
+fn larger<N: Copy + PartialOrd>(max: N, x: N) -> N {
+    if x > max { x } else { max }
+}
+
+/// A type of numbers in arrays. The extremes of common types are compiled for several instruction sets.
 trait Number: ArrowNativeType + PartialOrd {
     fn extremes(values: &[Self], first: Self) -> (Self, Self) {
         extremes(values, first)
@@ -242,7 +262,7 @@ impl Number for i128 {}
 impl Number for f16 {}
 
 impl NumberVisitor for Option<M4Summary> {
-    fn look<T: ArrowPrimitiveType<Native: Number>>(
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(
         &mut self,
         array: &PrimitiveArray<T>,
         convert: impl Fn(T::Native) -> f64 + Copy,
@@ -255,14 +275,14 @@ impl NumberVisitor for Option<M4Summary> {
     }
 }
 
-/// The ends of the finite values of a column; `None` if it has none.
+/// Summarizes the finite values of a column; returns `None` if it has none.
 pub(crate) fn ends(array: &ArrayData) -> Option<M4Summary> {
-    let mut found = None;
-    look(array, &mut found);
-    found
+    let mut summary = None;
+    visit(array, &mut summary);
+    summary
 }
 
-/// The ends of two parts of a column, one behind the other.
+/// Merges the summaries of two adjacent parts of a column.
 pub(crate) fn both(a: Option<M4Summary>, b: Option<M4Summary>) -> Option<M4Summary> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
@@ -277,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_unsigned_numbers_are_no_signed_ones() {
+    fn the_largest_unsigned_numbers_are_not_shown_as_signed() {
         assert_eq!(text_of(&DataType::UInt64, u64::MAX as f64), u64::MAX.to_string());
         assert_eq!(text_of(&DataType::UInt64, 3.0), "3");
         assert_eq!(text_of(&DataType::Int64, -3.0), "-3");
@@ -308,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_integers() {
+    fn integers_have_ends() {
         let array = Int64Array::from_iter_values((0..1_000).map(|n| (n * 7_919) % 1_000));
         assert_eq!(ends(&array.to_data()), Some(M4Summary { first: 0.0, last: 81.0, min: 0.0, max: 999.0 }));
         assert_eq!(ends(&Int64Array::from(vec![None::<i64>; 3]).to_data()), None);
