@@ -1,13 +1,13 @@
-//! `arrowwood alter`.
+//! Implements `arrowwood alter`.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
-use arrowwood::{alter, field_type_name, open};
+use arrowwood::{alter, escape_hidden, field_type_name, open};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::create::parse_schema_arg;
 use crate::shell::{CliResult, Stdout, print_json, printable_path};
@@ -36,29 +36,33 @@ pub(crate) struct Alter {
     table: PathBuf,
 }
 
-/// The columns of all options.
-fn joined(parts: &[SchemaRef]) -> Schema {
-    let fields: Vec<FieldRef> = parts.iter().flat_map(|part| part.fields().iter().cloned()).collect();
+/// Joins the columns of all occurrences of an option.
+fn join_columns(schemas: &[SchemaRef]) -> Schema {
+    let fields: Vec<FieldRef> = schemas.iter().flat_map(|schema| schema.fields().iter().cloned()).collect();
     Schema::new(fields)
 }
 
 impl Alter {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
-        let is_changed = alter(&self.table, &joined(&self.add), &joined(&self.widen), &self.nullable)?;
-        let newer = Arc::clone(open(&self.table)?.schema());
+        let is_changed = alter(&self.table, &join_columns(&self.add), &join_columns(&self.widen), &self.nullable)?;
+        let schema = Arc::clone(open(&self.table)?.schema());
         if self.json {
-            let column = |field: &FieldRef| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()});
-            let columns: Vec<_> = newer.fields().iter().map(column).collect();
+            let columns: Vec<_> = schema.fields().iter().map(column_json).collect();
             let table = self.table.to_string_lossy();
             return Ok(print_json(out, json!({"table": table, "changed": is_changed, "columns": columns}))?);
         }
         let name = printable_path(&self.table);
-        let column = |field: &FieldRef| {
-            let not_null = if field.is_nullable() { "" } else { " not null" };
-            format!("{}: {}{not_null}", arrowwood::escape_hidden(field.name()), field_type_name(field))
-        };
-        let columns: Vec<_> = newer.fields().iter().map(column).collect();
-        let what = if is_changed { "has now" } else { "has already" };
-        Ok(writeln!(out, "{name}: {what} {}", columns.join(", "))?)
+        let columns: Vec<_> = schema.fields().iter().map(column_text).collect();
+        let verb = if is_changed { "has now" } else { "has already" };
+        Ok(writeln!(out, "{name}: {verb} {}", columns.join(", "))?)
     }
+}
+
+fn column_json(field: &FieldRef) -> Json {
+    json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()})
+}
+
+fn column_text(field: &FieldRef) -> String {
+    let not_null = if field.is_nullable() { "" } else { " not null" };
+    format!("{}: {}{not_null}", escape_hidden(field.name()), field_type_name(field))
 }

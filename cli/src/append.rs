@@ -1,5 +1,6 @@
-//! `arrowwood append`.
+//! Implements `arrowwood append`.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -14,7 +15,9 @@ use serde_json::json;
 
 use crate::create::{TableArgs, table_schema};
 use crate::input::{Batches, Format, Input, InputRows, TextArgs, is_file};
-use crate::shell::{CliError, CliResult, Progress, Stdout, eprint_line, print_json, printable_path, stdin_or_path};
+use crate::shell::{
+    CliError, CliResult, Progress, Stdout, eprint_line, print_json, printable_path, reading_error, stdin_or_path,
+};
 
 /// Append rows to a table, creating it if there is none.
 ///
@@ -40,7 +43,7 @@ pub(crate) struct Append {
     commit_ms: u64,
     /// When to sync commits to the disk, to survive a power cut: never (only at the end), commit (each one), or an
     /// interval in seconds.
-    #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
+    #[arg(long, value_name = "WHEN", default_value = "1", value_parser = parse_sync)]
     sync: SyncPolicy,
     /// Skip files that were appended with this option before. A file's name (without its directory), size and checksum
     /// are recorded in the commit of its rows, as a position of the table, which has at most 256 positions. A file with
@@ -61,7 +64,7 @@ pub(crate) struct Append {
     inputs: Vec<PathBuf>,
 }
 
-fn sync(text: &str) -> Result<SyncPolicy, String> {
+fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
     match (text, text.parse().ok().map(Duration::try_from_secs_f64)) {
         ("never", _) => Ok(SyncPolicy::Never),
         ("commit", _) => Ok(SyncPolicy::Commit),
@@ -74,17 +77,22 @@ impl Append {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let mut writer = self.reopen()?;
         let start = writer.as_ref().map_or(0, Writer::rows);
-        let appended = self.inputs.iter().try_for_each(|path| {
-            let failed = |e: CliError, end: u64| e.with_input(stdin_or_path(path)).after_appending(end - start);
-            let appended = self.append(path, &mut writer);
-            appended.map_err(|e| failed(e, writer.as_ref().map_or(start, Writer::committed_rows)))
-        });
+        let mut appended = Ok(());
+        for path in &self.inputs {
+            if let Err(e) = self.append(path, &mut writer) {
+                let end = writer.as_ref().map_or(start, Writer::committed_rows);
+                assert!(start <= end, "the table had {start} rows when it was opened, and has {end} committed ones");
+                appended = Err(e.with_input(stdin_or_path(path)).after_appending(end - start));
+                break;
+            }
+        }
         let Some(writer) = writer else { return appended };
         let end = writer.rows();
         let dropped = writer.dropped_rows();
-        // Rows appended before a failure stay, also on the disk; the failure is reported.
+        // Rows appended before a failure are kept and synced, and the failure is reported.
         let closed = writer.close();
-        appended.and_then(|()| Ok(closed?))?;
+        appended?;
+        closed?;
         self.report(start, end, dropped, out)
     }
 
@@ -122,11 +130,11 @@ impl Append {
             *writer = Some(self.open(Some(table_schema(&schema)))?);
         }
         let Some(writer) = writer else { return Ok(()) };
-        let noted = if self.once { Some(position(path)?) } else { None };
-        if let Some((name, content)) = &noted
-            && let Some(before) = writer.positions().get(name)
+        let position = if self.once { Some(FilePosition::read(path)?) } else { None };
+        if let Some(position) = &position
+            && let Some(recorded) = writer.positions().get(&position.name)
         {
-            if before == content {
+            if *recorded == position.fingerprint {
                 let table = printable_path(&self.table);
                 eprint_line(format_args!("{table}: {} is left out, it was appended before", printable_path(path)));
                 return Ok(());
@@ -135,49 +143,59 @@ impl Append {
                         knows them by their names without directories: give another file another name";
             return Err(CliError::new(hint));
         }
-        let patience = Duration::from_millis(self.commit_ms) / 2;
+        // Parsing and committing each take up to half of the time.
+        let max_delay = Duration::from_millis(self.commit_ms) / 2;
         let is_file = is_file(path)?;
-        match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
-            InputRows::Dataset(dataset) => whole(writer, &dataset, path, noted),
-            InputRows::Batches(batches) if is_file => all_or_nothing(writer, noted, |writer| {
-                batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?))
+        match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), max_delay)? {
+            InputRows::Dataset(dataset) => append_dataset(writer, &dataset, path, position),
+            InputRows::Batches(batches) if is_file => append_atomically(writer, position, |writer| {
+                for batch in batches {
+                    writer.append(&batch?)?;
+                }
+                Ok(())
             }),
-            InputRows::Batches(batches) => self.flow(writer, batches, patience),
+            InputRows::Batches(batches) => self.append_stream(writer, batches, max_delay),
         }
     }
 
     /// Appends rows as they arrive, and commits them in time. Rows before an error are kept.
-    fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> CliResult {
-        let coming = coming(batches)?;
-        let flowed = self.flow_on(writer, &coming, patience);
+    fn append_stream(&self, writer: &mut Writer, batches: Batches, max_delay: Duration) -> CliResult {
+        let receiver = read_in_background(batches)?;
+        let appended = self.append_received(writer, &receiver, max_delay);
         let committed = writer.commit();
-        flowed.and_then(|()| Ok(committed?))
+        appended?;
+        Ok(committed?)
     }
 
-    fn flow_on(&self, writer: &mut Writer, coming: &BatchReceiver, patience: Duration) -> CliResult {
-        let mut since: Option<Instant> = None;
+    fn append_received(&self, writer: &mut Writer, receiver: &BatchReceiver, max_delay: Duration) -> CliResult {
+        // When the first uncommitted rows arrived.
+        let mut first_arrival: Option<Instant> = None;
         loop {
-            let wait = since.map_or(Duration::MAX, |since| patience.saturating_sub(since.elapsed()));
-            match coming.recv_timeout(wait) {
+            let timeout = match first_arrival {
+                Some(arrival) => max_delay.saturating_sub(arrival.elapsed()),
+                None => Duration::MAX,
+            };
+            match receiver.recv_timeout(timeout) {
                 Ok(Some(batch)) => writer.append(&batch?)?,
                 Ok(None) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => (),
                 Err(RecvTimeoutError::Disconnected) => return Err(CliError::new("the reading thread has stopped")),
             }
-            let first = *since.get_or_insert_with(Instant::now);
-            if writer.rows() - writer.committed_rows() >= self.commit_rows || first.elapsed() >= patience {
+            let arrival = *first_arrival.get_or_insert_with(Instant::now);
+            if writer.rows() - writer.committed_rows() >= self.commit_rows || arrival.elapsed() >= max_delay {
                 writer.commit()?;
-                since = None;
+                first_arrival = None;
             }
         }
     }
 
     fn report(&self, start: u64, end: u64, dropped: u64, out: &mut Stdout) -> CliResult {
+        assert!(start <= end, "the table had {start} rows when it was opened, and has {end} now");
         let name = printable_path(&self.table);
         if self.json {
             let table = self.table.to_string_lossy();
-            let facts = json!({"table": table, "appended": end - start, "end": end, "dropped": dropped});
-            return Ok(print_json(out, facts)?);
+            let summary = json!({"table": table, "appended": end - start, "end": end, "dropped": dropped});
+            return Ok(print_json(out, summary)?);
         }
         if dropped > 0 {
             let lost = plural(dropped, "row", "rows");
@@ -189,37 +207,49 @@ impl Append {
     }
 }
 
-/// The name of an appended file, and its content as one number: a position of the table.
-type FilePosition = Option<(String, i64)>;
-
-/// The position that records that the file at `path` was appended: its checksum, and 31 bits of its size.
-fn position(path: &Path) -> CliResult<(String, i64)> {
-    if !is_file(path)? {
-        return Err(CliError::new("--once needs files, which have a name and a size"));
-    }
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| CliError::new("--once needs a name that is UTF-8"))?;
-    let reading = |e: std::io::Error| Error::io("reading", &e).at(path);
-    let mut file = std::fs::File::open(path).map_err(reading)?;
-    let mut checksum = 0;
-    let mut size = 0_u64;
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        let len = file.read(&mut chunk).map_err(reading)?;
-        if len == 0 {
-            break;
-        }
-        checksum = crc32c::crc32c_append(checksum, &chunk[..len]);
-        size += len as u64;
-    }
-    Ok((name.to_owned(), i64::from(checksum) << 31 | (size & 0x7fff_ffff) as i64))
+/// The position of a table that records that a file was appended.
+struct FilePosition {
+    name: String,
+    /// The checksum of the file, and 31 bits of its size.
+    fingerprint: i64,
 }
 
-fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: FilePosition) -> CliResult {
+impl FilePosition {
+    /// Reads the file at `path` and computes its fingerprint.
+    fn read(path: &Path) -> CliResult<FilePosition> {
+        if !is_file(path)? {
+            return Err(CliError::new("--once needs files, which have a name and a size"));
+        }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| CliError::new("--once needs a name that is UTF-8"))?;
+        let mut file = File::open(path).map_err(|e| reading_error(&e, path))?;
+        let mut checksum = 0;
+        let mut size = 0_u64;
+        let mut chunk = vec![0; 1 << 20];
+        loop {
+            let len = file.read(&mut chunk).map_err(|e| reading_error(&e, path))?;
+            if len == 0 {
+                break;
+            }
+            checksum = crc32c::crc32c_append(checksum, &chunk[..len]);
+            size += len as u64;
+        }
+        let fingerprint = i64::from(checksum) << 31 | (size & 0x7fff_ffff) as i64;
+        Ok(FilePosition { name: name.to_owned(), fingerprint })
+    }
+}
+
+/// Appends a dataset in one commit.
+fn append_dataset(
+    writer: &mut Writer,
+    dataset: &Dataset,
+    path: &Path,
+    position: Option<FilePosition>,
+) -> CliResult {
     let mut progress = Progress::new(format!("appending {}", printable_path(path)));
     let total = dataset.len()?;
     let mut done = 0;
-    all_or_nothing(writer, noted, |writer| {
+    append_atomically(writer, position, |writer| {
         for batch in dataset.batches() {
             progress.update(done, total);
             let batch = batch?;
@@ -230,14 +260,16 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: FilePositio
     })
 }
 
-/// Commits the rows appended by `append`, or rolls back if it fails.
-fn all_or_nothing(
+/// Commits the rows appended by `append` with the position, or rolls back if it fails.
+fn append_atomically(
     writer: &mut Writer,
-    noted: FilePosition,
+    position: Option<FilePosition>,
     append: impl FnOnce(&mut Writer) -> CliResult,
 ) -> CliResult {
-    let committed = append(writer).and_then(|()| match noted {
-        Some((name, content)) => Ok(writer.commit_with(&[(&name, content)])?),
+    // A commit takes all rows appended so far, and a rollback all of them away.
+    assert_eq!(writer.rows(), writer.committed_rows(), "rows of an earlier input are not committed");
+    let committed = append(writer).and_then(|()| match &position {
+        Some(FilePosition { name, fingerprint }) => Ok(writer.commit_with(&[(name, *fingerprint)])?),
         None => Ok(writer.commit()?),
     });
     if committed.is_err() {
@@ -246,10 +278,10 @@ fn all_or_nothing(
     committed
 }
 
-/// Batches from a thread, and `None` at the end.
+/// Receives batches from a thread, and `None` at the end.
 type BatchReceiver = Receiver<Option<arrowwood::Result<RecordBatch>>>;
 
-/// The error of a table that has another writer, with what to do.
+/// Adds advice to the error of a table that has another writer.
 fn still_busy(error: &Error, waited: f64) -> Error {
     let advice = if waited > 0.0 {
         format!("waited {waited} seconds for it")
@@ -264,13 +296,16 @@ fn still_busy(error: &Error, waited: f64) -> Error {
 }
 
 /// Reads batches in a separate thread, so that commits need not wait for them.
-fn coming(batches: Batches) -> CliResult<BatchReceiver> {
-    let (sender, coming) = sync_channel(4);
-    let read = move || {
-        // If the receiver is dropped, stop.
-        let _ = batches.map(Some).chain([None]).try_for_each(|batch| sender.send(batch));
-    };
-    let spawned = thread::Builder::new().name("arrowwood-input".into()).spawn(read);
+fn read_in_background(batches: Batches) -> CliResult<BatchReceiver> {
+    let (sender, receiver) = sync_channel(4);
+    let spawned = thread::Builder::new().name("arrowwood-input".into()).spawn(move || {
+        for batch in batches.map(Some).chain([None]) {
+            if sender.send(batch).is_err() {
+                // The receiver was dropped.
+                return;
+            }
+        }
+    });
     spawned.map_err(|e| Error::io("starting a thread", &e))?;
-    Ok(coming)
+    Ok(receiver)
 }

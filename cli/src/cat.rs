@@ -1,4 +1,4 @@
-//! `arrowwood cat`.
+//! Implements `arrowwood cat`.
 
 use std::io::{self, IsTerminal, Write, stdout};
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn write_stream(dataset: &Dataset, out: &mut Stdout) -> CliResult {
     Ok(write_to(dataset, &mut out, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?)
 }
 
-/// Standard output with progress: a stream takes about as many bytes as its buffers.
+/// Standard output with a progress bar, as a stream takes about as many bytes as the buffers in it.
 struct ProgressWriter<'a> {
     out: &'a mut Stdout,
     done: u64,

@@ -1,4 +1,4 @@
-//! `arrowwood check`.
+//! Implements `arrowwood check`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::shell::{
     single_line, stdin_or_path,
 };
 
-/// Everything was checked, without damage.
-const FINE: i32 = 0;
-/// There is damage, or was before the repair.
+/// The exit code if everything was checked and nothing is damaged.
+const OK: i32 = 0;
+/// The exit code if there is damage, or was before the repair.
 const DAMAGED: i32 = 1;
-/// A path could not be read.
+/// The exit code if a path could not be checked.
 const UNKNOWN: i32 = 2;
 
 /// Check all metadata and values of files and tables.
@@ -49,46 +49,47 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// The exit code.
+    /// Checks all paths, and returns the exit code.
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult<i32> {
-        let mut code = FINE;
+        let mut code = OK;
         for path in &self.paths {
-            let found = self.one(path);
-            code = code.max(match &found {
-                Ok(report) if report.is_good() => FINE,
+            let result = self.check_path(path);
+            code = code.max(match &result {
+                Ok(report) if report.is_good() => OK,
                 Ok(_) => DAMAGED,
                 Err(_) => UNKNOWN,
             });
-            self.report(stdin_or_path(path), &found, out)?;
+            self.print(stdin_or_path(path), &result, out)?;
             out.flush()?;
         }
         Ok(code)
     }
 
-    fn one(&self, path: &Path) -> CliResult<Report> {
-        let doing = if self.repair { "repairing" } else { "checking" };
-        let mut progress = Progress::new(format!("{doing} {}", printable_path(path)));
-        let mut at = |done, total| progress.update(done, total);
+    fn check_path(&self, path: &Path) -> CliResult<Report> {
+        let operation = if self.repair { "repairing" } else { "checking" };
+        let mut progress = Progress::new(format!("{operation} {}", printable_path(path)));
+        let mut on_progress = |done, total| progress.update(done, total);
         let is_stream = cannot_be_mapped(path)?;
         let mut report = match (self.repair, is_stream) {
             (true, true) => return Err(CliError::new("input from a pipe can't be repaired; give a file")),
-            (true, false) => arrowwood::repair(path, &mut at)?,
-            (false, true) => arrowwood::check_bytes(read_bytes(path)?, stdin_or_path(path), &mut at)?,
-            (false, false) => arrowwood::check(path, &mut at)?,
+            (true, false) => arrowwood::repair(path, &mut on_progress)?,
+            (false, true) => arrowwood::check_bytes(read_bytes(path)?, stdin_or_path(path), &mut on_progress)?,
+            (false, false) => arrowwood::check(path, &mut on_progress)?,
         };
         if self.strict && report.is_good() && !is_stream {
-            let meaning = open_one(path)?.validate_logical(&mut at);
-            report.findings.extend(meaning.err().map(|e| Finding::from_error(&e, path)));
+            if let Err(e) = open_one(path)?.validate_logical(&mut on_progress) {
+                report.findings.push(Finding::from_error(&e, path));
+            }
         }
         Ok(report)
     }
 
-    fn report(&self, path: &Path, found: &CliResult<Report>, out: &mut Stdout) -> CliResult {
+    fn print(&self, path: &Path, result: &CliResult<Report>, out: &mut Stdout) -> CliResult {
         if self.json {
-            return Ok(print_json(out, as_json(path, found))?);
+            return Ok(print_json(out, to_json(path, result))?);
         }
         let name = printable_path(path);
-        let report = match found {
+        let report = match result {
             Ok(report) => report,
             Err(e) => return Ok(writeln!(out, "{}", e.at(path).to_line())?),
         };
@@ -117,20 +118,30 @@ impl Check {
     }
 }
 
-fn as_json(path: &Path, found: &CliResult<Report>) -> Json {
-    let name = path.display().to_string();
-    let report = match found {
+fn to_json(path: &Path, result: &CliResult<Report>) -> Json {
+    let path = path_json(path);
+    let report = match result {
         Ok(report) => report,
-        Err(e) => return json!({"path": name, "ok": false, "error": e.to_line()}),
+        Err(e) => return json!({"path": path, "ok": false, "error": e.to_line()}),
     };
-    let text = |path: &PathBuf| path.display().to_string();
-    let finding =
-        |f: &Finding| json!({"path": text(&f.path), "offset": f.offset, "message": f.message, "damage": f.is_damage});
-    let findings: Vec<_> = report.findings.iter().map(finding).collect();
-    let mut facts = json!({"path": name, "ok": report.is_good(), "rows": report.rows, "batches": report.batches, "findings": findings});
+    let findings: Vec<_> = report.findings.iter().map(finding_json).collect();
+    let mut json = json!({"path": path, "ok": report.is_good(), "rows": report.rows, "batches": report.batches, "findings": findings});
     if let Some(repaired) = &report.repaired {
-        let moved: Vec<_> = repaired.moved.iter().map(text).collect();
-        facts["repaired"] = json!({"kept": repaired.kept, "given_up": repaired.given_up, "moved": moved});
+        let moved: Vec<_> = repaired.moved.iter().map(|path| path_json(path)).collect();
+        json["repaired"] = json!({"kept": repaired.kept, "given_up": repaired.given_up, "moved": moved});
     }
-    facts
+    json
+}
+
+fn finding_json(finding: &Finding) -> Json {
+    json!({
+        "path": path_json(&finding.path),
+        "offset": finding.offset,
+        "message": finding.message,
+        "damage": finding.is_damage,
+    })
+}
+
+fn path_json(path: &Path) -> Json {
+    path.display().to_string().into()
 }

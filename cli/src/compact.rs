@@ -1,4 +1,4 @@
-//! `arrowwood compact`.
+//! Implements `arrowwood compact`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,39 +31,45 @@ pub(crate) struct Compact {
 }
 
 impl Compact {
-    /// The table, or those of its partitions.
+    /// Returns the path of the table, or the paths of its partitions.
     fn tables(&self) -> CliResult<Vec<PathBuf>> {
         if table_stat(&self.table)?.is_some() || !is_directory(&self.table)? {
             return Ok(vec![self.table.clone()]);
         }
         let partitions: Vec<PathBuf> =
-            open_one(&self.table)?.partitions().into_iter().map(|found| found.path).collect();
+            open_one(&self.table)?.partitions().into_iter().map(|partition| partition.path).collect();
         Ok(if partitions.is_empty() { vec![self.table.clone()] } else { partitions })
     }
 
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let name = printable_path(&self.table);
         let tables = self.tables()?;
-        let disk = || -> arrowwood::Result<u64> {
-            tables.iter().map(|table| Ok(table_stat(table)?.unwrap_or_default().disk)).sum()
-        };
-        let before = disk()?;
+        let before = disk_bytes(&tables)?;
         let mut progress = Progress::new(format!("compacting {name}"));
         let mut rewritten = 0;
         for table in &tables {
-            let what = CompactOptions { rewrite: self.rewrite, sort: self.sort };
-            rewritten += compact_with(table, what, |done, total| progress.update(done, total))?;
+            let options = CompactOptions { rewrite: self.rewrite, sort: self.sort };
+            rewritten += compact_with(table, options, |done, total| progress.update(done, total))?;
         }
         drop(progress);
-        let after = disk()?;
+        let after = disk_bytes(&tables)?;
         if self.json {
             let table = self.table.to_string_lossy();
-            let facts = json!({"table": table, "rewritten": rewritten, "disk_before": before, "disk": after});
-            return Ok(print_json(out, facts)?);
+            let summary = json!({"table": table, "rewritten": rewritten, "disk_before": before, "disk": after});
+            return Ok(print_json(out, summary)?);
         }
         let files = plural(rewritten, "file", "files");
         let before = format_bytes(before);
         let after = format_bytes(after);
         Ok(writeln!(out, "{name}: {files} rewritten, {before} on disk before, {after} now")?)
     }
+}
+
+/// Returns the space that the tables take on disk, in bytes. A path that is no table counts nothing.
+fn disk_bytes(tables: &[PathBuf]) -> CliResult<u64> {
+    let mut bytes = 0;
+    for table in tables {
+        bytes += table_stat(table)?.map_or(0, |stat| stat.disk);
+    }
+    Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! `arrowwood completions`.
+//! Implements `arrowwood completions`.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ pub(crate) struct Completions {
 impl Completions {
     /// Prints the script for `command`.
     pub(crate) fn run(&self, out: &mut Stdout, command: &mut clap::Command) -> CliResult {
-        // Printed from memory: the generator panics if its sink fails, such as a pipe without a reader.
+        // The script is printed from memory, as the generator panics if its output fails, such as a closed pipe.
         let mut script = Vec::new();
         generate(self.shell, command, "arrowwood", &mut script);
         Ok(out.write_all(&script)?)

@@ -1,10 +1,10 @@
-//! `arrowwood create`.
+//! Implements `arrowwood create`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use arrowwood::{Error, LatePolicy, Writer, WriterOptions, exists, is_directory, parse_schema};
 use clap::Args;
 
@@ -48,7 +48,7 @@ pub(crate) struct TableArgs {
     sorted_by: Option<String>,
     /// Whether to refuse rows less than the last one in the column of --sorted-by, or to accept them in order of
     /// arrival.
-    #[arg(long, value_name = "accept|refuse", value_parser = late)]
+    #[arg(long, value_name = "accept|refuse", value_parser = parse_late)]
     late: Option<LatePolicy>,
     /// Columns to index: conditions on them read only blocks of rows that may match.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
@@ -60,22 +60,20 @@ pub(crate) struct TableArgs {
 
 impl TableArgs {
     pub(crate) fn options(&self) -> WriterOptions {
-        let dictionary = self.dictionary.clone();
-        let sorted_by = self.sorted_by.clone();
-        let index = (!self.index.is_empty()).then(|| self.index.clone());
         WriterOptions {
-            dictionary,
-            sorted_by,
+            dictionary: self.dictionary.clone(),
+            sorted_by: self.sorted_by.clone(),
             late: self.late,
-            index,
+            // `Some` of no columns would remove the index of an existing table.
+            index: if self.index.is_empty() { None } else { Some(self.index.clone()) },
             segment_rows: self.segment_rows,
             ..WriterOptions::default()
         }
     }
 }
 
-/// The treatment of late rows, on the command line.
-fn late(text: &str) -> Result<LatePolicy, String> {
+/// Parses the treatment of late rows on the command line.
+fn parse_late(text: &str) -> Result<LatePolicy, String> {
     match text {
         "accept" => Ok(LatePolicy::Accept),
         "refuse" => Ok(LatePolicy::Refuse),
@@ -83,7 +81,7 @@ fn late(text: &str) -> Result<LatePolicy, String> {
     }
 }
 
-/// A schema on the command line.
+/// Parses a schema on the command line.
 pub(crate) fn parse_schema_arg(text: &str) -> Result<SchemaRef, String> {
     parse_schema(text).map(Arc::new).map_err(|e| e.message().to_string())
 }
@@ -103,7 +101,7 @@ impl Create {
     }
 }
 
-/// Whether a path is anything but an empty directory.
+/// Returns true if a path exists and is not an empty directory.
 fn is_taken(path: &Path) -> CliResult<bool> {
     if !is_directory(path)? {
         return Ok(exists(path)?);
@@ -112,17 +110,19 @@ fn is_taken(path: &Path) -> CliResult<bool> {
     Ok(first.map_err(|e| Error::io("listing the directory", &e).at(path))?.is_some())
 }
 
-/// The schema, with text dictionaries as tables have them.
+/// Returns the schema of a table for data with `schema`: dictionaries of text have the index type of tables.
 pub(crate) fn table_schema(schema: &SchemaRef) -> SchemaRef {
-    let column = |field: &Field| match field.data_type() {
-        DataType::Dictionary(_, values)
-            if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
-        {
-            let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-            field.clone().with_data_type(encoded)
-        }
-        _ => field.clone(),
-    };
-    let fields: Vec<Field> = schema.fields().iter().map(|field| column(field)).collect();
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        fields.push(match field.data_type() {
+            DataType::Dictionary(_, values)
+                if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
+            {
+                let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+                Arc::new(field.as_ref().clone().with_data_type(dictionary))
+            }
+            _ => Arc::clone(field),
+        });
+    }
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

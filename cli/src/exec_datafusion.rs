@@ -1,4 +1,5 @@
-//! Verbs that need an engine for SQL are handed over to the command that has one inside, where that is installed.
+//! Hands verbs that need an engine for SQL over to `arrowwood-datafusion`, the command with an engine, if it is
+//! installed.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,19 +15,20 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// Where it is: beside this program, or on `PATH`.
-fn found() -> Option<PathBuf> {
-    let own = env::current_exe().ok()?;
-    let paths = env::var_os("PATH").unwrap_or_default();
-    let beside = own.parent().map(Path::to_path_buf);
-    let mut folders = beside.into_iter().chain(env::split_paths(&paths).filter(|path| path.is_absolute()));
-    folders.find_map(|folder| Some(folder.join(PROGRAM)).filter(|path| is_program(path) && *path != own))
+/// Finds the command in the folder of this program, or on `PATH`.
+fn find_program() -> Option<PathBuf> {
+    let this_program = env::current_exe().ok()?;
+    let mut folders: Vec<PathBuf> = this_program.parent().map(Path::to_path_buf).into_iter().collect();
+    if let Some(path) = env::var_os("PATH") {
+        folders.extend(env::split_paths(&path).filter(|folder| folder.is_absolute()));
+    }
+    folders.into_iter().map(|folder| folder.join(PROGRAM)).find(|path| is_program(path) && *path != this_program)
 }
 
-/// Becomes that command with `args`, which begin with a program's name; returns where there is none.
+/// Replaces this process by the command with `args`, which begin with a program's name. Returns if there is none.
 pub(crate) fn exec_datafusion(args: &[OsString]) {
-    if let Some(program) = found() {
-        // It only returns if it fails, and then the verb says what is missing.
+    if let Some(program) = find_program() {
+        // `exec` returns only if it fails, and then the verb reports what is missing.
         let _ = Command::new(program).args(args.iter().skip(1)).exec();
     }
 }

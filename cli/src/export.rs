@@ -1,6 +1,6 @@
-//! `arrowwood export`.
+//! Implements `arrowwood export`.
 
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions, local_path, write};
@@ -33,8 +33,8 @@ impl Export {
                 let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
                 Ok(write(&self.rows()?, &self.out, &options)?)
             }
-            "csv" => self.text(write_csv),
-            "json" | "jsonl" | "ndjson" => self.text(write_json),
+            "csv" => self.write_text(write_csv),
+            "json" | "jsonl" | "ndjson" => self.write_text(write_json),
             "parquet" | "pq" => {
                 let engine = require_parquet(engine)?;
                 let out = local_path(&self.out)?.unwrap_or_else(|| self.out.clone());
@@ -52,33 +52,43 @@ impl Export {
     }
 
     /// Writes a text file, which gets its name when it is complete.
-    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> CliResult) -> CliResult {
+    fn write_text(
+        &self,
+        write_rows: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> CliResult,
+    ) -> CliResult {
         let dataset = self.rows()?;
-        let failed = |e: std::io::Error| Error::io("writing", &e).at(&self.out);
-        let file = UnfinishedFile::create_beside(&self.out).map_err(failed)?;
+        let file = UnfinishedFile::create_beside(&self.out).map_err(|e| self.writing_error(&e))?;
         let mut out = BufWriter::new(file);
-        put(&dataset, &mut out)?;
-        let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
-        Ok(file.persist(&self.out).map_err(failed)?)
+        write_rows(&dataset, &mut out)?;
+        let file = out.into_inner().map_err(|e| self.writing_error(e.error()))?;
+        Ok(file.persist(&self.out).map_err(|e| self.writing_error(&e))?)
+    }
+
+    fn writing_error(&self, error: &io::Error) -> Error {
+        Error::io("writing", error).at(&self.out)
     }
 }
 
+/// Returns the extension of a path in lower case, or an empty string if there is none.
 fn extension(path: &Path) -> String {
-    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some(extension) => extension.to_ascii_lowercase(),
+        None => String::new(),
+    }
 }
 
-/// Whether a path has the extension of a Parquet file.
+/// Returns true if a path has the extension of a Parquet file.
 pub(crate) fn is_parquet(path: &Path) -> bool {
     ["parquet", "pq"].contains(&extension(path).as_str())
 }
 
-/// The engine, which is required to read and write Parquet.
+/// Returns the engine, which is required to read and write Parquet.
 pub(crate) fn require_parquet(engine: Option<&dyn Engine>) -> CliResult<&dyn Engine> {
     let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
     engine.ok_or_else(|| CliError::new(missing))
 }
 
-/// The error of the engine about `path`.
+/// Converts the message of an engine about `path`.
 pub(crate) fn engine_error(problem: String, path: &Path) -> Error {
     Error::new(ErrorKind::InvalidArgument, problem).at(path)
 }

@@ -1,8 +1,8 @@
-//! `arrowwood head`.
+//! Implements `arrowwood head`.
 
 use std::path::PathBuf;
 
-use arrowwood::{Dataset, Error};
+use arrowwood::Dataset;
 use clap::Args;
 
 use crate::output::{OutputArgs, print};
@@ -28,15 +28,15 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let rows = open(&self.paths)?.head(self.rows)?;
-        let rows = if self.columns.is_empty() { rows } else { self.selected(&rows)? };
+        let rows = if self.columns.is_empty() { rows } else { self.select_columns(&rows)? };
         print(&rows, &self.form, out)
     }
 
-    fn selected(&self, rows: &Dataset) -> CliResult<Dataset> {
-        let failed = |e: Error| match self.paths.first() {
+    fn select_columns(&self, rows: &Dataset) -> CliResult<Dataset> {
+        let selected = rows.select(&self.columns);
+        Ok(selected.map_err(|e| match self.paths.first() {
             Some(path) => e.at(path),
             None => e,
-        };
-        Ok(rows.select(&self.columns).map_err(failed)?)
+        })?)
     }
 }

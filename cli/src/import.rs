@@ -1,4 +1,4 @@
-//! `arrowwood import`.
+//! Implements `arrowwood import`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ enum Codec {
     Zstd,
 }
 
-/// The location of a text: a file, or memory filled from a pipe.
+/// The text to import: a file, or memory filled from a pipe.
 enum TextSource {
     File(TextFile),
     Memory(Vec<u8>),
@@ -64,42 +64,41 @@ impl TextSource {
     }
 }
 
-/// The destination of batches.
+/// The writer of the output.
 enum OutputWriter<'a> {
     File(FileWriter),
     Stream(StreamWriter<&'a mut Stdout>),
 }
 
-/// Writes batches as they come.
+/// Writes batches as they are parsed.
 struct OutputTarget<'a, 't> {
+    /// Standard output, until the writer takes it.
     out: Option<&'a mut Stdout>,
-    /// `None` for standard output.
+    /// The path to write to, or `None` for standard output.
     path: Option<&'a Path>,
     compression: Option<Compression>,
-    target: Option<OutputWriter<'a>>,
+    writer: Option<OutputWriter<'a>>,
     progress: TextProgress<'t>,
 }
 
 impl TextTarget for OutputTarget<'_, '_> {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), Error> {
-        // What was written of a file whose rows come anew goes before there is another one of its name.
-        self.target = None;
-        self.target = match self.path {
-            Some(path) => Some(OutputWriter::File(FileWriter::create(path, schema.clone(), self.compression)?)),
-            None => match self.out.take() {
-                Some(out) => Some(OutputWriter::Stream(StreamWriter::new(out, schema.clone(), self.compression)?)),
-                None => None,
-            },
-        };
+        // After a restart, dropping the writer removes the unfinished file before another one is created.
+        self.writer = None;
+        self.writer = Some(match (self.path, self.out.take()) {
+            (Some(path), _) => OutputWriter::File(FileWriter::create(path, schema.clone(), self.compression)?),
+            (None, Some(out)) => OutputWriter::Stream(StreamWriter::new(out, schema.clone(), self.compression)?),
+            (None, None) => return Err(Error::new(ErrorKind::Internal, "a stream to standard output can't begin again")),
+        });
         Ok(())
     }
 
     fn take(&mut self, batch: RecordBatch) -> Result<(), Error> {
         let batch = Dataset::from_batches(batch.schema(), vec![batch])?;
-        match &mut self.target {
+        match &mut self.writer {
             Some(OutputWriter::File(writer)) => writer.write(&batch),
             Some(OutputWriter::Stream(writer)) => writer.write(&batch),
-            None => Ok(()),
+            None => Err(Error::new(ErrorKind::Internal, "rows come before their schema")),
         }
     }
 
@@ -133,19 +132,19 @@ impl Import {
             let rows = require_parquet(engine)?.read_parquet(&path).map_err(|problem| engine_error(problem, &path))?;
             return self.write(&rows, out);
         }
-        let text = self.source().map_err(|e| e.at(stdin_or_path(&self.text)))?;
-        // A file has one dictionary for all batches, and other outputs are written as a whole.
+        let text = self.open_text().map_err(|e| e.at(stdin_or_path(&self.text)))?;
+        // All rows are collected for a file with dictionaries, which has one for all batches, and for outputs that can't
+        // be written batch by batch.
         let is_stream = self.options().format == Format::Stream;
-        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out)?);
-        if is_to_collect {
-            return self.write(&self.collected(&text)?, out);
+        if !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out)?) {
+            return self.write(&self.collect(&text)?, out);
         }
         let compression = self.options().compression;
         let path = if is_dash(&self.out) { None } else { Some(self.out.as_path()) };
         let mut target =
-            OutputTarget { out: Some(out), path, compression, target: None, progress: self.progress(&text) };
+            OutputTarget { out: Some(out), path, compression, writer: None, progress: self.progress(&text) };
         self.read(&text, &mut target).map_err(|e| e.at(stdin_or_path(&self.text)))?;
-        match target.target {
+        match target.writer {
             Some(OutputWriter::File(writer)) => writer.finish()?,
             Some(OutputWriter::Stream(writer)) => {
                 writer.finish()?;
@@ -164,15 +163,16 @@ impl Import {
         Ok(())
     }
 
-    fn collected(&self, text: &TextSource) -> CliResult<Dataset> {
+    /// Reads all rows into memory.
+    fn collect(&self, text: &TextSource) -> CliResult<Dataset> {
         let mut progress = self.progress(text);
-        let mut tick = |passes| progress.tick(passes);
-        let mut target = TextBatches::with_progress(&mut tick);
+        let mut on_tick = |passes| progress.tick(passes);
+        let mut target = TextBatches::with_progress(&mut on_tick);
         let schema = self.read(text, &mut target).map_err(|e| e.at(stdin_or_path(&self.text)))?;
         Ok(Dataset::from_batches(schema, target.batches)?)
     }
 
-    fn source(&self) -> CliResult<TextSource> {
+    fn open_text(&self) -> CliResult<TextSource> {
         let local = local_path(&self.text)?;
         let path = local.as_deref().unwrap_or(&self.text);
         if !is_dash(path) && !is_pipe(path)? {
@@ -183,7 +183,7 @@ impl Import {
         Ok(TextSource::Memory(bytes))
     }
 
-    /// A bar, where reading takes long.
+    /// Creates a progress bar for reading `text`.
     fn progress<'a>(&self, text: &'a TextSource) -> TextProgress<'a> {
         TextProgress { text, bar: Progress::new(format!("reading {}", printable_path(&self.text))) }
     }

@@ -1,7 +1,8 @@
-//! Rows to append: Arrow data, CSV or JSON lines, from files or pipes.
+//! Reads rows to append: Arrow data, CSV or JSON lines, from files or pipes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::mem;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use arrowwood::{
 use clap::{Args, ValueEnum};
 
 use crate::create::parse_schema_arg;
-use crate::shell::{BoundedReader, CliError, CliResult, is_dash, open_one, stdin_or_path};
+use crate::shell::{BoundedReader, CliError, CliResult, is_dash, open_one, reading_error, stdin_or_path};
 
 /// The syntax of CSV and JSON, and the types of their columns.
 #[derive(Args)]
@@ -24,10 +25,10 @@ pub(crate) struct TextArgs {
     #[arg(long, value_name = "TEXT", value_parser = parse_schema_arg)]
     pub schema: Option<SchemaRef>,
     /// Delimiter of CSV fields: a character, or tab. By default a comma, or a tab for files named .tsv.
-    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// The quote of CSV fields: a character, or none.
-    #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = quote)]
+    #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = parse_quote)]
     quote: Quote,
     /// The CSV has no header: columns are those of the schema in their order, or named column_1 and so on.
     #[arg(long)]
@@ -42,7 +43,7 @@ pub(crate) struct TextArgs {
 }
 
 impl TextArgs {
-    /// Options for the CSV at `path`.
+    /// Returns the options for the CSV at `path`.
     pub(crate) fn csv(&self, path: &Path) -> CsvOptions {
         let mut options = CsvOptions::default();
         options.schema = self.schema.clone();
@@ -54,7 +55,7 @@ impl TextArgs {
         options
     }
 
-    /// Options for JSON.
+    /// Returns the options for JSON.
     pub(crate) fn json(&self) -> JsonOptions {
         let mut options = JsonOptions::default();
         options.schema = self.schema.clone();
@@ -62,7 +63,7 @@ impl TextArgs {
     }
 }
 
-fn delimiter(text: &str) -> Result<u8, String> {
+fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() => Ok(*byte),
@@ -74,7 +75,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 #[derive(Clone, Copy)]
 struct Quote(Option<u8>);
 
-fn quote(text: &str) -> Result<Quote, String> {
+fn parse_quote(text: &str) -> Result<Quote, String> {
     match text.as_bytes() {
         b"none" => Ok(Quote(None)),
         [byte] if byte.is_ascii() => Ok(Quote(Some(*byte))),
@@ -82,14 +83,16 @@ fn quote(text: &str) -> Result<Quote, String> {
     }
 }
 
-/// The extension of a file's name, in lower case, without that of compression.
+/// Returns the extension of a file's name in lower case, before an extension for compression. It is empty if there is
+/// none.
 pub(crate) fn extension(path: &Path) -> String {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return String::new() };
+    let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
     name.rsplit_once('.').map_or_else(String::new, |(_, extension)| extension.to_string())
 }
 
-fn is_packed(path: &Path) -> bool {
+fn is_compressed(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("gz") || extension.eq_ignore_ascii_case("zst"))
 }
@@ -128,37 +131,37 @@ impl Input {
     /// Opens a path, or standard input. Without a format, it is detected from the name, or from the first bytes.
     /// Compressed text is decompressed.
     pub(crate) fn open(path: &Path, format: Option<Format>, form: &TextArgs) -> CliResult<Input> {
-        let named = format.or_else(|| by_name(path));
-        let is_text = matches!(named, Some(Format::Csv | Format::Json));
+        let named_format = format.or_else(|| format_from_name(path));
         let is_file = is_file(path)?;
-        if is_directory(path)? || is_file && named == Some(Format::Ipc) {
+        if is_directory(path)? || is_file && named_format == Some(Format::Ipc) {
             return Ok(Input::Dataset(open_one(path)?));
         }
-        let failed = |e: io::Error| Error::io("reading", &e).at(stdin_or_path(path));
-        let unpacked = |source: Source| decompress_reader(source).map_err(|e| e.at(stdin_or_path(path)));
-        let mut source = source(path).map_err(failed)?;
+        let name = stdin_or_path(path);
+        let mut source = open_source(path).map_err(|e| reading_error(&e, path))?;
+        // The bytes read to detect the format.
         let mut head = Vec::new();
-        let found = if is_text {
-            source = unpacked(source)?;
-            DetectedFormat::from_metadata(named)
-        } else {
-            sniff(&mut source, &mut head).map_err(failed)?
+        let mut detected = match named_format {
+            Some(Format::Csv) => DetectedFormat::Csv,
+            Some(Format::Json) => DetectedFormat::Json,
+            Some(Format::Ipc) | None => detect_format(&mut source, &mut head).map_err(|e| reading_error(&e, path))?,
         };
-        let found = if found == DetectedFormat::Compressed {
-            source = unpacked(Box::new(Cursor::new(std::mem::take(&mut head)).chain(source)))?;
-            sniff(&mut source, &mut head).map_err(failed)?
-        } else {
-            found
-        };
-        let found =
-            if named == Some(Format::Ipc) && found != DetectedFormat::File { DetectedFormat::Stream } else { found };
+        if matches!(named_format, Some(Format::Csv | Format::Json)) {
+            source = decompress_reader(source).map_err(|e| e.at(name))?;
+        } else if detected == DetectedFormat::Compressed {
+            let compressed = Box::new(Cursor::new(mem::take(&mut head)).chain(source));
+            source = decompress_reader(compressed).map_err(|e| e.at(name))?;
+            detected = detect_format(&mut source, &mut head).map_err(|e| reading_error(&e, path))?;
+        }
+        if named_format == Some(Format::Ipc) && detected != DetectedFormat::File {
+            detected = DetectedFormat::Stream;
+        }
         let mut source: Source = Box::new(Cursor::new(head).chain(source));
-        let input = match found {
+        let input = match detected {
             DetectedFormat::Stream if is_file => Input::Dataset(open_one(path)?),
             DetectedFormat::Stream | DetectedFormat::Compressed => {
-                Input::Stream(read_stream(source).map_err(|e| e.at(stdin_or_path(path)))?)
+                Input::Stream(read_stream(source).map_err(|e| e.at(name))?)
             }
-            DetectedFormat::File => Input::Dataset(file(&mut source).map_err(|e| e.at(stdin_or_path(path)))?),
+            DetectedFormat::File => Input::Dataset(read_file(&mut source).map_err(|e| e.at(name))?),
             DetectedFormat::Csv => Input::Csv(source, form.csv(path)),
             DetectedFormat::Json => {
                 let mut options = form.json();
@@ -169,62 +172,61 @@ impl Input {
         Ok(input)
     }
 
-    /// The input's own schema. Text is read to its end: types are inferred from all values.
+    /// Returns the input with its schema. Text is read to its end, as types are inferred from all values.
     pub(crate) fn with_schema(self) -> CliResult<(SchemaRef, Input)> {
-        let whole = |(schema, batches): (SchemaRef, Vec<RecordBatch>)| -> CliResult<(SchemaRef, Input)> {
-            if schema.fields().is_empty() {
-                return Err(CliError::new("the input is empty, so no schema can be inferred; give one with --schema"));
-            }
-            Ok((schema.clone(), Input::Dataset(Dataset::from_batches(schema, batches)?)))
+        let (schema, batches) = match self {
+            Input::Csv(source, options) => read_csv_from(BoundedReader::new(source), &options)?,
+            Input::Json(source, options) => read_json_from(BoundedReader::new(source), &options)?,
+            Input::Dataset(dataset) => return Ok((dataset.schema().clone(), Input::Dataset(dataset))),
+            Input::Stream(stream) => return Ok((stream.schema().clone(), Input::Stream(stream))),
         };
-        match self {
-            Input::Csv(source, options) => whole(read_csv_from(BoundedReader::new(source), &options)?),
-            Input::Json(source, options) => whole(read_json_from(BoundedReader::new(source), &options)?),
-            Input::Dataset(dataset) => Ok((dataset.schema().clone(), Input::Dataset(dataset))),
-            Input::Stream(stream) => Ok((stream.schema().clone(), Input::Stream(stream))),
+        if schema.fields().is_empty() {
+            return Err(CliError::new("the input is empty, so no schema can be inferred; give one with --schema"));
         }
+        Ok((schema.clone(), Input::Dataset(Dataset::from_batches(schema, batches)?)))
     }
 
-    /// The rows, parsed from text by `schema`: at most `batch_rows` at once, none later than `patience` after its
-    /// arrival.
-    pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, patience: Duration) -> CliResult<InputRows> {
+    /// Returns the rows, parsed from text by `schema`: at most `batch_rows` in a batch, none later than `max_delay` after
+    /// its arrival.
+    pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, max_delay: Duration) -> CliResult<InputRows> {
         Ok(match self {
             Input::Dataset(dataset) => InputRows::Dataset(dataset),
             Input::Stream(stream) => InputRows::Batches(Box::new(stream)),
             Input::Csv(source, mut options) => {
                 options.schema = Some(schema.clone());
                 options.batch_rows = batch_rows;
-                InputRows::Batches(Box::new(stream_csv(source, &options, patience)?))
+                InputRows::Batches(Box::new(stream_csv(source, &options, max_delay)?))
             }
             Input::Json(source, mut options) => {
                 options.schema = Some(schema.clone());
                 options.batch_rows = batch_rows;
-                InputRows::Batches(Box::new(stream_json(source, &options, patience)?))
+                InputRows::Batches(Box::new(stream_json(source, &options, max_delay)?))
             }
         })
     }
 }
 
-/// Whether `path` is a regular file, which has an end.
+/// Returns true if `path` is a regular file, which has an end.
 pub(crate) fn is_file(path: &Path) -> CliResult<bool> {
     Ok(!is_dash(path) && arrowwood::is_file(path)?)
 }
 
-fn by_name(path: &Path) -> Option<Format> {
+fn format_from_name(path: &Path) -> Option<Format> {
     match extension(path).as_str() {
         // Compressed text can't be mapped as a file.
-        "arrow" | "arrows" | "feather" | "ipc" if !is_packed(path) => Some(Format::Ipc),
+        "arrow" | "arrows" | "feather" | "ipc" if !is_compressed(path) => Some(Format::Ipc),
         "csv" | "tsv" => Some(Format::Csv),
         "json" | "jsonl" | "ndjson" => Some(Format::Json),
         _ => None,
     }
 }
 
-fn source(path: &Path) -> io::Result<Source> {
+fn open_source(path: &Path) -> io::Result<Source> {
     if is_dash(path) { Ok(Box::new(io::stdin())) } else { Ok(Box::new(File::open(path)?)) }
 }
 
-fn file(source: &mut Source) -> arrowwood::Result<Dataset> {
+/// Reads an Arrow file into memory.
+fn read_file(source: &mut Source) -> arrowwood::Result<Dataset> {
     let mut bytes = Vec::new();
     BoundedReader::new(source).read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
     OpenOptions::new().bytes(Bytes::from(bytes))
@@ -241,14 +243,8 @@ enum DetectedFormat {
     Compressed,
 }
 
-impl DetectedFormat {
-    fn from_metadata(format: Option<Format>) -> DetectedFormat {
-        if format == Some(Format::Json) { DetectedFormat::Json } else { DetectedFormat::Csv }
-    }
-}
-
 /// Reads into `head` until the format is clear.
-fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<DetectedFormat> {
+fn detect_format(source: &mut Source, head: &mut Vec<u8>) -> io::Result<DetectedFormat> {
     let mut block = [0; 4096];
     loop {
         let len = match source.read(&mut block) {
@@ -256,24 +252,25 @@ fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<DetectedFormat> 
             len => len?,
         };
         head.extend_from_slice(&block[..len]);
-        if let Some(found) = look(head, len == 0) {
-            return Ok(found);
+        if let Some(format) = classify_head(head, len == 0) {
+            return Ok(format);
         }
     }
 }
 
-/// The format that `head` begins, if clear; it must be decided if `head` is the whole input.
-fn look(head: &[u8], is_all: bool) -> Option<DetectedFormat> {
+/// Returns the format of an input that begins with `head`, or `None` if more bytes are needed, which can't be if `head`
+/// is the whole input.
+fn classify_head(head: &[u8], is_all: bool) -> Option<DetectedFormat> {
     const MAGIC: &[u8] = b"ARROW1";
-    const PACKED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
+    const COMPRESSED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     match text.first() {
         _ if head.starts_with(MAGIC) => Some(DetectedFormat::File),
-        _ if PACKED.iter().any(|magic| head.starts_with(magic)) => Some(DetectedFormat::Compressed),
-        _ if !is_all && [MAGIC, PACKED[0], PACKED[1]].iter().any(|magic| magic.starts_with(head)) => None,
+        _ if COMPRESSED.iter().any(|magic| head.starts_with(magic)) => Some(DetectedFormat::Compressed),
+        _ if !is_all && [MAGIC, COMPRESSED[0], COMPRESSED[1]].iter().any(|magic| magic.starts_with(head)) => None,
         // Message lengths contain zeros, or are marked by bytes that text never has.
         _ if head.first() == Some(&0xff) || head.contains(&0) => Some(DetectedFormat::Stream),
-        // Nobody begins a table with a page of spaces.
+        // An empty input has no rows, and text does not begin with pages of spaces.
         None if is_all || head.len() > 1 << 16 => Some(DetectedFormat::Json),
         None => None,
         Some(b'{' | b'[') => Some(DetectedFormat::Json),
@@ -287,8 +284,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_what_comes() {
-        for (head, found) in [
+    fn first_bytes_tell_the_format() {
+        for (head, expected) in [
             (&b"ARROW1\0\0"[..], DetectedFormat::File),
             (&b"\xff\xff\xff\xff\x10\x01"[..], DetectedFormat::Stream),
             (&b"\x50\x01\0\0"[..], DetectedFormat::Stream),
@@ -300,12 +297,13 @@ mod tests {
             (&b"ARROW,b\n"[..], DetectedFormat::Csv),
             (&b"ts,price\n"[..], DetectedFormat::Csv),
         ] {
-            assert_eq!(look(head, false), Some(found), "{head:?}");
+            assert_eq!(classify_head(head, false), Some(expected), "{head:?}");
         }
-        for (head, found) in
+        for (head, expected) in
             [(&b"ARRO"[..], DetectedFormat::Csv), (&b"a"[..], DetectedFormat::Csv), (&b"\n"[..], DetectedFormat::Json)]
         {
-            assert_eq!((look(head, false), look(head, true)), (None, Some(found)), "{head:?}");
+            assert_eq!(classify_head(head, false), None, "{head:?}");
+            assert_eq!(classify_head(head, true), Some(expected), "{head:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The command line: one file per verb, and [`run`].
+//! Parses and runs the command line. Each verb has a file; [`run`] dispatches to them.
 
-// These panic where nobody reads: `shell::tell` and `shell::Stdout` don't.
+// Printing macros panic if the reader is gone; `shell::eprint_line` and `shell::Stdout` don't.
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod alter;
@@ -91,8 +91,8 @@ enum CliCommand {
 }
 
 impl CliCommand {
-    /// Whether it needs an engine that is not there.
-    fn lacks(&self, engine: Option<&dyn Engine>) -> bool {
+    /// Returns true if the verb needs an engine that this program does not have.
+    fn lacks_engine(&self, engine: Option<&dyn Engine>) -> bool {
         match self {
             CliCommand::Sql(_) => engine.is_none(),
             #[cfg(feature = "serve")]
@@ -103,7 +103,7 @@ impl CliCommand {
         }
     }
 
-    /// The exit code of a verb that succeeded: 0, or the result of `check`.
+    /// Runs the verb. Returns its exit code if it succeeds: 0, or the result of `check`.
     fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult<i32> {
         match self {
             CliCommand::Check(check) => return check.run(out),
@@ -144,18 +144,21 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     run_with(args, None)
 }
 
-/// Prints a usage error, or the help that was asked for. Shells put names of files among the arguments.
+/// Prints a usage error, or the requested help, without hidden characters: arguments may be names of files that a shell
+/// has expanded.
 fn print_usage(usage: &clap::Error) {
     let plain = usage.render().to_string();
     match escape_hidden_lines(&plain) {
-        // If even this can't be printed, there is no one to tell.
+        // A failure to print an error has no place to be reported.
         Cow::Borrowed(_) => drop(usage.print()),
-        Cow::Owned(shown) => eprint_line(shown.trim_end()),
+        Cow::Owned(escaped) => eprint_line(escaped.trim_end()),
     }
 }
 
-/// As [`run`], with an engine for SQL queries and Parquet. `sql`, `view` and `serve` become the command `arrowwood-datafusion`,
-/// if it is beside this program or on `PATH`, where the engine does not do what they need.
+/// Runs the command as [`run`] does, with an engine for SQL queries and Parquet.
+///
+/// If the engine lacks what `sql`, `view` or `serve` need, this process becomes the command `arrowwood-datafusion`, which
+/// is searched for in the folder of this program and on `PATH`.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
     let args: Vec<OsString> = args.into_iter().collect();
     let command = match Cli::try_parse_from(&args) {
@@ -165,7 +168,7 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
             return usage.exit_code();
         }
     };
-    if command.verb.lacks(engine.map(|engine| engine as _)) {
+    if command.verb.lacks_engine(engine.map(|engine| engine as _)) {
         exec_datafusion(&args);
     }
     #[cfg(feature = "objects")]

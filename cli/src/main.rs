@@ -1,15 +1,15 @@
-//! The `arrowwood` command; everything is in the library, which the Python package calls too.
+//! Runs the `arrowwood` command. All code is in the library, which the Python package calls too.
 
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::process::ExitCode;
 
-/// Small allocations that fail would end the process.
+/// Keeps a reserve of memory, as small allocations that fail would end the process.
 #[global_allocator]
 static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
 
 fn main() -> ExitCode {
-    // The first call makes the reserve.
+    // The first call allocates the reserve.
     arrowwood::is_memory_short();
     arrowwood::ignore_file_size_signal();
     ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))

@@ -1,5 +1,6 @@
-//! `arrowwood man`.
+//! Implements `arrowwood man`.
 
+use std::fs;
 use std::path::PathBuf;
 
 use arrowwood::Error;
@@ -19,8 +20,8 @@ pub(crate) struct Man {
 impl Man {
     /// Writes the pages of `command`.
     pub(crate) fn run(&self, command: clap::Command) -> CliResult {
-        let failed = |e: std::io::Error| Error::io("writing the manual pages", &e).at(&self.directory);
-        std::fs::create_dir_all(&self.directory).map_err(failed)?;
-        Ok(clap_mangen::generate_to(command, &self.directory).map_err(failed)?)
+        let written =
+            fs::create_dir_all(&self.directory).and_then(|()| clap_mangen::generate_to(command, &self.directory));
+        Ok(written.map_err(|e| Error::io("writing the manual pages", &e).at(&self.directory))?)
     }
 }

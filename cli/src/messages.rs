@@ -1,4 +1,4 @@
-//! `arrowwood messages`.
+//! Implements `arrowwood messages`.
 
 use std::io::Write;
 use std::path::PathBuf;

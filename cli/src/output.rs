@@ -1,4 +1,4 @@
-//! Rows as a table, CSV or JSON lines.
+//! Prints rows as a table, CSV or JSON lines.
 
 use std::io::{IsTerminal, Write, stdout};
 
@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::shell::{CliResult, Progress, Stdout, print_json, terminal_width};
 
-/// Maximum characters of a cell printed as it arrives.
-const CELL: usize = 40;
+/// The maximum characters of a cell in a table that is printed row by row.
+const MAX_CELL_WIDTH: usize = 40;
 
 #[derive(Args)]
 pub(crate) struct OutputArgs {
@@ -33,99 +33,127 @@ pub(crate) fn print(dataset: &Dataset, form: &OutputArgs, out: &mut Stdout) -> C
 /// Prints rows of successive datasets under one heading.
 pub(crate) struct Printer<'a> {
     form: &'a OutputArgs,
-    /// The widths of the table's columns so far, and whether they are numbers, which are right-aligned.
-    columns: Vec<(usize, bool)>,
-    begun: bool,
+    columns: Vec<TableColumn>,
+    has_begun: bool,
+}
+
+/// The layout of a column in a table.
+struct TableColumn {
+    /// The width of the widest cell so far, in characters.
+    width: usize,
+    /// Numbers are right-aligned.
+    is_numeric: bool,
 }
 
 impl Printer<'_> {
     pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a OutputArgs) -> Printer<'a> {
-        let columns = schema.fields().iter().map(|field| (0, field.data_type().is_numeric())).collect();
-        Printer { form, columns, begun: false }
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            columns.push(TableColumn { width: 0, is_numeric: field.data_type().is_numeric() });
+        }
+        Printer { form, columns, has_begun: false }
     }
 
     pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
         self.begin(dataset.schema(), out)?;
         match self.form {
-            OutputArgs { csv: true, .. } => csv_rows(dataset, out),
+            OutputArgs { csv: true, .. } => write_csv_rows(dataset, out),
             OutputArgs { json: true, .. } => write_json(dataset, out),
-            _ => self.table(dataset, out),
+            _ => self.print_table(dataset, out),
         }
     }
 
     /// Prints the heading of CSV, which doesn't depend on rows.
     pub(crate) fn begin(&mut self, schema: &SchemaRef, out: &mut impl Write) -> CliResult {
-        if self.form.csv && !std::mem::replace(&mut self.begun, true) { csv_heading(schema, out) } else { Ok(()) }
+        if self.form.csv && !self.has_begun {
+            self.has_begun = true;
+            write_csv_heading(schema, out)?;
+        }
+        Ok(())
     }
 
-    fn table(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
-        let begun = std::mem::replace(&mut self.begun, true);
-        let fields = dataset.schema().fields();
-        let names: Vec<String> = fields.iter().map(|field| ellipsize(field.name(), CELL)).collect();
-        let types: Vec<String> = fields.iter().map(|field| ellipsize(field_type_name(field), CELL)).collect();
-        // The first rows determine the width of the heading.
-        let first = if begun { dataset.head(0)? } else { dataset.head(100)? };
-        for row in first.rows() {
-            self.widen(&cells(&row?)?);
+    fn print_table(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.print_heading(dataset, out)?;
         }
-        if !begun {
-            [&names, &types].into_iter().for_each(|heading| self.widen(heading));
-            let rule = self.columns.iter().map(|&(width, _)| "─".repeat(width)).collect();
-            [names, types, rule].iter().try_for_each(|heading| self.line(heading, out))?;
-        }
-        dataset.rows().try_for_each(|row| {
+        for row in dataset.rows() {
             let cells = cells(&row?)?;
-            self.widen(&cells);
-            self.line(&cells, out)
-        })
+            self.widen_columns(&cells);
+            self.print_line(&cells, out)?;
+        }
+        Ok(())
     }
 
-    fn widen(&mut self, cells: &[String]) {
-        let widths = cells.iter().map(|cell| cell.chars().count());
-        self.columns.iter_mut().zip(widths).for_each(|((widest, _), width)| *widest = width.max(*widest));
+    /// Prints the names and types of columns, as wide as the first rows need.
+    fn print_heading(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
+        let fields = dataset.schema().fields();
+        let names: Vec<String> = fields.iter().map(|field| ellipsize(field.name(), MAX_CELL_WIDTH)).collect();
+        let types: Vec<String> =
+            fields.iter().map(|field| ellipsize(field_type_name(field), MAX_CELL_WIDTH)).collect();
+        for row in dataset.head(100)?.rows() {
+            self.widen_columns(&cells(&row?)?);
+        }
+        self.widen_columns(&names);
+        self.widen_columns(&types);
+        let rule: Vec<String> = self.columns.iter().map(|column| "─".repeat(column.width)).collect();
+        self.print_line(&names, out)?;
+        self.print_line(&types, out)?;
+        self.print_line(&rule, out)
     }
 
-    fn line(&self, cells: &[String], out: &mut impl Write) -> CliResult {
-        let aligned = cells
-            .iter()
-            .zip(&self.columns)
-            .map(|(cell, &(width, right))| if right { format!("{cell:>width$}") } else { format!("{cell:width$}") });
-        Ok(writeln!(out, "{}", aligned.collect::<Vec<_>>().join("  ").trim_end())?)
+    fn widen_columns(&mut self, cells: &[String]) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a row and the heading have different numbers of columns");
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.width = column.width.max(cell.chars().count());
+        }
+    }
+
+    fn print_line(&self, cells: &[String], out: &mut impl Write) -> CliResult {
+        let mut line = String::new();
+        for (cell, &TableColumn { width, is_numeric }) in cells.iter().zip(&self.columns) {
+            if !line.is_empty() {
+                line.push_str("  ");
+            }
+            line.push_str(&if is_numeric { format!("{cell:>width$}") } else { format!("{cell:width$}") });
+        }
+        Ok(writeln!(out, "{}", line.trim_end())?)
     }
 }
 
 fn cells(row: &Row<'_>) -> CliResult<Vec<String>> {
-    row.iter().map(|(_, value)| Ok(ellipsize(value?, CELL))).collect()
+    row.iter().map(|(_, value)| Ok(ellipsize(value?, MAX_CELL_WIDTH))).collect()
 }
 
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> CliResult {
-    csv_heading(dataset.schema(), out)?;
-    csv_rows(dataset, out)
+    write_csv_heading(dataset.schema(), out)?;
+    write_csv_rows(dataset, out)
 }
 
-fn csv_heading(schema: &SchemaRef, out: &mut impl Write) -> CliResult {
-    csv_print(&csv_header(schema), stdout().is_terminal(), out)
+fn write_csv_heading(schema: &SchemaRef, out: &mut impl Write) -> CliResult {
+    write_csv_line(&csv_header(schema), stdout().is_terminal(), out)
 }
 
-fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> CliResult {
+fn write_csv_rows(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     let is_terminal = stdout().is_terminal();
     let mut line = String::new();
-    for row in watched(dataset)? {
+    for row in rows_with_progress(dataset)? {
         line.clear();
         push_csv_row(&row?, &mut line)?;
-        csv_print(&line, is_terminal, out)?;
+        write_csv_line(&line, is_terminal, out)?;
     }
     Ok(())
 }
 
-/// Prints a line of CSV: unchanged to a file or a program, with escapes to a terminal, which it could control.
-fn csv_print(line: &str, is_terminal: bool, out: &mut impl Write) -> CliResult {
+/// Prints a line of CSV. Characters that could control a terminal are escaped there; files and programs get the line
+/// unchanged.
+fn write_csv_line(line: &str, is_terminal: bool, out: &mut impl Write) -> CliResult {
     let line = if is_terminal { escape_hidden_lines(line) } else { line.into() };
     Ok(writeln!(out, "{line}")?)
 }
 
-/// The rows, with a progress bar.
-fn watched(dataset: &Dataset) -> CliResult<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
+/// Iterates over the rows with a progress bar.
+fn rows_with_progress(dataset: &Dataset) -> CliResult<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
     let total = dataset.len()?;
     let mut progress = Progress::for_output("writing rows");
     Ok((1..).zip(dataset.rows()).map(move |(done, row)| {
@@ -137,7 +165,7 @@ fn watched(dataset: &Dataset) -> CliResult<impl Iterator<Item = arrowwood::Resul
 pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     let lines = JsonLines::new(dataset.schema())?;
     let mut line = String::new();
-    for row in watched(dataset)? {
+    for row in rows_with_progress(dataset)? {
         line.clear();
         lines.push(&row?, &mut line)?;
         print_json(out, &line)?;

@@ -1,4 +1,4 @@
-//! `arrowwood promote`.
+//! Implements `arrowwood promote`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,33 +17,38 @@ use crate::shell::{CliResult, Stdout, printable_path};
 #[command(after_help = "Example: arrowwood promote ticks --producer sensor-9=4711")]
 pub(crate) struct Promote {
     /// The last batch of a producer whose rows are in the replica. May be repeated.
-    #[arg(long, value_name = "NAME=SEQUENCE", value_parser = assignment)]
+    #[arg(long, value_name = "NAME=SEQUENCE", value_parser = parse_assignment)]
     producer: Vec<(String, i64)>,
     /// A position of the table, as a writer commits it. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     position: Vec<(String, i64)>,
     /// The table directory.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }
 
-/// A name and a number, with the last `=` between.
-fn assignment(text: &str) -> Result<(String, i64), String> {
-    let wrong = || "expected a name, =, and a whole number".to_string();
-    let (name, value) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
-    Ok((name.into(), value.parse().map_err(|_| wrong())?))
+/// Parses a name and a number, divided by the last `=`.
+fn parse_assignment(text: &str) -> Result<(String, i64), String> {
+    if let Some((name, value)) = text.rsplit_once('=')
+        && !name.is_empty()
+        && let Ok(value) = value.parse()
+    {
+        return Ok((name.into(), value));
+    }
+    Err("expected a name, =, and a whole number".into())
 }
 
 impl Promote {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
         let producers = self.producer.iter().map(|(name, sequence)| (format!("producer:{name}"), *sequence));
-        let given: Vec<(String, i64)> = producers.chain(self.position.iter().cloned()).collect();
+        let positions: Vec<(String, i64)> = producers.chain(self.position.iter().cloned()).collect();
         let mut writer = Writer::open(&self.table, None, &WriterOptions::default())?;
-        writer.promote(&given.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())?;
+        writer.promote(&positions.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())?;
         let rows = writer.committed_rows();
         writer.close()?;
         let name = printable_path(&self.table);
-        let known = plural(given.len() as u64, "position is known", "positions are known");
-        Ok(writeln!(out, "{name}: promoted, {}; {known}", plural(rows, "row", "rows"))?)
+        let rows = plural(rows, "row", "rows");
+        let positions = plural(positions.len() as u64, "position is known", "positions are known");
+        Ok(writeln!(out, "{name}: promoted, {rows}; {positions}")?)
     }
 }

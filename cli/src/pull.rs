@@ -1,4 +1,4 @@
-//! `arrowwood pull`.
+//! Implements `arrowwood pull`.
 
 use std::path::PathBuf;
 

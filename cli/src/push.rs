@@ -1,6 +1,6 @@
-//! `arrowwood push`.
+//! Implements `arrowwood push`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,28 +46,32 @@ pub(crate) struct Push {
     url: String,
 }
 
-/// Signals that end this program, once the store was told that an upload has ended.
+/// Signals that cancel the upload, so that the store can be told, and then end this program.
 struct Signals {
-    call: CancelToken,
-    /// The number of the one that came; 0 if none did.
+    cancel: CancelToken,
+    /// The number of the signal that was caught; 0 if none was.
     caught: Arc<AtomicUsize>,
 }
 
 impl Signals {
     fn catch() -> Result<Signals> {
-        let (call, caught) = (CancelToken::default(), Arc::new(AtomicUsize::new(0)));
-        let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
+        let signals = Signals { cancel: CancelToken::default(), caught: Arc::new(AtomicUsize::new(0)) };
         for signal in [SIGINT, SIGTERM] {
-            // The second one ends it at once.
-            flag::register_conditional_default(signal, call.flag()).map_err(failed)?;
-            flag::register(signal, call.flag()).map_err(failed)?;
-            flag::register_usize(signal, caught.clone(), signal as usize).map_err(failed)?;
+            signals.register(signal).map_err(|e| Error::io("waiting for signals", &e))?;
         }
-        Ok(Signals { call, caught })
+        Ok(signals)
     }
 
-    /// Ends the program as the signal would have done, if one came.
-    fn end(&self) {
+    fn register(&self, signal: i32) -> io::Result<()> {
+        // A second signal, which arrives when the flag is set, ends the program at once.
+        flag::register_conditional_default(signal, self.cancel.flag())?;
+        flag::register(signal, self.cancel.flag())?;
+        flag::register_usize(signal, self.caught.clone(), signal as usize)?;
+        Ok(())
+    }
+
+    /// Ends the program as the signal would have done, if one was caught.
+    fn reraise(&self) {
         let signal = self.caught.load(Ordering::Relaxed);
         if signal != 0 {
             let _ = emulate_default_handler(signal as i32);
@@ -83,16 +87,16 @@ impl Push {
             PushOptions { all: self.all, batch_rows: self.batch_rows, unseen: self.unseen, ..PushOptions::default() };
         let signals = Signals::catch()?;
         let pushed =
-            signals.call.run(|| push(&self.table, &self.url, &options, |done, total| progress.update(done, total)));
+            signals.cancel.run(|| push(&self.table, &self.url, &options, |done, total| progress.update(done, total)));
         drop(progress);
-        signals.end();
+        signals.reraise();
         let pushed = pushed?;
         if self.json {
-            let facts = json!({
+            let summary = json!({
                 "table": self.table.to_string_lossy(), "rows": pushed.rows, "objects": pushed.objects,
                 "bytes": pushed.bytes, "end": pushed.end, "left": pushed.left,
             });
-            return Ok(print_json(out, facts)?);
+            return Ok(print_json(out, summary)?);
         }
         let rows = plural(pushed.rows, "row", "rows");
         let objects = plural(pushed.objects, "object", "objects");

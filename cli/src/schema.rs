@@ -1,4 +1,4 @@
-//! `arrowwood schema`.
+//! Implements `arrowwood schema`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -31,7 +31,7 @@ impl Schema {
             let fields: Vec<_> = schema.fields().iter().map(field_json).collect();
             return Ok(print_json(out, json!({"fields": fields, "metadata": schema.metadata()}))?);
         }
-        write_aligned(out, &schema.fields().iter().map(field_row).collect::<Vec<_>>())?;
+        write_aligned(out, &schema.fields().iter().map(field_line).collect::<Vec<_>>())?;
         for field in schema.fields().iter().filter(|field| !field.metadata().is_empty()) {
             write_metadata(out, &format!("metadata of {}", ellipsize(field.name(), 60)), field.metadata())?;
         }
@@ -39,7 +39,7 @@ impl Schema {
     }
 }
 
-fn field_row(field: &FieldRef) -> Vec<String> {
+fn field_line(field: &FieldRef) -> Vec<String> {
     let nullable = if field.is_nullable() { "" } else { "not null" };
     vec![ellipsize(field.name(), 60), ellipsize(field_type_name(field), 1000), nullable.into()]
 }
@@ -50,7 +50,7 @@ fn field_json(field: &FieldRef) -> Json {
     json!({"name": name, "type": field_type_name(field), "nullable": nullable, "metadata": field.metadata()})
 }
 
-/// Long values, such as those of pandas, are cut.
+/// Prints metadata under a title. Long values, as pandas writes them, are cut.
 fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, String>) -> CliResult {
     if metadata.is_empty() {
         return Ok(());

@@ -1,11 +1,12 @@
-//! `arrowwood serve`.
+//! Implements `arrowwood serve`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind};
-use arrowwood_serve::{Limits, Options, Server};
+use arrowwood_serve::{Limits, Options, Server, WorkerEngine};
 use clap::Args;
 
 use crate::shell::{CliError, CliResult, Stdout};
@@ -77,13 +78,10 @@ impl Serve {
             },
             ..Limits::default()
         };
-        let worker = self.worker.as_ref().map(|hosts| {
-            let engine = engine.ok_or_else(|| CliError::new(NO_CLUSTER))?;
-            let cafile = self.worker_cafile.clone();
-            let cluster = ClusterOptions { hosts: hosts.clone(), token: None, cafile, insecure: self.insecure };
-            let worker = engine.worker_engine(&cluster, self.query_memory);
-            Ok::<_, CliError>(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
-        });
+        let worker = match &self.worker {
+            Some(hosts) => Some(self.worker_engine(hosts, engine)?),
+            None => None,
+        };
         let options = Options {
             listen: self.listen.clone(),
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
@@ -93,7 +91,7 @@ impl Serve {
             hosts: self.host.clone(),
             limits,
             sql: engine.and_then(Engine::server_engine),
-            worker: worker.transpose()?,
+            worker,
             ..Options::default()
         };
         let server = Server::bind(&self.directory, &options)?;
@@ -101,5 +99,14 @@ impl Serve {
         writeln!(out, "{}", server.url())?;
         out.flush()?;
         Ok(server.run()?)
+    }
+
+    /// Creates the engine for queries of the cluster whose servers are listed in the file `hosts`.
+    fn worker_engine(&self, hosts: &Path, engine: Option<&dyn Engine>) -> CliResult<Arc<dyn WorkerEngine>> {
+        let Some(engine) = engine else { return Err(CliError::new(NO_CLUSTER)) };
+        let cafile = self.worker_cafile.clone();
+        let cluster = ClusterOptions { hosts: hosts.to_path_buf(), token: None, cafile, insecure: self.insecure };
+        let worker = engine.worker_engine(&cluster, self.query_memory);
+        Ok(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
     }
 }

@@ -1,4 +1,4 @@
-//! `arrowwood sql`.
+//! Implements `arrowwood sql`.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,12 +15,12 @@ use clap::Args;
 use crate::output::{OutputArgs, print};
 use crate::shell::{CliError, CliResult, Stdout, reader};
 
-/// What programs without such an engine say.
+/// The error of programs without an engine for clusters.
 #[cfg(feature = "serve")]
 pub(crate) const NO_CLUSTER: &str = "queries over several servers need the program arrowwood-datafusion: cargo install \
                                      --path crates/datafusion";
 
-/// The servers of a cluster, and how they are asked.
+/// The servers of a cluster, and the options of requests to them.
 #[cfg(feature = "serve")]
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
@@ -30,60 +30,67 @@ pub struct ClusterOptions {
     pub token: Option<String>,
     /// Certificates to trust, in PEM, instead of the system's.
     pub cafile: Option<PathBuf>,
-    /// Whether to ask other machines without TLS.
+    /// Permits requests to other machines without TLS.
     pub insecure: bool,
 }
 
-/// What the program that runs the command can do besides this library: SQL and Parquet. Errors are messages.
+/// Runs SQL and converts Parquet for the command, which this library can't do. Errors are messages for the user.
 pub trait Engine: Sync {
-    /// The rows that a query asks for.
+    /// Runs a query, and returns its rows.
     ///
     /// # Errors
-    /// What is wrong with the query.
+    /// If the query is wrong or fails.
     fn sql(&self, query: &str) -> Result<Dataset, String>;
 
-    /// The first rows, at most `most`, that one statement asks for which reads only the data at `path`, there called self.
-    /// Ends when `given_up` is set.
+    /// Runs one statement that reads only the data at `path`, as a table named `self`. Returns its first rows, at most
+    /// `max_rows`. Stops once `given_up` is set.
     ///
     /// # Errors
-    /// What is wrong with the query.
-    fn sql_on_path(&self, query: &str, path: &Path, most: u64, given_up: &Arc<AtomicBool>) -> Result<Dataset, String>;
+    /// If the query is wrong or fails.
+    fn sql_on_path(
+        &self,
+        query: &str,
+        path: &Path,
+        max_rows: u64,
+        given_up: &Arc<AtomicBool>,
+    ) -> Result<Dataset, String>;
 
-    /// The engine that `arrowwood serve` has, and the page of `arrowwood view` if there is one; `None` where SQL is not for
-    /// clients of a server.
+    /// Returns the engine for `arrowwood serve` and the page of `arrowwood view`, or `None` if clients of a server can't
+    /// use this one.
     #[cfg(feature = "serve")]
     fn server_engine(&self) -> Option<Arc<dyn SqlEngine>> {
         None
     }
 
-    /// The rows that a statement asks of the tables of all servers of a cluster.
+    /// Runs a statement on the tables of all servers of a cluster, and returns its rows.
     ///
     /// # Errors
-    /// What is wrong with the statement, or with a server.
+    /// If the statement is wrong, or a server fails.
     #[cfg(feature = "serve")]
     fn sql_on_cluster(&self, _query: &str, _cluster: &ClusterOptions) -> Result<Dataset, String> {
         Err(NO_CLUSTER.into())
     }
 
-    /// What answers the queries of a cluster in `arrowwood serve --worker`: `cluster` is how it asks the other servers.
+    /// Creates the engine that answers queries of a cluster in `arrowwood serve --worker`. It sends requests to the other
+    /// servers as `cluster` says, and uses at most `memory` bytes.
     ///
     /// # Errors
-    /// Why it can't.
+    /// If there is no such engine, or the servers can't be listed.
     #[cfg(feature = "serve")]
     fn worker_engine(&self, _cluster: &ClusterOptions, _memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
         Err(NO_CLUSTER.into())
     }
 
-    /// The rows of a Parquet file, of the types that Arrow has noted there.
+    /// Reads a Parquet file, with the types of the Arrow schema that it may contain.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// If the file can't be read.
     fn read_parquet(&self, path: &Path) -> Result<Dataset, String>;
 
     /// Writes a Parquet file, which gets its name when it is complete.
     ///
     /// # Errors
-    /// Why that was not possible.
+    /// If the file can't be written.
     fn write_parquet(&self, dataset: &Dataset, path: &Path) -> Result<(), String>;
 }
 
@@ -129,32 +136,38 @@ impl Sql {
             let token = self.token_file.as_deref().map(read_token).transpose()?;
             let cluster =
                 ClusterOptions { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
-            let answer = engine.sql_on_cluster(&self.text()?, &cluster);
-            return print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out);
+            let rows = engine.sql_on_cluster(&self.read_query()?, &cluster).map_err(query_error)?;
+            return print(&rows, &self.form, out);
         }
-        let missing = || {
-            CliError::new(
+        let Some(engine) = engine else {
+            return Err(CliError::new(
                 "sql needs the Python package: pip install 'arrowwood[sql]'; or the program arrowwood-datafusion",
-            )
+            ));
         };
-        let answer = engine.ok_or_else(missing)?.sql(&self.text()?);
-        print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out)
+        let rows = engine.sql(&self.read_query()?).map_err(query_error)?;
+        print(&rows, &self.form, out)
     }
 
-    fn text(&self) -> CliResult<String> {
+    fn read_query(&self) -> CliResult<String> {
         if self.query != "-" {
             return Ok(self.query.clone());
         }
         let mut text = String::new();
-        let read = reader(Path::new("-"))?.read_to_string(&mut text);
-        read.map_err(|e| Error::io("reading the query from standard input", &e))?;
+        reader(Path::new("-"))?
+            .read_to_string(&mut text)
+            .map_err(|e| Error::io("reading the query from standard input", &e))?;
         Ok(text)
     }
 }
 
-/// The token in a file.
+/// Converts the message of an engine.
+fn query_error(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// Reads the token in a file.
 #[cfg(feature = "serve")]
 pub(crate) fn read_token(file: &Path) -> CliResult<String> {
-    let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
-    read.map_err(|e| CliError::from(Error::io("reading the token", &e).at(file)))
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io("reading the token", &e).at(file))?;
+    Ok(text.trim().to_owned())
 }

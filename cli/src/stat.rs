@@ -1,4 +1,4 @@
-//! `arrowwood stat`.
+//! Implements `arrowwood stat`.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -26,12 +26,25 @@ pub(crate) struct Stat {
     paths: Vec<PathBuf>,
 }
 
-/// The facts about a column. Types without an order have no smallest and largest value.
+/// The statistics of a column.
 struct ColumnSummary {
     name: String,
     type_name: String,
     nulls: u64,
-    range: Option<[(String, Json); 2]>,
+    /// `None` for types without an order.
+    range: Option<ValueRange>,
+}
+
+/// The smallest and the largest value of a column.
+struct ValueRange {
+    min: PrintedValue,
+    max: PrintedValue,
+}
+
+/// A value as text of a limited width, and as JSON.
+struct PrintedValue {
+    text: String,
+    json: Json,
 }
 
 impl Stat {
@@ -41,33 +54,35 @@ impl Stat {
             [path] => table_stat(path)?,
             _ => None,
         };
-        let facts = DatasetSummary { table, ..DatasetSummary::from_json(&dataset)? };
-        let columns = summaries(&dataset)?;
+        let summary = DatasetSummary { table, ..DatasetSummary::new(&dataset)? };
+        let columns = summarize_columns(&dataset)?;
         if self.json {
-            return Ok(print_json(out, facts.json(&columns))?);
+            return Ok(print_json(out, summary.to_json(&columns))?);
         }
-        write_aligned(out, &facts.rows())?;
+        write_aligned(out, &summary.to_lines())?;
         writeln!(out)?;
         let header = ["column", "type", "nulls", "min", "max"].map(String::from).to_vec();
-        Ok(write_aligned(out, &[vec![header], columns.iter().map(ColumnSummary::row).collect()].concat())?)
+        Ok(write_aligned(out, &[vec![header], columns.iter().map(ColumnSummary::to_line).collect()].concat())?)
     }
 }
 
-/// The facts about the dataset.
+/// The statistics of a dataset.
 struct DatasetSummary {
     rows: u64,
     batches: u64,
-    /// Bytes of all buffers, uncompressed.
+    /// The size of all buffers in bytes, uncompressed.
     bytes: u64,
     footprint: Footprint,
-    /// File or stream, or both if files differ; likewise for compression.
+    /// File or stream, or both if files differ.
     format: String,
+    /// The codecs of batches, or none.
     compression: String,
     table: Option<TableStat>,
 }
 
 impl DatasetSummary {
-    fn from_json(dataset: &Dataset) -> CliResult<DatasetSummary> {
+    /// Reads the statistics of a dataset, apart from the facts about a table.
+    fn new(dataset: &Dataset) -> CliResult<DatasetSummary> {
         let messages = dataset.messages()?;
         let schemas = messages.iter().filter(|message| message.kind == MessageKind::Schema);
         // Only streams begin with a message.
@@ -80,21 +95,24 @@ impl DatasetSummary {
         Ok(DatasetSummary { rows, batches, bytes, footprint: dataset.footprint(), format, compression, table: None })
     }
 
-    fn rows(&self) -> Vec<Vec<String>> {
-        let footprint = (format_bytes(self.footprint.mapped), format_bytes(self.footprint.copied));
-        let facts = [
+    fn to_lines(&self) -> Vec<Vec<String>> {
+        let mapped = format_bytes(self.footprint.mapped);
+        let copied = format_bytes(self.footprint.copied);
+        let mut facts = vec![
             ("rows", format_count(self.rows)),
             ("batches", format_count(self.batches)),
             ("values", format_bytes(self.bytes)),
-            ("files", format!("{} mapped, {} copied", footprint.0, footprint.1)),
+            ("files", format!("{mapped} mapped, {copied} copied")),
             ("format", self.format.clone()),
             ("compression", self.compression.clone()),
         ];
-        let of_table = self.table.iter().flat_map(table_facts);
-        facts.into_iter().chain(of_table).map(|(name, fact)| vec![name.into(), fact]).collect()
+        if let Some(table) = &self.table {
+            facts.extend(table_facts(table));
+        }
+        facts.into_iter().map(|(name, fact)| vec![name.into(), fact]).collect()
     }
 
-    fn json(&self, columns: &[ColumnSummary]) -> Json {
+    fn to_json(&self, columns: &[ColumnSummary]) -> Json {
         json!({
             "rows": self.rows,
             "batches": self.batches,
@@ -104,7 +122,7 @@ impl DatasetSummary {
             "format": self.format,
             "compression": self.compression,
             "table": self.table.as_ref().map(table_json),
-            "columns": columns.iter().map(ColumnSummary::json).collect::<Vec<_>>(),
+            "columns": columns.iter().map(ColumnSummary::to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -119,9 +137,9 @@ fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
         ("on disk", format!("{}, with holes {}", format_bytes(table.disk), format_bytes(table.apparent))),
     ];
     if table.live {
-        let by = table.sorted_by.as_ref().map_or("nothing".into(), |name| ellipsize(name, 60));
+        let sorted_by = table.sorted_by.as_ref().map_or("nothing".into(), |name| ellipsize(name, 60));
         facts.extend([
-            (if table.late { "late rows by" } else { "sorted by" }, by),
+            (if table.late { "late rows by" } else { "sorted by" }, sorted_by),
             ("writer", writer),
             ("commits", format!("up to number {}", format_count(table.sequence))),
             ("durable", format!("rows before number {}", format_count(table.durable_end))),
@@ -149,49 +167,62 @@ fn table_json(table: &TableStat) -> Json {
     })
 }
 
+/// Joins the distinct names.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect::<BTreeSet<_>>().into_iter().collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn summaries(dataset: &Dataset) -> CliResult<Vec<ColumnSummary>> {
+fn summarize_columns(dataset: &Dataset) -> CliResult<Vec<ColumnSummary>> {
     let mut progress = Progress::new("reading columns");
     let count = dataset.num_columns();
-    let columns = (0..count).map(|number| {
-        progress.update(number as u64, count as u64);
-        ColumnSummary::build(&dataset.column_at(number)?)
-    });
-    columns.collect()
+    let mut summaries = Vec::with_capacity(count);
+    for index in 0..count {
+        progress.update(index as u64, count as u64);
+        summaries.push(ColumnSummary::new(&dataset.column_at(index)?)?);
+    }
+    Ok(summaries)
 }
 
 impl ColumnSummary {
-    fn build(column: &Column) -> CliResult<ColumnSummary> {
+    /// Reads the statistics of a column.
+    fn new(column: &Column) -> CliResult<ColumnSummary> {
         let name = column.name().to_string();
         let type_name = type_name(column.data_type());
-        Ok(ColumnSummary { name, type_name, nulls: column.null_count()?, range: range(column)? })
+        Ok(ColumnSummary { name, type_name, nulls: column.null_count()?, range: ValueRange::new(column)? })
     }
 
-    fn row(&self) -> Vec<String> {
-        let [min, max] = match &self.range {
-            Some(range) => range.each_ref().map(|(text, _)| text.clone()),
-            None => ["-", "-"].map(String::from),
+    fn to_line(&self) -> Vec<String> {
+        let (min, max) = match &self.range {
+            Some(range) => (range.min.text.clone(), range.max.text.clone()),
+            None => ("-".into(), "-".into()),
         };
         vec![ellipsize(&self.name, 60), ellipsize(&self.type_name, 40), format_count(self.nulls), min, max]
     }
 
-    fn json(&self) -> Json {
-        let [min, max] = match &self.range {
-            Some(range) => range.each_ref().map(|(_, json)| json.clone()),
-            None => [Json::Null, Json::Null],
+    fn to_json(&self) -> Json {
+        let (min, max) = match &self.range {
+            Some(range) => (range.min.json.clone(), range.max.json.clone()),
+            None => (Json::Null, Json::Null),
         };
         json!({"name": self.name, "type": self.type_name, "nulls": self.nulls, "min": min, "max": max})
     }
 }
 
-fn range(column: &Column) -> CliResult<Option<[(String, Json); 2]>> {
-    let both = |value: Value<'_>| -> CliResult<_> { Ok((ellipsize(&value, 30), value.to_json()?)) };
-    match column.min() {
-        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
-        min => Ok(Some([both(min?)?, both(column.max()?)?])),
+impl ValueRange {
+    /// Computes the range of a column, or returns `None` for types without an order.
+    fn new(column: &Column) -> CliResult<Option<ValueRange>> {
+        let min = match column.min() {
+            Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
+            min => min?,
+        };
+        let max = column.max()?;
+        Ok(Some(ValueRange { min: PrintedValue::new(&min)?, max: PrintedValue::new(&max)? }))
+    }
+}
+
+impl PrintedValue {
+    fn new(value: &Value<'_>) -> CliResult<PrintedValue> {
+        Ok(PrintedValue { text: ellipsize(value, 30), json: value.to_json()? })
     }
 }

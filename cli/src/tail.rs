@@ -1,5 +1,6 @@
-//! `arrowwood tail`.
+//! Implements `arrowwood tail`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,12 +44,12 @@ impl Tail {
         }
         let rows = table.len()?;
         let start = table.first_row() + rows - rows.min(self.rows);
-        let newer = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
+        let batches = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
         let mut printer = Printer::new(table.schema(), &self.form);
-        // Rows may be long in coming. Who sees it knows that those which come from now on are printed.
+        // The first rows may arrive late. The heading shows that rows committed from now on will be printed.
         printer.begin(table.schema(), out)?;
         out.flush()?;
-        for rows in newer {
+        for rows in batches {
             printer.print(&rows?, out)?;
             out.flush()?;
         }
@@ -57,13 +58,15 @@ impl Tail {
 
     /// Prints the last rows of all partitions, then new rows of any.
     fn follow_partitions(&self, table: &Dataset, path: &Path, out: &mut Stdout) -> CliResult {
-        let next = |partition: Partition| Ok((partition.name, partition.rows.first_row() + partition.rows.len()?));
-        let next = table.partitions().into_iter().map(next).collect::<arrowwood::Result<_>>()?;
-        let mut newer = follow_partitions(table, &FollowFrom::Rows(next)).map_err(|e| e.at(path))?;
+        let mut next_rows = BTreeMap::new();
+        for Partition { name, rows, .. } in table.partitions() {
+            next_rows.insert(name, rows.first_row() + rows.len()?);
+        }
+        let mut batches = follow_partitions(table, &FollowFrom::Rows(next_rows)).map_err(|e| e.at(path))?;
         let mut printer = Printer::new(table.schema(), &self.form);
         printer.print(&table.tail(self.rows)?, out)?;
         out.flush()?;
-        while let Some((_, rows)) = newer.poll(Duration::MAX)? {
+        while let Some((_, rows)) = batches.poll(Duration::MAX)? {
             printer.print(&rows, out)?;
             out.flush()?;
         }

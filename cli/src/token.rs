@@ -1,4 +1,4 @@
-//! `arrowwood token`.
+//! Implements `arrowwood token`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::shell::{CliResult, Stdout};
                   Example: arrowwood token revoke s1 --token-file tokens.json")]
 pub(crate) struct Token {
     #[command(subcommand)]
-    act: TokenCommand,
+    command: TokenCommand,
 }
 
 #[derive(Subcommand)]
@@ -57,7 +57,7 @@ struct Add {
 
 impl Token {
     pub(crate) fn run(&self, out: &mut Stdout) -> CliResult {
-        match &self.act {
+        match &self.command {
             TokenCommand::Add(Add { named, read, write }) => {
                 let rights = Rights { read: read.clone(), write: write.clone() };
                 let token = add_token(&named.file.token_file, &named.name, rights)?;
@@ -66,7 +66,7 @@ impl Token {
             TokenCommand::List(file) => {
                 for token in list_tokens(&file.token_file)? {
                     let Rights { read, write } = &token.rights;
-                    writeln!(out, "{}  read: {}  write: {}", token.name, shown(read), shown(write))?;
+                    writeln!(out, "{}  read: {}  write: {}", token.name, join_patterns(read), join_patterns(write))?;
                 }
             }
             TokenCommand::Revoke(named) => revoke_token(&named.file.token_file, &named.name)?,
@@ -75,6 +75,6 @@ impl Token {
     }
 }
 
-fn shown(patterns: &[String]) -> String {
+fn join_patterns(patterns: &[String]) -> String {
     if patterns.is_empty() { "nothing".into() } else { patterns.join(", ") }
 }

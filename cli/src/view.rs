@@ -1,9 +1,9 @@
-//! `arrowwood view`.
+//! Implements `arrowwood view`.
 
 use std::fs::{DirBuilder, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,12 +40,7 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult {
-        let sql = engine.map(|engine| {
-            let answer =
-                move |asked: &BlockingQuery| engine.sql_on_path(&asked.text, &asked.path, asked.most, &asked.given_up);
-            let of_page = BlockingEngine::new(answer).with_parquet(move |rows| parquet(engine, rows));
-            engine.server_engine().unwrap_or_else(|| Arc::new(of_page) as Arc<dyn SqlEngine>)
-        });
+        let sql = engine.map(|engine| engine.server_engine().unwrap_or_else(|| page_engine(engine)));
         let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;
         server.handle_signals()?;
@@ -58,27 +53,46 @@ impl View {
     }
 }
 
-/// Rows as a file of Parquet, which has no name, so that it is gone when it was sent.
-fn parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, String> {
+/// Returns the server's engine for an engine that answers one query at a time.
+fn page_engine(engine: &'static dyn Engine) -> Arc<dyn SqlEngine> {
+    let blocking = BlockingEngine::new(move |query: &BlockingQuery| {
+        engine.sql_on_path(&query.text, &query.path, query.most, &query.given_up)
+    });
+    Arc::new(blocking.with_parquet(move |rows| write_unnamed_parquet(engine, rows)))
+}
+
+/// Writes rows to a Parquet file without a name, which is removed once it is closed.
+fn write_unnamed_parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, String> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("arrowwood-{}-{number}", std::process::id()));
-    let failed = |e: std::io::Error| format!("writing Parquet in {}: {e}", folder.display());
-    // Nobody else can have made it, or put something into it.
-    DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+    // Creation fails if the folder exists, and its mode keeps other users out: only this process writes into it.
+    DirBuilder::new().mode(0o700).create(&folder).map_err(|e| parquet_error(&folder, &e))?;
     let path = folder.join("rows.parquet");
-    let written = engine.write_parquet(rows, &path).and_then(|()| File::open(&path).map_err(failed));
-    std::fs::remove_dir_all(&folder).map_err(failed).and(written)
+    let written = engine
+        .write_parquet(rows, &path)
+        .and_then(|()| File::open(&path).map_err(|e| parquet_error(&folder, &e)));
+    std::fs::remove_dir_all(&folder).map_err(|e| parquet_error(&folder, &e))?;
+    written
 }
 
-/// Opens the URL where there is a browser; it was printed for everybody else.
+fn parquet_error(folder: &Path, error: &io::Error) -> String {
+    format!("writing Parquet in {}: {error}", folder.display())
+}
+
+/// Opens the URL in the browser, if one can be started. The URL was printed, too.
 fn open_browser(url: &str) {
-    let started = OPENERS.iter().find_map(|opener| {
-        let quiet = || Stdio::null();
-        Command::new(opener).arg(url).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().ok()
-    });
-    if let Some(mut opener) = started {
-        // It ends at once, or with the browser; until then it is not left as a zombie.
-        std::thread::spawn(move || opener.wait());
+    for opener in OPENERS {
+        let spawned = Command::new(opener)
+            .arg(url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        if let Ok(mut child) = spawned {
+            // The opener ends at once, or with the browser. Waiting for it keeps it from becoming a zombie.
+            std::thread::spawn(move || child.wait());
+            return;
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Parses the URL and headers of a request.
+//! Parses the parameters and headers of requests.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -11,20 +11,22 @@ pub(crate) struct Query {
 }
 
 impl Query {
+    /// Parses the query of a URL.
+    ///
     /// # Errors
-    /// 400 for a parameter not in `known`, so that a misspelt one is noticed.
-    pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Query> {
-        let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
-        let parameters: Vec<(String, String)> = parameters.collect();
-        if let Some((name, _)) = parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            let known = known.join(", ");
+    /// 400 for a parameter that is not in `names`, so that a misspelt one is noticed.
+    pub fn parse(query: Option<&str>, names: &[&str]) -> Result<Query> {
+        let query = query.unwrap_or("");
+        let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        if let Some((name, _)) = parameters.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+            let known = names.join(", ");
             let name: String = name.chars().take(50).collect();
             return Err(Problem::bad_request(format!("there is no parameter '{name}' here; there are {known}")));
         }
         Ok(Query { parameters })
     }
 
-    /// The value of a parameter that may occur once.
+    /// Returns the value of a parameter that may occur once.
     pub fn get(&self, name: &str) -> Result<Option<&str>> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
@@ -33,19 +35,23 @@ impl Query {
         }
     }
 
-    /// The values of a parameter.
+    /// Returns the values of a parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.parameters.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.parameters.iter().filter(move |(parameter, _)| parameter == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter as a number.
+    /// Returns true if a parameter occurs.
+    pub fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// Returns the value of a parameter as a number.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.get(name)? else { return Ok(None) };
-        let not_one = |_| Problem::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
-        text.parse().map(Some).map_err(not_one)
+        text.parse().map(Some).map_err(|_| not_a_number(name, text))
     }
 
-    /// Whether a parameter is `true`.
+    /// Returns true if a parameter is `true`.
     pub fn flag(&self, name: &str) -> Result<bool> {
         match self.get(name)? {
             None | Some("false") => Ok(false),
@@ -56,21 +62,22 @@ impl Query {
         }
     }
 
-    /// The requested columns: `columns` separated by commas, `column` one at a time.
+    /// Returns the requested columns: `columns` separated by commas, `column` one at a time. `None` if neither occurs.
     pub fn columns(&self) -> Option<Vec<String>> {
+        if !self.has("columns") && !self.has("column") {
+            return None;
+        }
         let lists = self.all("columns").flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
-        let names: Vec<String> = lists.chain(self.all("column")).map(str::to_owned).collect();
-        let is_given = self.all("columns").chain(self.all("column")).next().is_some();
-        is_given.then_some(names)
+        Some(lists.chain(self.all("column")).map(str::to_owned).collect())
     }
 }
 
-/// The part of a text repeated in answers.
+/// Returns the part of a client's text that is repeated in errors.
 pub(crate) fn short(text: &str) -> String {
     text.chars().take(50).collect()
 }
 
-/// The value of a header, which must occur once and be text.
+/// Returns the value of a header, which must occur at most once and be text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).into_iter();
     let first = values.next();
@@ -82,25 +89,29 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'
     text.map_err(|_| Problem::bad_request(format!("the header '{name}' is not text")))
 }
 
-/// The value of a header as a number.
+/// Returns the value of a header as a number.
 pub(crate) fn header_number(headers: &HeaderMap, name: &str) -> Result<Option<u64>> {
     let Some(text) = header(headers, name)? else { return Ok(None) };
-    let not_one = || Problem::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().map(Some).map_err(|_| not_one())
-    } else {
-        Err(not_one())
+    // `parse` accepts a sign, which a header can't have.
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(not_a_number(name, text));
     }
+    text.parse().map(Some).map_err(|_| not_a_number(name, text))
 }
 
-/// The name of a header of this server.
+fn not_a_number(name: &str, text: &str) -> Problem {
+    Problem::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)))
+}
+
+/// Returns the name of a header that only this server has.
 pub(crate) const fn own(name: &'static str) -> HeaderName {
     HeaderName::from_static(name)
 }
 
-/// A media type without its parameters, in lower case.
+/// Returns a media type without its parameters, in lower case.
 pub(crate) fn media_type(text: &str) -> String {
-    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let media_type = text.split_once(';').map_or(text, |(media_type, _)| media_type);
+    media_type.trim().to_ascii_lowercase()
 }
 
 #[cfg(test)]

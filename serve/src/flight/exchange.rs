@@ -1,7 +1,6 @@
-//! `DoExchange`: sends the rows of a table as they are committed, and appends and answers record batches, in one call.
+//! Answers `DoExchange`: sends the rows of a table as they are committed, and appends record batches, in one call.
 //!
-//! The two directions are independent: a client waiting for rows may send some, and one that sends need not wait for
-//! rows.
+//! The two directions are independent: a client can send rows while it waits for others, and need not wait for any.
 
 use std::io;
 use std::sync::Arc;
@@ -11,21 +10,22 @@ use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
-use super::messages::{FlightData, all_framed};
-use super::put::{PutStream, audit, header_of, opening};
+use super::messages::{FlightData, frame_messages};
+use super::put::{PutStream, audit, receive_first, receive_header};
 use super::request_stream::RequestStream;
-use super::status::answered;
-use super::target::target_of;
+use super::status::body_response;
+use super::target::parse_descriptor;
 use crate::follow::{self, Follower};
 use crate::frames::Framing;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::session::Session;
 use crate::table::Table;
 
-/// The parameters of a command: for rows sent to the client, and for rows that it sends.
-const FOLLOWING: &[&str] = &["from", "columns", "column", "durable"];
+/// The parameters for rows sent to the client.
+const FOLLOW_PARAMETERS: &[&str] = &["from", "columns", "column", "durable"];
+/// All parameters of a command.
 const PARAMETERS: &[&str] = &["follow", "from", "columns", "column", "durable", "ack", "producer", "epoch", "sequence"];
 
 /// A bidirectional call.
@@ -33,14 +33,14 @@ struct Exchange {
     session: Session,
     table: Arc<Table>,
     follower: Option<Follower>,
-    /// The answers to batches, or the error that ends them.
+    /// Receives the answers to batches, or the error that ends them.
     answers: mpsc::Receiver<Result<Bytes>>,
-    _receiving: AbortOnDrop,
+    _append_task: AbortOnDrop,
     /// The row after the last one to send, once the client has finished sending.
     end: Option<u64>,
 }
 
-/// Appends batches until the call ends.
+/// Aborts a task when it is dropped.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -49,36 +49,42 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Reads the first message, which names the table.
-pub(super) async fn begin(session: Session, mut calls: RequestStream) -> Result<Response<ResponseBody>> {
-    let first = opening(&session, &mut calls).await?;
-    let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
+/// Begins the call with its first message, which names the table.
+pub(super) async fn begin(session: Session, mut requests: RequestStream) -> Result<Response<ResponseBody>> {
+    let first = receive_first(&session, &mut requests).await?;
+    let (name, query) = parse_descriptor(&first.descriptor, PARAMETERS)?;
     let is_followed = query.get("follow")?.is_none() || query.flag("follow")?;
     if is_followed {
         session.check_read(&name)?;
     } else {
         session.check_write(&name)?;
     }
-    if let Some(other) = FOLLOWING.iter().find(|name| !is_followed && query.all(name).next().is_some()) {
-        return Err(Problem::bad_request(format!("{other} goes with follow")));
+    for parameter in FOLLOW_PARAMETERS {
+        if !is_followed && query.has(parameter) {
+            return Err(Problem::bad_request(format!("{parameter} goes with follow")));
+        }
     }
     let table = session.table(&name).await?;
     let mut follower = None;
     if is_followed {
-        let (table, query) = (table.clone(), query.clone());
-        let follow = move |session: &Session| Follower::open(table, &query, session.clone(), Framing::Flight);
-        follower = Some(session.run_blocking(follow).await?);
+        let table = table.clone();
+        let query = query.clone();
+        let opened = session
+            .run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight))
+            .await?;
+        follower = Some(opened);
         session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
-        calls = calls.unhurried();
+        requests = requests.without_idle_timeout();
     }
     let (sender, answers) = mpsc::channel(1);
-    let appending = BatchAppender { session: session.clone(), name, query, sender };
-    let receiving = AbortOnDrop(tokio::spawn(appending.run(calls, (first.header, first.share))).abort_handle());
-    let exchange = Exchange { session: session.clone(), table, follower, answers, _receiving: receiving, end: None };
-    Ok(answered(if is_followed { follow::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
+    let appender = BatchAppender { session: session.clone(), name, query, sender };
+    let append_task = AbortOnDrop(tokio::spawn(appender.run(requests, (first.header, first.share))).abort_handle());
+    let exchange =
+        Exchange { session: session.clone(), table, follower, answers, _append_task: append_task, end: None };
+    Ok(body_response(if is_followed { follow::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
 }
 
-/// The destination of the client's batches.
+/// Appends the client's batches until the call ends.
 struct BatchAppender {
     session: Session,
     name: String,
@@ -87,10 +93,10 @@ struct BatchAppender {
 }
 
 impl BatchAppender {
-    async fn run(self, calls: RequestStream, first: (Bytes, OwnedSemaphorePermit)) {
-        if let Err(refusal) = self.append_all(calls, first).await {
+    async fn run(self, requests: RequestStream, first: (Bytes, OwnedSemaphorePermit)) {
+        if let Err(refusal) = self.append_all(requests, first).await {
             audit(&self.session, "DoExchange", Some(&refusal));
-            // After the end of the call there is no one to answer.
+            // The receiver is gone after the end of the call, which needs no error then.
             let _ = self.sender.send(Err(refusal)).await;
         }
     }
@@ -98,22 +104,26 @@ impl BatchAppender {
     /// Appends batches. The schema comes first, in the first message or in a later one.
     async fn append_all(
         &self,
-        mut calls: RequestStream,
+        mut requests: RequestStream,
         (mut header, mut share): (Bytes, OwnedSemaphorePermit),
     ) -> Result<()> {
         while header.is_empty() {
-            let Some((next, more)) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
-            if !next.is_empty() {
-                share.merge(more);
+            let Some((next_header, next_share)) = receive_header(&self.session, &mut requests).await? else {
+                return Ok(());
+            };
+            if !next_header.is_empty() {
+                share.merge(next_share);
             }
-            header = next;
+            header = next_header;
         }
-        let mut put = PutStream::open(self.session.clone(), calls, (&self.name, &self.query), (header, share)).await?;
+        let mut put = PutStream::open(self.session.clone(), requests, (&self.name, &self.query), (header, share)).await?;
         audit(&self.session, "DoExchange", None);
         while let Some(answers) = put.next().await? {
-            let data =
-                answers.into_iter().map(|text| FlightData { app_metadata: text.into(), ..FlightData::default() });
-            if self.sender.send(Ok(all_framed(&data.collect::<Vec<_>>()))).await.is_err() {
+            let mut messages = Vec::with_capacity(answers.len());
+            for answer in answers {
+                messages.push(FlightData { app_metadata: answer.into(), ..FlightData::default() });
+            }
+            if self.sender.send(Ok(frame_messages(&messages))).await.is_err() {
                 break;
             }
         }
@@ -126,8 +136,8 @@ fn failed<S>(refusal: Problem) -> BodyStep<S> {
 }
 
 impl Exchange {
-    /// Sends the answer to a batch. Without one the client has finished sending, and the call ends after the rows
-    /// committed now.
+    /// Sends the answer to a batch. `None` means that the client has finished sending: the call ends after the rows that
+    /// are committed at this time.
     async fn answer(mut self, answer: Option<Result<Bytes>>) -> BodyStep<Exchange> {
         match answer {
             Some(Ok(answer)) => return BodyStep::Data(self, vec![answer]),
@@ -136,7 +146,7 @@ impl Exchange {
             None => (),
         }
         let table = self.table.clone();
-        match self.session.run_blocking(move |_| table.progress().map_err(|e| Problem::from_table_error(&e))).await {
+        match self.session.run_blocking(move |_| table.progress().or_table_problem()).await {
             Ok(progress) => {
                 self.end = Some(progress.end);
                 BodyStep::Data(self, Vec::new())
@@ -145,20 +155,21 @@ impl Exchange {
         }
     }
 
-    /// Continues after the follower has sent rows.
-    fn sent(mut self, step: BodyStep<Follower>) -> BodyStep<Exchange> {
+    /// Continues after a step of the follower.
+    fn after_follower(mut self, step: BodyStep<Follower>) -> BodyStep<Exchange> {
         match step {
             BodyStep::Data(follower, bytes) => {
                 self.follower = Some(follower);
                 BodyStep::Data(self, bytes)
             }
             BodyStep::Failed(e) => BodyStep::Failed(e),
-            // Batches that the client has sent meanwhile may be unanswered: that is not a complete call.
-            BodyStep::End(_) => failed(self.why_ended()),
+            // The call is not complete: batches that the client has sent in the meantime may be unanswered.
+            BodyStep::End(_) => failed(self.end_reason()),
         }
     }
 
-    fn why_ended(&self) -> Problem {
+    /// Returns the reason why the follower ended.
+    fn end_reason(&self) -> Problem {
         if self.session.is_stopping() {
             Problem::unavailable("the server is stopping")
         } else if self.session.is_valid() {
@@ -172,7 +183,7 @@ impl Exchange {
 impl BodySource for Exchange {
     async fn step(mut self) -> BodyStep<Exchange> {
         if self.session.is_stopping() || !self.session.is_valid() {
-            return failed(self.why_ended());
+            return failed(self.end_reason());
         }
         let Some(mut follower) = self.follower.take() else {
             let answer = self.answers.recv().await;
@@ -192,7 +203,7 @@ impl BodySource for Exchange {
             }
             waited = follower.wait() => {
                 let step = follower.send(waited).await;
-                self.sent(step)
+                self.after_follower(step)
             }
         }
     }

@@ -3,10 +3,12 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// The prefix of the paths of all calls.
+/// The prefix of the paths of all requests.
 pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
-/// The size of a message's flag and length.
+/// The size in bytes of a frame's flag and length, which precede its message.
 pub(crate) const PREFIX: usize = 5;
+/// The value of a number of records or bytes that the server does not know.
+pub(crate) const UNKNOWN: i64 = -1;
 
 /// The source or destination of rows: a command, or the path of one name.
 #[derive(Clone, PartialEq, Message)]
@@ -48,7 +50,7 @@ pub(crate) struct FlightInfo {
     pub descriptor: Option<FlightDescriptor>,
     #[prost(message, repeated, tag = "3")]
     pub endpoints: Vec<FlightEndpoint>,
-    /// -1 if unknown.
+    /// The number of rows, or [`UNKNOWN`].
     #[prost(int64, tag = "4")]
     pub total_records: i64,
     #[prost(int64, tag = "5")]
@@ -84,22 +86,23 @@ pub(crate) struct PutResult {
 }
 
 /// Frames a message for gRPC.
-pub(crate) fn framed(message: &impl Message) -> Bytes {
-    all_framed([message])
+pub(crate) fn frame_message(message: &impl Message) -> Bytes {
+    frame_messages([message])
 }
 
 /// Frames messages for gRPC, one after another.
-pub(crate) fn all_framed<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Bytes {
+pub(crate) fn frame_messages<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Bytes {
     let mut frames = BytesMut::new();
     for message in messages {
         let len = message.encoded_len();
         frames.reserve(PREFIX + len);
         frames.put_u8(0);
-        // Framed messages are made here, and small.
-        frames.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-        // The capacity suffices, which is the only possible failure.
+        // Only messages of this server are framed here, which are small. A wrong length would shift all later frames.
+        assert!(u32::try_from(len).is_ok(), "a message of {len} bytes does not fit into a frame");
+        frames.put_u32(len as u32);
+        // Encoding fails only for lack of capacity, which was reserved.
         let encoded = message.encode(&mut frames);
-        debug_assert!(encoded.is_ok(), "{encoded:?}");
+        assert!(encoded.is_ok(), "a message of {len} bytes was not encoded: {encoded:?}");
     }
     frames.freeze()
 }

@@ -1,9 +1,9 @@
-//! Arrow Flight: the calls of gRPC over the same listener, tables, tokens and limits as HTTP's routes.
+//! Answers Arrow Flight: gRPC calls over the same listener, tables, tokens and limits as the routes of HTTP.
 //!
 //! A ticket is text that a client can write by hand: a table's name, and the parameters of its route for rows after a
 //! `?`, as in `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
-//! SQL](sql) are messages of protobuf, whose first bytes begin no table's name.
+//! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
 
 mod exchange;
 pub(crate) mod messages;
@@ -22,17 +22,19 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
 pub(crate) use self::messages::SERVICE;
-use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
-use self::request_stream::{RequestStream, decoded};
+use self::messages::{
+    DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, frame_message,
+};
+use self::request_stream::{RequestStream, decode_message};
 use self::sql::SqlCommand;
 use self::sql::messages::Any;
-pub(crate) use self::status::refused;
-use self::status::{answered, whole};
-use self::target::{target_of, target_of_ticket};
+pub(crate) use self::status::refusal_response;
+use self::status::{body_response, message_response};
+use self::target::{parse_descriptor, parse_ticket};
 use crate::access::password_of;
 use crate::follow::{self, Follower};
 use crate::frames::Framing;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response::allow;
 use crate::response_body::ResponseBody;
@@ -40,12 +42,14 @@ use crate::row_stream::{self, Selection};
 use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
 
-/// The maximum number of endpoints of a flight, and the minimum rows of each.
-const ENDPOINTS: (u64, u64) = (16, 1 << 20);
+/// The maximum number of endpoints of a flight.
+const MAX_ENDPOINTS: u64 = 16;
+/// The minimum number of rows of an endpoint, unless the flight has fewer.
+const MIN_ENDPOINT_ROWS: u64 = 1 << 20;
 /// The parameters of a ticket.
 const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable", "numbering"];
 
-/// Answers a call.
+/// Answers the call named `method`.
 pub(crate) async fn answer(
     session: Session,
     parts: &Parts,
@@ -57,46 +61,46 @@ pub(crate) async fn answer(
     if parts.version != Version::HTTP_2 {
         return Err(Problem::bad_request("Flight is spoken over HTTP/2"));
     }
-    let mut calls = RequestStream::new(body, session.clone());
+    let mut requests = RequestStream::new(body, session.clone());
     match method {
         "ListFlights" => session.run_blocking(list).await,
         "GetFlightInfo" => {
-            let descriptor = calls.question::<FlightDescriptor>().await?;
+            let descriptor = requests.only_message::<FlightDescriptor>().await?;
             match SqlCommand::parse(&descriptor.command)? {
-                Some(question) => sql::flight_info(session, descriptor, question).await,
+                Some(command) => sql::flight_info(session, descriptor, command).await,
                 None => flight_info(session, descriptor).await,
             }
         }
         "GetSchema" => {
-            let descriptor = calls.question::<FlightDescriptor>().await?;
-            if let Some(question) = SqlCommand::parse(&descriptor.command)? {
-                return sql::schema(session, question).await;
+            let descriptor = requests.only_message::<FlightDescriptor>().await?;
+            if let Some(command) = SqlCommand::parse(&descriptor.command)? {
+                return sql::schema(session, command).await;
             }
-            let (name, query) = target_of(&descriptor, PARAMETERS)?;
+            let (name, query) = parse_descriptor(&descriptor, PARAMETERS)?;
             session.check_facts(&name)?;
             let selection = selection(&session, &name, query).await?;
-            let schema = selection.schema_message().map_err(|e| Problem::from_table_error(&e))?.into();
-            Ok(whole(framed(&SchemaResult { schema })))
+            let schema = selection.schema_message().or_table_problem()?.into();
+            Ok(message_response(frame_message(&SchemaResult { schema })))
         }
         "DoGet" => {
-            let ticket = calls.question::<Ticket>().await?;
-            if let Some(question) = SqlCommand::parse(&ticket.ticket)? {
-                return sql::get(session, question).await;
+            let ticket = requests.only_message::<Ticket>().await?;
+            if let Some(command) = SqlCommand::parse(&ticket.ticket)? {
+                return sql::get(session, command).await;
             }
-            let (name, query) = target_of_ticket(&ticket, PARAMETERS)?;
+            let (name, query) = parse_ticket(&ticket, PARAMETERS)?;
             get(session, &name, query).await
         }
         "DoPut" => {
-            let first = put::opening(&session, &mut calls).await?;
+            let first = put::receive_first(&session, &mut requests).await?;
             if let Some(command) = Any::parse(&first.descriptor.command) {
-                return sql::put(session, calls, command, first.header).await;
+                return sql::put(session, requests, command, first.header).await;
             }
             trace.is_write = true;
-            Ok(answered(ResponseBody::steps(put::begin(session, calls, first).await?)))
+            Ok(body_response(ResponseBody::steps(put::begin(session, requests, first).await?)))
         }
-        "DoExchange" => exchange::begin(session, calls).await,
+        "DoExchange" => exchange::begin(session, requests).await,
         "DoAction" => {
-            let action = calls.question().await?;
+            let action = requests.only_message().await?;
             sql::action(session, action).await
         }
         "ListActions" => Ok(sql::list_actions()),
@@ -108,9 +112,10 @@ pub(crate) async fn answer(
     }
 }
 
-/// Handshake with a name and a password, which is the token; returns the token in the form required by further calls.
+/// Answers a handshake with a name and a password, which is the token. Returns the token in the form required by
+/// further requests.
 fn handshake(parts: &Parts) -> Response<ResponseBody> {
-    let mut response = answered(ResponseBody::empty());
+    let mut response = body_response(ResponseBody::empty());
     let token = password_of(&parts.headers).and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
     if let Some(token) = token {
         response.headers_mut().insert(header::AUTHORIZATION, token);
@@ -118,19 +123,19 @@ fn handshake(parts: &Parts) -> Response<ResponseBody> {
     response
 }
 
-/// The table named in a call's message, if there is one. For tests, which send any bytes.
+/// Returns the table named in a call's message, if there is one. Used by tests, which send any bytes.
 #[doc(hidden)]
 pub fn parse_call_target(method: &str, message: &[u8]) -> Option<String> {
     let message = Bytes::copy_from_slice(message);
-    let meant = match method {
-        "DoGet" => target_of_ticket(&decoded(message).ok()?, PARAMETERS),
-        "DoPut" => put::target_of_first(message).map(|(target, _)| target),
-        _ => target_of(&decoded(message).ok()?, PARAMETERS),
+    let target = match method {
+        "DoGet" => parse_ticket(&decode_message(message).ok()?, PARAMETERS),
+        "DoPut" => put::parse_first_target(message).map(|(target, _)| target),
+        _ => parse_descriptor(&decode_message(message).ok()?, PARAMETERS),
     };
-    meant.ok().map(|(name, _)| name)
+    target.ok().map(|(name, _)| name)
 }
 
-/// The requested rows.
+/// Selects the requested rows.
 async fn selection(session: &Session, name: &str, query: Query) -> Result<Selection> {
     let table = session.table(name).await?;
     session.run_blocking(move |_| Selection::open(table, &query)).await
@@ -143,71 +148,76 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
         }
         session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
-        return Ok(answered(row_stream::flight_body(selection, session).await?));
+        return Ok(body_response(row_stream::flight_body(selection, session).await?));
     }
-    if let Some(other) = ["to", "where", "limit"].into_iter().find(|name| query.all(name).next().is_some()) {
-        return Err(Problem::bad_request(format!("{other} does not go with follow")));
+    for parameter in ["to", "where", "limit"] {
+        if query.has(parameter) {
+            return Err(Problem::bad_request(format!("{parameter} does not go with follow")));
+        }
     }
     session.check_read(name)?;
     let table = session.table(name).await?;
     let follower =
         session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
     session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
-    Ok(answered(follow::body(follower, &session)))
+    Ok(body_response(follow::body(follower, &session)))
 }
 
 async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<ResponseBody>> {
-    let (name, query) = target_of(&descriptor, PARAMETERS)?;
+    let (name, query) = parse_descriptor(&descriptor, PARAMETERS)?;
     if query.flag("follow")? {
         return Err(Problem::bad_request("a stream that goes on has no end to inform of; get its ticket"));
     }
     session.check_read(&name)?;
     let table = session.table(&name).await?;
-    let info = session.run_blocking(move |_| info_of(table, descriptor, &query)).await?;
-    Ok(whole(framed(&info)))
+    let info = session.run_blocking(move |_| describe_flight(table, descriptor, &query)).await?;
+    Ok(message_response(frame_message(&info)))
 }
 
-/// The description of rows, and their endpoints: here, in parts. Blocks.
-fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
+/// Describes the selected rows, and divides them into endpoints, all of them on this server. Blocks.
+fn describe_flight(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
     let selection = Selection::open(table.clone(), query)?;
-    let schema = selection.schema_message().map_err(|e| Problem::from_table_error(&e))?.into();
+    let schema = selection.schema_message().or_table_problem()?.into();
+    assert!(selection.first_row <= selection.end_row, "a selection ends before its first row");
     let rows = selection.end_row - selection.first_row;
-    let is_whole = query.get("where")?.is_none() && query.get("limit")?.is_none();
-    let part = if is_whole { rows.div_ceil(ENDPOINTS.0).max(ENDPOINTS.1) } else { rows.max(1) };
-    let starts = (selection.first_row..selection.end_row).step_by(usize::try_from(part).unwrap_or(usize::MAX));
-    let ticket = |start: u64| {
-        let end = (start + part).min(selection.end_row);
-        let ticket = Some(Ticket { ticket: ticket(&table, start, end, query).into() });
-        FlightEndpoint { ticket }
-    };
+    let is_counted = query.get("where")?.is_none() && query.get("limit")?.is_none();
+    let endpoint_rows = if is_counted { rows.div_ceil(MAX_ENDPOINTS).max(MIN_ENDPOINT_ROWS) } else { rows.max(1) };
+    let mut endpoints = Vec::new();
+    let mut start = selection.first_row;
     // An empty result has one endpoint too, for its schema.
-    let starts = if rows == 0 { vec![selection.first_row] } else { starts.collect() };
+    while start < selection.end_row || endpoints.is_empty() {
+        let end = (start + endpoint_rows).min(selection.end_row);
+        let ticket = Ticket { ticket: format_ticket(&table, start, end, query).into() };
+        endpoints.push(FlightEndpoint { ticket: Some(ticket) });
+        start = end;
+    }
     Ok(FlightInfo {
         schema,
         descriptor: Some(descriptor),
-        endpoints: starts.into_iter().map(ticket).collect(),
-        total_records: if is_whole { i64::try_from(rows).unwrap_or(-1) } else { -1 },
-        total_bytes: -1,
+        endpoints,
+        total_records: if is_counted { i64::try_from(rows).unwrap_or(UNKNOWN) } else { UNKNOWN },
+        total_bytes: UNKNOWN,
         ordered: true,
     })
 }
 
-fn ticket(table: &Table, start: u64, end: u64, query: &Query) -> String {
+/// Returns the text of a ticket for the rows from `start` to before `end`.
+fn format_ticket(table: &Table, start: u64, end: u64, query: &Query) -> String {
     let mut text = form_urlencoded::Serializer::new(format!("{}?", table.name));
     text.append_pair("from", &start.to_string()).append_pair("to", &end.to_string());
     if table.kind == Kind::Table {
-        // Whose rows are put in another order has other rows by these numbers.
+        // The server refuses the ticket once the table's rows are in another order, as other rows have these numbers.
         text.append_pair("numbering", &table.identity.numbering());
     }
-    for other in ["columns", "column", "where", "limit"] {
-        query.all(other).for_each(|value| {
-            text.append_pair(other, value);
-        });
+    for parameter in ["columns", "column", "where", "limit"] {
+        for value in query.all(parameter) {
+            text.append_pair(parameter, value);
+        }
     }
     text.finish()
 }
 
-/// The readable tables. Blocks.
+/// Lists the tables that the caller may read. Blocks.
 fn list(session: &Session) -> Result<Response<ResponseBody>> {
     let mut frames = Vec::new();
     for entry in session.shared.catalog.list()? {
@@ -222,9 +232,11 @@ fn list(session: &Session) -> Result<Response<ResponseBody>> {
         // Tables that can't be opened are omitted: they may have been removed, and a call for them gets the error.
         let info = session.shared.catalog.get(&entry.name).and_then(|table| {
             let query = Query::parse(None, &[])?;
-            info_of(table, descriptor, &query)
+            describe_flight(table, descriptor, &query)
         });
-        frames.extend(info.ok().map(|info| framed(&info)));
+        if let Ok(info) = info {
+            frames.push(frame_message(&info));
+        }
     }
-    Ok(answered(ResponseBody::several(frames)))
+    Ok(body_response(ResponseBody::several(frames)))
 }

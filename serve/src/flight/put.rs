@@ -1,4 +1,4 @@
-//! `DoPut`: receives record batches, appends each as a whole, and answers each once it is committed.
+//! Answers `DoPut`: receives record batches, appends each as a message_response, and acknowledges each once it is committed.
 
 use std::collections::VecDeque;
 use std::{io, slice};
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, all_framed};
-use super::request_stream::{QUESTION, ReceivedMessage, RequestStream, decoded};
-use super::target::target_of;
+use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, frame_messages};
+use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream, decode_message};
+use super::target::parse_descriptor;
 use crate::audit::AuditLine;
 use crate::ingest::{Destination, PendingBatches, lost};
 use crate::problem::{Problem, Result};
@@ -20,39 +20,39 @@ use crate::response_body::{BodySource, BodyStep};
 use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.
-const AROUND: usize = 1 << 20;
-/// The end of a stream.
-const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+const MAX_FIELDS_LEN: usize = 1 << 20;
+/// The end of an IPC stream.
+const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// The parameters of a command for sent rows.
 const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
 
-/// The memory in bytes of a call's unanswered batches above which no further ones are received.
-const AHEAD: usize = 1 << 20;
+/// The memory in bytes of a call's unanswered batches at which no further ones are received.
+const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// A stream of record batches to be appended to a table.
 ///
-/// Messages that have arrived together are passed to the table's writer together, while earlier ones are being
-/// committed.
+/// While earlier batches are being committed, messages that have arrived together are submitted to the table's writer
+/// together.
 pub(crate) struct PutStream {
     session: Session,
-    calls: RequestStream,
+    requests: RequestStream,
     destination: Destination,
-    /// The schema and the dictionaries received so far, as messages of a stream.
-    front: Vec<u8>,
-    /// The memory of the schema and the dictionaries.
-    kept: OwnedSemaphorePermit,
-    /// A received message to be passed on next.
-    held: Option<ReceivedMessage>,
-    /// Batches passed on, in order.
-    waiting: VecDeque<PendingBatches>,
-    /// How the call ends, once no more batches are received.
+    /// The schema and the dictionaries received so far, as messages of an IPC stream, which precede all batches.
+    preamble: Vec<u8>,
+    /// The share of memory of the schema and the dictionaries.
+    preamble_share: OwnedSemaphorePermit,
+    /// A received message to be submitted next.
+    deferred: Option<ReceivedMessage>,
+    /// Submitted batches, in order.
+    pending: VecDeque<PendingBatches>,
+    /// The result of the call, once no more batches are received.
     ended: Option<Result<()>>,
 }
 
 /// Starts a stream from the first message.
-pub(crate) async fn begin(session: Session, calls: RequestStream, first: FirstMessage) -> Result<PutStream> {
-    let (name, query) = target_of(&first.descriptor, PARAMETERS)?;
-    PutStream::open(session, calls, (&name, &query), (first.header, first.share)).await
+pub(crate) async fn begin(session: Session, requests: RequestStream, first: FirstMessage) -> Result<PutStream> {
+    let (name, query) = parse_descriptor(&first.descriptor, PARAMETERS)?;
+    PutStream::open(session, requests, (&name, &query), (first.header, first.share)).await
 }
 
 /// The first message of a call that sends rows.
@@ -60,46 +60,50 @@ pub(super) struct FirstMessage {
     pub descriptor: FlightDescriptor,
     /// The schema; empty if a later message has it.
     pub header: Bytes,
-    /// Its share of the memory, for as long as a part of it is kept.
+    /// The message's share of memory, for as long as a part of it is kept.
     pub share: OwnedSemaphorePermit,
 }
 
-/// Parses the destination in the first message, and its schema if it has one.
-pub(super) fn target_of_first(message: Bytes) -> Result<((String, Query), Bytes)> {
-    let (descriptor, header) = descriptor_of(message)?;
-    Ok((target_of(&descriptor, PARAMETERS)?, header))
+/// Parses the first message into the destination of its rows and its header, which is empty without a schema.
+pub(super) fn parse_first_target(message: Bytes) -> Result<((String, Query), Bytes)> {
+    let (descriptor, header) = parse_first(message)?;
+    Ok((parse_descriptor(&descriptor, PARAMETERS)?, header))
 }
 
-fn descriptor_of(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
-    let first: FlightData = decoded(message)?;
-    let missing = || Problem::bad_request("the first message has a descriptor");
-    Ok((first.descriptor.ok_or_else(missing)?, first.header))
+/// Parses the first message into its descriptor and its header.
+fn parse_first(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
+    let first: FlightData = decode_message(message)?;
+    let descriptor = first.descriptor.ok_or_else(|| Problem::bad_request("the first message has a descriptor"))?;
+    Ok((descriptor, first.header))
 }
 
-/// The maximum size of a message. Whoever writes nothing takes no memory for rows: it asks a question at most.
-fn most_of(session: &Session) -> usize {
-    session.check_writer().map_or(QUESTION, |()| session.shared.limits.body + AROUND)
-}
-
-async fn first(session: &Session, calls: &mut RequestStream) -> Result<ReceivedMessage> {
-    let nothing = || Problem::bad_request("the call has no message");
-    calls.next(most_of(session)).await?.ok_or_else(nothing)
+/// Returns the maximum size of a message. A caller without the right to write gets no memory for rows.
+fn max_message_len(session: &Session) -> usize {
+    match session.check_writer() {
+        Ok(()) => session.shared.limits.body + MAX_FIELDS_LEN,
+        Err(_) => MAX_REQUEST_LEN,
+    }
 }
 
 /// Receives the first message of a call that sends rows.
-pub(super) async fn opening(session: &Session, calls: &mut RequestStream) -> Result<FirstMessage> {
-    let ReceivedMessage { message, share } = first(session, calls).await?;
-    let (descriptor, header) = descriptor_of(message)?;
+pub(super) async fn receive_first(session: &Session, requests: &mut RequestStream) -> Result<FirstMessage> {
+    let Some(ReceivedMessage { message, share }) = requests.next(max_message_len(session)).await? else {
+        return Err(Problem::bad_request("the call has no message"));
+    };
+    let (descriptor, header) = parse_first(message)?;
     Ok(FirstMessage { descriptor, header, share })
 }
 
-/// The metadata of the next message, possibly empty, and its share of the memory; `None` at the end.
-pub(super) async fn header_of(
+/// Receives the next message. Returns its header, which may be empty, and its share of memory; `None` at the end.
+pub(super) async fn receive_header(
     session: &Session,
-    calls: &mut RequestStream,
+    requests: &mut RequestStream,
 ) -> Result<Option<(Bytes, OwnedSemaphorePermit)>> {
-    let Some(ReceivedMessage { message, share }) = calls.next(most_of(session)).await? else { return Ok(None) };
-    decoded::<FlightData>(message).map(|data| Some((data.header, share)))
+    let Some(ReceivedMessage { message, share }) = requests.next(max_message_len(session)).await? else {
+        return Ok(None);
+    };
+    let data: FlightData = decode_message(message)?;
+    Ok(Some((data.header, share)))
 }
 
 /// The kinds of messages in a stream of record batches.
@@ -110,15 +114,17 @@ enum IpcMessageKind {
     Batch,
 }
 
-/// The kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
-fn kind_of(metadata: &[u8]) -> Option<IpcMessageKind> {
-    let word = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| i32::from_le_bytes(*raw));
-    let half = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| usize::from(u16::from_le_bytes(*raw)));
-    let root = usize::try_from(word(0)?).ok()?;
-    let fields = root.checked_sub_signed(isize::try_from(word(root)?).ok()?)?;
-    // The second field, after two lengths.
-    let place = half(fields + 6).filter(|&place| place > 0 && half(fields).is_some_and(|len| len > 6))?;
-    match metadata.get(root + place)? {
+/// Returns the kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
+fn message_kind(metadata: &[u8]) -> Option<IpcMessageKind> {
+    let root = usize::try_from(i32_at(metadata, 0)?).ok()?;
+    let vtable = root.checked_sub_signed(isize::try_from(i32_at(metadata, root)?).ok()?)?;
+    let vtable_len = u16_at(metadata, vtable)?;
+    // The offset of the header's type, the second field, follows two lengths and the offset of the first field.
+    let header_type = u16_at(metadata, vtable + 6)?;
+    if header_type == 0 || vtable_len <= 6 {
+        return None;
+    }
+    match metadata.get(root + usize::from(header_type))? {
         1 => Some(IpcMessageKind::Schema),
         2 => Some(IpcMessageKind::Dictionary),
         3 => Some(IpcMessageKind::Batch),
@@ -126,14 +132,23 @@ fn kind_of(metadata: &[u8]) -> Option<IpcMessageKind> {
     }
 }
 
-/// Appends a message in the framing of a stream.
+fn i32_at(bytes: &[u8], offset: usize) -> Option<i32> {
+    Some(i32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+/// Appends a message to an IPC stream.
 pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
-    let padded = metadata.len().next_multiple_of(8);
+    let padded_len = metadata.len().next_multiple_of(8);
+    // gRPC frames have lengths of 32 bits, so that metadata received in one fits.
+    assert!(u32::try_from(padded_len).is_ok(), "metadata of {padded_len} bytes in a gRPC message");
     stream.extend_from_slice(&u32::MAX.to_le_bytes());
-    // The limit of bodies also limits messages.
-    stream.extend_from_slice(&u32::try_from(padded).unwrap_or(u32::MAX).to_le_bytes());
+    stream.extend_from_slice(&(padded_len as u32).to_le_bytes());
     stream.extend_from_slice(metadata);
-    stream.resize(stream.len() + (padded - metadata.len()), 0);
+    stream.resize(stream.len() + (padded_len - metadata.len()), 0);
     stream.extend_from_slice(body);
 }
 
@@ -142,81 +157,97 @@ impl PutStream {
     /// query.
     pub async fn open(
         session: Session,
-        calls: RequestStream,
+        requests: RequestStream,
         (name, query): (&str, &Query),
-        (header, kept): (Bytes, OwnedSemaphorePermit),
+        (header, preamble_share): (Bytes, OwnedSemaphorePermit),
     ) -> Result<PutStream> {
-        if kind_of(&header) != Some(IpcMessageKind::Schema) {
+        if message_kind(&header) != Some(IpcMessageKind::Schema) {
             return Err(Problem::bad_request("a schema is expected before the first record batch"));
         }
         let destination = Destination::open(&session, name, query).await?;
-        let mut front = Vec::new();
-        push(&mut front, &header, &[]);
-        Ok(PutStream { session, calls, destination, front, kept, held: None, waiting: VecDeque::new(), ended: None })
+        let mut preamble = Vec::new();
+        push(&mut preamble, &header, &[]);
+        Ok(PutStream {
+            session,
+            requests,
+            destination,
+            preamble,
+            preamble_share,
+            deferred: None,
+            pending: VecDeque::new(),
+            ended: None,
+        })
     }
 
-    /// Receives batches until some are answered; returns their answers, or `None` at the end.
+    /// Receives batches until some are answered. Returns their answers, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<String>>> {
         loop {
-            let ahead: usize = self.waiting.iter().map(|passed| passed.bytes).sum();
-            let may_receive = self.ended.is_none() && self.held.is_none() && ahead < AHEAD;
-            let most = most_of(&self.session);
-            let Some(first) = self.waiting.front_mut() else {
+            let pending_bytes: usize = self.pending.iter().map(|batches| batches.bytes).sum();
+            let may_receive = self.ended.is_none() && self.deferred.is_none() && pending_bytes < MAX_PENDING_BYTES;
+            let max_len = max_message_len(&self.session);
+            let Some(first) = self.pending.front_mut() else {
                 if let Some(ended) = self.ended.take() {
                     return ended.map(|()| None);
                 }
-                let called = match self.held.take() {
-                    Some(held) => Ok(Some(held)),
-                    None => self.calls.next(most).await,
+                let received = match self.deferred.take() {
+                    Some(deferred) => Ok(Some(deferred)),
+                    None => self.requests.next(max_len).await,
                 };
-                self.receive(called).await;
+                self.on_received(received).await;
                 continue;
             };
             tokio::select! {
                 biased;
                 answers = &mut first.answers => {
-                    let answers = answers.unwrap_or_else(|_| lost().into());
-                    if let Some(answers) = self.answered(answers) {
+                    let results = answers.unwrap_or_else(|_| lost().into());
+                    if let Some(answers) = self.take_results(results) {
                         return Ok(Some(answers));
                     }
                 }
-                called = self.calls.next(most), if may_receive => match called {
-                    // Once the batches before it are committed, there may be memory for it.
+                received = self.requests.next(max_len), if may_receive => match received {
+                    // There was no memory for the message. Once the batches before it are committed, there may be some.
                     Err(refusal) if refusal.code() == "unavailable" && !self.session.is_stopping() => {
-                        let answers = (&mut first.answers).await.unwrap_or_else(|_| lost().into());
-                        if let Some(answers) = self.answered(answers) {
+                        let results = (&mut first.answers).await.unwrap_or_else(|_| lost().into());
+                        if let Some(answers) = self.take_results(results) {
                             return Ok(Some(answers));
                         }
                     }
-                    called => self.receive(called).await,
+                    received => self.on_received(received).await,
                 },
             }
         }
     }
 
-    /// Takes the answers to the first batches passed on; returns them as text, if there are any.
-    fn answered(&mut self, AppendResults { receipts, refusal }: AppendResults) -> Option<Vec<String>> {
-        let passed = self.waiting.pop_front()?;
+    /// Takes the results of the first pending batches. Returns the answers to them, if any was appended.
+    fn take_results(&mut self, AppendResults { receipts, refusal }: AppendResults) -> Option<Vec<String>> {
+        let first = self.pending.pop_front();
+        assert!(first.is_some(), "the writer has answered batches that are not pending");
+        let first_sequence = first.and_then(|batches| batches.sequence);
         if let Some(refusal) = refusal {
-            // Later batches are refused for that reason.
-            self.waiting.clear();
+            // Later batches are refused for the same reason.
+            self.pending.clear();
             self.ended = Some(Err(refusal));
         }
-        let number = |number: usize| passed.sequence.map(|first| first.saturating_add(number as u64));
-        let answers = receipts.iter().enumerate().map(|(at, receipt)| receipt.answer(number(at)));
-        (!receipts.is_empty()).then(|| answers.collect())
+        if receipts.is_empty() {
+            return None;
+        }
+        let mut answers = Vec::with_capacity(receipts.len());
+        for (offset, receipt) in (0_u64..).zip(&receipts) {
+            answers.push(receipt.answer(first_sequence.map(|sequence| sequence.saturating_add(offset))));
+        }
+        Some(answers)
     }
 
-    /// Passes on a received message, together with others that have arrived. Notes the end of the call.
-    async fn receive(&mut self, called: Result<Option<ReceivedMessage>>) {
-        match called {
+    /// Submits a received message, together with others that have arrived, or records the end of the call.
+    async fn on_received(&mut self, received: Result<Option<ReceivedMessage>>) {
+        match received {
             Ok(None) => self.ended = Some(Ok(())),
             Err(refusal) => self.ended = Some(Err(refusal)),
-            Ok(Some(called)) => {
-                let mut next = Some(called);
-                while let Some(called) = next.take() {
-                    match self.pass_with_others(called).await {
-                        Ok(true) => next = self.held.take(),
+            Ok(Some(message)) => {
+                let mut next = Some(message);
+                while let Some(message) = next.take() {
+                    match self.submit_with_arrived(message).await {
+                        Ok(true) => next = self.deferred.take(),
                         Ok(false) => (),
                         Err(refusal) => self.ended = Some(Err(refusal)),
                     }
@@ -225,41 +256,46 @@ impl PutStream {
         }
     }
 
-    /// Passes on a message, and further ones that have arrived, of the same kind. Returns `false` if the message is
-    /// held until batches passed on before have released their memory.
-    async fn pass_with_others(&mut self, called: ReceivedMessage) -> Result<bool> {
+    /// Submits a message, and further ones of its kind that have arrived. Returns false if the message is deferred until
+    /// earlier batches have released their memory.
+    async fn submit_with_arrived(&mut self, received: ReceivedMessage) -> Result<bool> {
         self.session.check_valid()?;
         if self.session.is_stopping() {
             return Err(Problem::unavailable("the server is stopping"));
         }
-        let data: FlightData = decoded(called.message.clone())?;
-        match kind_of(&data.header) {
-            Some(IpcMessageKind::Dictionary) => self.keep(&data, called.share)?,
+        let data: FlightData = decode_message(received.message.clone())?;
+        match message_kind(&data.header) {
+            Some(IpcMessageKind::Dictionary) => self.keep_dictionary(&data, received.share)?,
             Some(IpcMessageKind::Batch) => {
-                // Schema and dictionaries are repeated.
-                let mut share = match self.session.shared.memory.share(self.front.len()) {
+                // The schema and the dictionaries are repeated with each submission.
+                let mut share = match self.session.shared.memory.share(self.preamble.len()) {
                     Ok(share) => share,
-                    Err(_) if !self.waiting.is_empty() => {
-                        self.held = Some(called);
+                    Err(_) if !self.pending.is_empty() => {
+                        self.deferred = Some(received);
                         return Ok(false);
                     }
                     Err(refusal) => return Err(refusal),
                 };
-                share.merge(called.share);
-                let mut size = size_of(&data);
+                share.merge(received.share);
+                let mut len = data_len(&data);
                 let mut batches = vec![data];
-                while size < SMALL
-                    && let Some(called) = self.arrived()
+                while len < SMALL
+                    && let Some(next) = self.poll_next()
                 {
-                    let data = decoded::<FlightData>(called.message.clone()).ok();
-                    let data = data.filter(|data| kind_of(&data.header) == Some(IpcMessageKind::Batch));
-                    let Some(data) = data.filter(|data| size + size_of(data) <= SMALL) else {
-                        self.held = Some(called);
-                        break;
-                    };
-                    size += size_of(&data);
-                    share.merge(called.share);
-                    batches.push(data);
+                    match decode_message::<FlightData>(next.message.clone()) {
+                        Ok(data)
+                            if message_kind(&data.header) == Some(IpcMessageKind::Batch)
+                                && len + data_len(&data) <= SMALL =>
+                        {
+                            len += data_len(&data);
+                            share.merge(next.share);
+                            batches.push(data);
+                        }
+                        _ => {
+                            self.deferred = Some(next);
+                            break;
+                        }
+                    }
                 }
                 self.submit(&batches, share).await?;
             }
@@ -270,51 +306,53 @@ impl PutStream {
         Ok(true)
     }
 
-    /// The next message, if it has arrived, and is valid; an error is found again by the next call.
-    fn arrived(&mut self) -> Option<ReceivedMessage> {
-        self.calls.arrived(most_of(&self.session)).ok().flatten()
+    /// Returns the next message, if it has arrived and is valid. An error occurs again in the next call.
+    fn poll_next(&mut self) -> Option<ReceivedMessage> {
+        self.requests.poll_next(max_message_len(&self.session)).ok().flatten()
     }
 
-    /// Keeps a dictionary, and its share of the memory, for the batches after it.
-    fn keep(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
-        self.kept.merge(share);
-        let most = self.session.shared.limits.body;
-        push(&mut self.front, &data.header, &data.body);
-        if self.front.len() > most {
-            let detail = format!("the dictionaries of a call have at most {most} bytes; make several");
+    /// Keeps a dictionary, and its share of memory, for the batches after it.
+    fn keep_dictionary(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
+        self.preamble_share.merge(share);
+        let max_len = self.session.shared.limits.body;
+        push(&mut self.preamble, &data.header, &data.body);
+        if self.preamble.len() > max_len {
+            let detail = format!("the dictionaries of a call have at most {max_len} bytes; make several");
             return Err(Problem::too_large(detail));
         }
         Ok(())
     }
 
-    /// Passes batches to the table's writer. Those before an invalid one are passed on alone.
+    /// Submits batches to the table's writer. If one of them is invalid, the batches before it are submitted alone.
     async fn submit(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
-        let passed = self.pass_together(batches, share).await;
-        if passed.is_ok() || batches.len() == 1 {
-            return passed;
+        let submitted = self.submit_together(batches, share).await;
+        if submitted.is_ok() || batches.len() == 1 {
+            return submitted;
         }
         for batch in batches {
-            let share = self.session.shared.memory.share(self.front.len() + size_of(batch))?;
-            self.pass_together(slice::from_ref(batch), share).await?;
+            let share = self.session.shared.memory.share(self.preamble.len() + data_len(batch))?;
+            self.submit_together(slice::from_ref(batch), share).await?;
         }
         Ok(())
     }
 
-    async fn pass_together(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
-        let mut bytes = self.front.clone();
-        batches.iter().for_each(|data| push(&mut bytes, &data.header, &data.body));
-        bytes.extend_from_slice(&END);
-        let passed = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
-        self.waiting.push_back(passed);
+    async fn submit_together(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
+        let mut bytes = self.preamble.clone();
+        for data in batches {
+            push(&mut bytes, &data.header, &data.body);
+        }
+        bytes.extend_from_slice(&END_OF_STREAM);
+        let pending = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
+        self.pending.push_back(pending);
         Ok(())
     }
 }
 
-fn size_of(data: &FlightData) -> usize {
+fn data_len(data: &FlightData) -> usize {
     data.header.len() + data.body.len()
 }
 
-/// Logs that a call appends rows, or why batches are refused after its answer has begun.
+/// Logs that a call appends rows, or why batches are refused after its response has begun.
 pub(super) fn audit(session: &Session, call: &str, refusal: Option<&Problem>) {
     session.shared.audit.write(&AuditLine {
         peer: session.peer.address,
@@ -332,8 +370,11 @@ impl BodySource for PutStream {
     async fn step(mut self) -> BodyStep<PutStream> {
         match self.next().await {
             Ok(Some(answers)) => {
-                let results = answers.into_iter().map(|answer| PutResult { app_metadata: answer.into() });
-                BodyStep::Data(self, vec![all_framed(&results.collect::<Vec<_>>())])
+                let mut results = Vec::with_capacity(answers.len());
+                for answer in answers {
+                    results.push(PutResult { app_metadata: answer.into() });
+                }
+                BodyStep::Data(self, vec![frame_messages(&results)])
             }
             Ok(None) => BodyStep::End(Vec::new()),
             Err(refusal) => {

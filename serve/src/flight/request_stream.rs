@@ -1,4 +1,4 @@
-//! Messages of a call as they arrive.
+//! Receives the messages of a call as they arrive.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -16,10 +16,10 @@ use super::messages::PREFIX;
 use crate::problem::{Problem, Result};
 use crate::session::Session;
 
-/// The maximum size in bytes of a request message.
-pub(crate) const QUESTION: usize = 64 << 10;
+/// The maximum size in bytes of a message without rows.
+pub(crate) const MAX_REQUEST_LEN: usize = 64 << 10;
 
-/// Longer than any connection lasts, and short enough to be added to a time.
+/// A time longer than any connection lasts, and short enough to be added to an instant.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The messages of a call's request.
@@ -27,14 +27,14 @@ pub(crate) struct RequestStream {
     body: Incoming,
     session: Session,
     buffer: BytesMut,
-    /// The share of the message that begins the buffer.
+    /// The share of memory of the message that begins the buffer.
     share: Option<OwnedSemaphorePermit>,
     /// When the first part of the message that begins the buffer was waited for.
-    begun: Option<Instant>,
-    /// Whether the body is over, or has broken off.
+    wait_start: Option<Instant>,
+    /// Set at the end of the body: `Err` if it broke off.
     ended: Option<Result<(), ()>>,
     /// The maximum time between two messages of a client.
-    rest: Duration,
+    idle_timeout: Duration,
 }
 
 /// A message, and its share of the memory for uncommitted rows.
@@ -45,20 +45,28 @@ pub(crate) struct ReceivedMessage {
 
 impl RequestStream {
     pub fn new(body: Incoming, session: Session) -> RequestStream {
-        let rest = session.shared.limits.stall;
-        RequestStream { body, session, buffer: BytesMut::new(), share: None, begun: None, ended: None, rest }
+        let idle_timeout = session.shared.limits.stall;
+        RequestStream {
+            body,
+            session,
+            buffer: BytesMut::new(),
+            share: None,
+            wait_start: None,
+            ended: None,
+            idle_timeout,
+        }
     }
 
-    /// The same, without a time limit between messages: the client is listening.
-    pub fn unhurried(self) -> RequestStream {
-        RequestStream { rest: FOREVER, ..self }
+    /// Removes the time limit between messages, for a client that only listens.
+    pub fn without_idle_timeout(self) -> RequestStream {
+        RequestStream { idle_timeout: FOREVER, ..self }
     }
 
-    /// The next message, of at most `most` bytes; `None` at the end. Dropping the future loses nothing.
-    pub async fn next(&mut self, most: usize) -> Result<Option<ReceivedMessage>> {
+    /// Returns the next message, of at most `max_len` bytes, or `None` at the end. Dropping the future loses nothing.
+    pub async fn next(&mut self, max_len: usize) -> Result<Option<ReceivedMessage>> {
         loop {
-            if let Some(called) = self.arrived(most)? {
-                return Ok(Some(called));
+            if let Some(message) = self.poll_next(max_len)? {
+                return Ok(Some(message));
             }
             match self.ended {
                 None => self.receive().await?,
@@ -68,18 +76,18 @@ impl RequestStream {
         }
     }
 
-    /// The next message, if all of it has arrived.
-    pub fn arrived(&mut self, most: usize) -> Result<Option<ReceivedMessage>> {
+    /// Returns the next message, if all of it has arrived.
+    pub fn poll_next(&mut self, max_len: usize) -> Result<Option<ReceivedMessage>> {
         loop {
             if self.buffer.len() >= PREFIX {
-                let end = PREFIX + length(&self.buffer, most)?;
-                // Taken before the message is received, so that half-received messages don't wait for each other.
+                let end = PREFIX + message_len(&self.buffer, max_len)?;
+                // The share is taken before the message is received, so that half-received messages don't wait for each other.
                 let share = match self.share.take() {
                     Some(share) => share,
                     None => self.session.shared.memory.share(end)?,
                 };
                 if self.buffer.len() >= end {
-                    self.begun = None;
+                    self.wait_start = None;
                     self.buffer.advance(PREFIX);
                     let message = self.buffer.split_to(end - PREFIX).freeze();
                     return Ok(Some(ReceivedMessage { message, share }));
@@ -100,18 +108,19 @@ impl RequestStream {
     /// Waits for the next part of the body.
     async fn receive(&mut self) -> Result<()> {
         let limits = &self.session.shared.limits;
-        let (patience, latest) = if self.buffer.is_empty() {
-            (self.rest, Instant::now() + self.rest)
+        let (timeout, deadline) = if self.buffer.is_empty() {
+            (self.idle_timeout, Instant::now() + self.idle_timeout)
         } else {
-            (limits.part, limits.next_part_deadline(*self.begun.get_or_insert_with(Instant::now)))
-        };
-        let slow = |_| {
-            let detail = format!("no part of a message came for {} seconds", patience.as_secs());
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+            let wait_start = *self.wait_start.get_or_insert_with(Instant::now);
+            (limits.part, limits.next_part_deadline(wait_start))
         };
         let frame = tokio::select! {
-            frame = timeout_at(latest, self.body.frame()) => frame.map_err(slow)?,
+            frame = timeout_at(deadline, self.body.frame()) => frame,
             () = self.session.wait_for_stop() => return Err(Problem::unavailable("the server is stopping")),
+        };
+        let Ok(frame) = frame else {
+            let detail = format!("no part of a message came for {} seconds", timeout.as_secs());
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail));
         };
         self.take(frame);
         Ok(())
@@ -129,10 +138,11 @@ impl RequestStream {
         }
     }
 
-    /// The only message of a call with a single request.
-    pub async fn question<M: Message + Default>(&mut self) -> Result<M> {
-        let called = self.next(QUESTION).await?.ok_or_else(|| Problem::bad_request("the call has no message"))?;
-        decoded(called.message)
+    /// Returns the only message of a call with a single request.
+    pub async fn only_message<M: Message + Default>(&mut self) -> Result<M> {
+        let received = self.next(MAX_REQUEST_LEN).await?;
+        let received = received.ok_or_else(|| Problem::bad_request("the call has no message"))?;
+        decode_message(received.message)
     }
 }
 
@@ -140,21 +150,21 @@ fn broken() -> Problem {
     Problem::bad_request("the call broke off in the middle of a message")
 }
 
-/// The length of the message that begins with these bytes.
-fn length(buffer: &BytesMut, most: usize) -> Result<usize> {
+/// Returns the length of the message at the beginning of `buffer`, without its prefix.
+fn message_len(buffer: &BytesMut, max_len: usize) -> Result<usize> {
     let [flag, len @ ..] = buffer.first_chunk::<PREFIX>().ok_or_else(broken)?;
     if *flag != 0 {
         let detail = "compressed messages are not taken; compress the buffers of record batches";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
     }
     let len = u32::from_be_bytes(*len) as usize;
-    if len > most {
-        return Err(Problem::too_large(format!("a message has at most {most} bytes, got {len}; send several")));
+    if len > max_len {
+        return Err(Problem::too_large(format!("a message has at most {max_len} bytes, got {len}; send several")));
     }
     Ok(len)
 }
 
-/// A message of protobuf.
-pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M> {
+/// Decodes a protobuf message.
+pub(crate) fn decode_message<M: Message + Default>(message: Bytes) -> Result<M> {
     M::decode(message).map_err(|e| Problem::bad_request(format!("the message is damaged: {e}")))
 }

@@ -1,4 +1,4 @@
-//! The end of a gRPC call: a status in the trailers, whatever the status of HTTP.
+//! Makes responses to gRPC requests, whose status stands in the trailers; the status of HTTP is always 200.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use crate::problem::Problem;
 use crate::query::own;
 use crate::response_body::ResponseBody;
 
-/// The characters encoded in a header's message: all but printable ASCII, and the percent sign.
+/// The characters encoded in a header's message: the percent sign, and all but printable ASCII.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The status code of a refusal.
-fn number_of(refusal: &Problem) -> u16 {
+/// Returns gRPC's status code for a refusal.
+fn grpc_status(refusal: &Problem) -> u16 {
     match refusal.status() {
         StatusCode::UNAUTHORIZED => 16,
         StatusCode::FORBIDDEN => 7,
@@ -41,24 +41,24 @@ fn trailers(number: u16, message: &str) -> HeaderMap {
 }
 
 fn trailers_of_refusal(refusal: &Problem) -> HeaderMap {
-    trailers(number_of(refusal), &format!("{}: {}", refusal.code(), refusal.detail()))
+    trailers(grpc_status(refusal), &format!("{}: {}", refusal.code(), refusal.detail()))
 }
 
-/// An answer that refuses a call.
-pub(crate) fn refused(refusal: &Problem) -> Response<ResponseBody> {
+/// Returns a response that refuses a call.
+pub(crate) fn refusal_response(refusal: &Problem) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::empty());
     response.headers_mut().extend(trailers_of_refusal(refusal));
     with_type(response)
 }
 
-/// An answer to a call, whose status follows `body`.
-pub(crate) fn answered(body: ResponseBody) -> Response<ResponseBody> {
-    with_type(Response::new(body.with_trailers(trailers_of)))
+/// Returns a response to a call, whose status follows `body`.
+pub(crate) fn body_response(body: ResponseBody) -> Response<ResponseBody> {
+    with_type(Response::new(body.with_trailers(final_trailers)))
 }
 
-/// An answer of one message.
-pub(crate) fn whole(frame: Bytes) -> Response<ResponseBody> {
-    answered(ResponseBody::new(frame))
+/// Returns a response of one message.
+pub(crate) fn message_response(frame: Bytes) -> Response<ResponseBody> {
+    body_response(ResponseBody::new(frame))
 }
 
 fn with_type(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
@@ -66,14 +66,14 @@ fn with_type(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response
 }
 
-/// The trailers of a body that ended, or broke off.
-fn trailers_of(ended: Result<(), &io::Error>) -> HeaderMap {
+/// Returns the trailers of a body that is complete or broke off.
+fn final_trailers(ended: Result<(), &io::Error>) -> HeaderMap {
     let Err(e) = ended else {
         return HeaderMap::from_iter([(own("grpc-status"), HeaderValue::from_static("0"))]);
     };
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Problem>()) {
         Some(refusal) => trailers_of_refusal(refusal),
-        // Only the log has it; it may contain paths of files.
+        // The error goes to the log only: it may contain paths of files.
         None => trailers(13, "the answer broke off; the server's log says more"),
     }
 }

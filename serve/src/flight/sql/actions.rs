@@ -1,4 +1,4 @@
-//! Actions: prepare and close statements, cancel queries.
+//! Answers actions: prepares and closes statements, and cancels queries.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -9,18 +9,20 @@ use super::messages::{
     Action, ActionResult, ActionType, Any, CancelFlightInfo, CancelQuery, HandleMessage, PreparedStatement,
     StatementHandle, StatementText, StatusResult,
 };
-use crate::flight::messages::{FlightInfo, framed};
-use crate::flight::request_stream::decoded;
-use crate::flight::status::{answered, whole};
+use crate::flight::messages::{FlightInfo, frame_message};
+use crate::flight::request_stream::decode_message;
+use crate::flight::status::{body_response, message_response};
 use crate::problem::{Problem, Result};
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::statement::{self, engine_of};
 
-/// Results of actions: done, and not possible.
+/// The status of an action that was done.
 const DONE: i32 = 1;
+/// The status of an action that was not possible.
 const NOT_DONE: i32 = 3;
 
+/// The actions and their descriptions.
 const ACTIONS: &[(&str, &str)] = &[
     ("CreatePreparedStatement", "Prepare a statement."),
     ("ClosePreparedStatement", "Close a statement that was prepared; the server keeps nothing of it."),
@@ -30,10 +32,11 @@ const ACTIONS: &[(&str, &str)] = &[
 ];
 
 pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
-    let told = |(kind, description): &(&str, &str)| {
-        framed(&ActionType { kind: (*kind).into(), description: (*description).into() })
-    };
-    answered(ResponseBody::several(ACTIONS.iter().map(told).collect()))
+    let mut frames = Vec::with_capacity(ACTIONS.len());
+    for (kind, description) in ACTIONS {
+        frames.push(frame_message(&ActionType { kind: (*kind).into(), description: (*description).into() }));
+    }
+    body_response(ResponseBody::several(frames))
 }
 
 pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<ResponseBody>> {
@@ -42,16 +45,16 @@ pub(in crate::flight) async fn action(session: Session, action: Action) -> Resul
         "CreatePreparedStatement" => create(&session, message(action.body)?).await,
         "ClosePreparedStatement" => {
             message::<HandleMessage>(action.body)?;
-            Ok(answered(ResponseBody::empty()))
+            Ok(body_response(ResponseBody::empty()))
         }
         "CancelFlightInfo" => {
-            let asked: CancelFlightInfo = decoded(action.body)?;
-            let status = cancel(&session, asked.info.as_ref())?;
+            let request: CancelFlightInfo = decode_message(action.body)?;
+            let status = cancel(&session, request.info.as_ref())?;
             Ok(result(&StatusResult { status }))
         }
         "CancelQuery" => {
-            let asked: CancelQuery = message(action.body)?;
-            let status = cancel(&session, Some(&decoded(asked.info)?))?;
+            let request: CancelQuery = message(action.body)?;
+            let status = cancel(&session, Some(&decode_message(request.info)?))?;
             Ok(result(&Any::pack("ActionCancelQueryResult", &StatusResult { status })))
         }
         "CloseSession" => Ok(result(&StatusResult { status: DONE })),
@@ -59,14 +62,14 @@ pub(in crate::flight) async fn action(session: Session, action: Action) -> Resul
     }
 }
 
-/// The message of a Flight SQL action, with its type.
+/// Decodes the message of a Flight SQL action, which is packed with its type.
 fn message<M: Message + Default>(body: Bytes) -> Result<M> {
     let (_, value) = Any::parse(&body).ok_or_else(|| Problem::bad_request("a message of Flight SQL is expected"))?;
-    decoded(value)
+    decode_message(value)
 }
 
 fn result(message: &impl Message) -> Response<ResponseBody> {
-    whole(framed(&ActionResult { body: message.encode_to_vec().into() }))
+    message_response(frame_message(&ActionResult { body: message.encode_to_vec().into() }))
 }
 
 async fn create(session: &Session, text: StatementText) -> Result<Response<ResponseBody>> {
@@ -81,7 +84,7 @@ async fn create(session: &Session, text: StatementText) -> Result<Response<Respo
     Ok(result(&Any::pack("ActionCreatePreparedStatementResult", &prepared)))
 }
 
-/// Cancels the queries of a flight's tickets.
+/// Cancels the queries of a flight's tickets. Returns the status of the action.
 fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
     let tickets = info.into_iter().flat_map(|info| &info.endpoints).filter_map(|endpoint| endpoint.ticket.as_ref());
     let mut is_cancelled = false;
@@ -89,7 +92,7 @@ fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
         if let Some((name, value)) = Any::parse(&ticket.ticket)
             && name == "TicketStatementQuery"
         {
-            let handle = StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?;
+            let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
             is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session.caller.name(), handle.id);
         }
     }

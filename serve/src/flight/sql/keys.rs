@@ -1,4 +1,4 @@
-//! Primary and foreign keys, which tables lack.
+//! Describes the results for primary and foreign keys, which are empty: tables have none.
 
 use std::sync::Arc;
 
@@ -30,9 +30,12 @@ const FOREIGN: &[(&str, DataType, bool)] = &[
     ("delete_rule", UInt8, false),
 ];
 
-/// The columns of the result for primary keys, or for foreign keys.
+/// Returns the columns of the result for primary keys, or for foreign keys.
 pub(super) fn schema(is_primary: bool) -> SchemaRef {
     let columns = if is_primary { PRIMARY } else { FOREIGN };
-    let field = |(name, data_type, nullable): &(&str, DataType, bool)| Field::new(*name, data_type.clone(), *nullable);
-    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+    let mut fields = Vec::with_capacity(columns.len());
+    for (name, data_type, nullable) in columns {
+        fields.push(Field::new(*name, data_type.clone(), *nullable));
+    }
+    Arc::new(Schema::new(fields))
 }

@@ -22,14 +22,15 @@ impl Any {
         Any { type_url: format!("{TYPE}{name}"), value: message.encode_to_vec().into() }
     }
 
-    /// The message in `bytes` and its name, if it is one of Flight SQL. Other calls send text.
+    /// Returns the name and the bytes of the message packed in `bytes`, if it belongs to Flight SQL. Other calls send
+    /// text.
     pub fn parse(bytes: &Bytes) -> Option<(String, Bytes)> {
         let any = Any::decode(bytes.clone()).ok()?;
         Some((any.type_url.strip_prefix(TYPE)?.to_owned(), any.value))
     }
 }
 
-/// `CommandStatementQuery`, and the request to prepare a statement.
+/// `CommandStatementQuery`, and `ActionCreatePreparedStatementRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatementText {
     #[prost(string, tag = "1")]

@@ -1,7 +1,7 @@
-//! Flight SQL: statements and information about tables, as calls of Flight with their own commands and tickets.
+//! Answers Flight SQL: statements and information about tables, as Flight calls with commands and tickets of their own.
 //!
-//! The server keeps no state of prepared statements: their handles contain it. A running statement is identified by a
-//! number in its ticket, by which it is cancelled.
+//! The server keeps no state of prepared statements: their handles contain it. A running statement is cancelled by the
+//! number in its ticket.
 
 mod actions;
 mod handle;
@@ -25,11 +25,11 @@ use self::messages::{
     Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, HandleMessage, StatementHandle, StatementText,
 };
 use super::messages::{
-    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, framed,
+    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, frame_message,
 };
 use super::put::push;
-use super::request_stream::{RequestStream, decoded};
-use super::status::{answered, whole};
+use super::request_stream::{RequestStream, decode_message};
+use super::status::{body_response, message_response};
 use crate::engine::SqlEngine;
 use crate::frames::Framing;
 use crate::problem::{Problem, Result};
@@ -41,7 +41,7 @@ use crate::statement::{self, RunningQuery, engine_of};
 
 /// The request in a command or a ticket.
 pub(super) enum SqlCommand {
-    /// A statement, by its text or its handle.
+    /// A statement, sent as text or as a handle.
     Statement(StatementHandle),
     Catalogs,
     DbSchemas(GetDbSchemas),
@@ -49,40 +49,40 @@ pub(super) enum SqlCommand {
     TableTypes,
     SqlInfo(GetSqlInfo),
     TypeInfo(GetXdbcTypeInfo),
-    /// Keys, primary or foreign.
+    /// Keys: primary ones if true, else foreign ones.
     Keys(bool),
 }
 
 impl SqlCommand {
-    /// The request in a command or a ticket; `None` for those that are text.
+    /// Parses the request in a command or a ticket. Returns `None` if it is text, which belongs to Flight itself.
     pub fn parse(bytes: &Bytes) -> Result<Option<SqlCommand>> {
         let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
         Ok(Some(match name.as_str() {
             "CommandStatementQuery" => {
-                SqlCommand::Statement(StatementHandle::from_text(decoded::<StatementText>(value)?)?)
+                SqlCommand::Statement(StatementHandle::from_text(decode_message::<StatementText>(value)?)?)
             }
             "TicketStatementQuery" | "CommandPreparedStatementQuery" => {
-                SqlCommand::Statement(StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?)
+                SqlCommand::Statement(StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?)
             }
             "CommandGetCatalogs" => SqlCommand::Catalogs,
-            "CommandGetDbSchemas" => SqlCommand::DbSchemas(decoded(value)?),
-            "CommandGetTables" => SqlCommand::Tables(decoded(value)?),
+            "CommandGetDbSchemas" => SqlCommand::DbSchemas(decode_message(value)?),
+            "CommandGetTables" => SqlCommand::Tables(decode_message(value)?),
             "CommandGetTableTypes" => SqlCommand::TableTypes,
-            "CommandGetSqlInfo" => SqlCommand::SqlInfo(decoded(value)?),
-            "CommandGetXdbcTypeInfo" => SqlCommand::TypeInfo(decoded(value)?),
+            "CommandGetSqlInfo" => SqlCommand::SqlInfo(decode_message(value)?),
+            "CommandGetXdbcTypeInfo" => SqlCommand::TypeInfo(decode_message(value)?),
             "CommandGetPrimaryKeys" => SqlCommand::Keys(true),
             "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => SqlCommand::Keys(false),
             other => return Err(not_spoken(other)),
         }))
     }
 
-    /// The columns of the result.
+    /// Returns the columns of the result.
     async fn schema(&self, session: &Session, engine: &dyn SqlEngine) -> Result<SchemaRef> {
         Ok(match self {
             SqlCommand::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
             SqlCommand::Catalogs => tables::catalogs()?.schema(),
-            SqlCommand::DbSchemas(asked) => tables::db_schemas(asked)?.schema(),
-            SqlCommand::Tables(asked) => tables::tables_schema(asked),
+            SqlCommand::DbSchemas(request) => tables::db_schemas(request)?.schema(),
+            SqlCommand::Tables(request) => tables::tables_schema(request),
             SqlCommand::TableTypes => tables::table_types()?.schema(),
             SqlCommand::SqlInfo(_) => info::schema(),
             SqlCommand::TypeInfo(_) => types::schema(),
@@ -95,23 +95,23 @@ fn internal(e: ArrowError) -> Problem {
     Problem::internal(e.to_string())
 }
 
-/// The endpoint for the result of a command: here, by one ticket.
+/// Returns the endpoint for the result of a command: one ticket, for this server.
 pub(super) async fn flight_info(
     session: Session,
     descriptor: FlightDescriptor,
-    question: SqlCommand,
+    command: SqlCommand,
 ) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
-    let schema = question.schema(&session, engine.as_ref()).await?;
-    let ticket = match question {
+    let schema = command.schema(&session, engine.as_ref()).await?;
+    let ticket = match command {
         SqlCommand::Statement(handle) => {
-            let ticket = HandleMessage { handle: handle.named()?.bytes() };
+            let ticket = HandleMessage { handle: handle.with_unique_id()?.bytes() };
             Any::pack("TicketStatementQuery", &ticket).encode_to_vec().into()
         }
         _ => descriptor.command.clone(),
     };
     let endpoint = FlightEndpoint { ticket: Some(Ticket { ticket }) };
-    Ok(whole(framed(&FlightInfo {
+    Ok(message_response(frame_message(&FlightInfo {
         schema: schema_message(&schema)?,
         descriptor: Some(descriptor),
         endpoints: vec![endpoint],
@@ -121,44 +121,44 @@ pub(super) async fn flight_info(
     })))
 }
 
-/// The columns of a command's result.
-pub(super) async fn schema(session: Session, question: SqlCommand) -> Result<Response<ResponseBody>> {
+/// Returns the columns of a command's result.
+pub(super) async fn schema(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
-    let schema = question.schema(&session, engine.as_ref()).await?;
-    Ok(whole(framed(&SchemaResult { schema: schema_message(&schema)? })))
+    let schema = command.schema(&session, engine.as_ref()).await?;
+    Ok(message_response(frame_message(&SchemaResult { schema: schema_message(&schema)? })))
 }
 
-/// The result itself.
-pub(super) async fn get(session: Session, question: SqlCommand) -> Result<Response<ResponseBody>> {
+/// Returns a command's result.
+pub(super) async fn get(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = engine_of(&session)?;
-    if let SqlCommand::Statement(handle) = question {
+    if let SqlCommand::Statement(handle) = command {
         let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
-        return Ok(answered(sql_results::flight_body(running, session)?));
+        return Ok(body_response(sql_results::flight_body(running, session)?));
     }
-    let rows = session.run_blocking(move |session| told(session, &engine, &question)).await?;
-    Ok(answered(whole_flight_body(dataset(rows)?, session)?))
+    let rows = session.run_blocking(move |session| metadata_rows(session, &engine, &command)).await?;
+    Ok(body_response(whole_flight_body(dataset(rows)?, session)?))
 }
 
-/// Information about tables and the server. Blocks.
-fn told(session: &Session, engine: &Arc<dyn SqlEngine>, question: &SqlCommand) -> Result<RecordBatch> {
-    match question {
-        SqlCommand::Statement(_) => Err(Problem::internal("a statement is not told")),
+/// Returns the result of a command that asks for information about tables or the server. Blocks.
+fn metadata_rows(session: &Session, engine: &Arc<dyn SqlEngine>, command: &SqlCommand) -> Result<RecordBatch> {
+    match command {
+        SqlCommand::Statement(_) => Err(Problem::internal("a statement is not metadata")),
         SqlCommand::Catalogs => tables::catalogs(),
-        SqlCommand::DbSchemas(asked) => tables::db_schemas(asked),
-        SqlCommand::Tables(asked) => tables::tables(session, asked),
+        SqlCommand::DbSchemas(request) => tables::db_schemas(request),
+        SqlCommand::Tables(request) => tables::tables(session, request),
         SqlCommand::TableTypes => tables::table_types(),
-        SqlCommand::SqlInfo(asked) => {
-            info::info(engine.as_ref(), &session.shared.limits, &asked.info).map_err(internal)
+        SqlCommand::SqlInfo(request) => {
+            info::info(engine.as_ref(), &session.shared.limits, &request.info).map_err(internal)
         }
-        SqlCommand::TypeInfo(asked) => types::types(asked.data_type).map_err(internal),
+        SqlCommand::TypeInfo(request) => types::types(request.data_type).map_err(internal),
         SqlCommand::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
     }
 }
 
-/// Binds values to the parameters of a prepared statement; returns its new handle.
+/// Binds values to the parameters of a prepared statement, and returns its new handle.
 pub(super) async fn put(
     session: Session,
-    mut calls: RequestStream,
+    mut requests: RequestStream,
     command: (String, Bytes),
     header: Bytes,
 ) -> Result<Response<ResponseBody>> {
@@ -167,22 +167,22 @@ pub(super) async fn put(
     if name != "CommandPreparedStatementQuery" {
         return Err(not_spoken(&name));
     }
-    let handle = StatementHandle::parse(decoded::<HandleMessage>(value)?.handle)?;
+    let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
     let mut stream = Vec::new();
     if !header.is_empty() {
         push(&mut stream, &header, &[]);
     }
-    while let Some(called) = calls.next(handle::LONGEST).await? {
-        let data: FlightData = decoded(called.message)?;
+    while let Some(received) = requests.next(handle::MAX_HANDLE_LEN).await? {
+        let data: FlightData = decode_message(received.message)?;
         if !data.header.is_empty() {
             push(&mut stream, &data.header, &data.body);
         }
-        if stream.len() > handle::LONGEST {
-            return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::LONGEST)));
+        if stream.len() > handle::MAX_HANDLE_LEN {
+            return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::MAX_HANDLE_LEN)));
         }
     }
     stream.extend_from_slice(Framing::Stream.end());
-    let bound = session.run_blocking(move |_| handle.bound(stream)).await?;
-    let told = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
-    Ok(whole(framed(&PutResult { app_metadata: told })))
+    let bound = session.run_blocking(move |_| handle.with_parameters(stream)).await?;
+    let app_metadata = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
+    Ok(message_response(frame_message(&PutResult { app_metadata })))
 }

@@ -1,5 +1,6 @@
-//! Catalogs, schemas and tables: one of each, and the tables that the caller may read.
+//! Lists catalogs, schemas and tables: one catalog with one schema, which contains the tables that the caller may read.
 
+use std::iter;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
@@ -11,8 +12,9 @@ use super::messages::{GetDbSchemas, GetTables};
 use crate::problem::{Problem, Result};
 use crate::session::Session;
 
-/// The only catalog, and the schema that contains all tables.
+/// The only catalog.
 const CATALOG: &str = "arrowwood";
+/// The only schema, which contains all tables.
 const SCHEMA: &str = "public";
 /// The type of all tables.
 const TABLE: &str = "TABLE";
@@ -37,91 +39,97 @@ pub(super) fn table_types() -> Result<RecordBatch> {
     batch(vec![text("table_type", false)], vec![texts([TABLE])])
 }
 
-fn is_catalog(wanted: Option<&str>) -> bool {
-    wanted.is_none_or(|wanted| wanted == CATALOG)
+/// Returns true if `name` is the only catalog, or not given.
+fn is_catalog(name: Option<&str>) -> bool {
+    name.is_none_or(|name| name == CATALOG)
 }
 
-pub(super) fn db_schemas(asked: &GetDbSchemas) -> Result<RecordBatch> {
-    let is_wanted = is_catalog(asked.catalog.as_deref()) && is_like(asked.schema_pattern.as_deref(), SCHEMA);
+pub(super) fn db_schemas(request: &GetDbSchemas) -> Result<RecordBatch> {
+    let is_match = is_catalog(request.catalog.as_deref()) && is_like(request.schema_pattern.as_deref(), SCHEMA);
     let fields = vec![text("catalog_name", true), text("db_schema_name", false)];
-    let found = is_wanted.then_some(());
-    batch(fields, vec![texts(found.map(|()| CATALOG)), texts(found.map(|()| SCHEMA))])
+    let catalogs = is_match.then_some(CATALOG);
+    let schemas = is_match.then_some(SCHEMA);
+    batch(fields, vec![texts(catalogs), texts(schemas)])
 }
 
-/// The columns of the result for tables.
-pub(super) fn tables_schema(asked: &GetTables) -> SchemaRef {
+/// Returns the columns of the result for tables.
+pub(super) fn tables_schema(request: &GetTables) -> SchemaRef {
     let mut fields = vec![text("catalog_name", true), text("db_schema_name", true)];
     fields.extend([text("table_name", false), text("table_type", false)]);
-    if asked.include_schema {
+    if request.include_schema {
         fields.push(Field::new("table_schema", DataType::Binary, false));
     }
     Arc::new(Schema::new(fields))
 }
 
-/// The tables that the caller may read. Blocks.
-pub(super) fn tables(session: &Session, asked: &GetTables) -> Result<RecordBatch> {
-    let is_type = asked.table_types.is_empty() || asked.table_types.iter().any(|wanted| wanted == TABLE);
-    let is_here = is_catalog(asked.catalog.as_deref()) && is_like(asked.schema_pattern.as_deref(), SCHEMA);
+/// Lists the requested tables that the caller may read. Blocks.
+pub(super) fn tables(session: &Session, request: &GetTables) -> Result<RecordBatch> {
+    let is_type = request.table_types.is_empty() || request.table_types.iter().any(|name| name == TABLE);
+    let is_schema = is_catalog(request.catalog.as_deref()) && is_like(request.schema_pattern.as_deref(), SCHEMA);
     let mut names = Vec::new();
     let mut schemas = Vec::new();
     for entry in session.shared.catalog.list()? {
-        let is_wanted = is_type && is_here && is_like(asked.table_pattern.as_deref(), &entry.name);
-        if !is_wanted || !session.caller.rights().may_read(&entry.name) {
+        let is_match = is_type && is_schema && is_like(request.table_pattern.as_deref(), &entry.name);
+        if !is_match || !session.caller.rights().may_read(&entry.name) {
             continue;
         }
-        if asked.include_schema {
-            // A table that can't be opened has no known columns; a query for it gets the error.
-            let Some(schema) = schema_of(session, &entry.name) else { continue };
+        if request.include_schema {
+            // A table that can't be opened is omitted, as its columns are unknown; a query for it gets the error.
+            let Some(schema) = encode_table_schema(session, &entry.name) else { continue };
             schemas.push(schema);
         }
         names.push(entry.name);
     }
-    let all = |value: &'static str| texts(names.iter().map(|_| value));
-    let mut columns = vec![all(CATALOG), all(SCHEMA), texts(names.iter().map(String::as_str)), all(TABLE)];
-    if asked.include_schema {
+    let mut columns = vec![
+        texts(iter::repeat_n(CATALOG, names.len())),
+        texts(iter::repeat_n(SCHEMA, names.len())),
+        texts(names.iter().map(String::as_str)),
+        texts(iter::repeat_n(TABLE, names.len())),
+    ];
+    if request.include_schema {
         columns.push(Arc::new(BinaryArray::from_iter_values(&schemas)));
     }
-    RecordBatch::try_new(tables_schema(asked), columns).map_err(|e| Problem::internal(e.to_string()))
+    RecordBatch::try_new(tables_schema(request), columns).map_err(|e| Problem::internal(e.to_string()))
 }
 
-fn schema_of(session: &Session, name: &str) -> Option<Bytes> {
+fn encode_table_schema(session: &Session, name: &str) -> Option<Bytes> {
     let table = session.shared.catalog.get(name).ok()?;
     let rows = table.rows().ok()?;
-    // Engines know only the columns of a table.
+    // Engines know only the columns of a table, without its metadata.
     let columns: SchemaRef = Arc::new(Schema::new(rows.schema().fields().clone()));
     schema_message(&columns).ok()
 }
 
-/// Whether `text` matches a pattern, in which `%` matches any text, `_` any character, and `\` escapes the next
+/// Returns true if `text` matches a pattern, in which `%` matches any text, `_` any character, and `\` escapes the next
 /// character.
 fn is_like(pattern: Option<&str>, text: &str) -> bool {
     let Some(pattern) = pattern else { return true };
-    let mut wanted = Vec::new();
+    let mut tokens = Vec::new();
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
-        wanted.push(match character {
+        tokens.push(match character {
             '%' => LikeToken::Any,
             '_' => LikeToken::One,
             '\\' => LikeToken::This(characters.next().unwrap_or('\\')),
             other => LikeToken::This(other),
         });
     }
-    // For each number of characters of the text: whether the pattern so far matches them.
     let text: Vec<char> = text.chars().collect();
-    let mut is_so = vec![false; text.len() + 1];
-    is_so[0] = true;
-    for wanted in wanted {
-        if wanted == LikeToken::Any {
-            let first = is_so.iter().position(|is_so| *is_so).unwrap_or(is_so.len());
-            is_so.iter_mut().skip(first).for_each(|is_so| *is_so = true);
+    // `matches[len]` is true if the tokens so far match the first `len` characters.
+    let mut matches = vec![false; text.len() + 1];
+    matches[0] = true;
+    for token in tokens {
+        if token == LikeToken::Any {
+            let first = matches.iter().position(|is_match| *is_match).unwrap_or(matches.len());
+            matches[first..].fill(true);
             continue;
         }
-        for end in (1..=text.len()).rev() {
-            is_so[end] = is_so[end - 1] && (wanted == LikeToken::One || wanted == LikeToken::This(text[end - 1]));
+        for len in (1..=text.len()).rev() {
+            matches[len] = matches[len - 1] && (token == LikeToken::One || token == LikeToken::This(text[len - 1]));
         }
-        is_so[0] = false;
+        matches[0] = false;
     }
-    is_so[text.len()]
+    matches[text.len()]
 }
 
 /// A part of a pattern.

@@ -1,17 +1,38 @@
-//! The types of columns in ODBC's terms: `CommandGetXdbcTypeInfo`.
+//! Answers `CommandGetXdbcTypeInfo` with the types of columns, as ODBC describes them.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-/// A type: its name in SQL, its number, its number of digits or characters, the prefix and suffix of a literal.
+/// A type of SQL.
 struct SqlType {
     name: &'static str,
+    /// The number of the type in ODBC.
     number: i32,
+    /// The maximum number of digits or characters.
     size: Option<i32>,
+    /// The prefix and the suffix of a literal.
     literal: Option<(&'static str, &'static str)>,
     is_signed: Option<bool>,
+}
+
+/// `SQL_NULLABLE`: columns of the type can have nulls.
+const NULLABLE: i32 = 1;
+/// `SQL_SEARCHABLE`: the type can be used in any condition.
+const SEARCHABLE: i32 = 3;
+/// `SQL_DECIMAL`.
+const DECIMAL: i32 = 3;
+/// `SQL_DATETIME`: all types of dates and times, which differ by their subcodes.
+const DATETIME: i32 = 9;
+/// `SQL_VARCHAR`.
+const VARCHAR: i32 = 12;
+
+impl SqlType {
+    /// Returns true for dates, times and timestamps, whose numbers are 90 and their subcode.
+    fn is_time(&self) -> bool {
+        self.number > 90
+    }
 }
 
 const fn number(name: &'static str, number: i32, size: i32) -> SqlType {
@@ -22,24 +43,24 @@ const fn text(name: &'static str, number: i32, size: Option<i32>, before: &'stat
     SqlType { name, number, size, literal: Some((before, "'")), is_signed: None }
 }
 
-/// By number, as ODBC orders them.
+/// The types, ordered by number as ODBC requires.
 const TYPES: &[SqlType] = &[
     SqlType { name: "BOOLEAN", number: -7, size: Some(1), literal: None, is_signed: None },
     number("TINYINT", -6, 3),
     number("BIGINT", -5, 19),
     text("BYTEA", -3, None, "X'"),
-    number("DECIMAL", 3, 76),
+    number("DECIMAL", DECIMAL, 76),
     number("INTEGER", 4, 10),
     number("SMALLINT", 5, 5),
     number("REAL", 7, 7),
     number("DOUBLE", 8, 15),
-    text("VARCHAR", 12, None, "'"),
+    text("VARCHAR", VARCHAR, None, "'"),
     text("DATE", 91, Some(10), "DATE '"),
     text("TIME", 92, Some(18), "TIME '"),
     text("TIMESTAMP", 93, Some(29), "TIMESTAMP '"),
 ];
 
-/// The columns of the result.
+/// Returns the columns of the result.
 pub(super) fn schema() -> SchemaRef {
     use DataType::{Boolean, Int32, List, Utf8};
     let parameters = List(Arc::new(Field::new("item", Utf8, false)));
@@ -68,42 +89,43 @@ pub(super) fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.to_vec()))
 }
 
-/// The type with number `wanted`, or all types.
-pub(super) fn types(wanted: Option<i32>) -> Result<RecordBatch, ArrowError> {
-    let found: Vec<&SqlType> =
-        TYPES.iter().filter(|known| wanted.is_none_or(|number| known.number == number)).collect();
-    let numbers = |value: fn(&SqlType) -> Option<i32>| -> ArrayRef {
-        Arc::new(found.iter().map(|known| value(known)).collect::<Int32Array>())
-    };
-    let flags = |value: fn(&SqlType) -> Option<bool>| -> ArrayRef {
-        Arc::new(found.iter().map(|known| value(known)).collect::<BooleanArray>())
-    };
-    let texts = |value: fn(&SqlType) -> Option<&'static str>| -> ArrayRef {
-        Arc::new(found.iter().map(|known| value(known)).collect::<StringArray>())
-    };
+/// Returns the type with the number `number`, or all types.
+pub(super) fn types(number: Option<i32>) -> Result<RecordBatch, ArrowError> {
+    let types: Vec<&SqlType> =
+        TYPES.iter().filter(|sql_type| number.is_none_or(|number| sql_type.number == number)).collect();
     let item = Arc::new(Field::new("item", DataType::Utf8, false));
-    let is_time = |known: &SqlType| known.number > 90;
     let columns = vec![
-        texts(|known| Some(known.name)),
-        numbers(|known| Some(known.number)),
-        numbers(|known| known.size),
-        texts(|known| known.literal.map(|(before, _)| before)),
-        texts(|known| known.literal.map(|(_, behind)| behind)),
-        Arc::new(ListArray::new_null(item, found.len())),
-        // Nullable, and usable in any condition.
-        numbers(|_| Some(1)),
-        flags(|known| Some(known.number == 12)),
-        numbers(|_| Some(3)),
-        flags(|known| known.is_signed.map(|is_signed| !is_signed)),
-        flags(|_| Some(false)),
-        flags(|known| known.is_signed.map(|_| false)),
-        texts(|known| Some(known.name)),
-        numbers(|known| (known.number == 3).then_some(0)),
-        numbers(|known| (known.number == 3).then_some(76)),
-        Arc::new(found.iter().map(|known| if is_time(known) { 9 } else { known.number }).collect::<Int32Array>()),
-        Arc::new(found.iter().map(|known| is_time(known).then_some(known.number - 90)).collect::<Int32Array>()),
-        numbers(|known| known.is_signed.map(|_| 10)),
-        numbers(|_| None),
+        string_column(&types, |sql_type| Some(sql_type.name)),
+        int_column(&types, |sql_type| Some(sql_type.number)),
+        int_column(&types, |sql_type| sql_type.size),
+        string_column(&types, |sql_type| sql_type.literal.map(|(prefix, _)| prefix)),
+        string_column(&types, |sql_type| sql_type.literal.map(|(_, suffix)| suffix)),
+        Arc::new(ListArray::new_null(item, types.len())),
+        int_column(&types, |_| Some(NULLABLE)),
+        flag_column(&types, |sql_type| Some(sql_type.number == VARCHAR)),
+        int_column(&types, |_| Some(SEARCHABLE)),
+        flag_column(&types, |sql_type| sql_type.is_signed.map(|is_signed| !is_signed)),
+        flag_column(&types, |_| Some(false)),
+        flag_column(&types, |sql_type| sql_type.is_signed.map(|_| false)),
+        string_column(&types, |sql_type| Some(sql_type.name)),
+        int_column(&types, |sql_type| (sql_type.number == DECIMAL).then_some(0)),
+        int_column(&types, |sql_type| (sql_type.number == DECIMAL).then_some(76)),
+        int_column(&types, |sql_type| Some(if sql_type.is_time() { DATETIME } else { sql_type.number })),
+        int_column(&types, |sql_type| sql_type.is_time().then_some(sql_type.number - 90)),
+        int_column(&types, |sql_type| sql_type.is_signed.map(|_| 10)),
+        int_column(&types, |_| None),
     ];
     RecordBatch::try_new(schema(), columns)
+}
+
+fn int_column(types: &[&SqlType], value: fn(&SqlType) -> Option<i32>) -> ArrayRef {
+    Arc::new(types.iter().map(|sql_type| value(sql_type)).collect::<Int32Array>())
+}
+
+fn flag_column(types: &[&SqlType], value: fn(&SqlType) -> Option<bool>) -> ArrayRef {
+    Arc::new(types.iter().map(|sql_type| value(sql_type)).collect::<BooleanArray>())
+}
+
+fn string_column(types: &[&SqlType], value: fn(&SqlType) -> Option<&'static str>) -> ArrayRef {
+    Arc::new(types.iter().map(|sql_type| value(sql_type)).collect::<StringArray>())
 }
