@@ -109,20 +109,20 @@ impl Activity {
             return response;
         }
         // Another server of the same query may have to read other responses first.
-        let timeout = if response.is_passed() { limits.stall.max(limits.query_timeout) } else { limits.stall };
+        let timeout = if response.is_from_worker() { limits.stall.max(limits.query_timeout) } else { limits.stall };
         let stall = Arc::new(SendStall::new(timeout));
         let mut responses = self.responses.lock_ignoring_poison();
         if responses.len() == responses.capacity() {
             responses.retain(|response| response.strong_count() > 0);
         }
         responses.push(Arc::downgrade(&stall));
-        response.counted(stall)
+        response.tracked(stall)
     }
 
     /// Returns true if the client has not taken anything of a response for too long.
     fn has_stalled_response(&self) -> bool {
         let responses = self.responses.lock_ignoring_poison();
-        responses.iter().filter_map(Weak::upgrade).any(|response| response.is_over())
+        responses.iter().filter_map(Weak::upgrade).any(|response| response.is_stalled())
     }
 
     /// Returns true if the client has exceeded a time limit.

@@ -314,7 +314,7 @@ impl Committer {
             return;
         }
         self.has_unsynced_positions |= !positions.is_empty();
-        producers.committed();
+        producers.on_committed();
         let mut batches = 0;
         let mut rows = 0;
         for ack in &pending {
@@ -522,7 +522,7 @@ impl PendingAck {
                 is_duplicate: false,
             });
             if let Some(first_id) = self.request.numbered.as_ref().filter(|_| number + 1 == last) {
-                producers.set(&first_id.at(number), RowSpan { first_row, end });
+                producers.set(&first_id.nth_after(number), RowSpan { first_row, end });
             }
             first_row = end;
             self.end = end;

@@ -18,7 +18,7 @@ use crate::describe::facts_of;
 use crate::limits::Limits;
 use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
 use crate::problem::{Problem, Result, ResultExt};
-use crate::producers::{BatchId, LARGEST, position_in};
+use crate::producers::{BatchId, MAX_NUMBER, position_in};
 use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use crate::request_body::{ReceivedBody, SMALL, UNIT, is_small, receive};
@@ -129,7 +129,7 @@ impl Destination {
             reply,
         };
         self.table.append(request, &session.shared.writing)?;
-        self.next_id = self.next_id.as_ref().map(|id| id.at(count));
+        self.next_id = self.next_id.as_ref().map(|id| id.nth_after(count));
         Ok(PendingBatches { answers, sequence, bytes })
     }
 }
@@ -189,7 +189,7 @@ fn parse_batch_id(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u
     let sequence = sequence.ok_or_else(|| Problem::bad_request("a Producer needs a Producer-Sequence"))?;
     // A producer that is never replaced needs no epoch.
     let epoch = epoch.unwrap_or(FIRST_EPOCH);
-    if sequence.max(epoch) > LARGEST {
+    if sequence.max(epoch) > MAX_NUMBER {
         return Err(Problem::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
     }
     Ok(Some(BatchId { producer: producer.to_owned(), epoch, sequence }))

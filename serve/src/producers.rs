@@ -1,28 +1,31 @@
-//! The last batch of each producer, which makes repeats harmless. It is part of each commit, as positions of the table,
-//! and so survives the server.
+//! Records the last batch of each producer, so that a repeated batch is not appended again. The records are positions of
+//! the table in each commit, so that they survive the server.
 
 use arrowwood::mapping::MutexExt;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
-/// The prefix of the position that holds the number of a producer's last batch, followed by the producer's name; and
-/// that of its epoch, which is omitted while it is 0.
+/// The prefix of the position with the number of a producer's last batch, before the producer's name.
 const SEQUENCE: &str = "producer:";
+/// The prefix of the position with a producer's epoch, which is omitted while it is 0.
 const EPOCH: &str = "producer-epoch:";
 
-/// The maximum number of a batch and of an epoch: positions are `i64`.
-pub(crate) const LARGEST: u64 = i64::MAX as u64;
+/// The epoch of a producer whose epoch has no position.
+const FIRST_EPOCH: u64 = 0;
+
+/// The maximum number of a batch and of an epoch, as positions are `i64`.
+pub(crate) const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// The maximum number of positions of a table.
-const MOST: usize = 256;
+const MAX_POSITIONS: usize = 256;
 
 /// A producer's state in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProducerState {
     pub epoch: u64,
-    /// The number of its last batch.
+    /// The number of the last batch.
     pub sequence: u64,
-    /// The rows of that batch; `None` if another server has committed them.
+    /// The rows of the last batch; `None` if another server has committed them.
     pub rows: Option<RowSpan>,
 }
 
@@ -42,69 +45,80 @@ pub(crate) struct BatchId {
 }
 
 impl BatchId {
-    /// The batch that is `more` after this one.
-    pub fn at(&self, more: usize) -> BatchId {
-        BatchId { sequence: self.sequence.saturating_add(more as u64), ..self.clone() }
+    /// Returns the batch `offset` after this one.
+    pub fn nth_after(&self, offset: usize) -> BatchId {
+        BatchId { sequence: self.sequence.saturating_add(offset as u64), ..self.clone() }
     }
 }
 
-/// The kind of a numbered batch.
+/// The decision about a numbered batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// To be appended.
+    /// The batch is appended.
     Next,
-    /// Already in the table. Its rows are known only if it is the last one.
+    /// The batch is in the table. Its rows are known only if it is the last one.
     Duplicate(ProducerState),
     /// Earlier batches are missing.
     Gap { expected: u64 },
-    /// From a producer that was replaced.
+    /// The producer was replaced by one of a later epoch.
     Old { epoch: u64 },
 }
 
-/// The kind of a batch, given the producer's state.
-pub(crate) fn judge(known: Option<ProducerState>, batch: &BatchId) -> Verdict {
-    let Some(known) = known else { return Verdict::Next };
-    if batch.epoch < known.epoch {
-        return Verdict::Old { epoch: known.epoch };
+/// Decides about a batch, given the state of its producer in the table.
+pub(crate) fn judge(state: Option<ProducerState>, batch: &BatchId) -> Verdict {
+    let Some(state) = state else { return Verdict::Next };
+    if batch.epoch < state.epoch {
+        return Verdict::Old { epoch: state.epoch };
     }
-    match known.sequence.checked_add(1) {
-        _ if batch.sequence <= known.sequence => Verdict::Duplicate(known),
-        Some(next) if batch.sequence == next => Verdict::Next,
-        next => Verdict::Gap { expected: next.unwrap_or(u64::MAX) },
+    if batch.sequence <= state.sequence {
+        return Verdict::Duplicate(state);
     }
+    // The sequence of the batch is larger, so there is a next number.
+    let expected = state.sequence + 1;
+    if batch.sequence == expected { Verdict::Next } else { Verdict::Gap { expected } }
 }
 
-/// The state of `producer` in a table's positions.
+/// Returns the state of `producer` in a table's positions.
 pub(crate) fn position_in(positions: &BTreeMap<String, i64>, producer: &str) -> Option<ProducerState> {
-    let value =
-        |prefix: &str| positions.get(&format!("{prefix}{producer}")).and_then(|&value| u64::try_from(value).ok());
-    Some(ProducerState { epoch: value(EPOCH).unwrap_or(0), sequence: value(SEQUENCE)?, rows: None })
+    let sequence = position_value(positions, SEQUENCE, producer)?;
+    let epoch = position_value(positions, EPOCH, producer).unwrap_or(FIRST_EPOCH);
+    Some(ProducerState { epoch, sequence, rows: None })
 }
 
-/// The states of one table's producers, as of its newest commit. Only the thread that writes the table changes them.
+/// Returns the value of a position, unless it is negative, which is none of this server's.
+fn position_value(positions: &BTreeMap<String, i64>, prefix: &str, producer: &str) -> Option<u64> {
+    let value = positions.get(&format!("{prefix}{producer}"))?;
+    u64::try_from(*value).ok()
+}
+
+/// The states of one table's producers in its newest commit. Only the thread that writes the table changes them.
 #[derive(Debug, Default)]
 pub(crate) struct Producers(Mutex<HashMap<String, ProducerState>>);
 
 impl Producers {
-    fn known(&self) -> MutexGuard<'_, HashMap<String, ProducerState>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ProducerState>> {
         self.0.lock_ignoring_poison()
     }
 
     pub fn get(&self, producer: &str) -> Option<ProducerState> {
-        self.known().get(producer).copied()
+        self.lock().get(producer).copied()
     }
 
-    /// Loads the positions of the table, which another process may have written since.
+    /// Loads the positions of the table, which another process may have written in the meantime.
     pub fn load(&self, positions: &BTreeMap<String, i64>) {
-        let mut known = self.known();
-        let names = positions.keys().filter_map(|name| name.strip_prefix(SEQUENCE));
-        *known = names
-            .filter_map(|name| {
-                let position = position_in(positions, name)?;
-                let rows = known.get(name).filter(|before| before.sequence == position.sequence);
-                Some((name.to_owned(), ProducerState { rows: rows.and_then(|before| before.rows), ..position }))
-            })
-            .collect();
+        let mut states = self.lock();
+        let mut loaded = HashMap::new();
+        for name in positions.keys().filter_map(|name| name.strip_prefix(SEQUENCE)) {
+            let Some(mut state) = position_in(positions, name) else { continue };
+            // Positions don't contain rows; they are known if this server has committed the same batch.
+            if let Some(before) = states.get(name)
+                && before.sequence == state.sequence
+            {
+                state.rows = before.rows;
+            }
+            loaded.insert(name.to_owned(), state);
+        }
+        *states = loaded;
     }
 }
 
@@ -113,60 +127,71 @@ impl Producers {
 pub(crate) struct PendingProducers<'a> {
     committed: &'a Producers,
     changed: BTreeMap<String, ProducerState>,
-    /// The number of positions that the table has.
-    names: usize,
+    /// The number of positions that the table has with the next commit.
+    position_count: usize,
 }
 
 impl<'a> PendingProducers<'a> {
-    /// `names`: the number of positions that the table has.
-    pub fn new(committed: &'a Producers, names: usize) -> PendingProducers<'a> {
-        PendingProducers { committed, changed: BTreeMap::new(), names }
+    /// Begins a commit to a table with `position_count` positions.
+    pub fn new(committed: &'a Producers, position_count: usize) -> PendingProducers<'a> {
+        PendingProducers { committed, changed: BTreeMap::new(), position_count }
     }
 
     pub fn get(&self, producer: &str) -> Option<ProducerState> {
         self.changed.get(producer).copied().or_else(|| self.committed.get(producer))
     }
 
-    /// Whether the table has room for the position of `batch`.
+    /// Returns true if the table has room for the position of `batch`.
     pub fn has_room(&self, batch: &BatchId) -> bool {
-        self.names + self.new_names(batch) <= MOST
+        self.position_count + self.count_new_positions(batch) <= MAX_POSITIONS
     }
 
-    fn new_names(&self, batch: &BatchId) -> usize {
+    fn count_new_positions(&self, batch: &BatchId) -> usize {
         match self.get(&batch.producer) {
             None => 1 + usize::from(batch.epoch > 0),
-            Some(known) => usize::from(known.epoch == 0 && batch.epoch > 0),
+            Some(state) => usize::from(state.epoch == 0 && batch.epoch > 0),
         }
     }
 
     /// Adds a batch to the next commit.
     pub fn set(&mut self, batch: &BatchId, rows: RowSpan) {
-        self.names += self.new_names(batch);
-        let position = ProducerState { epoch: batch.epoch, sequence: batch.sequence, rows: Some(rows) };
-        self.changed.insert(batch.producer.clone(), position);
+        if let Some(state) = self.get(&batch.producer) {
+            // An older state would let duplicates be appended again.
+            let is_newer = state.epoch <= batch.epoch && state.sequence < batch.sequence;
+            assert!(is_newer, "batch {batch:?} is recorded after {state:?}");
+        }
+        assert!(rows.first_row <= rows.end, "the rows {rows:?} of a batch end before they begin");
+        self.position_count += self.count_new_positions(batch);
+        let state = ProducerState { epoch: batch.epoch, sequence: batch.sequence, rows: Some(rows) };
+        self.changed.insert(batch.producer.clone(), state);
     }
 
-    /// Records that a producer was replaced: its batches are refused, though its successor has not sent a new batch
-    /// yet.
+    /// Records that a producer was replaced. Its batches are refused even before its successor has sent a new batch.
     pub fn fence(&mut self, batch: &BatchId) {
-        let Some(known) = self.get(&batch.producer).filter(|known| known.epoch < batch.epoch) else { return };
-        self.names += self.new_names(batch);
-        self.changed.insert(batch.producer.clone(), ProducerState { epoch: batch.epoch, ..known });
+        let Some(state) = self.get(&batch.producer) else { return };
+        if state.epoch >= batch.epoch {
+            return;
+        }
+        self.position_count += self.count_new_positions(batch);
+        self.changed.insert(batch.producer.clone(), ProducerState { epoch: batch.epoch, ..state });
     }
 
-    /// The positions for the commit: names and values.
+    /// Returns the positions for the commit: names and values.
     pub fn positions(&self) -> Vec<(String, i64)> {
-        let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let of = |(name, position): (&String, &ProducerState)| {
-            let epoch = (position.epoch > 0).then(|| (format!("{EPOCH}{name}"), value(position.epoch)));
-            [Some((format!("{SEQUENCE}{name}"), value(position.sequence))), epoch].into_iter().flatten()
-        };
-        self.changed.iter().flat_map(of).collect()
+        let mut positions = Vec::new();
+        for (name, state) in &self.changed {
+            // The first batch of a request is not above the maximum, but later ones may be.
+            positions.push((format!("{SEQUENCE}{name}"), state.sequence.min(MAX_NUMBER) as i64));
+            if state.epoch > 0 {
+                positions.push((format!("{EPOCH}{name}"), state.epoch.min(MAX_NUMBER) as i64));
+            }
+        }
+        positions
     }
 
-    /// Records that the commit was made; called before any batch of it is acknowledged.
-    pub fn committed(self) {
-        self.committed.known().extend(self.changed);
+    /// Records that the commit was made. Must be called before any batch of it is acknowledged.
+    pub fn on_committed(self) {
+        self.committed.lock().extend(self.changed);
     }
 }
 
@@ -194,8 +219,8 @@ mod tests {
             assert_eq!(judge(Some(known), &batch(epoch, sequence)), verdict, "{epoch} {sequence}");
         }
         assert_eq!(judge(None, &batch(0, 12)), Verdict::Next);
-        let last = ProducerState { sequence: LARGEST, ..known };
-        assert_eq!(judge(Some(last), &batch(3, LARGEST)), Verdict::Duplicate(last));
+        let last = ProducerState { sequence: MAX_NUMBER, ..known };
+        assert_eq!(judge(Some(last), &batch(3, MAX_NUMBER)), Verdict::Duplicate(last));
     }
 
     const ROWS: RowSpan = RowSpan { first_row: 10, end: 20 };
@@ -204,12 +229,12 @@ mod tests {
         let mut ahead = PendingProducers::new(producers, 0);
         ahead.set(batch, ROWS);
         let positions = ahead.positions().into_iter().collect();
-        ahead.committed();
+        ahead.on_committed();
         positions
     }
 
     #[test]
-    fn positions_are_those_of_the_last_commit_and_of_a_table() {
+    fn states_come_from_the_last_commit_or_from_the_table() {
         let producers = Producers::default();
         assert_eq!(producers.get("p"), None);
         let mut given_up = PendingProducers::new(&producers, 0);
@@ -242,20 +267,20 @@ mod tests {
         assert_eq!(ahead.positions(), []);
         ahead.fence(&batch(7, 4));
         assert_eq!(ahead.positions(), [("producer:p".to_owned(), 4), ("producer-epoch:p".to_owned(), 7)]);
-        ahead.committed();
+        ahead.on_committed();
         assert_eq!(producers.get("p"), Some(ProducerState { epoch: 7, sequence: 4, rows: Some(ROWS) }));
     }
 
     #[test]
-    fn a_table_has_room_for_so_many_positions() {
+    fn a_table_has_a_maximum_number_of_positions() {
         let producers = Producers::default();
-        let mut ahead = PendingProducers::new(&producers, MOST - 2);
-        let of = |producer: &str, epoch| BatchId { producer: producer.into(), ..batch(epoch, 0) };
-        ahead.set(&of("a", 0), ROWS);
-        assert!(!ahead.has_room(&of("b", 1)), "a sequence and an epoch");
-        assert!(ahead.has_room(&of("a", 1)), "an epoch");
-        ahead.set(&of("b", 0), ROWS);
-        assert!(!ahead.has_room(&of("c", 0)) && !ahead.has_room(&of("a", 1)));
-        assert!(ahead.has_room(&of("a", 0)), "nothing new");
+        let mut ahead = PendingProducers::new(&producers, MAX_POSITIONS - 2);
+        let batch_by = |producer: &str, epoch| BatchId { producer: producer.into(), ..batch(epoch, 0) };
+        ahead.set(&batch_by("a", 0), ROWS);
+        assert!(!ahead.has_room(&batch_by("b", 1)), "a sequence and an epoch");
+        assert!(ahead.has_room(&batch_by("a", 1)), "an epoch");
+        ahead.set(&batch_by("b", 0), ROWS);
+        assert!(!ahead.has_room(&batch_by("c", 0)) && !ahead.has_room(&batch_by("a", 1)));
+        assert!(ahead.has_room(&batch_by("a", 0)), "nothing new");
     }
 }

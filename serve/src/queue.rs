@@ -1,4 +1,4 @@
-//! [`Queue`]: the batches waiting for a table's writer, and the writer.
+//! Holds the batches that wait for a table's writer in a [`Queue`], and the writer itself.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::Sender;
@@ -16,21 +16,21 @@ use crate::producers::BatchId;
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// Once it would survive a power cut.
+    /// The batch would survive a power cut.
     Durable,
-    /// Once readers see it.
+    /// Readers see the batch.
     Visible,
 }
 
-/// Batches of one request, to be appended in order: all rows of each, or none; and no batch after a refused one.
+/// Batches of one request, which are appended in order: all rows of each, or none; and no batch after a refused one.
 pub(crate) struct AppendRequest {
     pub rows: Dataset,
-    /// For each batch, the row after its last one in `rows`.
+    /// The end of each batch: the row after its last one in `rows`.
     pub ends: Vec<u64>,
     pub ack: Ack,
     /// The number of the first batch; the others have the following ones.
     pub numbered: Option<BatchId>,
-    /// Their share of the memory for uncommitted rows, released with the last batches that have it.
+    /// The share of memory for uncommitted rows, released with the last batches that have it.
     pub _share: Arc<OwnedSemaphorePermit>,
     /// Set by the writer once it has refused a batch of this request: later batches of it are refused, too.
     pub is_over: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl From<Problem> for AppendResults {
 /// The result of a batch for its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    /// For a duplicate: if known.
+    /// The number of the first row. It may be unknown for a duplicate.
     pub first_row: Option<u64>,
     pub rows: u64,
     /// The row after the last visible one.
@@ -83,15 +83,15 @@ pub(crate) struct QueueState {
     pub is_closed: bool,
 }
 
-/// The writer of a table, and what is known of it.
+/// The writer of a table, and the state of its commits.
 #[derive(Default)]
 pub(crate) struct Committer {
-    /// Open while there are batches, and for a while afterwards.
+    /// The writer, which is open while there are batches, and for a while afterwards.
     pub writer: Option<Writer>,
-    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows follow no row.
+    /// Whether positions of producers may not be on the disk yet. `durable_rows` does not tell for a commit without rows.
     pub has_unsynced_positions: bool,
     /// The time of the last commit.
     pub used: Option<Instant>,
-    /// How long it took.
+    /// The duration of the last commit.
     pub took: Duration,
 }

@@ -1,7 +1,7 @@
-//! [`Readiness`]: what keeps the server from doing its work, for whoever sends requests to one of several servers.
+//! Reports whether the server can write, for load balancers that choose between several servers.
 //!
-//! Writes that the disk has refused lately count, and a few bytes written to a file without a name: a server to which nobody
-//! sends rows because it was not ready learns by these that the disk works again.
+//! [`Readiness`] counts writes that the disk has refused lately, and probes the disk with some bytes in a file without a
+//! name. A server that gets no rows because it was not ready learns by the probe that the disk works again.
 
 use arrowwood::mapping::MutexExt;
 use std::fs::OpenOptions;
@@ -15,70 +15,71 @@ use arrowwood::{Error, ErrorKind};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
-/// How long a refused write counts.
-const LATELY: Duration = Duration::from_secs(10);
-/// How long the result of a trial counts: nobody can make the server write all the time by asking.
-const FRESH: Duration = Duration::from_secs(5);
-/// How long a trial may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The bytes that are written.
-const TRIAL: usize = 64 << 10;
+/// The time for which a refused write counts.
+const REFUSAL_AGE: Duration = Duration::from_secs(10);
+/// The time for which the result of a probe counts, so that requests can't make the server write all the time.
+const PROBE_AGE: Duration = Duration::from_secs(5);
+/// The maximum time to wait for a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The number of bytes that a probe writes.
+const PROBE_BYTES: usize = 64 << 10;
 
-/// What is known of the disk.
+/// The state of the disk, as writes have shown it.
 pub(crate) struct Readiness {
     /// The directory of the tables; `None` if nothing is written.
     folder: Option<PathBuf>,
     /// The last write that the disk refused.
     refused: Mutex<Option<(Instant, &'static str)>>,
-    trial: tokio::sync::Mutex<WriteProbe>,
+    probe: tokio::sync::Mutex<WriteProbe>,
 }
 
 #[derive(Default)]
 struct WriteProbe {
-    under_way: Option<JoinHandle<io::Result<()>>>,
-    /// When one has ended, or taken too long, and the problem it found.
+    running: Option<JoinHandle<io::Result<()>>>,
+    /// The time when the last probe ended, or took too long, and the problem that it found.
     last: Option<(Instant, Option<&'static str>)>,
 }
 
 impl Readiness {
     pub fn new(folder: Option<PathBuf>) -> Arc<Readiness> {
-        Arc::new(Readiness { folder, refused: Mutex::default(), trial: tokio::sync::Mutex::default() })
+        Arc::new(Readiness { folder, refused: Mutex::default(), probe: tokio::sync::Mutex::default() })
     }
 
-    /// Notes an error of a write, if it is one of the disk.
+    /// Records an error of a write, if the disk is its cause.
     pub fn on_failure(&self, e: &Error) {
         let problem = match (e.kind(), e.errno()) {
-            (ErrorKind::Io, Some(errno)) => problem_of(Some(errno)),
-            (ErrorKind::Closed, _) => problem_of(None),
+            (ErrorKind::Io, Some(errno)) => describe_errno(Some(errno)),
+            (ErrorKind::Closed, _) => describe_errno(None),
             _ => return,
         };
         *self.refused.lock_ignoring_poison() = Some((Instant::now(), problem));
     }
 
-    /// Why the disk takes no rows now.
+    /// Returns the reason why the disk takes no rows at this time, if there is one.
     pub async fn problem(&self) -> Option<&'static str> {
         let folder = self.folder.as_ref()?;
         let refused = *self.refused.lock_ignoring_poison();
-        match refused.filter(|(when, _)| when.elapsed() < LATELY) {
+        match refused.filter(|(when, _)| when.elapsed() < REFUSAL_AGE) {
             Some((_, problem)) => Some(problem),
-            None => self.trial.lock().await.problem(folder).await,
+            None => self.probe.lock().await.problem(folder).await,
         }
     }
 }
 
 impl WriteProbe {
+    /// Probes the disk, unless the last result is fresh.
     async fn problem(&mut self, folder: &Path) -> Option<&'static str> {
-        if let Some((_, problem)) = self.last.filter(|(when, _)| when.elapsed() < FRESH) {
+        if let Some((_, problem)) = self.last.filter(|(when, _)| when.elapsed() < PROBE_AGE) {
             return problem;
         }
-        // One that takes forever is waited for again, so that there is never a second one.
+        // A probe that has not ended is waited for again, so that there is never a second one.
         let folder = folder.to_path_buf();
-        let trial = self.under_way.get_or_insert_with(|| spawn_blocking(move || write_trial(&folder)));
-        let problem = match timeout(PATIENCE, trial).await {
+        let probe = self.running.get_or_insert_with(|| spawn_blocking(move || write_probe(&folder)));
+        let problem = match timeout(PROBE_TIMEOUT, probe).await {
             Err(_) => Some("the disk does not answer"),
             Ok(done) => {
-                self.under_way = None;
-                done.ok().and_then(Result::err).map(|e| problem_of(e.raw_os_error()))
+                self.running = None;
+                done.ok().and_then(Result::err).map(|e| describe_errno(e.raw_os_error()))
             }
         };
         self.last = Some((Instant::now(), problem));
@@ -86,8 +87,8 @@ impl WriteProbe {
     }
 }
 
-/// What clients without a token may know of an error of the system.
-fn problem_of(errno: Option<i32>) -> &'static str {
+/// Describes an error of the system without details, for clients without a token.
+fn describe_errno(errno: Option<i32>) -> &'static str {
     match errno {
         Some(libc::ENOSPC | libc::EDQUOT) => "the disk is full",
         Some(libc::EROFS) => "the disk can only be read",
@@ -96,15 +97,15 @@ fn problem_of(errno: Option<i32>) -> &'static str {
     }
 }
 
-/// Writes some bytes to the disk, which are gone at the end.
-fn write_trial(folder: &Path) -> io::Result<()> {
+/// Writes some bytes to a file without a name, which is removed when it is closed.
+fn write_probe(folder: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
     let mut file = match options.open(folder) {
-        // Some file systems have no files without names: what is known of them are writes of rows.
+        // Some file systems have no files without names. Their problems show when rows are written.
         Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => return Ok(()),
         opened => opened?,
     };
-    file.write_all(&vec![0; TRIAL])?;
+    file.write_all(&vec![0; PROBE_BYTES])?;
     file.sync_data()
 }

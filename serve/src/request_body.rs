@@ -1,7 +1,7 @@
-//! Bodies of requests: received within limits, unpacked within limits.
+//! Receives and decompresses the bodies of requests within limits of size, time and memory.
 //!
-//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take
-//! more than that, whatever it claims, nor for longer than it takes to send the body.
+//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take more
+//! than its share, whatever size it claims, nor keep it longer than it takes to send the body.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::problem::{Problem, Result};
 use crate::query::header;
 use crate::response_body::blocking;
 
-/// The unit in which memory is shared.
+/// The unit in bytes in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;
-/// Bodies up to this size are decompressed and parsed at once, larger ones by a thread for blocking work.
+/// The size in bytes up to which a body is decompressed and parsed at once; larger ones take a thread for blocking work.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// Whether what has that share of the memory is little work.
+/// Returns true if rows with this share of memory are little work.
 pub(crate) fn is_small(share: &OwnedSemaphorePermit) -> bool {
     share.num_permits() * UNIT <= SMALL
 }
 
-/// Memory shared by requests: for uncommitted rows, or for queries.
+/// Memory shared by requests, either for uncommitted rows or for queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);
 
@@ -37,24 +37,28 @@ impl Memory {
         Memory(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// Takes a share of this many bytes, for rows.
+    /// Takes a share of `bytes` for rows.
+    ///
+    /// # Errors
+    /// 503 if they are not free.
     pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let taken = || Problem::unavailable("the memory for rows that are not committed yet is taken; try again");
-        self.try_share(bytes).ok_or_else(taken)
+        self.try_share(bytes).ok_or_else(|| {
+            Problem::unavailable("the memory for rows that are not committed yet is taken; try again")
+        })
     }
 
-    /// Takes a share of this many bytes, if they are free.
+    /// Takes a share of `bytes`, if they are free.
     pub fn try_share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.0.clone().try_acquire_many_owned(Memory::units(bytes)).ok()
     }
 
-    /// Takes a share of this many bytes, once they are free.
+    /// Takes a share of `bytes`, once they are free.
     pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let closed = |_| Problem::unavailable("the server is stopping");
-        self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
+        let share = self.0.clone().acquire_many_owned(Memory::units(bytes)).await;
+        share.map_err(|_| Problem::unavailable("the server is stopping"))
     }
 
-    /// The number of bytes that nobody has a share of now.
+    /// Returns the number of bytes in no share at this time.
     pub fn free(&self) -> usize {
         self.0.available_permits().saturating_mul(UNIT)
     }
@@ -64,18 +68,18 @@ impl Memory {
     }
 }
 
-/// A body and its share of the memory.
+/// A body and its share of memory.
 pub(crate) struct ReceivedBody {
     pub bytes: Vec<u8>,
     pub share: OwnedSemaphorePermit,
 }
 
 impl ReceivedBody {
-    /// Makes room for `bytes` in total.
+    /// Grows the share to at least `bytes` in total.
     fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
-        let has = self.share.num_permits() * UNIT;
-        if bytes > has {
-            self.share.merge(memory.share(bytes - has)?);
+        let share_bytes = self.share.num_permits() * UNIT;
+        if bytes > share_bytes {
+            self.share.merge(memory.share(bytes - share_bytes)?);
         }
         Ok(())
     }
@@ -101,8 +105,8 @@ pub(crate) async fn receive(
     }
     let limit = limits.body;
     let memory = memory.clone();
-    let work = move || unpack(received, encoding, limit, &memory);
-    blocking(work).await.map_err(|_| Problem::internal("unpacking the body was given up"))?
+    let unpacked = blocking(move || unpack(received, encoding, limit, &memory)).await;
+    unpacked.map_err(|_| Problem::internal("unpacking the body was given up"))?
 }
 
 fn too_large(limits: &Limits) -> Problem {
@@ -115,17 +119,16 @@ async fn collect(
     limits: &Limits,
     memory: &Memory,
 ) -> Result<ReceivedBody> {
-    let slow = |_| {
-        let detail = format!("no part of the body came for {} seconds", limits.part.as_secs());
-        Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
-    };
-    let broken = |_| Problem::bad_request("the body broke off");
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
-        let Some(frame) = timeout_at(limits.next_part_deadline(begun), body.frame()).await.map_err(slow)? else {
-            return Ok(received);
+        let Ok(frame) = timeout_at(limits.next_part_deadline(start), body.frame()).await else {
+            let detail = format!("no part of the body came for {} seconds", limits.part.as_secs());
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail));
         };
-        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        let Some(frame) = frame else { return Ok(received) };
+        let frame = frame.map_err(|_| Problem::bad_request("the body broke off"))?;
+        // Trailers are ignored.
+        let Ok(data) = frame.into_data() else { continue };
         let len = received.bytes.len() + data.len();
         if len > limits.body {
             return Err(too_large(limits));
@@ -156,11 +159,11 @@ impl ContentEncoding {
     }
 }
 
+/// Decompresses a body to at most `limit` bytes. Blocks.
 fn unpack(packed: ReceivedBody, encoding: ContentEncoding, limit: usize, memory: &Memory) -> Result<ReceivedBody> {
-    let broken = |e: io::Error| Problem::bad_request(format!("unpacking the body: {e}"));
     let ReceivedBody { bytes, share } = packed;
     let mut source: Box<dyn Read> = match encoding {
-        ContentEncoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
+        ContentEncoding::Zstd => Box::new(zstd_decoder(&bytes).map_err(|e| unpacking_problem(&e))?),
         _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
     };
     // The compressed bytes keep their share until they are released.
@@ -171,21 +174,26 @@ fn unpack(packed: ReceivedBody, encoding: ContentEncoding, limit: usize, memory:
             Ok(0) => break,
             Ok(len) => len,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(broken(e)),
+            Err(e) => return Err(unpacking_problem(&e)),
         };
-        let all = unpacked.bytes.len() + len;
-        if all > limit {
+        assert!(len <= block.len(), "a decoder has filled {len} bytes of a block of {}", block.len());
+        let total = unpacked.bytes.len() + len;
+        if total > limit {
             return Err(Problem::too_large(format!("the body is unpacked to more than {limit} bytes; send several")));
         }
-        unpacked.grow(memory, all)?;
-        unpacked.bytes.extend_from_slice(block.get(..len).unwrap_or_default());
+        unpacked.grow(memory, total)?;
+        unpacked.bytes.extend_from_slice(&block[..len]);
     }
     drop(share);
     Ok(unpacked)
 }
 
-/// A decoder that refuses frames with windows over 8 MiB, the limit recommended by the format.
-fn zstd_of(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
+fn unpacking_problem(e: &io::Error) -> Problem {
+    Problem::bad_request(format!("unpacking the body: {e}"))
+}
+
+/// Creates a decoder that refuses frames with windows over 8 MiB, the limit recommended by the format.
+fn zstd_decoder(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
     let mut decoder = zstd::stream::read::Decoder::new(io::Cursor::new(bytes.to_vec()))?;
     decoder.window_log_max(23)?;
     Ok(decoder)
@@ -209,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_noticed_before_they_go_off() {
+    fn decompression_bombs_are_refused() {
         let memory = Memory::new(64 << 20);
         let zeros = vec![0; 32 << 20];
         let bombs =
@@ -232,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_packed_so_is_refused() {
+    fn bodies_in_another_encoding_are_refused() {
         let memory = Memory::new(1 << 20);
         for encoding in [ContentEncoding::Gzip, ContentEncoding::Zstd] {
             let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();

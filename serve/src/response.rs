@@ -1,4 +1,4 @@
-//! Short answers, and permitted methods.
+//! Builds short responses, and checks methods.
 
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -14,9 +14,9 @@ pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
     if is_head || methods.contains(&parts.method) {
         return Ok(());
     }
-    let known = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let refusal = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {known}"));
-    Err(refusal.header(header::ALLOW, HeaderValue::try_from(known).unwrap_or(HeaderValue::from_static("GET"))))
+    let allowed = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {allowed}"));
+    Err(problem.header(header::ALLOW, HeaderValue::try_from(allowed).unwrap_or(HeaderValue::from_static("GET"))))
 }
 
 pub(crate) fn json_response(status: StatusCode, body: &Json) -> Response<ResponseBody> {

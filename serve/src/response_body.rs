@@ -1,7 +1,7 @@
-//! [`ResponseBody`]: the body of an answer, made step by step as the client reads it.
+//! Produces response bodies step by step, as clients read them.
 //!
-//! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the body is kept, so
-//! a client that does not read costs that and the kernel's buffers.
+//! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the [`ResponseBody`] is
+//! kept, so that a client that does not read costs little more than the kernel's buffers.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -27,35 +27,36 @@ pub(crate) enum BodyStep<S> {
     Failed(io::Error),
 }
 
-/// Makes a body step by step.
+/// Produces a body step by step.
 pub(crate) trait BodySource: Send + Sized + Unpin + 'static {
     fn step(self) -> impl Future<Output = BodyStep<Self>> + Send;
 }
 
-/// A body made step by step by any source: bytes, and whether they are the last.
+/// A source of a body, whatever its type.
 trait DynBodySource: Send {
+    /// Polls for bytes, and whether they are the last.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>>;
 }
 
 /// The state between two steps, or the step in progress.
 enum BodyState<S> {
-    Between(S),
-    Going(Pin<Box<dyn Future<Output = BodyStep<S>> + Send>>),
+    Waiting(S),
+    Running(Pin<Box<dyn Future<Output = BodyStep<S>> + Send>>),
     Ended,
 }
 
 impl<S: BodySource> DynBodySource for BodyState<S> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>> {
         *self = match std::mem::replace(self, BodyState::Ended) {
-            BodyState::Between(state) => BodyState::Going(Box::pin(state.step())),
+            BodyState::Waiting(state) => BodyState::Running(Box::pin(state.step())),
             other => other,
         };
-        let BodyState::Going(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
+        let BodyState::Running(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
         let step = ready!(step.as_mut().poll(context));
         *self = BodyState::Ended;
         Poll::Ready(match step {
             BodyStep::Data(state, bytes) => {
-                *self = BodyState::Between(state);
+                *self = BodyState::Waiting(state);
                 Ok((bytes, false))
             }
             BodyStep::End(bytes) => Ok((bytes, true)),
@@ -64,71 +65,71 @@ impl<S: BodySource> DynBodySource for BodyState<S> {
     }
 }
 
-/// Makes the trailers of a body that ended, or broke off.
+/// Makes the trailers of a body that is complete, or broke off with an error.
 pub(crate) type Trailers = fn(Result<(), &io::Error>) -> HeaderMap;
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) struct ResponseBody {
     /// The bytes to send.
     ready: VecDeque<Bytes>,
-    rest: Option<Box<dyn DynBodySource>>,
-    /// What follows the body, which does not break off then.
+    /// The source of further bytes.
+    source: Option<Box<dyn DynBodySource>>,
+    /// Makes the trailers after the body. A body with trailers reports errors in them instead of breaking off.
     trailers: Option<Trailers>,
-    /// The body of another source, with its own trailers.
-    passed: Option<WorkerBody>,
+    /// A body made by a worker, with its own trailers.
+    worker_body: Option<WorkerBody>,
     /// Dropped when the body has been sent, or was abandoned.
-    held: Option<Box<dyn Send>>,
-    /// Counts the data handed over.
-    untaken: Option<Arc<SendStall>>,
+    guard: Option<Box<dyn Send>>,
+    /// Tracks the bytes handed over to be sent.
+    stall: Option<Arc<SendStall>>,
 }
 
 impl ResponseBody {
-    pub fn new(whole: impl Into<Bytes>) -> ResponseBody {
-        let whole = whole.into();
-        ResponseBody::several(vec![whole])
+    pub fn new(bytes: impl Into<Bytes>) -> ResponseBody {
+        ResponseBody::several(vec![bytes.into()])
     }
 
-    /// Several parts, concatenated.
+    /// Creates a body of several parts, concatenated.
     pub fn several(parts: Vec<Bytes>) -> ResponseBody {
         let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        ResponseBody { ready, rest: None, trailers: None, passed: None, held: None, untaken: None }
+        ResponseBody { ready, source: None, trailers: None, worker_body: None, guard: None, stall: None }
     }
 
     pub fn empty() -> ResponseBody {
         ResponseBody::new(Bytes::new())
     }
 
-    pub fn steps(state: impl BodySource) -> ResponseBody {
-        let rest = Some(Box::new(BodyState::Between(state)) as Box<dyn DynBodySource>);
-        ResponseBody { rest, ..ResponseBody::empty() }
+    /// Creates a body that is produced step by step.
+    pub fn steps(source: impl BodySource) -> ResponseBody {
+        ResponseBody { source: Some(Box::new(BodyState::Waiting(source))), ..ResponseBody::empty() }
     }
 
-    /// The body of another source.
-    pub fn passed(body: WorkerBody) -> ResponseBody {
-        ResponseBody { passed: Some(body), ..ResponseBody::empty() }
+    /// Creates a body that a worker has made.
+    pub fn from_worker(body: WorkerBody) -> ResponseBody {
+        ResponseBody { worker_body: Some(body), ..ResponseBody::empty() }
     }
 
-    /// Whether it is the body of another source.
-    pub fn is_passed(&self) -> bool {
-        self.passed.is_some()
+    /// Returns true if a worker has made the body.
+    pub fn is_from_worker(&self) -> bool {
+        self.worker_body.is_some()
     }
 
-    /// The same with trailers, which have the final status.
+    /// Adds trailers, which have the final status.
     pub fn with_trailers(mut self, trailers: Trailers) -> ResponseBody {
         self.trailers = Some(trailers);
         self
     }
 
-    /// The same, which also keeps `held` until it is done.
-    pub fn holding(mut self, held: impl Send + 'static) -> ResponseBody {
-        let before = self.held.take();
-        self.held = Some(Box::new((before, held)));
+    /// Keeps `guard` until the body has been sent, or was abandoned.
+    pub fn holding(mut self, guard: impl Send + 'static) -> ResponseBody {
+        let before = self.guard.take();
+        self.guard = Some(Box::new((before, guard)));
         self
     }
 
-    /// The same, with its data counted.
-    pub fn counted(mut self, untaken: Arc<SendStall>) -> ResponseBody {
-        self.untaken = Some(untaken);
+    /// Tracks the bytes of the body by `stall`.
+    pub fn tracked(mut self, stall: Arc<SendStall>) -> ResponseBody {
+        self.stall = Some(stall);
         self
     }
 }
@@ -142,59 +143,67 @@ impl Body for ResponseBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<TrackedBytes>, io::Error>>> {
         let this = self.get_mut();
-        if let Some(passed) = &mut this.passed {
-            let frame = ready!(Pin::new(passed).poll_frame(context));
-            if !matches!(frame, Some(Ok(_))) {
-                this.held = None;
-            }
-            let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| TrackedBytes::new(bytes, this.untaken.as_ref()));
-            return Poll::Ready(frame.map(|frame| frame.map(counted)));
+        if let Some(worker_body) = &mut this.worker_body {
+            return Poll::Ready(match ready!(Pin::new(worker_body).poll_frame(context)) {
+                Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| TrackedBytes::new(bytes, this.stall.as_ref())))),
+                Some(Err(e)) => {
+                    this.guard = None;
+                    Some(Err(e))
+                }
+                None => {
+                    this.guard = None;
+                    None
+                }
+            });
         }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(TrackedBytes::new(bytes, this.untaken.as_ref())))));
+                return Poll::Ready(Some(Ok(Frame::data(TrackedBytes::new(bytes, this.stall.as_ref())))));
             }
-            let Some(rest) = &mut this.rest else {
-                this.held = None;
+            let Some(source) = &mut this.source else {
+                this.guard = None;
                 let trailers = this.trailers.take().map(|trailers| trailers(Ok(())));
                 return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
             };
-            match ready!(rest.poll(context)) {
+            match ready!(source.poll(context)) {
                 Ok((bytes, is_last)) => {
                     this.ready.extend(bytes.into_iter().filter(|bytes| !bytes.is_empty()));
                     if is_last {
-                        this.rest = None;
+                        this.source = None;
                     }
                 }
                 Err(e) => {
-                    (this.rest, this.held) = (None, None);
-                    let ended = match this.trailers.take() {
+                    this.source = None;
+                    this.guard = None;
+                    let last_frame = match this.trailers.take() {
                         Some(trailers) => Ok(Frame::trailers(trailers(Err(&e)))),
                         None => Err(e),
                     };
-                    return Poll::Ready(Some(ended));
+                    return Poll::Ready(Some(last_frame));
                 }
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.passed.as_ref().is_none_or(Body::is_end_stream)
+        self.worker_body.as_ref().is_none_or(Body::is_end_stream)
             && self.ready.is_empty()
-            && self.rest.is_none()
+            && self.source.is_none()
             && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.rest {
-            _ if self.passed.is_some() => SizeHint::default(),
-            Some(_) => SizeHint::default(),
-            None => SizeHint::with_exact(self.ready.iter().map(|bytes| bytes.len() as u64).sum()),
+        if self.worker_body.is_some() || self.source.is_some() {
+            return SizeHint::default();
         }
+        SizeHint::with_exact(self.ready.iter().map(|bytes| bytes.len() as u64).sum())
     }
 }
 
-/// Runs blocking work on a thread for that.
+/// Runs blocking work on a thread of its own.
+///
+/// # Errors
+/// If the work panicked, or the runtime is shut down.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| io::Error::other("the work was given up"))

@@ -62,7 +62,7 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
     // Flight's calls are answered with 200, whatever became of them.
     let status = done.as_ref().map_or_else(Problem::status, Response::status).as_u16();
     let is_call = path.strip_prefix('/').is_some_and(|path| path.starts_with(flight::SERVICE));
-    let refused = |refusal: Problem| if is_call { flight::refused(&refusal) } else { refusal.into_response() };
+    let refused = |refusal: Problem| if is_call { flight::refusal_response(&refusal) } else { refusal.into_response() };
     let mut response = done.unwrap_or_else(refused);
     shared.metrics.answered(status);
     if trace.is_write || status >= 400 {

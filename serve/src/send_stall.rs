@@ -1,7 +1,8 @@
-//! [`SendStall`]: the data of an answer that its client has not taken yet. [`TrackedBytes`]: some of that data.
+//! Detects stalled response bodies.
 //!
-//! A client of HTTP/2 says for each answer how much of it may be sent. So a connection that sends and receives may have
-//! answers of which nothing is sent.
+//! HTTP/2 has flow control per stream: a connection can be busy while one of its responses makes no progress. A
+//! [`SendStall`] counts the bytes of one response that are queued, and reports when none of them was sent for a given time.
+//! Each queued chunk is a [`TrackedBytes`], which reports to it.
 
 use arrowwood::mapping::MutexExt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,69 +11,74 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 
-/// The data of an answer that was handed over to be sent, and was not sent.
+/// Detects a response that has queued bytes but makes no progress.
 #[derive(Debug)]
 pub(crate) struct SendStall {
-    /// How long the client may take nothing of it.
-    most: Duration,
-    state: Mutex<SendQueue>,
+    timeout: Duration,
+    queue: Mutex<SendQueue>,
 }
 
 #[derive(Debug)]
 struct SendQueue {
     bytes: usize,
-    /// The time of the last change, but for data added to other data.
-    since: Instant,
+    /// The time when bytes were last sent, or when the first were queued after the queue was empty.
+    last_progress: Instant,
 }
 
 impl SendStall {
-    pub fn new(most: Duration) -> SendStall {
-        SendStall { most, state: Mutex::new(SendQueue { bytes: 0, since: Instant::now() }) }
+    /// Creates a detector for one response, which stalls after `timeout` without progress.
+    pub fn new(timeout: Duration) -> SendStall {
+        SendStall { timeout, queue: Mutex::new(SendQueue { bytes: 0, last_progress: Instant::now() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, SendQueue> {
-        self.state.lock_ignoring_poison()
+    /// Returns true if bytes are queued and none was sent within the timeout.
+    pub fn is_stalled(&self) -> bool {
+        let queue = self.lock();
+        queue.bytes > 0 && queue.last_progress.elapsed() > self.timeout
     }
 
-    fn add(&self, bytes: usize) {
-        let mut state = self.state();
-        if state.bytes == 0 {
-            state.since = Instant::now();
+    fn on_queued(&self, bytes: usize) {
+        let mut queue = self.lock();
+        if queue.bytes == 0 {
+            queue.last_progress = Instant::now();
         }
-        state.bytes += bytes;
+        queue.bytes += bytes;
     }
 
-    fn remove(&self, bytes: usize) {
-        let mut state = self.state();
-        state.bytes = state.bytes.saturating_sub(bytes);
-        state.since = Instant::now();
+    fn on_sent(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let mut queue = self.lock();
+        assert!(bytes <= queue.bytes, "sent {bytes} of {} queued bytes", queue.bytes);
+        queue.bytes -= bytes;
+        queue.last_progress = Instant::now();
     }
 
-    /// Whether there is data of which nothing was taken for too long.
-    pub fn is_over(&self) -> bool {
-        let state = self.state();
-        state.bytes > 0 && state.since.elapsed() > self.most
+    fn lock(&self) -> MutexGuard<'_, SendQueue> {
+        self.queue.lock_ignoring_poison()
     }
 }
 
-/// A piece of an answer's data, to be sent.
+/// A chunk of a response body that reports to a [`SendStall`] as it is sent.
 pub(crate) struct TrackedBytes {
     bytes: Bytes,
-    /// The answer's data, of which this is a part, if that is counted.
-    untaken: Option<Arc<SendStall>>,
+    /// The detector of the response, if there is one.
+    stall: Option<Arc<SendStall>>,
 }
 
 impl TrackedBytes {
-    pub fn new(bytes: Bytes, untaken: Option<&Arc<SendStall>>) -> TrackedBytes {
-        if let Some(untaken) = untaken {
-            untaken.add(bytes.len());
+    /// Queues `bytes` for sending.
+    pub fn new(bytes: Bytes, stall: Option<&Arc<SendStall>>) -> TrackedBytes {
+        if let Some(stall) = stall {
+            stall.on_queued(bytes.len());
         }
-        TrackedBytes { bytes, untaken: untaken.cloned() }
+        TrackedBytes { bytes, stall: stall.cloned() }
     }
 
-    fn took(&self, bytes: usize) {
-        if let Some(untaken) = self.untaken.as_ref().filter(|_| bytes > 0) {
-            untaken.remove(bytes);
+    fn on_sent(&self, bytes: usize) {
+        if let Some(stall) = &self.stall {
+            stall.on_sent(bytes);
         }
     }
 }
@@ -88,14 +94,14 @@ impl Buf for TrackedBytes {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.took(count);
+        self.on_sent(count);
     }
 }
 
 impl Drop for TrackedBytes {
-    /// The rest of an answer that was given up is not waited for.
+    /// Removes unsent bytes, as an abandoned response must not look stalled.
     fn drop(&mut self) {
-        self.took(self.bytes.len());
+        self.on_sent(self.bytes.len());
     }
 }
 
@@ -103,30 +109,30 @@ impl Drop for TrackedBytes {
 mod tests {
     use super::*;
 
-    /// Waits until the clock has gone on.
+    /// Waits until the clock has advanced.
     fn tick() {
         let now = Instant::now();
         while Instant::now() <= now {}
     }
 
     #[test]
-    fn only_what_is_taken_or_given_up_is_progress() {
-        let untaken = Arc::new(SendStall::new(Duration::ZERO));
-        let since = || untaken.state().since;
-        assert!(!untaken.is_over(), "there is nothing to be taken");
-        let mut first = TrackedBytes::new(Bytes::from_static(b"first"), Some(&untaken));
-        let begun = since();
-        let second = TrackedBytes::new(Bytes::from_static(b"second"), Some(&untaken));
+    fn only_sent_and_dropped_bytes_are_progress() {
+        let stall = Arc::new(SendStall::new(Duration::ZERO));
+        let last_progress = || stall.lock().last_progress;
+        assert!(!stall.is_stalled(), "nothing is queued");
+        let mut first = TrackedBytes::new(Bytes::from_static(b"first"), Some(&stall));
+        let start = last_progress();
+        let second = TrackedBytes::new(Bytes::from_static(b"second"), Some(&stall));
         tick();
-        assert!(untaken.is_over());
-        assert_eq!(since(), begun, "more of it is no progress");
+        assert!(stall.is_stalled());
+        assert_eq!(last_progress(), start, "queueing more is not progress");
         first.advance(1);
-        assert!(since() > begun);
+        assert!(last_progress() > start);
         drop(first);
         tick();
-        assert!(untaken.is_over(), "the other piece is waited for");
+        assert!(stall.is_stalled(), "the other chunk is waited for");
         drop(second);
         tick();
-        assert!(!untaken.is_over());
+        assert!(!stall.is_stalled());
     }
 }

@@ -18,7 +18,7 @@ pub(crate) async fn answer(
     engine: &dyn WorkerEngine,
     request: WorkerRequest,
 ) -> Response<ResponseBody> {
-    engine.call(request, WorkerCaller::new(session)).await.map(ResponseBody::passed)
+    engine.call(request, WorkerCaller::new(session)).await.map(ResponseBody::from_worker)
 }
 
 impl CallerContext for Session {
