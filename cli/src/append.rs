@@ -181,8 +181,10 @@ impl Append {
                 Err(RecvTimeoutError::Timeout) => (),
                 Err(RecvTimeoutError::Disconnected) => return Err(CliError::new("the reading thread has stopped")),
             }
+            assert!(writer.committed_rows() <= writer.rows(), "more rows are committed than were appended");
             let arrival = *first_arrival.get_or_insert_with(Instant::now);
-            if writer.rows() - writer.committed_rows() >= self.commit_rows || arrival.elapsed() >= max_delay {
+            let uncommitted = writer.rows() - writer.committed_rows();
+            if uncommitted >= self.commit_rows || arrival.elapsed() >= max_delay {
                 writer.commit()?;
                 first_arrival = None;
             }
@@ -240,12 +242,7 @@ impl FilePosition {
 }
 
 /// Appends a dataset in one commit.
-fn append_dataset(
-    writer: &mut Writer,
-    dataset: &Dataset,
-    path: &Path,
-    position: Option<FilePosition>,
-) -> CliResult {
+fn append_dataset(writer: &mut Writer, dataset: &Dataset, path: &Path, position: Option<FilePosition>) -> CliResult {
     let mut progress = Progress::new(format!("appending {}", printable_path(path)));
     let total = dataset.len()?;
     let mut done = 0;

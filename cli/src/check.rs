@@ -76,10 +76,12 @@ impl Check {
             (false, true) => arrowwood::check_bytes(read_bytes(path)?, stdin_or_path(path), &mut on_progress)?,
             (false, false) => arrowwood::check(path, &mut on_progress)?,
         };
-        if self.strict && report.is_good() && !is_stream {
-            if let Err(e) = open_one(path)?.validate_logical(&mut on_progress) {
-                report.findings.push(Finding::from_error(&e, path));
-            }
+        if self.strict
+            && report.is_good()
+            && !is_stream
+            && let Err(e) = open_one(path)?.validate_logical(&mut on_progress)
+        {
+            report.findings.push(Finding::from_error(&e, path));
         }
         Ok(report)
     }

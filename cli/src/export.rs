@@ -52,10 +52,7 @@ impl Export {
     }
 
     /// Writes a text file, which gets its name when it is complete.
-    fn write_text(
-        &self,
-        write_rows: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> CliResult,
-    ) -> CliResult {
+    fn write_text(&self, write_rows: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> CliResult) -> CliResult {
         let dataset = self.rows()?;
         let file = UnfinishedFile::create_beside(&self.out).map_err(|e| self.writing_error(&e))?;
         let mut out = BufWriter::new(file);

@@ -88,7 +88,9 @@ impl TextTarget for OutputTarget<'_, '_> {
         self.writer = Some(match (self.path, self.out.take()) {
             (Some(path), _) => OutputWriter::File(FileWriter::create(path, schema.clone(), self.compression)?),
             (None, Some(out)) => OutputWriter::Stream(StreamWriter::new(out, schema.clone(), self.compression)?),
-            (None, None) => return Err(Error::new(ErrorKind::Internal, "a stream to standard output can't begin again")),
+            (None, None) => {
+                return Err(Error::new(ErrorKind::Internal, "a stream to standard output can't begin again"));
+            }
         });
         Ok(())
     }

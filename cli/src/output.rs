@@ -89,8 +89,7 @@ impl Printer<'_> {
     fn print_heading(&mut self, dataset: &Dataset, out: &mut impl Write) -> CliResult {
         let fields = dataset.schema().fields();
         let names: Vec<String> = fields.iter().map(|field| ellipsize(field.name(), MAX_CELL_WIDTH)).collect();
-        let types: Vec<String> =
-            fields.iter().map(|field| ellipsize(field_type_name(field), MAX_CELL_WIDTH)).collect();
+        let types: Vec<String> = fields.iter().map(|field| ellipsize(field_type_name(field), MAX_CELL_WIDTH)).collect();
         for row in dataset.head(100)?.rows() {
             self.widen_columns(&cells(&row?)?);
         }

@@ -101,10 +101,10 @@ impl Push {
         let rows = plural(pushed.rows, "row", "rows");
         let objects = plural(pushed.objects, "object", "objects");
         let bytes = format_bytes(pushed.bytes);
-        let left = match pushed.left {
+        let rest = match pushed.left {
             0 => "all are there".into(),
             left => format!("{} not yet, in the file that grows or not durable", plural(left, "row", "rows")),
         };
-        Ok(writeln!(out, "{name}: {rows} pushed, {objects} of {bytes}; {left}")?)
+        Ok(writeln!(out, "{name}: {rows} pushed, {objects} of {bytes}; {rest}")?)
     }
 }

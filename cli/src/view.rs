@@ -69,9 +69,8 @@ fn write_unnamed_parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, St
     // Creation fails if the folder exists, and its mode keeps other users out: only this process writes into it.
     DirBuilder::new().mode(0o700).create(&folder).map_err(|e| parquet_error(&folder, &e))?;
     let path = folder.join("rows.parquet");
-    let written = engine
-        .write_parquet(rows, &path)
-        .and_then(|()| File::open(&path).map_err(|e| parquet_error(&folder, &e)));
+    let written =
+        engine.write_parquet(rows, &path).and_then(|()| File::open(&path).map_err(|e| parquet_error(&folder, &e)));
     std::fs::remove_dir_all(&folder).map_err(|e| parquet_error(&folder, &e))?;
     written
 }
@@ -83,12 +82,8 @@ fn parquet_error(folder: &Path, error: &io::Error) -> String {
 /// Opens the URL in the browser, if one can be started. The URL was printed, too.
 fn open_browser(url: &str) {
     for opener in OPENERS {
-        let spawned = Command::new(opener)
-            .arg(url)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+        let spawned =
+            Command::new(opener).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         if let Ok(mut child) = spawned {
             // The opener ends at once, or with the browser. Waiting for it keeps it from becoming a zombie.
             std::thread::spawn(move || child.wait());

@@ -275,7 +275,7 @@ impl Committer {
 
     fn note_durable(&self, table: &Table) {
         if let Some(writer) = &self.writer {
-            table.made_durable(writer.durable_rows());
+            table.on_durable(writer.durable_rows());
         }
     }
 
@@ -283,7 +283,7 @@ impl Committer {
         if let Some(writer) = self.writer.take() {
             let end = writer.rows();
             match writer.close() {
-                Ok(()) => table.made_durable(end),
+                Ok(()) => table.on_durable(end),
                 Err(e) => {
                     writing.readiness.on_failure(&e);
                     log::message(format_args!("closing a table: {e}"));
@@ -335,7 +335,7 @@ impl Committer {
                     assert!(ack.appended_end() <= Some(durable), "{:?} of {durable} rows", ack.appended_end());
                     ack.acknowledge(&writer);
                 }
-                table.made_durable(writer.durable_rows());
+                table.on_durable(writer.durable_rows());
                 self.writer = Some(writer);
             }
             Err(e) => {

@@ -297,7 +297,7 @@ impl GroupRequest {
                 &values,
                 &column,
                 |index| self.rows.first_row() + index,
-                || start.elapsed() < value_condition::PATIENCE && !progress.is_given_up.load(Ordering::Relaxed),
+                || start.elapsed() < value_condition::SEARCH_TIMEOUT && !progress.is_given_up.load(Ordering::Relaxed),
             )?;
             for (group, test) in groups.iter_mut().zip(tests) {
                 match (group.as_mut(), test) {

@@ -14,12 +14,14 @@ use serde_json::Value as Json;
 
 use crate::client::{Client, ClientOptions, RequestError};
 
-/// Pauses between attempts to reach a server: at first, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// After an attempt that lasted this long, pauses begin with the first one again.
-const CALM: Duration = Duration::from_secs(10);
-/// Rows become durable at least every so many bytes.
-const BURST: usize = 64 << 20;
+/// The first pause between two attempts to reach a server; each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The maximum pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// The duration of a connection after which pauses begin with the first one again.
+const STABLE_CONNECTION: Duration = Duration::from_secs(10);
+/// The maximum number of bytes received before they are synced.
+const MAX_UNSYNCED_BYTES: usize = 64 << 20;
 
 /// The progress of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub struct PullProgress {
 }
 
 /// Fetches the rows of the table at `url` that the table at `path` lacks, which is created if it does not exist. With
-/// `follow`, continues as the server's table grows, across broken connections, until `told` returns false. `told` is
-/// called whenever more rows are durable here.
+/// `follow`, continues as the server's table grows, across broken connections, until `on_progress` returns false.
+/// `on_progress` is called whenever more rows are durable in the local table.
 ///
 /// Only rows that are durable on the server are fetched: the local table is a prefix of the server's whatever happens
 /// to either machine.
@@ -47,107 +49,118 @@ pub fn pull(
     path: &Path,
     options: &ClientOptions,
     follow: bool,
-    mut told: impl FnMut(PullProgress) -> bool,
+    mut on_progress: impl FnMut(PullProgress) -> bool,
 ) -> Result<PullProgress> {
     let client = Client::new(url, options)?;
-    let mut pause = PAUSES.0;
+    let mut pause = FIRST_PAUSE;
     loop {
-        let begun = Instant::now();
-        match once(&client, path, follow, &mut told) {
+        let start = Instant::now();
+        match pull_once(&client, path, follow, &mut on_progress) {
             Ok(Some(pulled)) => return Ok(pulled),
             Err(RequestError::Permanent(e)) => return Err(e),
             Err(RequestError::Transient(e)) if !follow => return Err(e),
             // The server was stopped, or can't be reached.
             Ok(None) | Err(RequestError::Transient(_)) => (),
         }
-        if begun.elapsed() > CALM {
-            pause = PAUSES.0;
+        if start.elapsed() > STABLE_CONNECTION {
+            pause = FIRST_PAUSE;
         }
         std::thread::sleep(pause);
-        pause = (2 * pause).min(PAUSES.1);
+        pause = (2 * pause).min(MAX_PAUSE);
     }
 }
 
-/// Pulls over one connection; returns the result if the pull has ended, or `None` if there may be more.
-fn once(
+/// Pulls over one connection. Returns the result if the pull has ended, or `None` if there may be more rows.
+fn pull_once(
     client: &Client,
     path: &Path,
     follow: bool,
-    told: &mut impl FnMut(PullProgress) -> bool,
+    on_progress: &mut impl FnMut(PullProgress) -> bool,
 ) -> std::result::Result<Option<PullProgress>, RequestError> {
-    let facts = TableInfo::from_json(&client.facts()?).map_err(RequestError::Permanent)?;
-    let here = local_rows(path).map_err(RequestError::Permanent)?;
-    let known = here.as_ref().map_or(Ok(0), Dataset::len).map_err(RequestError::Permanent)?;
-    check_range(known, &facts).map_err(|e| RequestError::Permanent(e.at(path)))?;
-    let noted = here.as_ref().map_or(Ok(None), noted).map_err(RequestError::Permanent)?;
-    if let Some(here) = here.filter(|_| known > 0) {
-        let from = first_compared(known, &facts, noted).map_err(|e| RequestError::Permanent(e.at(path)))?;
-        compare(client, path, &here, from..known, &facts)?;
+    let server_table = TableInfo::from_json(&client.facts()?).map_err(RequestError::Permanent)?;
+    let local_rows = open_local(path).map_err(RequestError::Permanent)?;
+    let mut local_len = 0;
+    let mut local_numbering = None;
+    if let Some(rows) = &local_rows {
+        local_len = rows.len().map_err(RequestError::Permanent)?;
+        local_numbering = recorded_numbering(rows).map_err(RequestError::Permanent)?;
+    }
+    check_range(local_len, &server_table).map_err(|e| RequestError::Permanent(e.at(path)))?;
+    if let Some(rows) = local_rows
+        && local_len > 0
+    {
+        let first = first_compared_row(local_len, &server_table, local_numbering)
+            .map_err(|e| RequestError::Permanent(e.at(path)))?;
+        compare(client, path, &rows, first..local_len, &server_table)?;
     }
     let request = if follow {
-        format!("/follow?from={known}&durable=true&numbering={:016x}", facts.numbering)
+        format!("/follow?from={local_len}&durable=true&numbering={:016x}", server_table.numbering)
     } else {
-        let to = facts.durable_end.max(known);
-        format!("/rows?from={known}&to={to}&numbering={:016x}", facts.numbering)
+        let to = server_table.durable_end.max(local_len);
+        format!("/rows?from={local_len}&to={to}&numbering={:016x}", server_table.numbering)
     };
     let answer = client.stream(&request)?;
     let waiting = answer.waiting();
-    let mut stream = read_stream(answer).map_err(of_stream)?;
-    let late = facts.is_late.then_some(LatePolicy::Accept);
-    let options = WriterOptions { sorted_by: facts.sorted_by.clone(), late, ..WriterOptions::default() };
+    let mut stream = read_stream(answer).map_err(stream_error)?;
+    let late = if server_table.is_late { Some(LatePolicy::Accept) } else { None };
+    let options = WriterOptions { sorted_by: server_table.sorted_by.clone(), late, ..WriterOptions::default() };
     let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(RequestError::Permanent)?;
-    let mut local = LocalTable { writer, unsynced: 0, there: facts.durable_end };
-    if local.writer.rows() != known {
+    let mut local = LocalTable { writer, unsynced_bytes: 0, server_durable_end: server_table.durable_end };
+    if local.writer.rows() != local_len {
         // Another process wrote in between.
         return Ok(None);
     }
-    if noted != Some(facts.numbering) || !local.writer.is_replica() {
-        local.note(facts.numbering).map_err(RequestError::Permanent)?;
+    if local_numbering != Some(server_table.numbering) || !local.writer.is_replica() {
+        local.record_numbering(server_table.numbering).map_err(RequestError::Permanent)?;
     }
-    let ended = loop {
+    let failure = loop {
         match stream.next() {
             None => break None,
-            Some(Err(e)) => break Some(of_stream(e)),
+            Some(Err(e)) => break Some(stream_error(e)),
             Some(Ok(batch)) => local.append(&batch).map_err(RequestError::Permanent)?,
         }
-        // While more rows are available, they become durable together.
-        if waiting.load(Ordering::Acquire) == 0 || local.unsynced > BURST {
-            let pulled = local.sync().map_err(RequestError::Permanent)?;
-            if !told(pulled) {
-                return Ok(Some(pulled));
+        // While more rows are available, they are synced together.
+        if waiting.load(Ordering::Acquire) == 0 || local.unsynced_bytes > MAX_UNSYNCED_BYTES {
+            let progress = local.sync().map_err(RequestError::Permanent)?;
+            if !on_progress(progress) {
+                return Ok(Some(progress));
             }
         }
     };
     // Rows received before a connection broke are kept.
-    let pulled = local.sync().map_err(RequestError::Permanent)?;
+    let progress = local.sync().map_err(RequestError::Permanent)?;
     local.writer.close().map_err(RequestError::Permanent)?;
-    let goes_on = told(pulled);
-    match ended {
-        Some(failed) => Err(failed),
-        None if follow && goes_on => Ok(None),
-        None => Ok(Some(pulled)),
+    let may_continue = on_progress(progress);
+    match failure {
+        Some(failure) => Err(failure),
+        None if follow && may_continue => Ok(None),
+        None => Ok(Some(progress)),
     }
 }
 
 /// The local table and its writer.
 struct LocalTable {
     writer: Writer,
-    unsynced: usize,
-    there: u64,
+    unsynced_bytes: usize,
+    /// The row after the server's last durable one, at the last request.
+    server_durable_end: u64,
 }
 
 impl LocalTable {
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = self.writer.rows() + batch.num_rows() as u64;
         self.writer.append(batch)?;
         self.writer.commit()?;
-        self.unsynced += batch.get_array_memory_size();
+        // The next request begins with the row after the last local one.
+        assert_eq!(self.writer.committed_rows(), rows, "a batch was not appended as a whole");
+        self.unsynced_bytes += batch.get_array_memory_size();
         Ok(())
     }
 
-    /// Records the numbering by which rows are pulled; the existing rows have it.
-    fn note(&mut self, numbering: u64) -> Result<()> {
+    /// Records the numbering by which rows are pulled, which the existing rows have, too.
+    fn record_numbering(&mut self, numbering: u64) -> Result<()> {
         let mut positions = vec![(NUMBERING, numbering.cast_signed())];
-        // What was a table of its own becomes a replica again.
+        // A table that was promoted becomes a replica again.
         if self.writer.positions().contains_key(PROMOTED) {
             positions.push((PROMOTED, 0));
         }
@@ -156,44 +169,53 @@ impl LocalTable {
     }
 
     fn sync(&mut self) -> Result<PullProgress> {
-        if self.unsynced > 0 {
+        if self.unsynced_bytes > 0 {
             self.writer.sync()?;
-            self.unsynced = 0;
+            self.unsynced_bytes = 0;
         }
         let rows = self.writer.durable_rows();
-        Ok(PullProgress { rows, there: self.there.max(rows) })
+        let committed = self.writer.committed_rows();
+        assert!(rows <= committed, "{rows} rows are durable, and only {committed} committed");
+        Ok(PullProgress { rows, there: self.server_durable_end.max(rows) })
     }
 }
 
-/// The server's facts about its table.
+/// The server's description of its table.
 struct TableInfo {
     first_row: u64,
     end: u64,
     durable_end: u64,
-    /// Identifies the numbering: another one if row numbers may have changed.
+    /// Identifies the numbering of rows. It changes if row numbers may have changed.
     numbering: u64,
     sorted_by: Option<String>,
     is_late: bool,
 }
 
 impl TableInfo {
-    fn from_json(told: &Json) -> Result<TableInfo> {
-        let wrong = |name: &str| {
-            let message = format!("the server has not said what '{name}' is; is it a table, and `arrowwood serve`?");
-            Error::new(ErrorKind::InvalidArgument, message)
-        };
-        let number = |name: &str| told[name].as_u64().ok_or_else(|| wrong(name));
-        let numbering = told["numbering"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
-        let numbering = numbering.ok_or_else(|| wrong("numbering"))?;
-        let sorted_by = told["sorted_by"].as_str().map(str::to_owned);
-        let [first_row, end, durable_end] = [number("first_row")?, number("end")?, number("durable_end")?];
-        let is_late = told["late"] == true;
-        Ok(TableInfo { first_row, end, durable_end, numbering, sorted_by, is_late })
+    fn from_json(json: &Json) -> Result<TableInfo> {
+        let numbering = json["numbering"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
+        Ok(TableInfo {
+            first_row: number_member(json, "first_row")?,
+            end: number_member(json, "end")?,
+            durable_end: number_member(json, "durable_end")?,
+            numbering: numbering.ok_or_else(|| missing_member("numbering"))?,
+            sorted_by: json["sorted_by"].as_str().map(str::to_owned),
+            is_late: json["late"] == true,
+        })
     }
 }
 
-/// The local table; `None` if it does not exist.
-fn local_rows(path: &Path) -> Result<Option<Dataset>> {
+fn number_member(json: &Json, name: &str) -> Result<u64> {
+    json[name].as_u64().ok_or_else(|| missing_member(name))
+}
+
+fn missing_member(name: &str) -> Error {
+    let message = format!("the server has not said what '{name}' is; is it a table, and `arrowwood serve`?");
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// Opens the local table. Returns `None` if it does not exist.
+fn open_local(path: &Path) -> Result<Option<Dataset>> {
     match open(path) {
         Ok(rows) if rows.first_row() > 0 => {
             let message = "the local table's first rows were dropped; pull into another one";
@@ -205,78 +227,81 @@ fn local_rows(path: &Path) -> Result<Option<Dataset>> {
     }
 }
 
-fn check_range(known: u64, facts: &TableInfo) -> Result<()> {
-    if known < facts.first_row {
+/// Checks that the server's table has the row after the last local one, or ends there.
+fn check_range(local_len: u64, server_table: &TableInfo) -> Result<()> {
+    if local_len < server_table.first_row {
         let message = format!(
-            "rows {known} to {} were dropped from the server's table before they were fetched",
-            facts.first_row
+            "rows {local_len} to {} were dropped from the server's table before they were fetched",
+            server_table.first_row
         );
         return Err(Error::new(ErrorKind::RowOutOfRange, message));
     }
-    if known > facts.end {
-        let message = format!("{known} rows are here and {} there: it is no prefix of the server's table", facts.end);
+    if local_len > server_table.end {
+        let end = server_table.end;
+        let message = format!("{local_len} rows are here and {end} there: it is no prefix of the server's table");
         return Err(Error::new(ErrorKind::InvalidData, message));
     }
     Ok(())
 }
 
-/// The numbering by which the rows of the local table were pulled, if recorded.
-fn noted(here: &Dataset) -> Result<Option<u64>> {
-    Ok(here.positions()?.get(NUMBERING).map(|numbering| numbering.cast_unsigned()))
+/// Returns the numbering by which the rows of the local table were pulled, if recorded.
+fn recorded_numbering(rows: &Dataset) -> Result<Option<u64>> {
+    Ok(rows.positions()?.get(NUMBERING).map(|numbering| numbering.cast_unsigned()))
 }
 
-/// The first of `known` rows to compare with the server's: if row numbers may have changed since, all that the server
-/// still has.
-fn first_compared(known: u64, facts: &TableInfo, noted: Option<u64>) -> Result<u64> {
-    let last = known.saturating_sub(COMPARED_ROWS);
-    if noted == Some(facts.numbering) {
-        return Ok(last.max(facts.first_row));
+/// Returns the first local row to compare with the server's: some of the last rows, or if row numbers may have changed,
+/// all that the server still has.
+fn first_compared_row(local_len: u64, server_table: &TableInfo, local_numbering: Option<u64>) -> Result<u64> {
+    // A shorter table is compared from its first row on.
+    let first = local_len.saturating_sub(COMPARED_ROWS);
+    if local_numbering == Some(server_table.numbering) {
+        return Ok(first.max(server_table.first_row));
     }
-    if facts.first_row > last {
+    if server_table.first_row > first {
         let message = format!(
             "the server's table was replaced, or its rows put in order, and the rows before {} that would tell whether this is \
              still a prefix of it were dropped there; pull into another table",
-            facts.first_row
+            server_table.first_row
         );
         return Err(Error::new(ErrorKind::InvalidData, message));
     }
-    Ok(facts.first_row)
+    Ok(server_table.first_row)
 }
 
 /// Compares rows of the local table with the server's rows of the same numbers.
 fn compare(
     client: &Client,
     path: &Path,
-    here: &Dataset,
+    local_rows: &Dataset,
     range: Range<u64>,
-    facts: &TableInfo,
+    server_table: &TableInfo,
 ) -> std::result::Result<(), RequestError> {
-    let Range { start: mut at, end } = range;
-    let request = format!("/rows?from={at}&to={end}&numbering={:016x}", facts.numbering);
-    let answer = client.stream(&request).map_err(|failed| match failed {
-        // Rows were dropped since the server's facts were requested.
+    let Range { start: mut row, end } = range;
+    let request = format!("/rows?from={row}&to={end}&numbering={:016x}", server_table.numbering);
+    let answer = client.stream(&request).map_err(|error| match error {
+        // Rows were dropped since the server has described its table.
         RequestError::Permanent(e) if e.kind() == ErrorKind::RowOutOfRange => RequestError::Transient(e),
         other => other,
     })?;
-    for batch in read_stream(answer).map_err(of_stream)? {
-        let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(RequestError::Permanent)?;
-        let len = there.len().map_err(RequestError::Permanent)?;
-        let same = here.slice(at, len).and_then(|here| rows_equal(&here, &there));
-        if !same.map_err(RequestError::Permanent)? {
+    for batch in read_stream(answer).map_err(stream_error)? {
+        let server_rows = Dataset::try_from(vec![batch.map_err(stream_error)?]).map_err(RequestError::Permanent)?;
+        let len = server_rows.len().map_err(RequestError::Permanent)?;
+        let are_equal = local_rows.slice(row, len).and_then(|local| rows_equal(&local, &server_rows));
+        if !are_equal.map_err(RequestError::Permanent)? {
             break;
         }
-        at += len;
+        row += len;
     }
-    if at == end {
+    if row == end {
         return Ok(());
     }
     let message =
-        format!("among the rows from number {at} on some are others than the server's: it is no prefix of that table");
+        format!("among the rows from number {row} on some are others than the server's: it is no prefix of that table");
     Err(RequestError::Permanent(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
-/// The error for an answer that broke off, or is not a stream.
-fn of_stream(e: Error) -> RequestError {
+/// Converts the error of a response that broke off, or is not a stream.
+fn stream_error(e: Error) -> RequestError {
     match e.kind() {
         ErrorKind::Io => RequestError::Transient(e),
         _ => RequestError::Permanent(e),

@@ -104,7 +104,7 @@ fn not_a_number(name: &str, text: &str) -> Problem {
 }
 
 /// Returns the name of a header that only this server has.
-pub(crate) const fn own(name: &'static str) -> HeaderName {
+pub(crate) const fn header_name(name: &'static str) -> HeaderName {
     HeaderName::from_static(name)
 }
 

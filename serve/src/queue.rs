@@ -88,7 +88,7 @@ pub(crate) struct QueueState {
 pub(crate) struct Committer {
     /// The writer, which is open while there are batches, and for a while afterwards.
     pub writer: Option<Writer>,
-    /// Whether positions of producers may not be on the disk yet. `durable_rows` does not tell for a commit without rows.
+    /// Set if positions of producers may not be on the disk yet. A commit without rows does not change `durable_rows`.
     pub has_unsynced_positions: bool,
     /// The time of the last commit.
     pub used: Option<Instant>,

@@ -42,9 +42,8 @@ impl Memory {
     /// # Errors
     /// 503 if they are not free.
     pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        self.try_share(bytes).ok_or_else(|| {
-            Problem::unavailable("the memory for rows that are not committed yet is taken; try again")
-        })
+        self.try_share(bytes)
+            .ok_or_else(|| Problem::unavailable("the memory for rows that are not committed yet is taken; try again"))
     }
 
     /// Takes a share of `bytes`, if they are free.
@@ -81,6 +80,7 @@ impl ReceivedBody {
         if bytes > share_bytes {
             self.share.merge(memory.share(bytes - share_bytes)?);
         }
+        assert!(bytes <= self.share.num_permits() * UNIT, "a body of {bytes} bytes is larger than its share");
         Ok(())
     }
 }

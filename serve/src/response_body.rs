@@ -116,6 +116,7 @@ impl ResponseBody {
 
     /// Adds trailers, which have the final status.
     pub fn with_trailers(mut self, trailers: Trailers) -> ResponseBody {
+        assert!(self.worker_body.is_none(), "the body of a worker has trailers of its own");
         self.trailers = Some(trailers);
         self
     }

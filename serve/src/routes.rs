@@ -1,4 +1,4 @@
-//! Requests to answers.
+//! Dispatches requests to their routes, and completes responses.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value as Json, json};
 
 use crate::audit::AuditLine;
@@ -27,7 +28,7 @@ use crate::ingest;
 use crate::limits::Limits;
 use crate::page;
 use crate::problem::{Problem, Result};
-use crate::query::{Query, own};
+use crate::query::{Query, header_name};
 use crate::request_body::receive;
 use crate::response::{allow, empty, json_response, text, with_type};
 use crate::response_body::ResponseBody;
@@ -42,54 +43,65 @@ use crate::statistics;
 use crate::tls::Tls;
 use crate::worker_calls;
 
-/// Routes below a table for people who look at it.
-const LOOKS: &[&str] =
-    &["cells", "cell", "text", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "messages"];
-/// Bytes of a schema.
-const SCHEMA: usize = 128 << 10;
+/// The maximum size in bytes of the schema of a new table.
+const MAX_SCHEMA_LEN: usize = 128 << 10;
 
-/// Answers a request, whatever it is.
+/// Answers a request. Errors become responses, too.
 pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let mut trace = Trace::default();
-    let done = route(&shared, &peer, request, &mut trace).await;
-    let done = done.map_err(|refusal| if shared.is_view { refusal.with_full_detail() } else { refusal });
-    let (code, log) = match &done {
-        Ok(_) => (None, None),
-        Err(refusal) => (Some(refusal.code()), refusal.log()),
+    let mut code = None;
+    let mut log = None;
+    let status;
+    let mut response = match route(&shared, &peer, request, &mut trace).await {
+        Ok(response) => {
+            status = response.status().as_u16();
+            response
+        }
+        Err(refusal) => {
+            let refusal = if shared.is_view { refusal.with_full_detail() } else { refusal };
+            code = Some(refusal.code());
+            log = refusal.log();
+            status = refusal.status().as_u16();
+            let is_flight = path.strip_prefix('/').is_some_and(|path| path.starts_with(flight::SERVICE));
+            // The response to a refused Flight call has the status 200, too; metrics and log have the refusal's.
+            if is_flight { flight::refusal_response(&refusal) } else { refusal.into_response() }
+        }
     };
-    // Flight's calls are answered with 200, whatever became of them.
-    let status = done.as_ref().map_or_else(Problem::status, Response::status).as_u16();
-    let is_call = path.strip_prefix('/').is_some_and(|path| path.starts_with(flight::SERVICE));
-    let refused = |refusal: Problem| if is_call { flight::refusal_response(&refusal) } else { refusal.into_response() };
-    let mut response = done.unwrap_or_else(refused);
     shared.metrics.answered(status);
     if trace.is_write || status >= 400 {
-        let token = trace.caller.as_ref().and_then(|caller| caller.name());
-        let peer = peer.address;
-        let rows = trace.rows;
-        let log = log.as_deref();
-        shared.audit.write(&AuditLine { peer, token, method: &method, path: &path, status, rows, code, log });
+        shared.audit.write(&AuditLine {
+            peer: peer.address,
+            token: trace.caller.as_ref().and_then(|caller| caller.name()),
+            method: &method,
+            path: &path,
+            status,
+            rows: trace.rows,
+            code,
+            log: log.as_deref(),
+        });
     }
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let nothing = HeaderValue::from_static("default-src 'none'");
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(nothing);
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("default-src 'none'"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(own("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    headers.insert(header_name("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     if method == Method::HEAD {
         *response.body_mut() = ResponseBody::empty();
     }
     response
 }
 
-/// The parts of a path, percent-decoded.
-fn segments(path: &str) -> Result<Vec<Cow<'_, str>>> {
-    let decode = |part| percent_encoding::percent_decode_str(part).decode_utf8();
-    let parts = path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect::<Result<Vec<_>, _>>();
-    parts.map_err(|_| Problem::bad_request("the path is not UTF-8"))
+/// Splits a path into its segments, and decodes them.
+fn decode_segments(path: &str) -> Result<Vec<Cow<'_, str>>> {
+    let mut segments = Vec::new();
+    for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
+        let decoded = percent_decode_str(segment).decode_utf8();
+        segments.push(decoded.map_err(|_| Problem::bad_request("the path is not UTF-8"))?);
+    }
+    Ok(segments)
 }
 
 async fn route(
@@ -100,10 +112,10 @@ async fn route(
 ) -> Result<Response<ResponseBody>> {
     shared.access.check_target(&request)?;
     let (parts, body) = request.into_parts();
-    let segments = segments(parts.uri.path())?;
+    let segments = decode_segments(parts.uri.path())?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     if let Some(response) = health(shared, &parts, &names).await {
-        return response.map(|response| if peer.is_kept { closing(response) } else { response });
+        return response.map(|response| if peer.is_kept { with_connection_close(response) } else { response });
     }
     if peer.is_kept {
         let detail = "as many connections are open as may be (--max-connections); try again, or close one";
@@ -138,13 +150,20 @@ async fn route(
         ["v1", "tables", name, "rows"] => rows(session, &parts, name).await,
         ["v1", "tables", name, "follow"] => follow(session, &parts, name).await,
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
-        ["v1", "tables", name, look] if LOOKS.contains(&look) => self::look(session, &parts, name, look).await,
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
-        _ => Err(Problem::not_found("there is no such route; GET /v1/tables lists what is served")),
+        ["v1", "tables", name, segment] => match ViewRoute::parse(segment) {
+            Some(route) => view(session, &parts, name, route).await,
+            None => Err(no_route()),
+        },
+        _ => Err(no_route()),
     }
 }
 
-/// The answer to whoever asks how the server is, for which no token is needed; `None` for another path.
+fn no_route() -> Problem {
+    Problem::not_found("there is no such route; GET /v1/tables lists what is served")
+}
+
+/// Answers health checks, which need no token. Returns `None` for another path.
 async fn health(shared: &ServerState, parts: &Parts, names: &[&str]) -> Option<Result<Response<ResponseBody>>> {
     match names {
         ["healthz"] => Some(
@@ -157,7 +176,7 @@ async fn health(shared: &ServerState, parts: &Parts, names: &[&str]) -> Option<R
     }
 }
 
-/// Whether the server does its work, or why not.
+/// Answers whether the server can do its work, or why it can't.
 async fn readiness(shared: &ServerState, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     if shared.is_stopping() {
@@ -176,13 +195,13 @@ async fn readiness(shared: &ServerState, parts: &Parts) -> Result<Response<Respo
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", problems.join("; ")))
 }
 
-/// The same answer, as the last one of its connection.
-fn closing(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+/// Marks a response as the last one of its connection.
+fn with_connection_close(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// The answer to a statement of SQL over the tables that the caller may read.
+/// Runs an SQL statement over the tables that the caller may read.
 async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     let query = Query::parse(parts.uri.query(), sql::PARAMETERS)?;
@@ -211,9 +230,13 @@ async fn tables(session: Session, parts: &Parts) -> Result<Response<ResponseBody
     Query::parse(parts.uri.query(), &[])?;
     let entries = session.run_blocking(|session| session.shared.catalog.list()).await?;
     let rights = session.caller.rights();
-    let entries = entries.into_iter().filter(|entry| rights.may_read(&entry.name) || rights.may_write(&entry.name));
-    let listed = entries.map(|entry| json!({"name": entry.name, "kind": kind_name(entry.kind)}));
-    Ok(json_response(StatusCode::OK, &json!({"tables": listed.collect::<Vec<_>>()})))
+    let mut tables = Vec::new();
+    for entry in entries {
+        if rights.may_read(&entry.name) || rights.may_write(&entry.name) {
+            tables.push(json!({"name": entry.name, "kind": kind_name(entry.kind)}));
+        }
+    }
+    Ok(json_response(StatusCode::OK, &json!({"tables": tables})))
 }
 
 async fn table(
@@ -229,37 +252,37 @@ async fn table(
         return create(session, parts, body, name).await;
     }
     Query::parse(parts.uri.query(), &[])?;
-    // Whoever may write has to know the columns.
+    // Callers with the right to write only need the columns, too.
     session.check_facts(name)?;
     let table = session.table(name).await?;
     let snapshot = session.run_blocking(move |_| Snapshot::load(table)).await?;
     let id = snapshot_header(snapshot.id.clone())?;
     let facts = session.run_blocking(move |session| facts(session, &snapshot)).await?;
     let mut response = json_response(StatusCode::OK, &facts);
-    response.headers_mut().insert(own(SNAPSHOT), id);
+    response.headers_mut().insert(header_name(SNAPSHOT), id);
     Ok(response)
 }
 
 async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<ResponseBody>> {
     session.check_write(name)?;
     let query = Query::parse(parts.uri.query(), ingest::CREATE_PARAMETERS)?;
-    let limits = Limits { body: SCHEMA, ..session.shared.limits.clone() };
+    let limits = Limits { body: MAX_SCHEMA_LEN, ..session.shared.limits.clone() };
     let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let wanted = RequestedSchema::parse(received.bytes, content_type)?;
+    let schema = RequestedSchema::parse(received.bytes, content_type)?;
     let options = ingest::table_options(&query)?;
     let name = name.to_owned();
     let (is_new, facts) =
-        session.run_blocking(move |session| ingest::create(session, &name, &wanted, &options)).await?;
+        session.run_blocking(move |session| ingest::create(session, &name, &schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
 async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET, Method::POST])?;
     let query = Query::parse(parts.uri.query(), row_stream::PARAMETERS);
-    // No rows are the schema, which is a fact.
+    // A request for no rows gets the schema, which belongs to the facts about a table.
     if query.as_ref().is_ok_and(|query| query.get("limit").is_ok_and(|limit| limit == Some("0"))) {
         session.check_facts(name)?;
     } else {
@@ -270,16 +293,16 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Re
     let table = session.table(name).await?;
     let selection = session.run_blocking(move |_| Selection::open(table, &query)).await?;
     let range = [
-        (own("arrowwood-first-row"), selection.first_row),
-        (own("arrowwood-end-row"), selection.end_row),
-        (own("arrowwood-table-end"), selection.table_end),
+        (header_name("arrowwood-first-row"), selection.first_row),
+        (header_name("arrowwood-end-row"), selection.end_row),
+        (header_name("arrowwood-table-end"), selection.table_end),
     ];
     let id = snapshot_header(selection.id.clone())?;
     let is_head = parts.method == Method::HEAD;
     let body = if is_head { ResponseBody::empty() } else { row_stream::body(selection, form, session).await? };
     let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
-    response.headers_mut().insert(own(SNAPSHOT), id);
+    response.headers_mut().insert(header_name(SNAPSHOT), id);
     Ok(response)
 }
 
@@ -294,8 +317,8 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
     session.peer.is_follower.store(true, Ordering::Release);
     let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), follow::body(follower, &session));
-    response.headers_mut().insert(own("arrowwood-first-row"), HeaderValue::from(first_row));
-    response.headers_mut().insert(own("arrowwood-numbering"), numbering);
+    response.headers_mut().insert(header_name("arrowwood-first-row"), HeaderValue::from(first_row));
+    response.headers_mut().insert(header_name("arrowwood-numbering"), numbering);
     Ok(response)
 }
 
@@ -309,76 +332,125 @@ async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<
     Ok(with_type(StatusCode::OK, "text/event-stream", follow::body(events, &session)))
 }
 
-/// What people look at: cells as text, and what is told of columns, rows and bytes. All of it is of one [`Snapshot`].
-async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), &[look_parameters(look), &[snapshot::PARAMETER]].concat())?;
-    let table = session.table(name).await?;
-    let asked = query.clone();
-    let snapshot = session.run_blocking(move |_| Snapshot::load_for_query(table, &asked)).await?;
-    let id = snapshot.id.clone();
-    let mut response = looked_at(session, snapshot, query, look).await?;
-    response.headers_mut().insert(own(SNAPSHOT), snapshot_header(id)?);
-    Ok(response)
+/// A route below a table for the page of `arrowwood view`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ViewRoute {
+    Bins,
+    Cell,
+    Cells,
+    Groups,
+    Image,
+    Messages,
+    Save,
+    Seek,
+    Sql,
+    Statistics,
+    Text,
+    Views,
 }
 
-fn look_parameters(look: &str) -> &'static [&'static str] {
-    match look {
-        "cells" => cells::PARAMETERS,
-        "cell" | "text" => file_layout::CELL_PARAMETERS,
-        "messages" => file_layout::PARAMETERS,
-        "bins" => downsample::PARAMETERS,
-        "image" => image::PARAMETERS,
-        "groups" => groups::PARAMETERS,
-        "sql" => sql::PARAMETERS,
-        "save" => export::PARAMETERS,
-        "seek" => seek::PARAMETERS,
-        "statistics" => statistics::PARAMETERS,
-        _ => search::PARAMETERS,
+impl ViewRoute {
+    fn parse(segment: &str) -> Option<ViewRoute> {
+        Some(match segment {
+            "bins" => ViewRoute::Bins,
+            "cell" => ViewRoute::Cell,
+            "cells" => ViewRoute::Cells,
+            "groups" => ViewRoute::Groups,
+            "image" => ViewRoute::Image,
+            "messages" => ViewRoute::Messages,
+            "save" => ViewRoute::Save,
+            "seek" => ViewRoute::Seek,
+            "sql" => ViewRoute::Sql,
+            "statistics" => ViewRoute::Statistics,
+            "text" => ViewRoute::Text,
+            "views" => ViewRoute::Views,
+            _ => return None,
+        })
+    }
+
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            ViewRoute::Bins => downsample::PARAMETERS,
+            ViewRoute::Cell | ViewRoute::Text => file_layout::CELL_PARAMETERS,
+            ViewRoute::Cells => cells::PARAMETERS,
+            ViewRoute::Groups => groups::PARAMETERS,
+            ViewRoute::Image => image::PARAMETERS,
+            ViewRoute::Messages => file_layout::PARAMETERS,
+            ViewRoute::Save => export::PARAMETERS,
+            ViewRoute::Seek => seek::PARAMETERS,
+            ViewRoute::Sql => sql::PARAMETERS,
+            ViewRoute::Statistics => statistics::PARAMETERS,
+            ViewRoute::Views => search::PARAMETERS,
+        }
     }
 }
 
-async fn looked_at(session: Session, snapshot: Snapshot, query: Query, look: &str) -> Result<Response<ResponseBody>> {
-    let lines = |steps| with_type(StatusCode::OK, RowFormat::JsonLines.media_type(), steps);
-    let found = match look {
-        "cells" => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
-        "cell" => session.run_blocking(move |_| by_path(&snapshot, file_layout::cell(&snapshot, &query))).await?,
-        "text" => return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await,
-        "messages" => {
-            session.run_blocking(move |_| by_path(&snapshot, file_layout::messages(&snapshot, &query))).await?
+/// Answers a request of the page. All of the answer comes from one [`Snapshot`].
+async fn view(session: Session, parts: &Parts, name: &str, route: ViewRoute) -> Result<Response<ResponseBody>> {
+    allow(parts, &[Method::GET])?;
+    session.check_read(name)?;
+    let query = Query::parse(parts.uri.query(), &[route.parameters(), &[snapshot::PARAMETER]].concat())?;
+    let table = session.table(name).await?;
+    let snapshot_query = query.clone();
+    let snapshot = session.run_blocking(move |_| Snapshot::load_for_query(table, &snapshot_query)).await?;
+    let id = snapshot.id.clone();
+    let mut response = view_snapshot(session, snapshot, query, route).await?;
+    response.headers_mut().insert(header_name(SNAPSHOT), snapshot_header(id)?);
+    Ok(response)
+}
+
+async fn view_snapshot(
+    session: Session,
+    snapshot: Snapshot,
+    query: Query,
+    route: ViewRoute,
+) -> Result<Response<ResponseBody>> {
+    let json = match route {
+        ViewRoute::Bins if query.has("over") => downsample_time::bins(&session, snapshot, &query).await?,
+        ViewRoute::Bins => downsample::bins(&session, snapshot, &query).await?,
+        ViewRoute::Cell => {
+            session.run_blocking(move |_| if_current(&snapshot, file_layout::cell(&snapshot, &query))).await?
         }
-        "bins" if query.get("over")?.is_some() => downsample_time::bins(&session, snapshot, &query).await?,
-        "bins" => downsample::bins(&session, snapshot, &query).await?,
-        "image" => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
-        "groups" => {
+        ViewRoute::Cells => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
+        ViewRoute::Groups => {
             if let Some(form) = ExportFormat::from_query(&query)? {
                 return groups::save(&session, snapshot, query, form).await;
             }
             let grouping =
                 session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
-            return Ok(lines(ResponseBody::steps(grouping)));
+            return Ok(json_lines(ResponseBody::steps(grouping)));
         }
-        "sql" => return sql::sql(&session, snapshot, &query).await,
-        "save" => return export::save(&session, snapshot, &query).await,
-        "seek" => seek::seek(&session, snapshot, &query).await?,
-        "statistics" => statistics::statistics(&session, snapshot, &query).await?,
-        _ => {
+        ViewRoute::Image => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
+        ViewRoute::Messages => {
+            session.run_blocking(move |_| if_current(&snapshot, file_layout::messages(&snapshot, &query))).await?
+        }
+        ViewRoute::Save => return export::save(&session, snapshot, &query).await,
+        ViewRoute::Seek => seek::seek(&session, snapshot, &query).await?,
+        ViewRoute::Sql => return sql::sql(&session, snapshot, &query).await,
+        ViewRoute::Statistics => statistics::statistics(&session, snapshot, &query).await?,
+        ViewRoute::Text => {
+            return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await;
+        }
+        ViewRoute::Views => {
             let search =
                 session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
-            return Ok(lines(ResponseBody::steps(search)));
+            return Ok(json_lines(ResponseBody::steps(search)));
         }
     };
-    Ok(json_response(StatusCode::OK, &found))
+    Ok(json_response(StatusCode::OK, &json))
 }
 
-/// What was read by the path of a snapshot, if that is still there.
-fn by_path(snapshot: &Snapshot, found: Result<Json>) -> Result<Json> {
+fn json_lines(body: ResponseBody) -> Response<ResponseBody> {
+    with_type(StatusCode::OK, RowFormat::JsonLines.media_type(), body)
+}
+
+/// Returns what was read from the files at a snapshot's path, if these are still the snapshot's. Blocks.
+fn if_current(snapshot: &Snapshot, result: Result<Json>) -> Result<Json> {
     snapshot.check_current()?;
-    found
+    result
 }
 
-/// The header with what identifies the rows of an answer.
+/// The header that identifies the rows of a response.
 const SNAPSHOT: &str = "arrowwood-snapshot";
 
 fn snapshot_header(id: String) -> Result<HeaderValue> {

@@ -1,4 +1,4 @@
-//! Sends rows of a table: a range, columns, a condition; as an Arrow stream, JSON lines or CSV.
+//! Selects rows of a table by range, columns and condition, and sends them as an Arrow stream, JSON lines or CSV.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderMap};
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition_on;
 use crate::frames::{Framing, frames};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::{Query, header, media_type};
 use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::session::Session;
@@ -19,13 +19,14 @@ use crate::snapshot::{self, Snapshot};
 use crate::table::{Kind, Table};
 
 /// The maximum size of a record batch's body in bytes.
-const PIECE: usize = 2 << 20;
-/// Bytes of text made at once.
-const TEXT: usize = 256 << 10;
-/// The rows for which a condition is evaluated at once; their bytes are half of a step's, since all of them may match.
-const BLOCK: u64 = 1 << 20;
-/// A file is reopened after this much of it was decompressed, which is kept as long as it is open.
-const UNPACKED: u64 = 64 << 20;
+const MAX_BATCH_BYTES: usize = 2 << 20;
+/// The size in bytes after which a chunk of text ends.
+const TEXT_CHUNK_BYTES: usize = 256 << 10;
+/// The maximum number of rows for which a condition is evaluated at once. Their bytes are at most half of a step's, since
+/// all of them may match.
+const MAX_SEARCHED_ROWS: u64 = 1 << 20;
+/// The number of decompressed bytes, which are kept as long as a file is open, after which it is reopened.
+const MAX_DECOMPRESSED_BYTES: u64 = 64 << 20;
 
 /// The parameters of a request for rows.
 pub(crate) const PARAMETERS: &[&str] =
@@ -40,7 +41,7 @@ pub(crate) enum RowFormat {
 }
 
 impl RowFormat {
-    /// The requested format.
+    /// Returns the requested format: the one of the parameter, or else the best accepted one.
     pub fn negotiate(query: &Query, headers: &HeaderMap) -> Result<RowFormat> {
         if query.get("format")?.is_some() {
             return RowFormat::named(query);
@@ -48,10 +49,10 @@ impl RowFormat {
         let accept = header(headers, header::ACCEPT.as_str())?.unwrap_or("*/*");
         let mut best: Option<(f32, RowFormat)> = None;
         for range in accept.split(',') {
-            let quality = range.split(';').filter_map(|part| part.trim().strip_prefix("q=")).next();
+            let quality = range.split(';').find_map(|part| part.trim().strip_prefix("q="));
             let quality: f32 = quality.map_or(1.0, |text| text.trim().parse().unwrap_or(0.0));
             if let Some(form) = RowFormat::from_media_range(&media_type(range))
-                && quality > best.map_or(0.0, |(best, _)| best)
+                && quality > best.map_or(0.0, |(quality, _)| quality)
             {
                 best = Some((quality, form));
             }
@@ -62,7 +63,7 @@ impl RowFormat {
         })
     }
 
-    /// The format named in a request.
+    /// Returns the format named by the parameter.
     pub fn named(query: &Query) -> Result<RowFormat> {
         match query.get("format")? {
             Some("arrow") => Ok(RowFormat::Arrow),
@@ -93,19 +94,20 @@ impl RowFormat {
 /// The requested rows.
 pub(crate) struct Selection {
     table: Arc<Table>,
-    /// The columns, by their numbers in the table.
+    /// The numbers of the columns in the table; `None` for all columns.
     columns: Option<Vec<usize>>,
     condition: Option<Predicate>,
     limit: u64,
-    /// The columns to send.
+    /// The schema of the rows to send.
     schema: SchemaRef,
-    /// The rest of one batch not searched yet, with all columns.
+    /// The part of the current batch that was not searched yet, with all columns.
     batch: Option<Dataset>,
-    /// The rows found before the answer began.
-    found: Option<Dataset>,
-    /// The rows after that batch, and the number of the first of them.
+    /// The first matching rows, found before the response began.
+    first_matches: Option<Dataset>,
+    /// The rows after the current batch.
     rest: Dataset,
-    next: u64,
+    /// The number of the first row of `rest`.
+    next_row: u64,
     pub first_row: u64,
     pub end_row: u64,
     pub table_end: u64,
@@ -114,29 +116,34 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the request `query`. Blocks.
+    /// Selects the rows that `query` requests. Blocks.
     pub fn open(table: Arc<Table>, query: &Query) -> Result<Selection> {
         let Snapshot { table, rows, id } = Snapshot::load_for_query(table, query)?;
         table.check_numbering(query.get("numbering")?)?;
-        let len = rows.len().map_err(|e| Problem::from_table_error(&e))?;
-        let first = rows.first_row();
-        let table_end = rows.first_row() + len;
-        let at = |number: i64| match u64::try_from(number) {
-            Ok(number) => number,
-            Err(_) => table_end.saturating_sub(number.unsigned_abs()).max(first),
+        let table_start = rows.first_row();
+        let table_end = table_start + rows.len().or_table_problem()?;
+        let first_row = match query.number("from")? {
+            Some(number) => absolute_row(number, table_start, table_end),
+            None => table_start,
         };
-        let first_row = query.number::<i64>("from")?.map_or(first, at);
-        check_start(first_row, first, table_end)?;
-        let end_row = query.number::<i64>("to")?.map_or(table_end, at).min(table_end).max(first_row);
+        check_start(first_row, table_start, table_end)?;
+        let end_row = match query.number("to")? {
+            Some(number) => absolute_row(number, table_start, table_end).clamp(first_row, table_end),
+            None => table_end,
+        };
+        assert!(
+            table_start <= first_row && first_row <= end_row && end_row <= table_end,
+            "a range outside of the table"
+        );
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
-        let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Problem::from_table_error(&e))?;
+        let mut rest = rows.slice(first_row - table_start, end_row - first_row).or_table_problem()?;
         if let Some(condition) = &condition {
-            rest = rest.prune_contiguous(condition).map_err(|e| Problem::from_table_error(&e))?;
+            rest = rest.prune_contiguous(condition).or_table_problem()?;
         }
-        let schema = selected(&rest, columns.as_deref()).map_err(|e| Problem::from_table_error(&e))?.schema().clone();
-        let next = if rest.is_empty().unwrap_or(true) { end_row } else { rest.first_row().max(first_row) };
+        let schema = selected(&rest, columns.as_deref()).or_table_problem()?.schema().clone();
+        let next_row = if rest.is_empty().or_table_problem()? { end_row } else { rest.first_row().max(first_row) };
         Ok(Selection {
             table,
             columns,
@@ -144,9 +151,9 @@ impl Selection {
             limit,
             schema,
             batch: None,
-            found: None,
+            first_matches: None,
             rest,
-            next,
+            next_row,
             first_row,
             end_row,
             table_end,
@@ -154,84 +161,108 @@ impl Selection {
         })
     }
 
-    /// The schema of the sent rows, as a message of a stream.
+    /// Encodes the schema of the sent rows as a message of a stream.
     pub fn schema_message(&self) -> arrowwood::Result<Vec<u8>> {
         StreamEncoder::new(self.schema.clone())?.schema_message().head()
     }
 
-    /// Whether no rows are left to search.
+    /// Returns true if no rows are left to search.
     fn is_over(&self) -> bool {
-        self.limit == 0 || self.batch.is_none() && self.rest.is_empty().unwrap_or(false)
+        // An error counts as rows left, so that reading them reports it.
+        self.limit == 0 || self.batch.is_none() && matches!(self.rest.is_empty(), Ok(true))
     }
 
-    /// Searches for the first rows, one step: returns whether there are some, or none at all.
-    fn look(&mut self, share: &mut Share) -> Result<bool> {
+    /// Searches one block for the first rows. Returns true once some are found, or no rows are left.
+    fn find_first(&mut self, share: &mut Share) -> Result<bool> {
         let Some(rows) = self.take(Some(share))? else { return Ok(true) };
-        let is_found = !rows.is_empty().map_err(|e| Problem::from_table_error(&e))?;
-        self.found = is_found.then_some(rows);
-        Ok(is_found)
+        if rows.is_empty().or_table_problem()? {
+            return Ok(false);
+        }
+        self.first_matches = Some(rows);
+        Ok(true)
     }
 
-    /// The next rows to send; `None` at the end. They may be empty if a condition matches none for a while.
+    /// Takes the next rows to send, or `None` at the end. They are empty if a condition matches none in a block.
     fn take(&mut self, share: Option<&mut Share>) -> Result<Option<Dataset>> {
-        if let Some(found) = self.found.take() {
-            return Ok(Some(found));
+        if let Some(rows) = self.first_matches.take() {
+            return Ok(Some(rows));
         }
-        let of_table = |e: Error| Problem::from_table_error(&e);
         let batch = match self.batch.take() {
             Some(batch) => Some(batch),
-            None => self.next_batch().map_err(of_table)?,
+            None => self.next_batch().or_table_problem()?,
         };
-        let Some(batch) = batch.filter(|_| self.limit > 0) else { return Ok(None) };
-        let Some(condition) = &self.condition else { return self.plain(&batch).map(Some).map_err(of_table) };
-        let share = share.ok_or_else(|| Problem::internal("rows are looked for without a share of the memory"))?;
-        let block = batch.head(BLOCK).and_then(|block| block.head_within((share.bytes() / 2) as u64));
-        let (block, bytes) = block.map_err(of_table)?;
-        share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
-        let found = block.filter(condition).and_then(|found| found.head(self.limit)).map_err(of_table)?;
-        self.limit -= found.len().map_err(of_table)?;
-        let looked_at = block.len().map_err(of_table)?;
-        let all = batch.len().map_err(of_table)?;
-        if looked_at < all {
-            self.batch = Some(batch.slice(looked_at, all).map_err(of_table)?);
+        let Some(batch) = batch else { return Ok(None) };
+        if self.limit == 0 {
+            return Ok(None);
         }
-        selected(&found, self.columns.as_deref()).map(Some).map_err(of_table)
+        let Some(condition) = &self.condition else {
+            return Ok(Some(self.take_batch(&batch).or_table_problem()?));
+        };
+        let share = share.ok_or_else(|| Problem::internal("rows are searched without a share of the memory"))?;
+        let block = batch.head(MAX_SEARCHED_ROWS).or_table_problem()?;
+        let (block, bytes) = block.head_within((share.bytes() / 2) as u64).or_table_problem()?;
+        share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
+        let matches = block.filter(condition).or_table_problem()?.head(self.limit).or_table_problem()?;
+        self.count_down(matches.len().or_table_problem()?);
+        let searched = block.len().or_table_problem()?;
+        let len = batch.len().or_table_problem()?;
+        assert!(0 < searched || len == 0, "a block without rows: the search would never end");
+        if searched < len {
+            self.batch = Some(batch.slice(searched, len).or_table_problem()?);
+        }
+        Ok(Some(selected(&matches, self.columns.as_deref()).or_table_problem()?))
     }
 
-    /// All rows of a batch, up to the limit.
-    fn plain(&mut self, batch: &Dataset) -> arrowwood::Result<Dataset> {
+    /// Takes all rows of a batch, up to the limit.
+    fn take_batch(&mut self, batch: &Dataset) -> arrowwood::Result<Dataset> {
         let rows = selected(&batch.head(self.limit)?, self.columns.as_deref())?;
-        self.limit -= rows.len()?;
+        self.count_down(rows.len()?);
         Ok(rows)
     }
 
+    fn count_down(&mut self, rows: u64) {
+        assert!(rows <= self.limit, "{rows} rows are sent, {} more than the limit", rows - self.limit);
+        self.limit -= rows;
+    }
+
     fn next_batch(&mut self) -> arrowwood::Result<Option<Dataset>> {
-        if self.table.kind != Kind::Table && self.rest.footprint().copied > UNPACKED {
+        if self.table.kind != Kind::Table && self.rest.footprint().copied > MAX_DECOMPRESSED_BYTES {
             self.reopen()?;
         }
         let batch = self.rest.batches().next().transpose()?;
         let Some(batch) = batch else { return Ok(None) };
         let rows = batch.len()?;
         self.rest = self.rest.slice(rows, u64::MAX)?;
-        self.next += rows;
+        self.next_row += rows;
         Ok(Some(batch))
     }
 
-    /// Releases decompressed data.
+    /// Reopens the file, which releases its decompressed data.
     fn reopen(&mut self) -> arrowwood::Result<()> {
-        let changed = || Error::new(ErrorKind::FileChanged, "the file was replaced while it was read");
         let (rows, id) = self.table.identified_rows()?;
-        if id != self.id {
-            return Err(changed());
+        if id != self.id || self.next_row < rows.first_row() {
+            return Err(replaced());
         }
-        let left = self.rest.len()?;
-        let start = self.next.checked_sub(rows.first_row()).ok_or_else(changed)?;
-        self.rest = rows.slice(start, left)?;
-        if self.rest.len()? == left { Ok(()) } else { Err(changed()) }
+        let len = self.rest.len()?;
+        self.rest = rows.slice(self.next_row - rows.first_row(), len)?;
+        if self.rest.len()? == len { Ok(()) } else { Err(replaced()) }
     }
 }
 
-/// Refuses a range that begins before the first row, or after the last.
+fn replaced() -> Error {
+    Error::new(ErrorKind::FileChanged, "the file was replaced while it was read")
+}
+
+/// Returns the row that a client means: a negative number counts from the end.
+fn absolute_row(number: i64, table_start: u64, table_end: u64) -> u64 {
+    match u64::try_from(number) {
+        Ok(number) => number,
+        // A number before the first row means the first.
+        Err(_) => table_end.saturating_sub(number.unsigned_abs()).max(table_start),
+    }
+}
+
+/// Checks that a range begins with a row of the table, or at its end.
 pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
     if start < first {
         let detail = format!("rows before number {first} were dropped");
@@ -245,20 +276,26 @@ pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of the columns named `names`.
+/// Returns the numbers of the columns named `names`.
 pub(crate) fn numbers(rows: &Dataset, names: &[String]) -> Result<Vec<usize>> {
     let selected = rows.select(names).map_err(|e| Problem::bad_request(e.message()))?;
     let fields = rows.schema().fields();
-    let number = |name: &String| fields.iter().position(|field| field.name() == name);
-    let found = selected.schema().fields().iter().filter_map(|field| number(field.name())).collect();
-    Ok(found)
+    let mut numbers = Vec::with_capacity(names.len());
+    for column in selected.schema().fields() {
+        numbers.extend(fields.iter().position(|field| field.name() == column.name()));
+    }
+    Ok(numbers)
 }
 
+/// Selects columns by their numbers; `None` for all columns.
 pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::Result<Dataset> {
-    columns.map_or_else(|| Ok(rows.clone()), |columns| rows.select_at(columns))
+    match columns {
+        Some(columns) => rows.select_at(columns),
+        None => Ok(rows.clone()),
+    }
 }
 
-/// Encodes rows as bytes.
+/// Encodes rows in one of the formats.
 pub(crate) enum RowEncoder {
     Arrow(Box<StreamEncoder>, Framing),
     JsonLines(JsonLines),
@@ -266,7 +303,7 @@ pub(crate) enum RowEncoder {
 }
 
 impl RowEncoder {
-    /// For one of the formats over HTTP.
+    /// Creates an encoder for one of the formats over HTTP.
     pub fn try_new(form: RowFormat, schema: &SchemaRef) -> arrowwood::Result<RowEncoder> {
         match form {
             RowFormat::Arrow => RowEncoder::arrow(schema, Framing::Stream),
@@ -279,10 +316,10 @@ impl RowEncoder {
         Ok(RowEncoder::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
     }
 
-    /// The first of `rows`, as bytes, and their number.
-    pub fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
+    /// Encodes the first of `rows`. Returns the bytes, and the number of encoded rows.
+    pub fn encode_chunk(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
         if let RowEncoder::Arrow(encoder, framing) = self {
-            let (messages, count) = encoder.encode(rows, PIECE)?;
+            let (messages, count) = encoder.encode(rows, MAX_BATCH_BYTES)?;
             return Ok((frames(messages, *framing)?, count));
         }
         let mut text = String::new();
@@ -294,16 +331,14 @@ impl RowEncoder {
             }
             text.push('\n');
             count += 1;
-            if text.len() >= TEXT {
+            if text.len() >= TEXT_CHUNK_BYTES {
                 break;
             }
         }
         Ok((vec![text.into()], count))
     }
-}
 
-impl RowEncoder {
-    /// The bytes before rows.
+    /// Returns the bytes before all rows, if the format has any.
     pub fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
         Ok(match self {
             RowEncoder::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
@@ -312,7 +347,7 @@ impl RowEncoder {
         })
     }
 
-    /// The bytes after them.
+    /// Returns the bytes after all rows, if the format has any.
     pub fn end(&self) -> Option<Bytes> {
         match self {
             RowEncoder::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
@@ -321,38 +356,43 @@ impl RowEncoder {
     }
 }
 
-/// The state of an answer with rows.
+/// The state of a response with selected rows.
 struct RowStream {
     selection: Selection,
-    maker: RowEncoder,
+    encoder: RowEncoder,
     session: Session,
-    /// The budget of a condition.
+    /// The budget for evaluating the condition.
     budget: Budget,
-    /// Rows being sent.
+    /// The rows being sent.
     current: Option<Dataset>,
-    is_begun: bool,
+    has_begun: bool,
 }
 
-/// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long is refused.
+/// Creates the body of a response with selected rows. It returns when the first rows are found, so that a condition that
+/// takes too long is refused with an error status.
 pub(crate) async fn body(selection: Selection, form: RowFormat, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::try_new(form, &selection.schema).map_err(|e| Problem::from_table_error(&e))?;
-    stream(selection, maker, session).await
+    let encoder = RowEncoder::try_new(form, &selection.schema).or_table_problem()?;
+    stream(selection, encoder, session).await
 }
 
-/// The body of Flight's answer with rows.
+/// Creates the body of a Flight response with selected rows, as [`body`] does.
 pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::arrow(&selection.schema, Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
-    stream(selection, maker, session).await
+    let encoder = RowEncoder::arrow(&selection.schema, Framing::Flight).or_table_problem()?;
+    stream(selection, encoder, session).await
 }
 
-async fn stream(mut selection: Selection, maker: RowEncoder, session: Session) -> Result<ResponseBody> {
+async fn stream(mut selection: Selection, encoder: RowEncoder, session: Session) -> Result<ResponseBody> {
     let mut budget = session.budget();
-    let mut is_found = selection.condition.is_none();
-    while !is_found {
-        let look = move |share: &mut Share| selection.look(share).map(|is_found| (selection, is_found));
-        (selection, is_found) = budget.run_blocking(budget.step(), look).await?;
+    let mut is_ready = selection.condition.is_none();
+    while !is_ready {
+        (selection, is_ready) = budget
+            .run_blocking(budget.step(), move |share: &mut Share| {
+                let is_ready = selection.find_first(share)?;
+                Ok((selection, is_ready))
+            })
+            .await?;
     }
-    Ok(ResponseBody::steps(RowStream { selection, maker, session, budget, current: None, is_begun: false }))
+    Ok(ResponseBody::steps(RowStream { selection, encoder, session, budget, current: None, has_begun: false }))
 }
 
 impl BodySource for RowStream {
@@ -362,16 +402,16 @@ impl BodySource for RowStream {
             return BodyStep::Failed(io::Error::other("the token was revoked"));
         }
         let selection = &self.selection;
-        let has_rows = self.current.is_some() || selection.found.is_some();
-        let looks = selection.condition.is_some() && !has_rows && !selection.is_over();
-        let made = if looks {
+        let has_rows = self.current.is_some() || selection.first_matches.is_some();
+        let is_searching = selection.condition.is_some() && !has_rows && !selection.is_over();
+        let chunk = if is_searching {
             let mut budget = self.budget.clone();
-            let made = budget.run_blocking(budget.step(), move |share| self.make(Some(share))).await;
-            made.map(|(rows, bytes)| (rows.map(|rows| RowStream { budget, ..rows }), bytes))
+            let chunk = budget.run_blocking(budget.step(), move |share| self.next_chunk(Some(share))).await;
+            chunk.map(|(rows, bytes)| (rows.map(|rows| RowStream { budget, ..rows }), bytes))
         } else {
-            session.run_blocking(move |_| self.make(None)).await
+            session.run_blocking(move |_| self.next_chunk(None)).await
         };
-        match made {
+        match chunk {
             Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
             Ok((None, bytes)) => BodyStep::End(bytes),
             Err(refusal) => {
@@ -382,38 +422,41 @@ impl BodySource for RowStream {
     }
 }
 
-/// The body of an answer with existing rows.
+/// Creates the body of a response with all rows of a dataset.
 pub(crate) fn whole_body(rows: Dataset, form: RowFormat, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::try_new(form, rows.schema()).map_err(|e| Problem::from_table_error(&e))?;
-    Ok(ResponseBody::steps(DatasetStream { rows, maker, session, is_begun: false }))
+    let encoder = RowEncoder::try_new(form, rows.schema()).or_table_problem()?;
+    Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
 }
 
-/// The same for Flight's answer.
+/// Creates the body of a Flight response with all rows of a dataset.
 pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::arrow(rows.schema(), Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
-    Ok(ResponseBody::steps(DatasetStream { rows, maker, session, is_begun: false }))
+    let encoder = RowEncoder::arrow(rows.schema(), Framing::Flight).or_table_problem()?;
+    Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
 }
 
-/// The state of an answer with existing rows.
+/// The state of a response with all rows of a dataset.
 struct DatasetStream {
+    /// The rows that are not sent yet.
     rows: Dataset,
-    maker: RowEncoder,
+    encoder: RowEncoder,
     session: Session,
-    is_begun: bool,
+    has_begun: bool,
 }
 
 impl DatasetStream {
-    fn make(mut self) -> arrowwood::Result<NextChunk<DatasetStream>> {
+    fn next_chunk(mut self) -> arrowwood::Result<NextChunk<DatasetStream>> {
         let mut bytes = Vec::new();
-        if !std::mem::replace(&mut self.is_begun, true) {
-            bytes.extend(self.maker.heading(self.rows.schema())?);
+        if !self.has_begun {
+            self.has_begun = true;
+            bytes.extend(self.encoder.heading(self.rows.schema())?);
         }
         if self.rows.is_empty()? {
-            bytes.extend(self.maker.end());
+            bytes.extend(self.encoder.end());
             return Ok((None, bytes));
         }
-        let (made, rows) = self.maker.piece(&self.rows)?;
-        bytes.extend(made);
+        let (chunk, rows) = self.encoder.encode_chunk(&self.rows)?;
+        assert!(rows > 0, "a chunk without rows: the response would never end");
+        bytes.extend(chunk);
         self.rows = self.rows.slice(rows, u64::MAX)?;
         Ok((Some(self), bytes))
     }
@@ -422,7 +465,7 @@ impl DatasetStream {
 impl BodySource for DatasetStream {
     async fn step(self) -> BodyStep<DatasetStream> {
         let session = self.session.clone();
-        match session.run_blocking(move |_| self.make().map_err(|e| Problem::from_table_error(&e))).await {
+        match session.run_blocking(move |_| self.next_chunk().or_table_problem()).await {
             Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
             Ok((None, bytes)) => BodyStep::End(bytes),
             Err(refusal) => {
@@ -433,30 +476,31 @@ impl BodySource for DatasetStream {
     }
 }
 
-/// The next state, unless it was the end, and bytes.
+/// The next state, or `None` at the end, and the bytes to send.
 type NextChunk<S> = (Option<S>, Vec<Bytes>);
 
 impl RowStream {
-    /// The next bytes, with a share of the memory if rows are searched.
-    fn make(mut self, share: Option<&mut Share>) -> Result<NextChunk<RowStream>> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
+    /// Makes the next bytes, with a share of memory if rows have to be searched. Blocks.
+    fn next_chunk(mut self, share: Option<&mut Share>) -> Result<NextChunk<RowStream>> {
         let mut bytes = Vec::new();
-        if !std::mem::replace(&mut self.is_begun, true) {
-            bytes.extend(self.maker.heading(&self.selection.schema).map_err(of_table)?);
+        if !self.has_begun {
+            self.has_begun = true;
+            bytes.extend(self.encoder.heading(&self.selection.schema).or_table_problem()?);
         }
         let current = match self.current.take() {
             Some(current) => Some(current),
             None => self.selection.take(share)?,
         };
         let Some(current) = current else {
-            bytes.extend(self.maker.end());
+            bytes.extend(self.encoder.end());
             return Ok((None, bytes));
         };
-        let (made, rows) = self.maker.piece(&current).map_err(of_table)?;
-        bytes.extend(made);
-        let all = current.len().map_err(of_table)?;
-        if rows < all {
-            self.current = Some(current.slice(rows, all).map_err(of_table)?);
+        let (chunk, rows) = self.encoder.encode_chunk(&current).or_table_problem()?;
+        bytes.extend(chunk);
+        let len = current.len().or_table_problem()?;
+        assert!(rows > 0 || len == 0, "a chunk without rows: the response would never end");
+        if rows < len {
+            self.current = Some(current.slice(rows, len).or_table_problem()?);
         }
         Ok((Some(self), bytes))
     }

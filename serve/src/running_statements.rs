@@ -1,7 +1,7 @@
-//! [`RunningStatements`]: the SQL statements that are running, each in a [`StatementSlot`] by which it can be cancelled.
+//! Limits the number of running SQL statements, and cancels them.
 //!
-//! A statement counts until the engine has dropped all of it, which may be after the end of its request: planning can't be
-//! interrupted.
+//! Each statement takes a [`StatementSlot`] of [`RunningStatements`]. It counts until the engine has dropped all of it,
+//! which may be after the end of its request, as planning can't be interrupted.
 
 use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use crate::problem::{Problem, Result};
 #[derive(Clone, Default)]
 pub(crate) struct RunningStatements {
     running: Arc<Mutex<HashMap<u64, Entry>>>,
-    last: Arc<AtomicU64>,
+    next_number: Arc<AtomicU64>,
 }
 
 struct Entry {
-    /// Its name for clients.
+    /// The name by which clients cancel the statement.
     id: u64,
     token: Option<String>,
     cancel: watch::Sender<bool>,
@@ -28,24 +28,25 @@ struct Entry {
 
 /// The entry of a running statement.
 pub(crate) struct StatementSlot {
-    held: Arc<StatementGuard>,
+    guard: Arc<StatementGuard>,
     cancelled: watch::Receiver<bool>,
 }
 
-/// Keeps a statement among those that are running.
+/// Counts a statement as running until it is dropped.
 pub(crate) struct StatementGuard {
     number: u64,
     statements: RunningStatements,
 }
 
 impl StatementSlot {
-    /// What keeps the statement counted until it is dropped.
-    pub fn held(&self) -> Arc<StatementGuard> {
-        self.held.clone()
+    /// Returns the guard that counts the statement as running.
+    pub fn guard(&self) -> Arc<StatementGuard> {
+        self.guard.clone()
     }
 
-    /// Waits until it is cancelled.
+    /// Waits until the statement is cancelled.
     pub async fn cancelled(&mut self) {
+        // Without a sender, the statement can't be cancelled any more.
         if self.cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -63,30 +64,35 @@ impl RunningStatements {
         self.running.lock_ignoring_poison()
     }
 
-    /// Adds a statement, of the caller with this token.
+    /// Adds a statement of the caller with the token named `token`.
     ///
     /// # Errors
-    /// 503 if `most` statements are running, or half as many of this token.
-    pub fn begin(&self, token: Option<&str>, id: u64, most: usize) -> Result<StatementSlot> {
+    /// 503 if `max_running` statements are running, or half as many with this token.
+    pub fn begin(&self, token: Option<&str>, id: u64, max_running: usize) -> Result<StatementSlot> {
         let mut running = self.lock();
-        let own = running.values().filter(|entry| token.is_some() && entry.token.as_deref() == token).count();
-        if running.len() >= most || own >= most.div_ceil(2) {
+        let running_of_token = match token {
+            Some(_) => running.values().filter(|entry| entry.token.as_deref() == token).count(),
+            None => 0,
+        };
+        if running.len() >= max_running || running_of_token >= max_running.div_ceil(2) {
             return Err(Problem::unavailable(format!("{} queries run already; try again", running.len())));
         }
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (cancel, cancelled) = watch::channel(false);
-        running.insert(number, Entry { id, token: token.map(str::to_owned), cancel });
-        Ok(StatementSlot { held: Arc::new(StatementGuard { number, statements: self.clone() }), cancelled })
+        let replaced = running.insert(number, Entry { id, token: token.map(str::to_owned), cancel });
+        assert!(replaced.is_none(), "two running statements have the number {number}");
+        Ok(StatementSlot { guard: Arc::new(StatementGuard { number, statements: self.clone() }), cancelled })
     }
 
-    /// Cancels statement `id` of the caller with this token; returns whether it is running.
+    /// Cancels statement `id` of the caller with the token named `token`. Returns true if it is running.
     pub fn cancel(&self, token: Option<&str>, id: u64) -> bool {
         let running = self.lock();
-        let found = running.values().filter(|entry| entry.id == id && entry.token.as_deref() == token);
-        found.fold(false, |_, entry| {
+        let mut is_running = false;
+        for entry in running.values().filter(|entry| entry.id == id && entry.token.as_deref() == token) {
             entry.cancel.send_replace(true);
-            true
-        })
+            is_running = true;
+        }
+        is_running
     }
 }
 
@@ -97,11 +103,11 @@ mod tests {
     #[test]
     fn a_statement_counts_until_the_engine_has_dropped_it() {
         let statements = RunningStatements::default();
-        let place = statements.begin(None, 7, 1).unwrap();
-        let held = place.held();
-        drop(place);
+        let slot = statements.begin(None, 7, 1).unwrap();
+        let guard = slot.guard();
+        drop(slot);
         assert!(statements.begin(None, 8, 1).is_err(), "the engine still plans it");
-        drop(held);
+        drop(guard);
         assert!(statements.begin(None, 8, 1).is_ok());
     }
 }

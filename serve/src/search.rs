@@ -1,15 +1,15 @@
-//! [`Search`]: rows matching a condition, in their order or sorted. Reports its progress, and ends when its client
-//! disconnects.
+//! Searches for rows that match a condition, in their order or sorted, and reports the progress. A [`Search`] ends when its
+//! client disconnects.
 
 use std::io;
 
-use arrowwood::{Dataset, Error, Predicate};
+use arrowwood::{Dataset, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition_on;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response_body::{BodySource, BodyStep};
 use crate::session::Session;
@@ -17,105 +17,124 @@ use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 
-/// The maximum number of rows kept of a view, eight bytes each.
-const MOST: usize = 2_000_000;
-/// Rows searched between two reports, and rows sorted without a condition.
-const BLOCK: u64 = 1 << 22;
-const SORTED: u64 = 1 << 25;
-/// The memory for sorting a row, in bytes.
-const SORTING: u128 = 24;
+/// The maximum number of rows in a view, eight bytes each.
+const MAX_ROWS: usize = 2_000_000;
+/// The number of rows searched between two reports.
+const BLOCK_ROWS: u64 = 1 << 22;
+/// The maximum number of rows sorted without a condition.
+const MAX_SORTED_ROWS: u64 = 1 << 25;
+/// The memory in bytes for sorting a row, without its value.
+const SORT_BYTES: u128 = 24;
 
 /// A search in progress.
 pub(crate) struct Search {
     session: Session,
     snapshot: Snapshot,
     condition: Option<Predicate>,
-    sort: Option<(String, bool)>,
-    /// The part of the rows that may match, and the number searched.
-    inside: Dataset,
+    sort: Option<SortKey>,
+    /// The part of the rows that may match.
+    candidates: Dataset,
+    /// The number of candidates that were searched.
     searched: u64,
-    found: Vec<u64>,
+    /// The numbers of the matching rows.
+    matches: Vec<u64>,
     budget: Budget,
 }
 
+/// The order of a view.
+struct SortKey {
+    column: String,
+    is_descending: bool,
+}
+
 impl Search {
-    /// Parses the request `query`. Blocks.
+    /// Prepares the search that `query` requests. Blocks.
     pub fn from_query(snapshot: Snapshot, query: &Query, session: Session) -> Result<Search> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
         let rows = &snapshot.rows;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, rows)).transpose()?;
-        let sort = query.get("sort")?.map(str::to_owned);
-        let descending = query.flag("descending")?;
-        if let Some(name) = &sort {
-            // An invalid name or type is an error of the request.
-            rows.head(0).and_then(|none| none.sort_indices(&[(name, descending)])).map_err(of_table)?;
+        let is_descending = query.flag("descending")?;
+        let sort = query.get("sort")?.map(|column| SortKey { column: column.to_owned(), is_descending });
+        if let Some(SortKey { column, is_descending }) = &sort {
+            // Sorting no rows checks the name and the type of the column.
+            let no_rows = rows.head(0).or_table_problem()?;
+            no_rows.sort_indices(&[(column, *is_descending)]).or_table_problem()?;
         }
         if condition.is_none() && sort.is_none() {
             return Err(Problem::bad_request("where or sort is expected"));
         }
-        let len = rows.len().map_err(of_table)?;
-        if condition.is_none() && len > SORTED {
-            let detail = format!("{len} rows are too many to sort for a look, at most {SORTED}: set a condition first");
+        let len = rows.len().or_table_problem()?;
+        if condition.is_none() && len > MAX_SORTED_ROWS {
+            let detail =
+                format!("{len} rows are too many to sort for a look, at most {MAX_SORTED_ROWS}: set a condition first");
             return Err(Problem::bad_request(detail));
         }
-        let inside = match &condition {
-            Some(condition) => rows.prune_contiguous(condition).map_err(of_table)?,
+        let candidates = match &condition {
+            Some(condition) => rows.prune_contiguous(condition).or_table_problem()?,
             None => rows.clone(),
         };
-        let sort = sort.map(|name| (name, descending));
         let budget = session.budget();
-        Ok(Search { session, snapshot, condition, sort, inside, searched: 0, found: Vec::new(), budget })
+        Ok(Search { session, snapshot, condition, sort, candidates, searched: 0, matches: Vec::new(), budget })
     }
 
-    /// Searches the next rows; returns a line with the progress. Blocks.
+    /// Searches the next rows, or ends the search. Returns the state if it goes on, and a report of the progress. Blocks.
     fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
-        let all = self.inside.len().map_err(of_table)?;
+        let candidate_count = self.candidates.len().or_table_problem()?;
+        assert!(self.searched <= candidate_count, "{} of {candidate_count} rows are searched", self.searched);
         if let Some(condition) = &self.condition
-            && self.searched < all
-            && self.found.len() < MOST
+            && self.searched < candidate_count
+            && self.matches.len() < MAX_ROWS
         {
-            let rows = BLOCK.min(all - self.searched);
-            let before = self.inside.first_row() + self.searched;
-            let block = self.inside.slice(self.searched, rows).map_err(of_table)?;
-            let found = block.matching_rows(condition).map_err(of_table)?;
-            self.found.extend(found.into_iter().map(|row| before + row).take(MOST - self.found.len()));
+            let rows = BLOCK_ROWS.min(candidate_count - self.searched);
+            let first_row = self.candidates.first_row() + self.searched;
+            let block = self.candidates.slice(self.searched, rows).or_table_problem()?;
+            let matches = block.matching_rows(condition).or_table_problem()?;
+            self.matches.extend(matches.into_iter().map(|row| first_row + row).take(MAX_ROWS - self.matches.len()));
+            debug_assert!(self.matches.is_sorted(), "matching rows are not in their order");
             self.searched += rows;
-            let report = json!({"searched": self.searched, "of": all, "found": self.found.len()});
+            let report = json!({"searched": self.searched, "of": candidate_count, "found": self.matches.len()});
             return Ok((Some(self), report));
         }
-        let is_whole = self.searched == all || self.condition.is_none();
-        share.grow(self.sorting().map_err(of_table)?)?;
-        self.sort().map_err(of_table)?;
-        let rows = self.found.len();
-        let id = self.session.shared.views.add(&self.snapshot, self.found);
-        Ok((None, json!({"view": id, "rows": rows, "searched": self.searched, "of": all, "whole": is_whole})))
+        let is_whole = self.searched == candidate_count || self.condition.is_none();
+        share.grow(self.sort_bytes().or_table_problem()?)?;
+        self.sort().or_table_problem()?;
+        let rows = self.matches.len();
+        let id = self.session.shared.views.add(&self.snapshot, self.matches);
+        let report =
+            json!({"view": id, "rows": rows, "searched": self.searched, "of": candidate_count, "whole": is_whole});
+        Ok((None, report))
     }
 
-    /// The memory for sorting in bytes: numbers of rows, their order, and keys; and the column, if only some rows are
-    /// sorted.
-    fn sorting(&self) -> arrowwood::Result<usize> {
-        let Some((name, _)) = &self.sort else { return Ok(0) };
-        let all = self.snapshot.rows.len()?.max(1);
-        let rows = if self.condition.is_some() { self.found.len() as u64 } else { all };
-        let column = u128::from(self.snapshot.rows.select(&[name])?.nbytes()?) * u128::from(rows) / u128::from(all);
-        Ok(usize::try_from(u128::from(rows) * SORTING + column).unwrap_or(usize::MAX))
+    /// Returns the memory for sorting in bytes: numbers of rows, their order, and keys; and the column, if only some rows
+    /// are sorted.
+    fn sort_bytes(&self) -> arrowwood::Result<usize> {
+        let Some(SortKey { column, .. }) = &self.sort else { return Ok(0) };
+        let table_rows = self.snapshot.rows.len()?.max(1);
+        let rows = if self.condition.is_some() { self.matches.len() as u64 } else { table_rows };
+        let column_bytes = u128::from(self.snapshot.rows.select(&[column])?.nbytes()?);
+        let bytes = u128::from(rows) * SORT_BYTES + column_bytes * u128::from(rows) / u128::from(table_rows);
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     fn sort(&mut self) -> arrowwood::Result<()> {
-        let first = self.snapshot.rows.first_row();
-        let Some((name, descending)) = &self.sort else { return Ok(()) };
-        let by = [(name, *descending)];
+        let first_row = self.snapshot.rows.first_row();
+        let Some(SortKey { column, is_descending }) = &self.sort else { return Ok(()) };
+        let keys = [(column, *is_descending)];
         if self.condition.is_none() {
-            self.found = self.snapshot.rows.sort_indices(&by)?.into_iter().map(|row| first + row).collect();
+            self.matches = self.snapshot.rows.sort_indices(&keys)?.into_iter().map(|row| first_row + row).collect();
             return Ok(());
         }
-        let numbers: Vec<u64> = self.found.iter().map(|row| row - first).collect();
+        let indices: Vec<u64> = self.matches.iter().map(|row| row - first_row).collect();
         // Only the column itself is gathered.
-        let order = self.snapshot.rows.select(&[name])?.rows_at(&numbers)?.sort_indices(&by)?;
-        self.found = order.into_iter().filter_map(|at| self.found.get(usize::try_from(at).ok()?).copied()).collect();
+        let order = self.snapshot.rows.select(&[column])?.rows_at(&indices)?.sort_indices(&keys)?;
+        assert_eq!(order.len(), self.matches.len(), "sorting has lost or added rows");
+        self.matches = order.into_iter().map(|index| self.matches[index as usize]).collect();
         Ok(())
     }
+}
+
+/// Returns a report as a line of the response.
+fn report_line(report: &Json) -> Vec<Bytes> {
+    vec![Bytes::from(report.to_string() + "\n")]
 }
 
 impl BodySource for Search {
@@ -124,13 +143,12 @@ impl BodySource for Search {
         if session.is_stopping() || !session.is_valid() {
             return BodyStep::Failed(io::Error::other("the server is stopping"));
         }
-        let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         let mut budget = self.budget.clone();
         match budget.run_blocking(budget.step(), move |share| self.search(share)).await {
-            Ok((Some(search), report)) => BodyStep::Data(Search { budget, ..search }, line(report)),
-            Ok((None, report)) => BodyStep::End(line(report)),
-            // The answer has begun: the last line has the error.
-            Err(refusal) => BodyStep::End(line(session.error_line(refusal))),
+            Ok((Some(search), report)) => BodyStep::Data(Search { budget, ..search }, report_line(&report)),
+            Ok((None, report)) => BodyStep::End(report_line(&report)),
+            // The response has begun, so the error is its last line.
+            Err(refusal) => BodyStep::End(report_line(&session.error_line(refusal))),
         }
     }
 }

@@ -1,68 +1,81 @@
-//! Finds the first row at or after a value, such as a time: by binary search if rows are sorted by it, else by
-//! scanning.
+//! Finds the first row at or after a value, such as a time. If rows are sorted by the column, only the part that may match
+//! is scanned.
 
 use arrow_schema::{DataType, Field};
-use arrowwood::{Dataset, Error, Predicate};
+use arrowwood::{Dataset, Predicate};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
 use crate::condition::{ConditionError, is_temporal, parse_condition};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 
-/// Rows between two checks whether the client is still connected.
-const BLOCK: u64 = 1 << 22;
+/// The number of rows between two checks for a disconnected client.
+const BLOCK_ROWS: u64 = 1 << 22;
 
-/// The column to search: that of the request, that by which rows are sorted, or the first column of times.
+/// Returns the number of the column to search: the requested one, the one by which rows are sorted, or the first one with
+/// times.
 fn column(rows: &Dataset, query: &Query) -> Result<usize> {
-    if query.get("at")?.is_some() {
+    if query.has("at") {
         return one_column(rows, query);
     }
     let fields = rows.schema().fields();
-    let sorted = rows.sorted_by().and_then(|sorted| fields.iter().position(|field| field.name() == sorted.name()));
-    let times = || fields.iter().position(|field| is_temporal(field.data_type()));
-    sorted.or_else(times).ok_or_else(|| {
+    if let Some(sorted) = rows.sorted_by()
+        && let Some(number) = fields.iter().position(|field| field.name() == sorted.name())
+    {
+        return Ok(number);
+    }
+    fields.iter().position(|field| is_temporal(field.data_type())).ok_or_else(|| {
         Problem::bad_request("rows are sorted by no column, and none has times: the number of a row is expected")
     })
 }
 
-/// Accepted forms of a time: a day is its beginning, and UTC need not be written.
-fn meant(value: &str, data_type: &DataType) -> Vec<String> {
-    let whole = value.trim().replacen(' ', "T", 1);
-    let days = [value.trim().to_owned(), whole.clone(), format!("{whole}:00"), format!("{whole}T00:00:00")];
-    let is_utc = matches!(data_type, DataType::Timestamp(_, Some(zone)) if ["UTC", "+00:00"].contains(&zone.as_ref()));
-    let in_utc = days.iter().filter(|_| is_utc).map(|day| format!("{day}Z")).collect::<Vec<_>>();
-    days.into_iter().chain(in_utc).collect()
+/// Returns the forms that a time may be an abbreviation of: a day means its beginning, and UTC can be omitted.
+fn time_forms(value: &str, data_type: &DataType) -> Vec<String> {
+    let value = value.trim();
+    let time = value.replacen(' ', "T", 1);
+    let mut forms = vec![value.to_owned(), time.clone(), format!("{time}:00"), format!("{time}T00:00:00")];
+    if matches!(data_type, DataType::Timestamp(_, Some(zone)) if ["UTC", "+00:00"].contains(&zone.as_ref())) {
+        let in_utc: Vec<String> = forms.iter().map(|form| format!("{form}Z")).collect();
+        forms.extend(in_utc);
+    }
+    forms
 }
 
-/// The condition of rows at or after the value.
-fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
+/// Returns the condition that holds for rows at or after the value.
+fn at_or_after(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
     let data_type = match field.data_type() {
         DataType::Dictionary(_, values) => values.as_ref(),
-        own => own,
+        plain => plain,
     };
-    let name = field.name().replace('"', "\"\"");
-    let parse = |value: &str| -> Result<Predicate, ConditionError> {
-        let is_number = data_type.is_numeric() && !is_temporal(data_type);
-        let value = if is_number { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) };
-        parse_condition(&format!("\"{name}\" >= {value}"), rows.schema())
-    };
-    let mut forms = vec![value.to_owned()];
     if is_temporal(data_type) {
-        forms = meant(value, data_type);
+        for form in time_forms(value, data_type) {
+            if let Ok(condition) = parse_at_or_after(rows, field, &quoted(&form)) {
+                return Ok(condition);
+            }
+        }
     }
-    let found = forms.iter().find_map(|form| parse(form).ok());
-    // The error is that of the original text.
-    found.map_or_else(|| Ok(parse(value)?), Ok)
+    // An error shows the text of the request.
+    let is_number = data_type.is_numeric() && !is_temporal(data_type);
+    let literal = if is_number { value.to_owned() } else { quoted(value) };
+    Ok(parse_at_or_after(rows, field, &literal)?)
 }
 
-/// The number of the first row at or after a value; in a view, its position there.
+fn parse_at_or_after(rows: &Dataset, field: &Field, literal: &str) -> Result<Predicate, ConditionError> {
+    let name = field.name().replace('"', "\"\"");
+    parse_condition(&format!("\"{name}\" >= {literal}"), rows.schema())
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Returns the number of the first row at or after a value, or its position in a view.
 pub(crate) async fn seek(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
-    let of_table = |e: Error| Problem::from_table_error(&e);
     let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
     if view.as_ref().is_some_and(|view| !view.rows.is_sorted()) {
         return Err(Problem::bad_request("the rows are in another order; go to a time before you sort them"));
@@ -71,25 +84,28 @@ pub(crate) async fn seek(session: &Session, snapshot: Snapshot, query: &Query) -
     let rows = snapshot.rows;
     let column = column(&rows, query)?;
     let field = rows.schema().field(column).clone();
-    let condition = condition(&rows, &field, &value)?;
-    let wanted = condition.clone();
-    let inside = session.run_blocking(move |_| rows.prune_contiguous(&wanted).map_err(of_table)).await?;
-    let len = inside.len().map_err(of_table)?;
-    let mut found = None;
+    let condition = at_or_after(&rows, &field, &value)?;
+    let prune_condition = condition.clone();
+    let candidates = session.run_blocking(move |_| rows.prune_contiguous(&prune_condition).or_table_problem()).await?;
+    let len = candidates.len().or_table_problem()?;
+    let mut first_match = None;
     let mut budget = session.budget();
-    for start in (0..len).step_by(BLOCK as usize) {
-        let wanted = condition.clone();
-        let block = inside.slice(start, BLOCK).map_err(of_table)?;
-        let rows = budget.run_blocking(budget.step(), move |_| block.matching_rows(&wanted).map_err(of_table)).await?;
-        found = rows.first().copied();
-        if let Some(row) = found.as_mut() {
-            *row += inside.first_row() + start;
+    for start in (0..len).step_by(BLOCK_ROWS as usize) {
+        let condition = condition.clone();
+        let block = candidates.slice(start, BLOCK_ROWS).or_table_problem()?;
+        let matches =
+            budget.run_blocking(budget.step(), move |_| block.matching_rows(&condition).or_table_problem()).await?;
+        if let Some(row) = matches.first() {
+            first_match = Some(candidates.first_row() + start + row);
             break;
         }
     }
-    let place = |row: u64| match &view {
-        Some(view) => Some(view.rows.partition_point(|of| *of < row) as u64).filter(|at| *at < view.rows.len() as u64),
-        None => Some(row),
+    let row = match (first_match, &view) {
+        (Some(row), Some(view)) => {
+            let position = view.rows.partition_point(|view_row| *view_row < row);
+            if position < view.rows.len() { Some(position as u64) } else { None }
+        }
+        (row, _) => row,
     };
-    Ok(json!({"row": found.and_then(place), "column": field.name()}))
+    Ok(json!({"row": row, "column": field.name()}))
 }

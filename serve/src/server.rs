@@ -1,4 +1,4 @@
-//! [`Server`]: serves a directory at an address, with some permissions.
+//! Serves a directory at an address: listens, accepts connections, handles signals, and runs periodic work.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -12,7 +12,7 @@ use arrowwood::simulate::FileSystem;
 use arrowwood::{Error, ErrorKind, Result};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
@@ -37,24 +37,24 @@ use crate::views::Views;
 use crate::worker::WorkerEngine;
 
 /// The pause after an error of the system, such as too many open files.
-const RECOVER: Duration = Duration::from_millis(50);
-/// Connections beyond the limit, kept for whoever asks how the server is.
-const KEPT: usize = 16;
-/// How long the last lines of the log may take to be written.
-const FLUSH: Duration = Duration::from_secs(1);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The number of connections beyond the limit, which are kept for health checks.
+const MAX_EXTRA_CONNECTIONS: usize = 16;
+/// The maximum time to write the last lines of the log.
+const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options for serving.
 #[derive(Clone)]
 pub struct Options {
     /// Host and port; port 0 selects a free one.
     pub listen: String,
-    /// PEM files with the certificate chain, and its key.
+    /// The paths of PEM files with the certificate chain and its key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The file of tokens; without one every client that can connect may do everything.
+    /// The file of tokens. Without one, every client that can connect has all rights.
     pub token_file: Option<PathBuf>,
-    /// Whether to refuse all writes.
+    /// Refuses all writes.
     pub read_only: bool,
-    /// Whether to serve another address than loopback without TLS or without tokens.
+    /// Permits an address other than loopback without TLS or without tokens.
     pub insecure: bool,
     /// Additional host names accepted in requests.
     pub hosts: Vec<String>,
@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Loopback, without tokens.
+    /// Returns options for loopback, without tokens.
     fn default() -> Options {
         Options {
             listen: "127.0.0.1:7447".into(),
@@ -113,7 +113,7 @@ pub struct Server {
 pub struct Stopper(Arc<watch::Sender<bool>>);
 
 impl Stopper {
-    /// Ends the server as SIGTERM does.
+    /// Stops the server as SIGTERM does.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -142,7 +142,7 @@ impl Server {
         }
         let catalog = Catalog::single(path.as_ref())?;
         let (tokens, token) = Tokens::temporary()?;
-        // Users who look at their own data may wait as long as they like.
+        // Users view their own data, and can wait as long as they like.
         let limits = Limits { query_timeout: Duration::MAX, ..options.limits.clone() };
         let options = Options { read_only: true, limits, ..options.clone() };
         let mut server = Server::start(catalog, Some(tokens), true, &options)?;
@@ -155,16 +155,20 @@ impl Server {
         log::begin();
         let tls = options.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose()?;
         let mut hosts = options.hosts.clone();
-        hosts.extend(tls.as_ref().map(Tls::names).unwrap_or_default());
+        if let Some(tls) = &tls {
+            hosts.extend(tls.names());
+        }
         let runtime = runtime()?;
         let listener = runtime.block_on(async { listen(&addresses, &options.listen) })?;
         let port = listener.local_addr().map_err(|e| Error::io("asking for the port", &e))?.port();
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let host = options.listen.rsplit_once(':').map_or("localhost", |(host, _)| host);
-        let url = format!("{}://{host}:{port}", if tls.is_some() { "https" } else { "http" });
+        let url = format!("{scheme}://{host}:{port}");
         let (stop, stopping) = watch::channel(false);
         let metrics = Arc::new(Metrics::default());
         let limits = options.limits.clone().clamped();
-        let readiness = Readiness::new((!options.read_only).then(|| catalog.directory().to_path_buf()));
+        let written_folder = if options.read_only { None } else { Some(catalog.directory().to_path_buf()) };
+        let readiness = Readiness::new(written_folder);
         let shared = Arc::new(ServerState {
             catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
@@ -195,12 +199,12 @@ impl Server {
         Ok(Server { runtime, listener, shared, stop: Arc::new(stop), url })
     }
 
-    /// The server's URL.
+    /// Returns the server's URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A handle that stops the server.
+    /// Returns a handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
@@ -211,69 +215,76 @@ impl Server {
     /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, shared, stop, .. } = self;
-        let awake = keep_awake(runtime.handle().clone(), shared.writing.here.clone())?;
+        let wake_thread = keep_awake(runtime.handle().clone(), shared.writing.here.clone())?;
         runtime.spawn(close_outdated(shared.clone()));
-        runtime.spawn(renew(shared.clone()));
+        runtime.spawn(renew_certificate(shared.clone()));
         runtime.block_on(accept(&shared, listener));
-        shared.catalog.known().iter().for_each(|table| table.close());
-        log::flush(FLUSH);
-        drop(awake);
+        for table in shared.catalog.known() {
+            table.close();
+        }
+        log::flush(LOG_FLUSH_TIMEOUT);
+        drop(wake_thread);
         // Threads that watch tables without followers end by themselves.
         runtime.shutdown_background();
         drop(stop);
         Ok(())
     }
 
-    /// From now on SIGTERM and SIGINT end [`run`](Server::run). SIGHUP reads the tokens and the certificate again; it ends the
-    /// server of [`view`](Server::view), whose terminal has gone. Call this before anybody learns that there is a server: until
-    /// then signals end the process.
+    /// Handles signals: SIGTERM and SIGINT end [`run`](Server::run), and SIGHUP reads the tokens and the certificate again. SIGHUP
+    /// ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before the URL is made
+    /// known, since signals end the process until then.
     ///
     /// # Errors
     /// `Io` if signals can't be handled.
     pub fn handle_signals(&self) -> Result<()> {
-        let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
-        // The process is that of the server.
+        // A program that lets the server handle signals is there for the server, so its panics belong in the log.
         log::note_panics();
         let is_view = self.shared.is_view;
-        let inside = self.runtime.enter();
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        // `nohup` ignores it for the programs that it starts.
-        let hangup = (!is_view || !ignores_hangup()).then(|| signal(SignalKind::hangup()));
-        let mut hangup = hangup.transpose().map_err(failed)?;
+        let in_runtime = self.runtime.enter();
+        let mut terminate = listen_for(SignalKind::terminate())?;
+        let mut interrupt = listen_for(SignalKind::interrupt())?;
+        // `nohup` makes the programs that it starts ignore SIGHUP.
+        let mut hangup = if is_view && ignores_hangup() { None } else { Some(listen_for(SignalKind::hangup())?) };
         let stopper = self.stopper();
         let shared = self.shared.clone();
         self.runtime.spawn(async move {
             loop {
-                let hung_up = async {
-                    match &mut hangup {
-                        Some(hangup) => hangup.recv().await,
-                        None => std::future::pending().await,
-                    }
-                };
                 tokio::select! {
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
-                    _ = hung_up => (),
+                    _ = recv_or_never(&mut hangup) => (),
                 }
                 if is_view {
                     break;
                 }
                 let shared = shared.clone();
-                // What was left by a panic is read again at the next signal.
+                // After a panic the files are read again at the next signal.
                 let _ = blocking(move || reload(&shared)).await;
             }
             stopper.stop();
         });
-        drop(inside);
+        drop(in_runtime);
         Ok(())
     }
 }
 
-/// Whether SIGHUP was ignored when the process began.
+fn listen_for(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(|e| Error::io("waiting for signals", &e))
+}
+
+/// Waits for a signal, or forever without one.
+async fn recv_or_never(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns true if SIGHUP was ignored when the process began.
 fn ignores_hangup() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
     let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    // Signal 1 has the lowest bit.
     ignored.is_some_and(|ignored| ignored & 1 == 1)
 }
 
@@ -292,42 +303,45 @@ fn cores() -> usize {
 
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    // Rows are made by other threads; these only move bytes.
+    // Threads for blocking work read and encode rows; these threads only move bytes.
     builder.worker_threads(cores().clamp(2, 4)).max_blocking_threads(64).thread_name("arrowwood-serve");
     builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
 }
 
-/// Wakes a thread of `runtime` again and again while `here` is locked: another one is blocked in a commit, for as long as the
-/// disk does not answer. It may be the one that would have heard of requests, and none of the others listens in its place unless
-/// it is woken. Ends when what is returned is dropped.
-fn keep_awake(runtime: Handle, here: Arc<Mutex<()>>) -> Result<mpsc::Sender<()>> {
-    /// A commit takes less than that, unless the disk is slow.
-    const SLOW: Duration = Duration::from_millis(100);
-    let (running, ended) = mpsc::channel();
-    let wake = move || {
-        while ended.recv_timeout(SLOW) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if matches!(here.try_lock(), Err(TryLockError::WouldBlock)) {
+/// Wakes a thread of `runtime` every 100 ms while `commit_lock` is locked. Returns a sender that ends this when dropped.
+///
+/// A locked `commit_lock` means that a thread of the runtime is blocked in a commit, for as long as the disk does not answer.
+/// That thread may be the one that polls for requests, and no other one takes over the polling unless it is woken.
+fn keep_awake(runtime: Handle, commit_lock: Arc<Mutex<()>>) -> Result<mpsc::Sender<()>> {
+    /// A commit takes less time, unless the disk is slow.
+    const INTERVAL: Duration = Duration::from_millis(100);
+    let (sender, receiver) = mpsc::channel();
+    let spawned = thread::Builder::new().name("arrowwood-wake".into()).spawn(move || {
+        while receiver.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if matches!(commit_lock.try_lock(), Err(TryLockError::WouldBlock)) {
                 runtime.spawn(async {});
             }
         }
-    };
-    thread::Builder::new().name("arrowwood-wake".into()).spawn(wake).map_err(|e| Error::io("starting a thread", &e))?;
-    Ok(running)
+    });
+    spawned.map_err(|e| Error::io("starting a thread", &e))?;
+    Ok(sender)
 }
 
-/// The addresses to listen on, if permitted.
+/// Resolves the addresses to listen on, and checks that they are permitted.
 fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
     let listen = &options.listen;
-    let not_one = |e: std::io::Error| Error::io(&format!("'{listen}' is not an address; HOST:PORT is expected"), &e);
-    let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(not_one)?.collect();
-    let is_open = addresses.iter().any(is_foreign);
+    let addresses: Vec<SocketAddr> = match listen.to_socket_addrs() {
+        Ok(addresses) => addresses.collect(),
+        Err(e) => return Err(Error::io(&format!("'{listen}' is not an address; HOST:PORT is expected"), &e)),
+    };
+    let is_reachable = addresses.iter().any(is_foreign);
     let missing = match (&options.tls, &options.token_file) {
         (Some(_), Some(_)) => None,
         (None, Some(_)) => Some("TLS (--tls-cert, --tls-key)"),
         (Some(_), None) => Some("tokens (--token-file)"),
         (None, None) => Some("TLS (--tls-cert, --tls-key) and tokens (--token-file)"),
     };
-    match missing.filter(|_| is_open && !options.insecure) {
+    match missing.filter(|_| is_reachable && !options.insecure) {
         Some(missing) => {
             let message = format!("{listen} can be reached from other machines: that needs {missing}, or --insecure");
             Err(Error::new(ErrorKind::InvalidArgument, message))
@@ -336,28 +350,28 @@ fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Whether other machines can reach an address.
+/// Returns true if other machines can reach an address.
 fn is_foreign(address: &SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
 
 /// Listens on the first available address.
-fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
-    let mut outcome = Err(std::io::Error::from(std::io::ErrorKind::AddrNotAvailable));
+fn listen(addresses: &[SocketAddr], text: &str) -> Result<TcpListener> {
+    let mut result = Err(std::io::Error::from(std::io::ErrorKind::AddrNotAvailable));
     for &address in addresses {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-        outcome = socket.and_then(|socket| {
+        result = socket.and_then(|socket| {
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
             socket.listen(1024)
         });
-        if outcome.is_ok() {
+        if result.is_ok() {
             break;
         }
     }
-    outcome.map_err(|e| {
-        let taken = if e.kind() == std::io::ErrorKind::AddrInUse { " (port 0 takes a free one)" } else { "" };
-        Error::io(&format!("listening on {shown}{taken}"), &e)
+    result.map_err(|e| {
+        let hint = if e.kind() == std::io::ErrorKind::AddrInUse { " (port 0 takes a free one)" } else { "" };
+        Error::io(&format!("listening on {text}{hint}"), &e)
     })
 }
 
@@ -380,9 +394,9 @@ impl Drop for ConnectionGuard {
 /// Accepts connections until the server stops, and then waits for the open ones.
 async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
     let mut stopping = shared.stopping.clone();
-    let places = Arc::new(Semaphore::new(shared.limits.connections));
+    let permits = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
-    let mut kept = VecDeque::new();
+    let mut extra = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -390,44 +404,47 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
             Some(_) = connections.join_next() => continue,
         };
         let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(RECOVER).await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let acceptor = shared.tls.as_ref().map(Tls::acceptor);
-        if let Ok(place) = places.clone().try_acquire_owned() {
-            let counted = ConnectionGuard::new(&shared.metrics);
+        if let Ok(permit) = permits.clone().try_acquire_owned() {
+            let guard = ConnectionGuard::new(&shared.metrics);
             let served = connection::serve(shared.clone(), stream, acceptor, false);
             connections.spawn(async move {
                 served.await;
-                drop((counted, place));
+                drop((guard, permit));
             });
             continue;
         }
         shared.metrics.refused_connections.add(1);
-        make_room(&mut kept);
+        make_room(&mut extra);
         let served = connection::serve(shared.clone(), stream, acceptor, true);
-        let most = shared.limits.greeting;
-        kept.push_back(connections.spawn(async move { tokio::time::timeout(most, served).await.unwrap_or(()) }));
+        let time_limit = shared.limits.greeting;
+        extra.push_back(connections.spawn(async move {
+            let _ = tokio::time::timeout(time_limit, served).await;
+        }));
+        assert!(extra.len() <= MAX_EXTRA_CONNECTIONS, "{} connections are beyond the limit", extra.len());
     }
-    // From now on the system refuses connections, instead of letting them wait for nothing.
+    // The system refuses further connections, instead of letting them wait for nothing.
     drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    // All have the same time limit, and none is waited for longer.
-    let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all).await;
+    let all_closed = async { while connections.join_next().await.is_some() {} };
+    // Connections end by themselves within the time limit; what is left after it is abandoned.
+    let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all_closed).await;
 }
 
-/// Makes room for another connection beyond the limit: the oldest one has had its time, as an answer takes little.
-fn make_room(kept: &mut VecDeque<AbortHandle>) {
-    kept.retain(|connection| !connection.is_finished());
-    while kept.len() >= KEPT {
-        if let Some(oldest) = kept.pop_front() {
+/// Makes room for another connection beyond the limit. The oldest one is aborted, as health checks take little time.
+fn make_room(extra: &mut VecDeque<AbortHandle>) {
+    extra.retain(|connection| !connection.is_finished());
+    while extra.len() >= MAX_EXTRA_CONNECTIONS {
+        if let Some(oldest) = extra.pop_front() {
             oldest.abort();
         }
     }
 }
 
-/// Looks whether the certificate was renewed, again and again.
-async fn renew(shared: Arc<ServerState>) {
+/// Checks periodically if the certificate was renewed.
+async fn renew_certificate(shared: Arc<ServerState>) {
     if shared.tls.is_none() {
         return;
     }
@@ -436,12 +453,12 @@ async fn renew(shared: Arc<ServerState>) {
     loop {
         ticks.tick().await;
         let shared = shared.clone();
-        // What was left by a panic is looked at again.
+        // After a panic the next tick tries again.
         let _ = blocking(move || shared.tls.iter().for_each(Tls::renew)).await;
     }
 }
 
-/// Closes files of tables that were removed since, again and again.
+/// Closes periodically files of tables that have been removed.
 async fn close_outdated(shared: Arc<ServerState>) {
     let age = shared.limits.removed;
     let mut ticks = interval((age / 2).max(Duration::from_millis(10)));
@@ -449,7 +466,7 @@ async fn close_outdated(shared: Arc<ServerState>) {
     loop {
         ticks.tick().await;
         let shared = shared.clone();
-        // What was left by a panic is looked at again.
+        // After a panic the next tick tries again.
         let _ = blocking(move || shared.catalog.close_outdated(age)).await;
     }
 }
@@ -458,9 +475,9 @@ async fn close_outdated(shared: Arc<ServerState>) {
 mod tests {
     use super::*;
 
-    /// What SIGHUP does, without the signal, which is one of the whole process.
+    /// Calls the handler of SIGHUP without the signal, which would reach the whole process.
     #[test]
-    fn a_certificate_is_read_again_when_that_is_asked_for() {
+    fn a_certificate_is_read_again_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
         let certify = |name: &str| {
@@ -474,10 +491,10 @@ mod tests {
         let server = Server::bind(folder.path(), &options).unwrap();
         let names = || server.shared.tls.as_ref().unwrap().names();
         certify("second");
-        assert_eq!(names(), ["first"], "nobody has looked");
+        assert_eq!(names(), ["first"], "not reloaded yet");
         reload(&server.shared);
         assert_eq!(names(), ["second"]);
-        // What can't be used is no reason to give up what can.
+        // A file that can't be used does not replace the certificate in use.
         fs::write(&cert, "nothing").unwrap();
         reload(&server.shared);
         assert_eq!(names(), ["second"]);

@@ -1,4 +1,4 @@
-//! [`Session`]: the caller, and the state shared by all connections.
+//! Gives a request its caller and the state shared by all connections, in a [`Session`].
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -43,14 +43,14 @@ pub(crate) struct ServerState {
     /// Permits for decoding large bodies.
     pub decoding: Arc<Semaphore>,
     pub audit: AuditLog,
-    /// Whether this is `arrowwood view`: the page is served, and errors are shown in full.
+    /// Set for `arrowwood view`: the page is served, and errors are shown in full.
     pub is_view: bool,
     pub sql: Option<Arc<dyn SqlEngine>>,
     /// The running SQL statements.
     pub statements: RunningStatements,
     /// The engine for calls of other servers.
     pub worker: Option<Arc<dyn WorkerEngine>>,
-    /// Rows found by conditions, or sorted.
+    /// The results of searches.
     pub views: Views,
     pub stopping: watch::Receiver<bool>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Peer {
     pub address: SocketAddr,
     /// Set for the connection of a follower, for which the system should buffer little.
     pub is_follower: Arc<AtomicBool>,
-    /// Whether its connection is one beyond the limit, which may only ask how the server is.
+    /// Set for a connection beyond the limit, which may only send health checks.
     pub is_kept: bool,
 }
 
@@ -80,12 +80,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Whether the token is unchanged.
+    /// Returns true if the token is unchanged.
     pub fn is_valid(&self) -> bool {
         self.shared.access.is_valid(&self.caller)
     }
 
-    /// Refuses what is asked with a token that was revoked, or has other rights by now.
+    /// Refuses a request whose token was revoked, or has got other rights.
     pub fn check_valid(&self) -> Result<()> {
         if self.is_valid() {
             Ok(())
@@ -111,13 +111,13 @@ impl Session {
         &self.shared.metrics
     }
 
-    /// Logs why an answer broke off.
+    /// Logs why a response broke off.
     pub fn on_failure(&self, refusal: &Problem) {
-        let why = refusal.log().unwrap_or_else(|| refusal.code().to_owned());
-        log::message(format_args!("an answer to {} broke off: {why}", self.peer.address));
+        let reason = refusal.log().unwrap_or_else(|| refusal.code().to_owned());
+        log::message(format_args!("an answer to {} broke off: {reason}", self.peer.address));
     }
 
-    /// The last line of an answer in lines that has begun: the error.
+    /// Returns an error as the last line of a response in lines that has begun.
     pub fn error_line(&self, refusal: Problem) -> Json {
         let refusal = if self.shared.is_view { refusal.with_full_detail() } else { refusal };
         json!({"error": refusal.detail(), "code": refusal.code()})
@@ -135,14 +135,14 @@ impl Session {
         self.shared.access.check_write(&self.caller, name)
     }
 
-    /// Refuses a caller that may write no table at all.
+    /// Refuses a caller without the right to write any table.
     pub fn check_writer(&self) -> Result<()> {
         self.shared.access.check_writer(&self.caller)
     }
 
-    /// The table named `name`.
+    /// Returns the table named `name`.
     pub async fn table(&self, name: &str) -> Result<Arc<Table>> {
-        // Without another thread, which would take longer than everything else.
+        // Most requests need no other thread, which would take longer than the rest of the request.
         if let Some(table) = self.shared.catalog.unchanged(name) {
             return Ok(table);
         }
@@ -150,12 +150,12 @@ impl Session {
         self.run_blocking(move |session| session.shared.catalog.get(&name)).await
     }
 
-    /// The budget of a request for reading rows.
+    /// Creates the budget of a request for reading rows.
     pub fn budget(&self) -> Budget {
         Budget::new(&self.shared.queries, &self.shared.limits)
     }
 
-    /// Runs blocking work.
+    /// Runs blocking work on a thread of its own.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
@@ -165,7 +165,7 @@ impl Session {
     }
 }
 
-/// The facts about a request for the audit log, beside its URL.
+/// The facts about a request for the audit log, in addition to its URL.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub caller: Option<Arc<Caller>>,

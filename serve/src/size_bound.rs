@@ -1,16 +1,17 @@
-//! How much memory rows take that are still text: bounds that hold for any text, before anything is made of it.
+//! Bounds the memory that rows in a text will take, before the text is parsed. The bounds hold for any text.
 
 use arrow_schema::{DataType, Schema, UnionMode};
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// The bytes of a null or empty row of this type in an array.
+/// Returns the bytes of a null or empty row of this type in an array.
 fn row_bytes(data_type: &DataType) -> u64 {
     use DataType::*;
     // A bit of validity counts as a byte.
     1 + match data_type {
-        FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(0),
-        FixedSizeList(item, size) => u64::try_from(*size).unwrap_or(0).saturating_mul(row_bytes(item.data_type())),
+        // Arrow has no negative sizes, and refuses arrays with them.
+        FixedSizeBinary(size) => (*size).max(0) as u64,
+        FixedSizeList(item, size) => ((*size).max(0) as u64).saturating_mul(row_bytes(item.data_type())),
         Struct(fields) => sum(fields.iter().map(|field| row_bytes(field.data_type()))),
         Union(members, UnionMode::Sparse) => sum(members.iter().map(|(_, member)| row_bytes(member.data_type()))),
         Dictionary(keys, _) => row_bytes(keys),
@@ -18,7 +19,7 @@ fn row_bytes(data_type: &DataType) -> u64 {
     }
 }
 
-/// The bytes of an item of each list inside of the type, all together; 0 without any.
+/// Returns the bytes of one item of each list in the type, all together; 0 if it has no lists.
 fn item_bytes(data_type: &DataType) -> u64 {
     use DataType::*;
     match data_type {
@@ -32,7 +33,7 @@ fn item_bytes(data_type: &DataType) -> u64 {
     }
 }
 
-/// Whether the type has maps inside, whose items are members of objects.
+/// Returns true if the type contains maps, whose items are members of objects in JSON.
 fn has_maps(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Map(..))
         || arrowwood::layout::children(data_type).into_iter().any(|child| has_maps(child.data_type()))
@@ -42,7 +43,7 @@ fn sum(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }
 
-/// The rows of a text, at most, and the bytes of their arrays beside those of texts.
+/// The maximum number of rows in a text, and the maximum bytes of their arrays without the values of strings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SizeBound {
     pub rows: u64,
@@ -50,94 +51,95 @@ pub(crate) struct SizeBound {
 }
 
 impl SizeBound {
-    /// That of `rows` null or empty rows.
+    /// Bounds `rows` null or empty rows.
     pub fn for_rows(rows: u64, schema: &Schema) -> SizeBound {
         let row = sum(schema.fields().iter().map(|field| row_bytes(field.data_type())));
         SizeBound { rows, bytes: rows.saturating_mul(row) }
     }
 
-    /// That of both.
+    /// Adds two bounds.
     pub fn and(self, other: SizeBound) -> SizeBound {
         SizeBound { rows: self.rows.saturating_add(other.rows), bytes: self.bytes.saturating_add(other.bytes) }
     }
 
-    /// That of lines of CSV.
+    /// Bounds lines of CSV.
     pub fn for_csv(text: &[u8], schema: &Schema) -> SizeBound {
-        let is_end = |pair: &[u8]| pair[0] == b'\n' || pair[0] == b'\r' && pair[1] != b'\n';
-        let rows = text.windows(2).filter(|pair| is_end(pair)).count() as u64 + 1;
-        SizeBound::for_rows(rows, schema)
+        let line_ends = text.windows(2).filter(|pair| pair[0] == b'\n' || pair[0] == b'\r' && pair[1] != b'\n');
+        SizeBound::for_rows(line_ends.count() as u64 + 1, schema)
     }
 
-    /// That of objects of JSON, in lines or in an array.
+    /// Bounds objects of JSON, in lines or in an array.
     pub fn for_json(text: &[u8], schema: &Schema) -> SizeBound {
-        let items = sum(schema.fields().iter().map(|field| item_bytes(field.data_type())));
-        // What the reader skips before it decides.
-        let is_skipped = |byte: &u8| byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte);
-        let is_array = text.iter().find(|byte| !is_skipped(byte)) == Some(&b'[');
-        let (rows, inside) = if is_array || items > 0 {
-            let has_maps = schema.fields().iter().any(|field| has_maps(field.data_type()));
-            let counted = if is_array { JsonCounts::from_text(text) } else { JsonCounts::from_lines(text) };
-            (counted.objects, counted.items + if has_maps { counted.members } else { 0 })
-        } else {
-            (text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, 0)
-        };
-        let SizeBound { bytes, .. } = SizeBound::for_rows(rows, schema);
-        SizeBound { rows, bytes: bytes.saturating_add(inside.saturating_mul(items)) }
+        let item_bytes = sum(schema.fields().iter().map(|field| item_bytes(field.data_type())));
+        // The reader skips white space and byte order marks before it decides.
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace() && !BYTE_ORDER_MARK.contains(byte));
+        let is_array = first == Some(&b'[');
+        if !is_array && item_bytes == 0 {
+            let lines = text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+            return SizeBound::for_rows(lines, schema);
+        }
+        let counts = if is_array { JsonCounts::from_text(text) } else { JsonCounts::from_lines(text) };
+        let has_maps = schema.fields().iter().any(|field| has_maps(field.data_type()));
+        let items = counts.items + if has_maps { counts.members } else { 0 };
+        let SizeBound { rows, bytes } = SizeBound::for_rows(counts.objects, schema);
+        SizeBound { rows, bytes: bytes.saturating_add(items.saturating_mul(item_bytes)) }
     }
 }
 
-/// What there is in a text of JSON, at most.
+/// The maximum numbers of values in a text of JSON.
 #[derive(Debug, Default)]
 struct JsonCounts {
-    /// Objects in no other object.
+    /// The number of objects in no other object.
     objects: u64,
-    /// Items of arrays.
+    /// The number of items of arrays.
     items: u64,
-    /// Members of objects.
+    /// The number of members of objects.
     members: u64,
 }
 
 impl JsonCounts {
     fn from_text(text: &[u8]) -> JsonCounts {
-        let mut counted = JsonCounts::default();
-        // Whether each open bracket is that of an array, and how many are those of objects.
-        let (mut open, mut objects) = (Vec::new(), 0u64);
+        let mut counts = JsonCounts::default();
+        // The open brackets: true for an array, false for an object.
+        let mut open = Vec::new();
+        let mut open_objects = 0u64;
         let mut bytes = text.iter();
         while let Some(byte) = bytes.next() {
             match byte {
                 b'"' => skip_string(&mut bytes),
                 b'{' => {
-                    counted.objects += u64::from(objects == 0);
-                    counted.members += 1;
-                    objects += 1;
+                    counts.objects += u64::from(open_objects == 0);
+                    counts.members += 1;
+                    open_objects += 1;
                     open.push(false);
                 }
                 b'[' => {
-                    counted.items += 1;
+                    counts.items += 1;
                     open.push(true);
                 }
-                b'}' | b']' => objects -= u64::from(open.pop() == Some(false)),
-                b',' if open.last() == Some(&true) => counted.items += 1,
-                b',' => counted.members += 1,
+                b'}' | b']' => open_objects -= u64::from(open.pop() == Some(false)),
+                b',' if open.last() == Some(&true) => counts.items += 1,
+                b',' => counts.members += 1,
                 _ => (),
             }
         }
-        counted
+        counts
     }
 
-    /// That of lines, each by itself: a faulty one hides nothing in others, which may be read before it is found.
+    /// Counts each line by itself. A faulty line hides nothing in others, which may be parsed before the fault is found.
     fn from_lines(text: &[u8]) -> JsonCounts {
-        text.split(|&byte| byte == b'\n').map(JsonCounts::from_text).fold(JsonCounts::default(), |all, line| {
-            JsonCounts {
-                objects: all.objects + line.objects,
-                items: all.items + line.items,
-                members: all.members + line.members,
-            }
-        })
+        let mut total = JsonCounts::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            let counts = JsonCounts::from_text(line);
+            total.objects += counts.objects;
+            total.items += counts.items;
+            total.members += counts.members;
+        }
+        total
     }
 }
 
-/// Goes behind the closing quote.
+/// Advances past the closing quote of a string.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_counted_wherever_they_are() {
+    fn objects_are_counted_in_lines_and_arrays() {
         let numbers = schema(vec![DataType::Int64]);
         let rows = |text: &str| SizeBound::for_json(text.as_bytes(), &numbers).rows;
         assert_eq!(rows("{}\n{}\n"), 3);
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(SizeBound::for_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
     }
 
-    /// Lines are read by several threads, so that those behind a faulty one may be read, too.
+    /// Several threads read lines, so that lines after a faulty one may be read, too.
     #[test]
     fn faulty_lines_hide_no_others() {
         let lists = schema(vec![list(DataType::Int64)]);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_lists_count_with_what_they_hold() {
+    fn items_of_lists_count_with_their_members() {
         let wide = DataType::Struct((0..10).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
         let lists = schema(vec![list(wide)]);
         let weight = SizeBound::for_json(b"{\"0\":[{},{},{}]}", &lists);

@@ -1,94 +1,94 @@
-//! SQL over the shown data, if the program that serves has an engine: the first rows of the result.
+//! Runs SQL statements for the page and for `/v1/sql`, if the program that serves has an engine.
 
 use std::sync::Arc;
 
-use arrowwood::{Dataset, Error};
+use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
-use serde_json::{Value as Json, json};
 
 use crate::cells::table;
 use crate::engine::SqlEngine;
 use crate::export::{ExportFormat, saved};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response::json_response;
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::statement::{RunningQuery, Statement, engine_of};
+use crate::statement::{RunningQuery, Statement, require_engine};
 use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
-/// The maximum number of rows of a shown result, and of a saved one.
-const MOST: u64 = 1_000;
-const SAVED: u64 = 2_000_000;
+/// The maximum number of rows of a result on the page.
+const MAX_SHOWN_ROWS: u64 = 1_000;
+/// The maximum number of rows of a result in a file.
+const MAX_SAVED_ROWS: u64 = 2_000_000;
 
-fn text(query: &Query) -> Result<String> {
+fn statement_text(query: &Query) -> Result<String> {
     let text = query.get("query")?.ok_or_else(|| Problem::bad_request("query: a statement is expected"))?;
     Ok(text.to_owned())
 }
 
-/// The rows of a statement over all tables.
+/// Runs a statement over all tables.
 pub(crate) async fn statement(session: &Session, query: &Query) -> Result<RunningQuery> {
-    let engine = engine_of(session)?;
-    let statement = Statement { text: text(query)?, parameters: None, most: None, own: None };
+    let engine = require_engine(session)?;
+    let statement = Statement { text: statement_text(query)?, parameters: None, max_rows: None, self_table: None };
     RunningQuery::begin(session, engine.as_ref(), statement, 0).await
 }
 
-/// The first rows of a query, or all of them as a file. Ends when the client disconnects.
+/// Returns the first rows of a query's result, or all of them as a file. Stops when the client disconnects.
 pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
-    let text = text(query)?;
+    let text = statement_text(query)?;
     let form = ExportFormat::from_query(query)?;
     let Some(engine) = session.shared.sql.clone() else {
         let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`; or \
              the program `arrowwood-datafusion`";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
-    let most = if form.is_some() { SAVED } else { MOST };
-    let found = first_rows(session, engine, (text, snapshot.table.clone()), most + 1).await?;
-    // The engine opens the path by itself.
+    let max_rows = if form.is_some() { MAX_SAVED_ROWS } else { MAX_SHOWN_ROWS };
+    // A row more shows that the result is larger.
+    let rows = first_rows(session, engine, (text, snapshot.table.clone()), max_rows + 1).await?;
+    // The engine opens the path by itself, where another file may be.
     session.run_blocking(move |_| snapshot.check_current()).await?;
-    let of_table = |e: Error| Problem::from_table_error(&e);
-    let len = found.len().map_err(of_table)?;
+    let len = rows.len().or_table_problem()?;
     if let Some(form) = form {
-        if len > SAVED {
+        if len > MAX_SAVED_ROWS {
             let detail = format!(
-                "the answer has more than {SAVED} rows, the most that the page saves; `arrowwood sql` prints any number"
+                "the answer has more than {MAX_SAVED_ROWS} rows, the most that the page saves; `arrowwood sql` prints any number"
             );
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
         }
-        return saved(session, found, form).await;
+        return saved(session, rows, form).await;
     }
-    let tell = move |_: &Session| {
-        let mut told = table(&found.head(MOST).map_err(of_table)?, 0).map_err(of_table)?;
-        told["whole"] = json!(len <= MOST);
-        Ok(told)
-    };
-    let told: Json = session.run_blocking(tell).await?;
-    Ok(json_response(StatusCode::OK, &told))
+    let json = session
+        .run_blocking(move |_| {
+            let mut json = table(&rows.head(MAX_SHOWN_ROWS).or_table_problem()?, 0).or_table_problem()?;
+            json["whole"] = (len <= MAX_SHOWN_ROWS).into();
+            Ok(json)
+        })
+        .await?;
+    Ok(json_response(StatusCode::OK, &json))
 }
 
-/// The first rows of a statement, up to the given number.
+/// Returns the first rows of a statement on one table, at most `max_rows`.
 async fn first_rows(
     session: &Session,
     engine: Arc<dyn SqlEngine>,
-    (text, of): (String, Arc<Table>),
-    most: u64,
+    (text, table): (String, Arc<Table>),
+    max_rows: u64,
 ) -> Result<Dataset> {
-    let of_table = |e: Error| Problem::from_table_error(&e);
-    let statement = Statement { text, parameters: None, most: Some(most), own: Some(of) };
+    let statement = Statement { text, parameters: None, max_rows: Some(max_rows), self_table: Some(table) };
     let mut running = RunningQuery::begin(session, engine.as_ref(), statement, 0).await?;
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     let mut len = 0;
-    while len < most
+    while len < max_rows
         && let Some(rows) = running.next().await?
     {
-        len += rows.len().map_err(of_table)?;
-        found.push(rows);
+        len += rows.len().or_table_problem()?;
+        parts.push(rows);
     }
-    if found.is_empty() {
-        return Dataset::from_batches(running.schema(), Vec::new()).map_err(of_table);
+    if parts.is_empty() {
+        return Dataset::from_batches(running.schema(), Vec::new()).or_table_problem();
     }
-    session.run_blocking(move |_| Dataset::concat(&found).and_then(|found| found.head(most)).map_err(of_table)).await
+    session.run_blocking(move |_| Dataset::concat(&parts).and_then(|rows| rows.head(max_rows)).or_table_problem()).await
 }

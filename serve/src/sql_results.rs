@@ -1,82 +1,76 @@
-//! Sends results of the engine like rows of tables: buffers of files in place.
+//! Sends results of the SQL engine as rows of tables are sent: buffers of files are not copied.
 
 use std::io;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Error};
-use bytes::Bytes;
+use arrowwood::Dataset;
 
 use crate::frames::Framing;
-use crate::problem::{Problem, Result};
+use crate::problem::{Result, ResultExt};
 use crate::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::row_stream::{RowEncoder, RowFormat};
 use crate::session::Session;
 use crate::statement::RunningQuery;
 
-/// The state of an answer.
+/// The state of a response with a result.
 struct ResultStream {
     running: RunningQuery,
-    maker: RowEncoder,
+    encoder: RowEncoder,
     session: Session,
     schema: SchemaRef,
-    /// Rows being sent.
+    /// The rows being sent.
     current: Option<Dataset>,
-    is_begun: bool,
+    has_begun: bool,
 }
 
-/// The body of an answer over HTTP.
+/// Creates the body of a response over HTTP.
 pub(crate) fn body(running: RunningQuery, form: RowFormat, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::try_new(form, &running.schema()).map_err(|e| Problem::from_table_error(&e))?;
-    Ok(steps(running, maker, session))
+    let encoder = RowEncoder::try_new(form, &running.schema()).or_table_problem()?;
+    Ok(stream(running, encoder, session))
 }
 
-/// The body of Flight's answer.
+/// Creates the body of a Flight response.
 pub(crate) fn flight_body(running: RunningQuery, session: Session) -> Result<ResponseBody> {
-    let maker = RowEncoder::arrow(&running.schema(), Framing::Flight).map_err(|e| Problem::from_table_error(&e))?;
-    Ok(steps(running, maker, session))
+    let encoder = RowEncoder::arrow(&running.schema(), Framing::Flight).or_table_problem()?;
+    Ok(stream(running, encoder, session))
 }
 
-fn steps(running: RunningQuery, maker: RowEncoder, session: Session) -> ResponseBody {
+fn stream(running: RunningQuery, encoder: RowEncoder, session: Session) -> ResponseBody {
     let schema = running.schema();
-    ResponseBody::steps(ResultStream { running, maker, session, schema, current: None, is_begun: false })
+    ResponseBody::steps(ResultStream { running, encoder, session, schema, current: None, has_begun: false })
 }
 
 impl ResultStream {
-    /// The next bytes, and whether they are the last.
-    async fn next(mut self) -> Result<(ResultStream, Vec<Bytes>, bool)> {
-        let of_table = |e: Error| Problem::from_table_error(&e);
+    /// Returns the next step of the response.
+    async fn next(mut self) -> Result<BodyStep<ResultStream>> {
         self.session.check_valid()?;
-        let mut bytes = Vec::new();
-        if !std::mem::replace(&mut self.is_begun, true) {
-            bytes.extend(self.maker.heading(&self.schema).map_err(of_table)?);
-            return Ok((self, bytes, false));
+        if !self.has_begun {
+            self.has_begun = true;
+            let heading = self.encoder.heading(&self.schema).or_table_problem()?;
+            return Ok(BodyStep::Data(self, heading.into_iter().collect()));
         }
         if self.current.is_none() {
             self.current = self.running.next().await?;
         }
         let Some(current) = self.current.take() else {
-            bytes.extend(self.maker.end());
-            return Ok((self, bytes, true));
+            return Ok(BodyStep::End(self.encoder.end().into_iter().collect()));
         };
         let session = self.session.clone();
-        session.run_blocking(move |_| self.piece(&current, bytes).map_err(of_table)).await
+        session.run_blocking(move |_| self.encode(&current).or_table_problem()).await
     }
 
-    /// The bytes of the first remaining rows. Blocks.
-    fn piece(
-        mut self,
-        current: &Dataset,
-        mut bytes: Vec<Bytes>,
-    ) -> arrowwood::Result<(ResultStream, Vec<Bytes>, bool)> {
-        let all = current.len()?;
-        if all > 0 {
-            let (made, rows) = self.maker.piece(current)?;
-            bytes.extend(made);
-            if rows < all {
-                self.current = Some(current.slice(rows, all)?);
-            }
+    /// Encodes the first rows of `current`, and keeps the others. Blocks.
+    fn encode(mut self, current: &Dataset) -> arrowwood::Result<BodyStep<ResultStream>> {
+        let len = current.len()?;
+        if len == 0 {
+            return Ok(BodyStep::Data(self, Vec::new()));
         }
-        Ok((self, bytes, false))
+        let (bytes, rows) = self.encoder.encode_chunk(current)?;
+        assert!(rows > 0, "a chunk without rows: the response would never end");
+        if rows < len {
+            self.current = Some(current.slice(rows, len)?);
+        }
+        Ok(BodyStep::Data(self, bytes))
     }
 }
 
@@ -84,8 +78,7 @@ impl BodySource for ResultStream {
     async fn step(self) -> BodyStep<ResultStream> {
         let session = self.session.clone();
         match self.next().await {
-            Ok((results, bytes, false)) => BodyStep::Data(results, bytes),
-            Ok((_, bytes, true)) => BodyStep::End(bytes),
+            Ok(step) => step,
             Err(refusal) => {
                 session.on_failure(&refusal);
                 BodyStep::Failed(io::Error::other(refusal))

@@ -1,4 +1,4 @@
-//! SQL statements of a session: over the tables that it may read, within the memory and the time of a query.
+//! Runs SQL statements of a session over the tables that it may read, within the memory and the time of a query.
 
 use arrowwood::mapping::MutexExt;
 use std::path::PathBuf;
@@ -26,29 +26,29 @@ pub(crate) struct Statement {
     pub text: String,
     pub parameters: Option<RecordBatch>,
     /// The maximum number of rows.
-    pub most: Option<u64>,
+    pub max_rows: Option<u64>,
     /// The table named `self`.
-    pub own: Option<Arc<Table>>,
+    pub self_table: Option<Arc<Table>>,
 }
 
 impl Statement {
-    fn query(self, session: &Session, place: &StatementSlot) -> SqlQuery {
+    fn into_query(self, session: &Session, slot: &StatementSlot) -> SqlQuery {
         let memory = QueryMemory::new(&session.shared.queries, session.shared.limits.query_memory / 2);
         SqlQuery {
             text: self.text,
             parameters: self.parameters,
-            tables: Arc::new(SessionTables { session: session.clone(), own: self.own }),
-            memory: Arc::new(QueryMemory { _place: Some(place.held()), ..memory }),
-            most: self.most,
+            tables: Arc::new(SessionTables { session: session.clone(), self_table: self.self_table }),
+            memory: Arc::new(QueryMemory { _guard: Some(slot.guard()), ..memory }),
+            most: self.max_rows,
         }
     }
 }
 
-/// The engine that answers statements.
+/// Returns the engine that answers statements.
 ///
 /// # Errors
 /// 501 if the program has none.
-pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
+pub(crate) fn require_engine(session: &Session) -> Result<Arc<dyn SqlEngine>> {
     session.shared.sql.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
         let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
                       `arrowwood` (cargo install --path crates/datafusion)";
@@ -56,25 +56,25 @@ pub(crate) fn engine_of(session: &Session) -> Result<Arc<dyn SqlEngine>> {
     })
 }
 
-/// A place among the running statements.
-fn place(session: &Session, id: u64) -> Result<StatementSlot> {
+/// Takes a slot among the running statements.
+fn take_slot(session: &Session, id: u64) -> Result<StatementSlot> {
     session.shared.statements.begin(session.caller.name(), id, session.shared.limits.statements)
 }
 
-/// The columns and the parameters of a statement.
+/// Returns the columns and the parameters of a statement.
 pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
-    let place = place(session, 0)?;
-    let most = session.shared.limits.query_timeout;
-    let planned = timeout(most, engine.plan(statement.query(session, &place))).await;
-    planned.map_err(|_| too_long(most))?.map_err(refused)
+    let slot = take_slot(session, 0)?;
+    let time_limit = session.shared.limits.query_timeout;
+    let planned = timeout(time_limit, engine.plan(statement.into_query(session, &slot))).await;
+    planned.map_err(|_| too_long(time_limit))?.map_err(sql_problem)
 }
 
-/// An answer in progress. Its time is the engine's, not the client's.
+/// A running query. Only the engine's time counts, not the client's.
 pub(crate) struct RunningQuery {
     rows: Box<dyn SqlRows>,
     session: Session,
-    left: Duration,
-    place: StatementSlot,
+    remaining: Duration,
+    slot: StatementSlot,
 }
 
 impl RunningQuery {
@@ -85,44 +85,45 @@ impl RunningQuery {
         statement: Statement,
         id: u64,
     ) -> Result<RunningQuery> {
-        let mut left = session.shared.limits.query_timeout;
-        let mut place = place(session, id)?;
-        let run = engine.run(statement.query(session, &place));
-        let rows = within(session, &mut place, &mut left, run).await?;
-        Ok(RunningQuery { rows, session: session.clone(), left, place })
+        let mut remaining = session.shared.limits.query_timeout;
+        let mut slot = take_slot(session, id)?;
+        let run = engine.run(statement.into_query(session, &slot));
+        let rows = within_limits(session, &mut slot, &mut remaining, run).await?;
+        Ok(RunningQuery { rows, session: session.clone(), remaining, slot })
     }
 
     pub fn schema(&self) -> SchemaRef {
         self.rows.schema()
     }
 
-    /// The next rows; `None` at the end.
+    /// Returns the next rows, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Dataset>> {
-        within(&self.session, &mut self.place, &mut self.left, self.rows.next()).await
+        within_limits(&self.session, &mut self.slot, &mut self.remaining, self.rows.next()).await
     }
 }
 
 /// Waits for the engine until it is done, out of time or cancelled, or the server stops.
-async fn within<T>(
+async fn within_limits<T>(
     session: &Session,
-    place: &mut StatementSlot,
-    left: &mut Duration,
+    slot: &mut StatementSlot,
+    remaining: &mut Duration,
     work: SqlFuture<'_, T>,
 ) -> Result<T> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let done = tokio::select! {
-        done = timeout(*left, work) => done,
-        () = place.cancelled() => {
+        done = timeout(*remaining, work) => done,
+        () = slot.cancelled() => {
             return Err(Problem::new(StatusCode::GONE, "cancelled", "the query was cancelled"));
         }
         () = session.wait_for_stop() => return Err(Problem::unavailable("the server is stopping")),
     };
-    *left = left.saturating_sub(begun.elapsed());
-    done.map_err(|_| too_long(session.shared.limits.query_timeout))?.map_err(refused)
+    // The last step may have taken a little longer than the remaining time.
+    *remaining = remaining.saturating_sub(start.elapsed());
+    done.map_err(|_| too_long(session.shared.limits.query_timeout))?.map_err(sql_problem)
 }
 
-/// The client's message for an engine's error.
-pub(crate) fn refused(error: SqlError) -> Problem {
+/// Converts an engine's error to the client's message.
+pub(crate) fn sql_problem(error: SqlError) -> Problem {
     match error {
         SqlError::Statement(message) => Problem::new(StatusCode::BAD_REQUEST, "sql", message),
         SqlError::Memory(message) => {
@@ -138,21 +139,21 @@ pub(crate) fn refused(error: SqlError) -> Problem {
     }
 }
 
-// ---- tables and memory of a statement ----
-
 /// The tables that a session may read.
 struct SessionTables {
     session: Session,
     /// The readable table named `self`.
-    own: Option<Arc<Table>>,
+    self_table: Option<Arc<Table>>,
 }
 
 impl SessionTables {
-    /// The table named `name`, if it may be read.
+    /// Returns the table named `name`, if the caller may read it.
     fn table(&self, name: &str) -> Result<Option<Arc<Table>>> {
         let Session { shared, caller, .. } = &self.session;
-        if let Some(own) = self.own.as_ref().filter(|_| name == SELF) {
-            return Ok(Some(own.clone()));
+        if name == SELF
+            && let Some(table) = &self.self_table
+        {
+            return Ok(Some(table.clone()));
         }
         if !caller.rights().may_read(name) {
             return Ok(None);
@@ -166,7 +167,10 @@ impl SessionTables {
 }
 
 fn table_error(refusal: &Problem) -> SqlError {
-    refusal.error().map_or_else(|| SqlError::Engine(refusal.to_string()), |error| SqlError::Table(error.clone()))
+    match refusal.error() {
+        Some(error) => SqlError::Table(error.clone()),
+        None => SqlError::Engine(refusal.to_string()),
+    }
 }
 
 impl SqlTables for SessionTables {
@@ -188,55 +192,61 @@ impl SqlTables for SessionTables {
 
 /// The memory of one query, a part of the memory of all queries.
 struct QueryMemory {
-    all: Memory,
-    most: usize,
-    taken: Mutex<Reservation>,
-    /// The query counts as running as long as the engine holds its memory.
-    _place: Option<Arc<StatementGuard>>,
+    all_queries: Memory,
+    max_bytes: usize,
+    reservation: Mutex<Reservation>,
+    /// Counts the query as running as long as the engine holds its memory.
+    _guard: Option<Arc<StatementGuard>>,
 }
 
 #[derive(Default)]
 struct Reservation {
     bytes: usize,
+    /// Covers `bytes`, rounded up to units.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl QueryMemory {
-    fn new(all: &Memory, most: usize) -> QueryMemory {
-        QueryMemory { all: all.clone(), most, taken: Mutex::default(), _place: None }
+    fn new(all_queries: &Memory, max_bytes: usize) -> QueryMemory {
+        QueryMemory { all_queries: all_queries.clone(), max_bytes, reservation: Mutex::default(), _guard: None }
     }
 }
 
 impl SqlMemory for QueryMemory {
     fn max_bytes(&self) -> usize {
-        self.most
+        self.max_bytes
     }
 
     fn free(&self) -> usize {
-        self.all.free()
+        self.all_queries.free()
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let mut taken = self.taken.lock_ignoring_poison();
-        let Some(all) = taken.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };
-        let has = taken.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT;
-        if all > has {
-            let Some(more) = self.all.try_share(all - has) else { return false };
-            match &mut taken.permit {
+        let mut reservation = self.reservation.lock_ignoring_poison();
+        let total = match reservation.bytes.checked_add(bytes) {
+            Some(total) if total <= self.max_bytes => total,
+            _ => return false,
+        };
+        let covered = reservation.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT;
+        if total > covered {
+            let Some(more) = self.all_queries.try_share(total - covered) else { return false };
+            match &mut reservation.permit {
                 Some(permit) => permit.merge(more),
                 none => *none = Some(more),
             }
         }
-        taken.bytes = all;
+        reservation.bytes = total;
         true
     }
 
     fn release(&self, bytes: usize) {
-        let mut taken = self.taken.lock_ignoring_poison();
-        taken.bytes = taken.bytes.saturating_sub(bytes);
-        let needed = taken.bytes.div_ceil(UNIT);
-        if let Some(permit) = &mut taken.permit {
-            drop(permit.split(permit.num_permits().saturating_sub(needed)));
+        let mut reservation = self.reservation.lock_ignoring_poison();
+        // An engine outside this crate may release more than it took, which would take memory away from other queries.
+        reservation.bytes = reservation.bytes.saturating_sub(bytes);
+        let needed = reservation.bytes.div_ceil(UNIT);
+        if let Some(permit) = &mut reservation.permit {
+            assert!(needed <= permit.num_permits(), "{needed} units are covered by {}", permit.num_permits());
+            drop(permit.split(permit.num_permits() - needed));
         }
     }
 }
@@ -246,11 +256,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_has_its_part_of_the_memory_and_gives_it_back() {
+    fn a_query_takes_its_part_of_the_memory_and_gives_it_back() {
         let all = Memory::new(16 * UNIT);
         let query = QueryMemory::new(&all, 8 * UNIT);
         assert!(query.take(UNIT / 2) && query.take(UNIT / 2) && query.take(7 * UNIT));
-        assert!(!query.take(1), "it has its most");
+        assert!(!query.take(1), "it has its maximum");
         let other = all.try_share(8 * UNIT).unwrap();
         assert!(all.try_share(1).is_none());
         query.release(3 * UNIT + 1);

@@ -1,11 +1,11 @@
-//! [`Table`]: a served table: its newest commit, and its progress for waiting clients.
+//! Keeps the newest commit of each served [`Table`], and publishes its progress to waiting clients.
 
 use arrowwood::mapping::MutexExt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,22 +18,25 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::log;
-use crate::problem::Problem;
+use crate::problem::{Problem, ResultExt};
 use crate::producers::Producers;
 use crate::queue::Queue;
 
 /// The time after which a table that no client waits for is no longer watched.
-const LINGER: Duration = Duration::from_secs(2);
+const WATCH_LINGER: Duration = Duration::from_secs(2);
 /// The maximum time that compacted or dropped segments stay mapped: until then they take space on the disk.
-const STALE: Duration = Duration::from_secs(10);
+const MAX_STALE_AGE: Duration = Duration::from_secs(10);
 /// The maximum age of an open file before it is checked for replacement.
-const REOPEN: Duration = Duration::from_secs(60);
-/// How often a file that changes while it is opened is opened again.
-const TRIES: usize = 5;
-/// The interval between two checks of a table with continuous commits.
-const REST: Duration = Duration::from_micros(200);
-/// The interval of checks for durable rows in a table written by other processes: initially, and while nothing changes.
-const DURABLE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+const MAX_OPEN_AGE: Duration = Duration::from_secs(60);
+/// The maximum number of attempts to open a file that changes while it is opened.
+const MAX_OPEN_ATTEMPTS: usize = 5;
+/// The minimum interval between two checks of a table with continuous commits.
+const CHECK_PAUSE: Duration = Duration::from_micros(200);
+/// The first interval between checks for durable rows in a table written by other processes. It doubles while nothing
+/// changes.
+const MIN_DURABLE_INTERVAL: Duration = Duration::from_millis(20);
+/// The maximum interval between checks for durable rows.
+const MAX_DURABLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The kind of a served entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,99 +55,106 @@ pub(crate) struct Progress {
     pub first_row: u64,
     pub end: u64,
     pub durable_end: u64,
-    /// The table was removed, or can't be read any more.
+    /// Set when the table was removed, or can't be read any more.
     pub is_lost: bool,
 }
 
 /// The newest commit seen.
 struct CachedRows {
     rows: Dataset,
-    /// That of a single file.
+    /// The mapping of a single file.
     mapping: Option<Mapping>,
     opened: Instant,
-    /// The time of the last request for it.
+    /// The time of the last request for the rows.
     used: Instant,
-    /// The time of the last change of the directory's entries before that.
-    names: Option<SystemTime>,
-    /// Identifies the files that were opened; that of a growing table is the table's own.
-    state: String,
-    /// The schema of rows, and what identifies both.
+    /// The time of the last change of the directory's entries before the rows were opened.
+    entries_changed: Option<SystemTime>,
+    /// Identifies the opened files. Empty for a growing table, which is identified by its numbering.
+    fingerprint: String,
+    /// The schema of the rows, and the id for it.
     id: Option<(SchemaRef, String)>,
 }
 
 impl CachedRows {
     fn open(path: &Path, kind: Kind) -> Result<CachedRows> {
-        let names = names_changed(path);
+        let entries_changed = modified_time(path);
         let rows = open(path)?;
-        let state = if kind == Kind::Files { state_of_all(&rows)? } else { String::new() };
-        Ok(CachedRows::now(rows, None, names, state))
+        let fingerprint = if kind == Kind::Files { fingerprint_files(&rows)? } else { String::new() };
+        Ok(CachedRows::new(rows, None, entries_changed, fingerprint))
     }
 
-    /// Opens a file, whose mapping all requests share: its pages are entered in the process's tables once.
+    /// Opens a file, whose mapping all requests share, so that its pages are entered in the process's page tables once.
     fn map(path: &Path) -> Result<CachedRows> {
-        for _ in 0..TRIES {
-            let names = names_changed(path);
-            let state = state_of(path);
+        for _ in 0..MAX_OPEN_ATTEMPTS {
+            let entries_changed = modified_time(path);
+            let fingerprint = fingerprint_file(path);
             let mapping = Mapping::open(path, Mode::Read)?;
-            let rows = rows_of(&mapping, path)?;
-            // Else one of the two may be that of another file.
-            if state == state_of(path) {
-                return Ok(CachedRows::now(rows, Some(mapping), names, state));
+            let rows = open_mapped(&mapping, path)?;
+            // If the file has changed, the mapping and the fingerprint may belong to different files.
+            if fingerprint == fingerprint_file(path) {
+                return Ok(CachedRows::new(rows, Some(mapping), entries_changed, fingerprint));
             }
         }
         Err(Error::new(ErrorKind::FileChanged, "the file is being replaced or written").at(path))
     }
 
-    fn now(rows: Dataset, mapping: Option<Mapping>, names: Option<SystemTime>, state: String) -> CachedRows {
+    fn new(
+        rows: Dataset,
+        mapping: Option<Mapping>,
+        entries_changed: Option<SystemTime>,
+        fingerprint: String,
+    ) -> CachedRows {
         let now = Instant::now();
-        CachedRows { rows, mapping, opened: now, used: now, names, state, id: None }
+        CachedRows { rows, mapping, opened: now, used: now, entries_changed, fingerprint, id: None }
     }
 
-    /// Identifies what columns and numbers of rows mean: the files, and `schema`.
-    fn id(&mut self, of: &FileIdentity, schema: &SchemaRef) -> String {
-        // Both are compared by their addresses first.
-        if let Some((known, id)) = &self.id
-            && (Arc::ptr_eq(known, schema) || known == schema)
+    /// Returns the id of what columns and row numbers mean, which depends on the files and on `schema`.
+    fn id(&mut self, identity: &FileIdentity, schema: &SchemaRef) -> String {
+        // Comparing the addresses first is faster.
+        if let Some((id_schema, id)) = &self.id
+            && (Arc::ptr_eq(id_schema, schema) || id_schema == schema)
         {
             return id.clone();
         }
-        let state = if self.state.is_empty() { &of.numbering() } else { &self.state };
+        let files = if self.fingerprint.is_empty() { &identity.numbering() } else { &self.fingerprint };
         let mut hash = Sha256::new();
-        hash.update(state);
+        hash.update(files);
         hash.update(format!("{:?}", schema.fields()));
         let id = short_hex(hash);
         self.id = Some((schema.clone(), id.clone()));
         id
     }
 
-    /// Whether it was opened longer than `age` ago, and files were added or removed since.
+    /// Returns true if the rows were opened longer than `age` ago, and files were added or removed since.
     fn is_outdated(&self, path: &Path, age: Duration) -> bool {
-        self.opened.elapsed() > age && self.names != names_changed(path)
+        self.opened.elapsed() > age && self.entries_changed != modified_time(path)
     }
 }
 
-/// The rows of a mapped file, with no decompressed data of earlier requests.
-fn rows_of(mapping: &Mapping, path: &Path) -> Result<Dataset> {
+/// Opens the rows of a mapped file, without the decompressed data of earlier requests.
+fn open_mapped(mapping: &Mapping, path: &Path) -> Result<Dataset> {
     let bytes = Bytes::from_mapping(mapping.clone()).map_err(|e| e.at(path))?;
     OpenOptions::new().named_bytes(bytes, path)
 }
 
-/// Identifies a file as it is now, by what changes when it is replaced or written.
-fn state_of(path: &Path) -> String {
+/// Returns the fingerprint of a file, which changes when it is replaced or written.
+fn fingerprint_file(path: &Path) -> String {
     let mut hash = Sha256::new();
-    note_state(path, &mut hash);
+    hash_metadata(path, &mut hash);
     short_hex(hash)
 }
 
-/// Identifies the files of a dataset as they are now.
-fn state_of_all(rows: &Dataset) -> Result<String> {
+/// Returns the fingerprint of a dataset's files.
+fn fingerprint_files(rows: &Dataset) -> Result<String> {
     let mut hash = Sha256::new();
-    let places = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
-    places.iter().for_each(|place| note_state(&place.path, &mut hash));
+    let slices = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
+    for slice in &slices {
+        hash_metadata(&slice.path, &mut hash);
+    }
     Ok(short_hex(hash))
 }
 
-fn note_state(path: &Path, hash: &mut Sha256) {
+fn hash_metadata(path: &Path, hash: &mut Sha256) {
     hash.update(path.as_os_str().as_encoded_bytes());
     if let Ok(data) = fs::metadata(path) {
         for number in [data.dev(), data.ino(), data.len()] {
@@ -160,41 +170,37 @@ fn short_hex(hash: Sha256) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn names_changed(path: &Path) -> Option<SystemTime> {
+fn modified_time(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// Whether the first segment still exists: the first ones are dropped first.
+/// Returns true if the first segment still exists. Segments are dropped from the first one on.
 fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
     exists(&path.join(format!("{:020}.arrow", rows.first_row())))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock_ignoring_poison()
-}
-
-/// The identity of a directory or file. Another one of the same name may have replaced it, also when rows were sorted,
-/// and may have the same inode number.
+/// The identity of a directory or file. Another one of the same name may replace it, for example when rows are sorted, and
+/// may have the same inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     device: u64,
     inode: u64,
-    /// On file systems that have creation times.
-    made: Option<SystemTime>,
+    /// The time of creation, on file systems that record it.
+    created: Option<SystemTime>,
 }
 
 impl FileIdentity {
     pub fn from_metadata(data: &Metadata) -> FileIdentity {
-        FileIdentity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
+        FileIdentity { device: data.dev(), inode: data.ino(), created: data.created().ok() }
     }
 
     /// Identifies the row numbering for clients: `compact` with `sort` changes it.
     pub fn numbering(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.inode.to_le_bytes());
-        match self.made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok()) {
-            Some(made) => hash.update(made.as_nanos().to_le_bytes()),
-            // May change when the machine has restarted: then replicas compare their rows again.
+        match self.created.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()) {
+            Some(time) => hash.update(time.as_nanos().to_le_bytes()),
+            // The device number may change when the machine restarts; replicas compare their rows again then.
             None => hash.update(self.device.to_le_bytes()),
         }
         short_hex(hash)
@@ -207,15 +213,15 @@ pub(crate) struct Table {
     pub path: PathBuf,
     pub kind: Kind,
     pub identity: FileIdentity,
-    /// The newest commit seen, unless it was closed meanwhile; or a file as it was opened.
+    /// The newest commit seen, or the file as it was opened; `None` while it is closed.
     newest: Mutex<Option<CachedRows>>,
-    /// How often that was closed, or opened anew: files that were open before may have been removed.
+    /// The number of times that the table was closed or reopened, which may mean that files were removed.
     renewals: AtomicU64,
-    /// The limit of decompressed data for a file that is kept open.
-    keeps: u64,
+    /// The maximum bytes of decompressed data to keep for an open file.
+    max_kept_bytes: u64,
     progress: watch::Sender<Progress>,
     is_watched: Mutex<bool>,
-    /// The rows made durable by the server itself.
+    /// The row after the last one that the server itself has made durable.
     durable: AtomicU64,
     pub producers: Producers,
     pub queue: Queue,
@@ -235,7 +241,7 @@ impl Table {
             identity,
             newest: Mutex::new(newest),
             renewals: AtomicU64::new(0),
-            keeps: 0,
+            max_kept_bytes: 0,
             progress: watch::Sender::default(),
             is_watched: Mutex::new(false),
             durable: AtomicU64::new(0),
@@ -244,45 +250,48 @@ impl Table {
         })
     }
 
-    /// The same, with a limit of decompressed data to keep.
+    /// Keeps up to `bytes` of decompressed data.
     pub fn keeping(self, bytes: u64) -> Table {
-        Table { keeps: bytes, ..self }
+        Table { max_kept_bytes: bytes, ..self }
     }
 
-    /// The rows as of the newest commit. For a file a separate dataset of one mapping, so that no decompressed data is
-    /// kept, unless the table is one that [keeps](Table::keeping) some. Blocks.
+    /// Returns the rows of the newest commit. Requests for a file get separate datasets of one mapping, so that no
+    /// decompressed data is kept, unless the table [keeps](Table::keeping) some. Blocks.
     ///
     /// # Errors
     /// As [`Dataset::refresh`].
     pub fn rows(&self) -> Result<Dataset> {
-        self.newest_rows(&mut locked(&self.newest))
+        self.newest_rows(&mut self.newest.lock_ignoring_poison())
     }
 
-    /// The [rows](Table::rows), and what identifies them: another text where columns, or numbers of rows, may mean others.
-    /// Blocks.
+    /// Returns the [rows](Table::rows) and their id, which changes if columns or row numbers may mean others. Blocks.
     ///
     /// # Errors
-    /// As [`Table::rows`]; `FileChanged` if the table was replaced meanwhile.
+    /// As [`Table::rows`]; `FileChanged` if the table was replaced in the meantime.
     pub fn identified_rows(&self) -> Result<(Dataset, String)> {
-        let mut newest = locked(&self.newest);
+        let mut newest = self.newest.lock_ignoring_poison();
         let rows = self.newest_rows(&mut newest)?;
         if self.kind == Kind::Table && !self.is_same()? {
             return Err(Error::new(ErrorKind::FileChanged, "the table was replaced").at(&self.path));
         }
-        let id = newest.as_mut().map(|known| known.id(&self.identity, rows.schema()));
-        Ok((rows, id.unwrap_or_default()))
+        let cached = newest.as_mut();
+        let id = cached.map(|cached| cached.id(&self.identity, rows.schema()));
+        let id = id.ok_or_else(|| Error::new(ErrorKind::Internal, "the newest rows are not kept").at(&self.path))?;
+        Ok((rows, id))
     }
 
     fn newest_rows(&self, newest: &mut Option<CachedRows>) -> Result<Dataset> {
         if self.kind != Kind::Table {
             return self.file_rows(newest);
         }
-        if let Some(known) = newest.as_mut().filter(|known| !known.is_outdated(&self.path, STALE))
-            && let Ok(rows) = known.rows.refresh()
+        if let Some(cached) = newest
+            && !cached.is_outdated(&self.path, MAX_STALE_AGE)
+            && let Ok(rows) = cached.rows.refresh()
             && has_first_segment(&self.path, &rows)?
         {
-            (known.rows, known.used) = (rows, Instant::now());
-            return Ok(known.rows.clone());
+            cached.rows = rows.clone();
+            cached.used = Instant::now();
+            return Ok(rows);
         }
         // Segments may have been dropped, or replaced by compaction or repair.
         self.renewals.fetch_add(1, Ordering::Relaxed);
@@ -290,72 +299,78 @@ impl Table {
         Ok(newest.insert(opened).rows.clone())
     }
 
-    /// Whether the next request opens the table's files. Does not wait for the one in progress, which has them open.
+    /// Returns true if the next request will open the table's files. Does not wait for a request in progress, which has them
+    /// open.
     pub fn is_closed(&self) -> bool {
         self.newest.try_lock().is_ok_and(|newest| newest.is_none())
     }
 
-    /// Notes a request that needs no newer rows; false if the table's files are not open. Does not wait either.
+    /// Records a request that needs no newer rows. Returns false if the table's files are not open. Does not wait for a
+    /// request in progress.
     pub fn touch(&self) -> bool {
         let Ok(mut newest) = self.newest.try_lock() else { return true };
-        newest.as_mut().map(|known| known.used = Instant::now()).is_some()
+        let Some(cached) = newest.as_mut() else { return false };
+        cached.used = Instant::now();
+        true
     }
 
-    /// The time of the last request, if the table's files are open, and nobody follows it or is being answered.
+    /// Returns the time of the last request, if the table's files are open, and no client follows it or is being answered.
     pub fn unused_since(&self) -> Option<Instant> {
         let is_watched = self.is_watched.try_lock().map_or(true, |is_watched| *is_watched);
         let newest = self.newest.try_lock().ok().filter(|_| !is_watched)?;
-        newest.as_ref().map(|known| known.used)
+        newest.as_ref().map(|cached| cached.used)
     }
 
-    /// Closes the table's files, which the next request opens again, unless one is being answered.
+    /// Closes the table's files, unless a request is being answered. The next request opens them again.
     pub fn close_unused(&self) {
         if let Ok(mut newest) = self.newest.try_lock() {
             *newest = None;
         }
     }
 
-    /// Whether a thread may have the table open for writing.
+    /// Returns true if a thread may have the table open for writing.
     pub fn is_written(&self) -> bool {
-        locked(&self.queue.state).thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.queue.state.lock_ignoring_poison().thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Closes files opened longer than `age` ago of which some may have been removed since: until then they take space on the
-    /// disk. The next request opens the table anew. Blocks.
+    /// Closes files that were opened longer than `age` ago if some may have been removed since, as removed files take space on
+    /// the disk until they are closed. The next request reopens the table. Blocks.
     pub fn close_outdated(&self, age: Duration) {
-        let mut newest = locked(&self.newest);
-        // Several files are read as they were found.
-        if self.kind != Kind::Files && newest.as_ref().is_some_and(|known| known.is_outdated(&self.path, age)) {
+        let mut newest = self.newest.lock_ignoring_poison();
+        // `Kind::Files` keeps the files that were found when it was opened.
+        if self.kind != Kind::Files && newest.as_ref().is_some_and(|cached| cached.is_outdated(&self.path, age)) {
             *newest = None;
             self.renewals.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn file_rows(&self, newest: &mut Option<CachedRows>) -> Result<Dataset> {
-        let is_kept = |known: &&mut CachedRows| {
-            let is_same = self.kind == Kind::Files || known.state == state_of(&self.path);
-            is_same && known.rows.footprint().copied <= self.keeps && known.opened.elapsed() < REOPEN
-        };
-        let known = match newest.as_mut().filter(is_kept) {
-            Some(known) => {
-                known.used = Instant::now();
-                known
+        let cached = match newest {
+            Some(cached) if self.is_reusable(cached) => {
+                cached.used = Instant::now();
+                cached
             }
-            None => newest.insert(match self.kind {
+            _ => newest.insert(match self.kind {
                 Kind::File => CachedRows::map(&self.path)?,
                 kind => CachedRows::open(&self.path, kind)?,
             }),
         };
-        match &known.mapping {
-            Some(mapping) if self.keeps == 0 => rows_of(mapping, &self.path),
-            _ => Ok(known.rows.clone()),
+        match &cached.mapping {
+            Some(mapping) if self.max_kept_bytes == 0 => open_mapped(mapping, &self.path),
+            _ => Ok(cached.rows.clone()),
         }
     }
 
-    /// Whether the directory or file of that name is still the opened one. Blocks.
+    /// Returns true if cached rows of a file are current, and don't keep too much decompressed data.
+    fn is_reusable(&self, cached: &CachedRows) -> bool {
+        let is_same = self.kind == Kind::Files || cached.fingerprint == fingerprint_file(&self.path);
+        is_same && cached.rows.footprint().copied <= self.max_kept_bytes && cached.opened.elapsed() < MAX_OPEN_AGE
+    }
+
+    /// Returns true if the directory or file at the path is still the opened one. Blocks.
     ///
     /// # Errors
-    /// `Io`: that it can't be told now.
+    /// `Io` if its metadata can't be read.
     pub fn is_same(&self) -> Result<bool> {
         if self.kind == Kind::Files {
             return Ok(true);
@@ -367,22 +382,22 @@ impl Table {
         }
     }
 
-    /// Refuses a request whose client gives another numbering. Blocks.
-    pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Problem> {
-        let Some(known) = known else { return Ok(()) };
+    /// Refuses a request with another numbering than the table's. Blocks.
+    pub fn check_numbering(&self, numbering: Option<&str>) -> Result<(), Problem> {
+        let Some(numbering) = numbering else { return Ok(()) };
         if self.kind != Kind::Table {
             return Err(Problem::bad_request(
                 "numbering: a file has none; its rows have numbers as long as it is the same",
             ));
         }
-        if known == self.identity.numbering() && self.is_same().map_err(|e| Problem::from_table_error(&e))? {
+        if numbering == self.identity.numbering() && self.is_same().or_table_problem()? {
             return Ok(());
         }
         let detail = "the table was replaced, or its rows put in order, since: rows may have other numbers now";
         Err(Problem::conflict("file_changed", detail))
     }
 
-    /// The progress of the table. Blocks.
+    /// Returns the progress of the table. Blocks.
     ///
     /// # Errors
     /// As [`Table::rows`].
@@ -394,19 +409,23 @@ impl Table {
         Ok(Progress { first_row, end, durable_end, is_lost: false })
     }
 
-    /// The row after the last durable one, in a table that ends with row `end`.
+    /// Returns the row after the last durable one, in a table that ends with row `end`.
     fn durable_end(&self, end: u64) -> Result<u64> {
-        let own = self.durable.load(Ordering::Acquire);
-        if own >= end {
+        let known_end = self.durable.load(Ordering::Acquire);
+        if known_end >= end {
             return Ok(end);
         }
-        let stat = table_stat(&self.path)?;
-        // A dense table has no records; and a reader never sees fewer rows than before.
-        Ok(stat.map_or(own, |stat| stat.durable_end.max(own)).min(end))
+        let durable_end = match table_stat(&self.path)? {
+            // Rows that were durable once stay durable.
+            Some(stat) => stat.durable_end.max(known_end),
+            // A dense table has no records.
+            None => known_end,
+        };
+        Ok(durable_end.min(end))
     }
 
-    /// Records the rows made durable by the server.
-    pub fn made_durable(&self, end: u64) {
+    /// Records that the server has made the rows before `end` durable.
+    pub fn on_durable(&self, end: u64) {
         self.durable.fetch_max(end, Ordering::AcqRel);
         self.progress.send_if_modified(|progress| {
             let durable_end = end.min(progress.end).max(progress.durable_end);
@@ -416,12 +435,12 @@ impl Table {
         });
     }
 
-    /// The progress of the table, from now on. Blocks for the first check.
+    /// Subscribes to the progress of the table. Blocks for the first check.
     ///
     /// # Errors
     /// As [`Table::rows`]; `Io` if no thread can be started.
     pub fn watch(self: &Arc<Self>) -> Result<watch::Receiver<Progress>> {
-        let mut is_watched = locked(&self.is_watched);
+        let mut is_watched = self.is_watched.lock_ignoring_poison();
         let receiver = self.progress.subscribe();
         if !*is_watched {
             self.progress.send_replace(self.progress()?);
@@ -433,82 +452,86 @@ impl Table {
         Ok(receiver)
     }
 
-    /// Publishes the table's progress until no client waits.
+    /// Publishes the table's progress until no client waits, or the table is lost.
     fn keep_watch(&self) {
-        if let Err(e) = self.watch_on() {
+        if let Err(e) = self.publish_progress() {
             if e.kind() != ErrorKind::NotFound {
                 log::message(format_args!("following a table: {e}"));
             }
-            let mut is_watched = locked(&self.is_watched);
+            let mut is_watched = self.is_watched.lock_ignoring_poison();
             self.progress.send_modify(|progress| progress.is_lost = true);
             *is_watched = false;
         }
     }
 
-    /// Whether rows have come, or were dropped, after at most `most`.
-    fn have_come(&self, coming: &mut TableFollower, most: Duration) -> Result<bool> {
-        match coming.poll(most) {
-            // They were dropped faster than they were counted.
+    /// Waits at most `timeout`. Returns true if rows were committed or dropped.
+    fn wait_for_rows(&self, follower: &mut TableFollower, timeout: Duration) -> Result<bool> {
+        match follower.poll(timeout) {
+            // The next rows were dropped before the follower has read them.
             Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
-                *coming = followed(&self.rows()?, None)?;
+                *follower = follow_from(&self.rows()?, None)?;
                 Ok(true)
             }
-            found => Ok(found?.is_some()),
+            rows => Ok(rows?.is_some()),
         }
     }
 
-    fn watch_on(&self) -> Result<()> {
-        let mut watched = Instant::now();
-        let mut patience = DURABLE.0;
-        let mut asked = Instant::now();
+    fn publish_progress(&self) -> Result<()> {
+        let mut last_watched = Instant::now();
+        let mut durable_interval = MIN_DURABLE_INTERVAL;
+        let mut last_durable_check = Instant::now();
         let mut renewals = self.renewals.load(Ordering::Relaxed);
-        let mut coming = followed(&self.rows()?, Some(self.progress.borrow().end))?;
-        // Rows may have come and been dropped before it began.
-        let mut is_fresh = true;
+        let mut follower = follow_from(&self.rows()?, Some(self.progress.borrow().end))?;
+        // Rows may have been committed and dropped before the follower began.
+        let mut is_new_follower = true;
         loop {
-            let known = *self.progress.borrow();
-            let renewals_now = self.renewals.load(Ordering::Relaxed);
-            if renewals != renewals_now {
-                // Without the files that were open before.
-                renewals = renewals_now;
-                coming = followed(&self.rows()?, Some(known.end))?;
-                is_fresh = true;
+            let progress = *self.progress.borrow();
+            let current_renewals = self.renewals.load(Ordering::Relaxed);
+            if renewals != current_renewals {
+                // A new follower closes the files that were open before.
+                renewals = current_renewals;
+                follower = follow_from(&self.rows()?, Some(progress.end))?;
+                is_new_follower = true;
             }
-            let is_behind = known.durable_end < known.end;
-            let was_fresh = std::mem::take(&mut is_fresh);
-            let most = match is_behind {
-                _ if was_fresh => Duration::ZERO,
-                true => patience,
-                false => LINGER / 4,
+            let is_behind = progress.durable_end < progress.end;
+            let timeout = if is_new_follower {
+                Duration::ZERO
+            } else if is_behind {
+                durable_interval
+            } else {
+                WATCH_LINGER / 4
             };
-            if self.have_come(&mut coming, most)? || was_fresh {
-                patience = DURABLE.0;
-                // Rows first: checking for durable rows at once would delay them.
+            if self.wait_for_rows(&mut follower, timeout)? || is_new_follower {
+                is_new_follower = false;
+                durable_interval = MIN_DURABLE_INTERVAL;
+                // Rows are published at once: a check for durable rows would delay them.
                 let rows = self.rows()?;
                 let first_row = rows.first_row();
                 let end = first_row + rows.len()?;
-                let own = self.durable.load(Ordering::Acquire).min(end);
+                let durable_end = self.durable.load(Ordering::Acquire).min(end);
                 self.progress.send_modify(|progress| {
-                    (progress.first_row, progress.end) = (first_row, end);
-                    progress.durable_end = progress.durable_end.max(own);
+                    progress.first_row = first_row;
+                    progress.end = end;
+                    progress.durable_end = progress.durable_end.max(durable_end);
                 });
-                thread::sleep(REST);
+                thread::sleep(CHECK_PAUSE);
             }
-            // Also of a table whose rows never stop coming.
-            if is_behind && asked.elapsed() >= patience {
-                asked = Instant::now();
-                let durable_end = self.durable_end(known.end)?;
-                let is_new = durable_end > known.durable_end;
-                patience = if is_new { DURABLE.0 } else { (2 * patience).min(DURABLE.1) };
-                if is_new {
+            // A table with continuous commits is checked for durable rows, too.
+            if is_behind && last_durable_check.elapsed() >= durable_interval {
+                last_durable_check = Instant::now();
+                let durable_end = self.durable_end(progress.end)?;
+                if durable_end > progress.durable_end {
+                    durable_interval = MIN_DURABLE_INTERVAL;
                     self.progress.send_modify(|progress| progress.durable_end = progress.durable_end.max(durable_end));
+                } else {
+                    durable_interval = (2 * durable_interval).min(MAX_DURABLE_INTERVAL);
                 }
             }
             if self.progress.receiver_count() > 0 {
-                watched = Instant::now();
-            } else if watched.elapsed() > LINGER {
-                let mut is_watched = locked(&self.is_watched);
-                // No client can be added between this check and the end.
+                last_watched = Instant::now();
+            } else if last_watched.elapsed() > WATCH_LINGER {
+                let mut is_watched = self.is_watched.lock_ignoring_poison();
+                // `watch` takes the same lock, so no client can subscribe between this check and the end.
                 if self.progress.receiver_count() == 0 {
                     *is_watched = false;
                     return Ok(());
@@ -518,11 +541,11 @@ impl Table {
     }
 }
 
-/// Follows rows from `start` on, or from now on if that row was dropped: only the progress matters here.
-fn followed(rows: &Dataset, start: Option<u64>) -> Result<TableFollower> {
+/// Follows rows from `start` on, or from the current end if that row was dropped, as only the progress matters here.
+fn follow_from(rows: &Dataset, start: Option<u64>) -> Result<TableFollower> {
     match follow(rows, start, None) {
         Err(e) if e.kind() == ErrorKind::RowOutOfRange => follow(rows, None, None),
-        found => found,
+        follower => follower,
     }
 }
 
@@ -549,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_a_file_share_its_mapping_and_nothing_that_was_decompressed() {
+    fn requests_for_a_file_share_its_mapping_but_no_decompressed_data() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrow");
         write_rows(&path, 0..5000);
@@ -569,7 +592,7 @@ mod tests {
         let begun = Instant::now();
         let time = || fs::metadata(&path).unwrap().modified().unwrap();
         let before = time();
-        // Times of files are those of the system's last tick.
+        // File times have the resolution of the system's clock tick.
         while time() == before {
             assert!(begun.elapsed() < Duration::from_secs(120), "a file's time stays");
             fs::write(&path, fs::read(&other).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! [`Tls`]: the server's certificate and its key, which may be renewed while it serves.
+//! Loads the server's certificate and its key, and renews them while the server runs.
 
 use arrowwood::mapping::MutexExt;
 use std::fs;
@@ -18,42 +18,44 @@ use webpki::{EndEntityCert, KeyUsage};
 use crate::audit::time_text;
 use crate::log;
 
-/// A certificate and its key.
+/// The server's certificate and its key.
 pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: Mutex<CertState>,
-    /// Held while the files are read again: by a signal and by the clock, one after the other.
+    /// Locked while the files are read again, as a signal and the clock may do so at the same time.
     renewing: Mutex<()>,
 }
 
 struct CertState {
     loaded: LoadedCert,
-    /// Whether the log has said that it is expired.
-    is_told: bool,
-    /// Why newer files can't be used.
+    /// Set once the log says that the certificate is expired.
+    is_expiry_logged: bool,
+    /// The reason why newer files can't be used.
     problem: Option<String>,
 }
 
-/// What was in both files.
+/// The content of both files.
 struct LoadedCert {
     acceptor: TlsAcceptor,
     names: Vec<String>,
-    /// Tells their content from another one, whatever the times of the files are.
-    content: [u8; 32],
+    /// The hash of both files, which detects changes whatever the times of the files are.
+    content_hash: [u8; 32],
     /// The end of the certificate's validity, in seconds since 1970.
     valid_until: Option<u64>,
 }
 
 impl Tls {
+    /// Loads the certificate and its key.
+    ///
     /// # Errors
     /// `Io`; `InvalidData` for files that are no certificate and its key.
     pub fn open(cert: &Path, key: &Path) -> Result<Tls> {
         let (chain, secret) = read(cert, key)?;
         let loaded = LoadedCert::parse(cert, &chain, key, &secret)?;
-        let current = Mutex::new(CertState { loaded, is_told: false, problem: None });
+        let current = Mutex::new(CertState { loaded, is_expiry_logged: false, problem: None });
         let tls = Tls { cert: cert.to_path_buf(), key: key.to_path_buf(), current, renewing: Mutex::default() };
-        tls.tell_of_expiry();
+        tls.log_expiry();
         Ok(tls)
     }
 
@@ -61,7 +63,7 @@ impl Tls {
         self.current.lock_ignoring_poison()
     }
 
-    /// The names in the certificate.
+    /// Returns the names in the certificate.
     pub fn names(&self) -> Vec<String> {
         self.current().loaded.names.clone()
     }
@@ -70,28 +72,31 @@ impl Tls {
         self.current().loaded.acceptor.clone()
     }
 
-    /// Whether clients refuse the certificate because its time is over.
+    /// Returns true if clients refuse the certificate because it is expired.
     pub fn is_expired(&self) -> bool {
         self.current().loaded.is_expired(SystemTime::now())
     }
 
-    /// Uses what the files have by now; as long as that can't be used, what they had. Blocks.
+    /// Reads the files again, and uses the new certificate if it is valid; otherwise the current one stays in use. Blocks.
     pub fn renew(&self) {
-        let _alone = self.renewing.lock_ignoring_poison();
+        let _exclusive = self.renewing.lock_ignoring_poison();
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {
-            let is_same = self.current().loaded.content == content_of(&chain, &secret);
-            (!is_same).then(|| LoadedCert::parse(&self.cert, &chain, &self.key, &secret)).transpose()
+            if self.current().loaded.content_hash == hash_content(&chain, &secret) {
+                return Ok(None);
+            }
+            LoadedCert::parse(&self.cert, &chain, &self.key, &secret).map(Some)
         });
         let mut current = self.current();
         match renewed {
             Ok(renewed) => {
                 current.problem = None;
                 if let Some(loaded) = renewed {
-                    (current.loaded, current.is_told) = (loaded, false);
+                    current.loaded = loaded;
+                    current.is_expiry_logged = false;
                     log::message("the certificate was renewed");
                 }
             }
-            // The next look may find both files complete.
+            // One of the files may not be written completely yet; the next check tries again.
             Err(e) => {
                 let problem = e.to_string();
                 if current.problem.as_ref() != Some(&problem) {
@@ -101,35 +106,40 @@ impl Tls {
             }
         }
         drop(current);
-        self.tell_of_expiry();
+        self.log_expiry();
     }
 
-    /// Says once that a certificate is expired.
-    fn tell_of_expiry(&self) {
-        self.untold_expiry(SystemTime::now()).into_iter().for_each(log::message);
+    /// Logs once that the certificate is expired.
+    fn log_expiry(&self) {
+        if let Some(message) = self.take_expiry_message(SystemTime::now()) {
+            log::message(message);
+        }
     }
 
-    /// What is to be said of a certificate that is expired at that time, unless it was said before.
-    fn untold_expiry(&self, now: SystemTime) -> Option<String> {
+    /// Returns the message about a certificate that is expired at the time `now`, the first time it is called.
+    fn take_expiry_message(&self, now: SystemTime) -> Option<String> {
         let mut current = self.current();
-        if !current.loaded.is_expired(now) || std::mem::replace(&mut current.is_told, true) {
+        if current.is_expiry_logged || !current.loaded.is_expired(now) {
             return None;
         }
-        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(current.loaded.valid_until.unwrap_or_default());
+        current.is_expiry_logged = true;
+        let until = time_text(SystemTime::UNIX_EPOCH + Duration::from_secs(current.loaded.valid_until?));
         Some(format!(
             "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no restart",
             self.cert.display(),
-            time_text(until).as_str().unwrap_or_default()
+            until.as_str()?
         ))
     }
 }
 
+/// Reads the certificate chain and the key.
 fn read(cert: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
-    let bytes = |path: &Path, what: &str| fs::read(path).map_err(|e| Error::io(what, &e).at(path));
-    Ok((bytes(cert, "reading the certificate")?, bytes(key, "reading the certificate's key")?))
+    let chain = fs::read(cert).map_err(|e| Error::io("reading the certificate", &e).at(cert))?;
+    let secret = fs::read(key).map_err(|e| Error::io("reading the certificate's key", &e).at(key))?;
+    Ok((chain, secret))
 }
 
-fn content_of(chain: &[u8], secret: &[u8]) -> [u8; 32] {
+fn hash_content(chain: &[u8], secret: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((chain.len() as u64).to_le_bytes());
     hash.update(chain);
@@ -139,34 +149,44 @@ fn content_of(chain: &[u8], secret: &[u8]) -> [u8; 32] {
 
 impl LoadedCert {
     fn parse(cert: &Path, chain: &[u8], key: &Path, secret: &[u8]) -> Result<LoadedCert> {
-        let content = content_of(chain, secret);
-        let invalid = |path: &Path, what: &str| Error::new(ErrorKind::InvalidData, what.to_owned()).at(path);
-        let no_cert = |e| invalid(cert, &format!("a certificate in PEM is expected: {e}"));
-        let chain = CertificateDer::pem_slice_iter(chain).collect::<std::result::Result<Vec<_>, _>>();
-        let chain = chain.map_err(no_cert)?;
+        let content_hash = hash_content(chain, secret);
+        let chain = CertificateDer::pem_slice_iter(chain)
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|e| invalid(cert, format!("a certificate in PEM is expected: {e}")))?;
         let first = chain.first().ok_or_else(|| invalid(cert, "the file holds no certificate"))?;
-        let parsed = EndEntityCert::try_from(first).ok();
-        let names = parsed.iter().flat_map(|parsed| parsed.valid_dns_names()).map(str::to_owned).collect();
-        let valid_until = parsed.as_ref().and_then(valid_until);
-        let secret = PrivateKeyDer::from_pem_slice(secret);
-        let secret = secret.map_err(|e| invalid(key, &format!("a private key in PEM is expected: {e}")))?;
+        // Names and validity are unknown if the certificate has extensions that the library does not support.
+        let mut names = Vec::new();
+        let mut valid_until = None;
+        if let Ok(parsed) = EndEntityCert::try_from(first) {
+            names.extend(parsed.valid_dns_names().map(str::to_owned));
+            valid_until = end_of_validity(&parsed);
+        }
+        let secret = PrivateKeyDer::from_pem_slice(secret)
+            .map_err(|e| invalid(key, format!("a private key in PEM is expected: {e}")))?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
-        let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
+        let mut config = config.map_err(|e| invalid(cert, format!("certificate and key can't be used: {e}")))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(LoadedCert { acceptor: TlsAcceptor::from(Arc::new(config)), names, content, valid_until })
+        Ok(LoadedCert { acceptor: TlsAcceptor::from(Arc::new(config)), names, content_hash, valid_until })
     }
 
     fn is_expired(&self, now: SystemTime) -> bool {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        self.valid_until.is_some_and(|until| until < now)
+        match (self.valid_until, now.duration_since(SystemTime::UNIX_EPOCH)) {
+            (Some(until), Ok(now)) => until < now.as_secs(),
+            // The validity is unknown, or the clock is wrong.
+            _ => false,
+        }
     }
 }
 
-/// The end of a certificate's validity, in seconds since 1970; `None` if it can't be told.
-fn valid_until(cert: &EndEntityCert<'_>) -> Option<u64> {
-    // The library gives it with the error of a certificate that is looked at too late.
+fn invalid(path: &Path, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidData, message).at(path)
+}
+
+/// Returns the end of a certificate's validity in seconds since 1970, if it can be determined.
+fn end_of_validity(cert: &EndEntityCert<'_>) -> Option<u64> {
+    // The library reports it only in the error for a certificate that is verified too late.
     let far = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
     match cert.verify_for_usage(&[], &[], &[], far, KeyUsage::server_auth(), None, None) {
         Err(webpki::Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
@@ -193,22 +213,22 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_expires_while_it_is_served_is_told_once() {
+    fn the_expiry_of_a_certificate_is_logged_once() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
         certify(folder.path(), 4_000);
         let tls = Tls::open(&cert, &key).unwrap();
-        assert_eq!(tls.untold_expiry(begin(4_000)), None);
-        let told = tls.untold_expiry(begin(4_001)).unwrap();
-        assert!(told.contains("cert.pem: the certificate was valid until 4000-12-31T00:00:00"), "{told}");
-        assert_eq!(tls.untold_expiry(begin(4_002)), None);
+        assert_eq!(tls.take_expiry_message(begin(4_000)), None);
+        let message = tls.take_expiry_message(begin(4_001)).unwrap();
+        assert!(message.contains("cert.pem: the certificate was valid until 4000-12-31T00:00:00"), "{message}");
+        assert_eq!(tls.take_expiry_message(begin(4_002)), None);
         // The same files again are no renewal.
         tls.renew();
-        assert_eq!(tls.untold_expiry(begin(4_002)), None);
+        assert_eq!(tls.take_expiry_message(begin(4_002)), None);
         certify(folder.path(), 4_010);
         tls.renew();
-        assert_eq!(tls.untold_expiry(begin(4_010)), None);
-        let told = tls.untold_expiry(begin(4_011)).unwrap();
-        assert!(told.contains("valid until 4010-12-31"), "{told}");
+        assert_eq!(tls.take_expiry_message(begin(4_010)), None);
+        let message = tls.take_expiry_message(begin(4_011)).unwrap();
+        assert!(message.contains("valid until 4010-12-31"), "{message}");
     }
 }

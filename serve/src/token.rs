@@ -1,12 +1,12 @@
-//! Tokens: rights to read and write tables.
+//! Checks and manages tokens, which give rights to read and write tables.
 //!
-//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has a salted hash of it, so
-//! reading the file gives no access.
+//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has only a salted hash of these
+//! bits, so that reading the file gives no access.
 
 use arrowwood::mapping::{MutexExt, RwLockExt};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -19,12 +19,12 @@ use subtle::ConstantTimeEq;
 
 use crate::log;
 
-/// The interval of checks for changes of the file.
-const LOOK: Duration = Duration::from_millis(500);
-/// The age in seconds from which a change of the file is told apart from the next one.
-const SETTLED: u64 = 1;
-/// The maximum size of a token file in bytes; some ten thousand tokens.
-const LARGEST: u64 = 8 << 20;
+/// The interval between checks for changes of the file.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The age in seconds from which a change of the file has another time than the next change.
+const SETTLED_AGE: u64 = 1;
+/// The maximum size of a token file in bytes, enough for some ten thousand tokens.
+const MAX_FILE_LEN: u64 = 8 << 20;
 
 /// The rights of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,65 +36,66 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// The rights to everything.
+    /// Returns the rights to read and write all tables.
     pub fn all() -> Rights {
         Rights { read: vec!["*".into()], write: vec!["*".into()] }
     }
 
-    /// Whether table `name` may be read.
+    /// Returns true if table `name` may be read.
     pub fn may_read(&self, name: &str) -> bool {
         self.read.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
     }
 
-    /// Whether table `name` may be written.
+    /// Returns true if table `name` may be written.
     pub fn may_write(&self, name: &str) -> bool {
         self.write.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
     }
 
-    /// Whether no table may be written.
+    /// Returns true if no table may be written.
     pub(crate) fn writes_nothing(&self) -> bool {
         self.write.is_empty()
     }
 
-    /// Whether every table may be read.
+    /// Returns true if every table may be read.
     pub(crate) fn may_read_all(&self) -> bool {
         self.read.iter().any(|pattern| pattern == "*")
     }
 }
 
-/// Whether `pattern`, in which `*` matches any bytes, matches `name`.
+/// Returns true if `pattern`, in which `*` matches any bytes, matches `name`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let mut at = 0;
-    let mut from = 0;
-    // The position of the last star, and the first byte of the name not matched by it.
-    let mut star = None;
-    while from < name.len() {
-        match pattern.get(at) {
+    let mut pattern_index = 0;
+    let mut name_index = 0;
+    // The index of the last star, and of the first byte of the name that it does not match.
+    let mut last_star = None;
+    while name_index < name.len() {
+        match pattern.get(pattern_index) {
             Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
+                last_star = Some((pattern_index, name_index));
+                pattern_index += 1;
             }
-            Some(byte) if *byte == name[from] => {
-                at += 1;
-                from += 1;
+            Some(byte) if *byte == name[name_index] => {
+                pattern_index += 1;
+                name_index += 1;
             }
             _ => {
-                let Some((place, taken)) = star else { return false };
-                star = Some((place, taken + 1));
-                at = place + 1;
-                from = taken + 1;
+                // The last star has to match one byte more.
+                let Some((star, end)) = last_star else { return false };
+                last_star = Some((star, end + 1));
+                pattern_index = star + 1;
+                name_index = end + 1;
             }
         }
     }
-    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+    pattern[pattern_index..].iter().all(|byte| *byte == b'*')
 }
 
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenEntry {
-    /// Its name in lists and in the log.
+    /// The name in lists and in the log.
     pub name: String,
-    /// Its rights.
+    /// The rights of the token.
     pub rights: Rights,
     id: String,
     salt: Vec<u8>,
@@ -102,9 +103,12 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Whether `secret` is the entry's; takes the same time either way.
-    fn fits(&self, secret: &str) -> bool {
-        hash(&self.salt, secret).ct_eq(&self.hash[..]).into()
+    /// Returns true if `secret` is the entry's. Takes the same time in both cases.
+    fn has_secret(&self, secret: &str) -> bool {
+        let hash = hash(&self.salt, secret);
+        // Slices of different lengths would be compared in no time.
+        assert_eq!(hash.len(), self.hash.len(), "a token's hash has the wrong length");
+        hash.ct_eq(&self.hash[..]).into()
     }
 
     fn to_json(&self) -> Json {
@@ -115,15 +119,23 @@ impl TokenEntry {
     }
 
     fn from_json(json: &Json) -> Option<TokenEntry> {
-        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
-        let list = |name: &str| {
-            let items = json.get(name)?.as_array()?.iter();
-            items.map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-        };
-        let rights = Rights { read: list("read")?, write: list("write")? };
-        let hash = of_hex(&text("sha256")?).filter(|hash| hash.len() == 32)?;
-        Some(TokenEntry { name: text("name")?, rights, id: text("id")?, salt: of_hex(&text("salt")?)?, hash })
+        let rights = Rights { read: string_list(json.get("read")?)?, write: string_list(json.get("write")?)? };
+        let hash = from_hex(json.get("sha256")?.as_str()?)?;
+        if hash.len() != 32 {
+            return None;
+        }
+        Some(TokenEntry {
+            name: json.get("name")?.as_str()?.to_owned(),
+            rights,
+            id: json.get("id")?.as_str()?.to_owned(),
+            salt: from_hex(json.get("salt")?.as_str()?)?,
+            hash,
+        })
     }
+}
+
+fn string_list(json: &Json) -> Option<Vec<String>> {
+    json.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn hash(salt: &[u8], secret: &str) -> [u8; 32] {
@@ -134,19 +146,21 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn of_hex(text: &str) -> Option<Vec<u8>> {
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
     let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok().filter(|p| p.len() == 2)?, 16).ok()).collect()
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    let failed = |e: getrandom::Error| Error::new(ErrorKind::Io, format!("asking the system for random bytes: {e}"));
-    getrandom::fill(&mut bytes).map_err(failed)?;
-    Ok(bytes)
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(e) => Err(Error::new(ErrorKind::Io, format!("asking the system for random bytes: {e}"))),
+    }
 }
-
-// ---- the file ----
 
 /// Adds a token, creating the file if it does not exist, and returns it. It can't be retrieved later.
 ///
@@ -169,7 +183,7 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
     let id = hex(&random::<4>()?);
     let secret = hex(&random::<32>()?);
     let salt = random::<16>()?.to_vec();
-    change(file, |tokens| {
+    change_file(file, |tokens| {
         if tokens.iter().any(|token| token.name == name) {
             let message = format!("there is a token '{name}' already; revoke it first, or choose another name");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -186,15 +200,17 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
 /// # Errors
 /// `NotFound` if there is none; `Io`.
 pub fn revoke_token(file: impl AsRef<Path>, name: &str) -> Result<()> {
-    change(file.as_ref(), |tokens| {
+    change_file(file.as_ref(), |tokens| {
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
-        let missing = || Error::new(ErrorKind::NotFound, format!("there is no token '{name}'"));
-        if tokens.len() < before { Ok(()) } else { Err(missing()) }
+        if tokens.len() == before {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no token '{name}'")));
+        }
+        Ok(())
     })
 }
 
-/// The tokens of a file.
+/// Lists the tokens of a file.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied` if others may write to the file, `InvalidData`, `Io`.
@@ -211,108 +227,130 @@ fn read(file: File) -> Result<Vec<TokenEntry>> {
         return Err(Error::new(ErrorKind::PermissionDenied, message));
     }
     let mut text = String::new();
-    file.take(LARGEST).read_to_string(&mut text).map_err(|e| Error::io("reading the token file", &e))?;
-    let damaged = || Error::new(ErrorKind::InvalidData, "this is not a token file: a list of tokens is expected");
-    let parsed: Json = serde_json::from_str(&text).map_err(|_| damaged())?;
-    let entries = parsed.get("tokens").and_then(Json::as_array).ok_or_else(damaged)?;
-    entries.iter().map(|entry| TokenEntry::from_json(entry).ok_or_else(damaged)).collect()
+    file.take(MAX_FILE_LEN).read_to_string(&mut text).map_err(|e| Error::io("reading the token file", &e))?;
+    parse(&text)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidData, "this is not a token file: a list of tokens is expected"))
 }
 
-/// The path with a suffix appended to its name.
-fn beside(path: &Path, more: &str) -> PathBuf {
+/// Parses the text of a token file. Returns `None` if it is damaged.
+fn parse(text: &str) -> Option<Vec<TokenEntry>> {
+    let json: Json = serde_json::from_str(text).ok()?;
+    json.get("tokens")?.as_array()?.iter().map(TokenEntry::from_json).collect()
+}
+
+/// Returns the path with a suffix appended to its name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(more);
+    name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Changes the file in one step; concurrent changes wait.
-fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
-    let failed = |doing: &str, e: &std::io::Error| Error::io(doing, e).at(path);
-    let lock = beside(path, ".lock");
-    let mut create = OpenOptions::new();
-    create.write(true).create(true).truncate(false).mode(0o600);
-    let lock = create.open(&lock).map_err(|e| failed("opening the token file's lock", &e))?;
-    lock.lock().map_err(|e| failed("locking the token file", &e))?;
+/// Changes the file in one step. Concurrent changes wait for each other.
+fn change_file(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(with_suffix(path, ".lock"))
+        .map_err(|e| Error::io("opening the token file's lock", &e).at(path))?;
+    lock.lock().map_err(|e| Error::io("locking the token file", &e).at(path))?;
     let mut tokens = match File::open(path) {
         Ok(file) => read(file).map_err(|e| e.at(path))?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(failed("opening the token file", &e)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(Error::io("opening the token file", &e).at(path)),
     };
-    work(&mut tokens).map_err(|e| e.at(path))?;
+    change(&mut tokens).map_err(|e| e.at(path))?;
+    write(path, &tokens).map_err(|e| Error::io("writing the token file", &e).at(path))
+}
+
+/// Writes a new file, which replaces the one at `path` once it is complete.
+fn write(path: &Path, tokens: &[TokenEntry]) -> io::Result<()> {
     let entries: Vec<_> = tokens.iter().map(TokenEntry::to_json).collect();
-    let text = serde_json::to_string_pretty(&json!({"version": 1, "tokens": entries})).unwrap_or_default();
-    let part = beside(path, ".part");
-    let mut create = OpenOptions::new();
-    create.write(true).create(true).truncate(true).mode(0o600);
-    let write = || -> std::io::Result<()> {
-        let mut file = create.open(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.write_all(b"\n")?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    write().map_err(|e| failed("writing the token file", &e))
+    let text = serde_json::to_string_pretty(&json!({"version": 1, "tokens": entries}))?;
+    let part = with_suffix(path, ".part");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&part, path)
 }
 
-// ---- tokens in the server ----
-
-/// The time of the file's last change, its size and its number. Programs may set the time of the last write, but not this one.
-type FileStamp = Option<((i64, i64), u64, u64)>;
-
-fn stamp(path: &Path) -> FileStamp {
-    let data = fs::metadata(path).ok()?;
-    Some(((data.ctime(), data.ctime_nsec()), data.len(), data.ino()))
+/// The metadata that shows if a file has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    /// The time of the last change in seconds and nanoseconds. Programs can set the time of the last write, but not this one.
+    changed: (i64, i64),
+    len: u64,
+    inode: u64,
 }
 
-/// Whether a later change of a file with this stamp has another one: times of files are those of the system's last tick.
-fn is_settled(stamp: FileStamp) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    stamp.is_some_and(|((changed, _), ..)| u64::try_from(changed).is_ok_and(|changed| changed + SETTLED < now))
+impl FileStamp {
+    /// Reads the stamp of a file. Returns `None` if its metadata can't be read.
+    fn read(path: &Path) -> Option<FileStamp> {
+        let data = fs::metadata(path).ok()?;
+        Some(FileStamp { changed: (data.ctime(), data.ctime_nsec()), len: data.len(), inode: data.ino() })
+    }
+
+    /// Returns true if later changes of the file have another time. File times have the resolution of the system's clock
+    /// tick.
+    fn is_settled(&self) -> bool {
+        let (seconds, _) = self.changed;
+        match (u64::try_from(seconds), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)) {
+            (Ok(seconds), Ok(now)) => seconds + SETTLED_AGE < now.as_secs(),
+            // A time before 1970 is wrong.
+            _ => false,
+        }
+    }
 }
 
 /// The tokens of a file that may change.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// `None`: only tokens of this process.
+    /// The path of the file; `None` for a token of this process only.
     path: Option<PathBuf>,
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
-    seen: Mutex<FileState>,
-    /// The hash compared with unknown ids.
-    nobody: TokenEntry,
+    file: Mutex<FileState>,
+    /// An entry without rights, which secrets with unknown ids are compared with, so that the time does not show that an
+    /// id is unknown.
+    dummy: TokenEntry,
 }
 
-/// What is known of the file.
+/// The state of the file when it was last read.
 #[derive(Debug)]
 struct FileState {
-    looked: Instant,
-    stamp: FileStamp,
-    /// Whether it need not be read again as long as it has that stamp.
+    last_check: Instant,
+    stamp: Option<FileStamp>,
+    /// Set if the file need not be read again as long as it has the same stamp.
     is_final: bool,
-    /// Why it can't be read.
+    /// The reason why the file can't be read.
     problem: Option<String>,
 }
 
 impl FileState {
-    fn now(stamp: FileStamp, is_final: bool) -> FileState {
-        FileState { looked: Instant::now(), stamp, is_final, problem: None }
+    fn new(stamp: Option<FileStamp>, is_final: bool) -> FileState {
+        FileState { last_check: Instant::now(), stamp, is_final, problem: None }
     }
 }
 
 impl Tokens {
+    /// Opens a token file.
+    ///
     /// # Errors
     /// As [`list_tokens`].
     pub fn open(path: &Path) -> Result<Tokens> {
-        let stamp = stamp(path);
-        let seen = Mutex::new(FileState::now(stamp, is_settled(stamp)));
+        // The stamp is read before the tokens: a change in between is noticed at the next check.
+        let stamp = FileStamp::read(path);
+        let file = FileState::new(stamp, stamp.is_some_and(|stamp| stamp.is_settled()));
         let by_id = RwLock::new(by_id(list_tokens(path)?));
         let rights = Rights::default();
         let salt = random::<16>()?.to_vec();
         let hash = random::<32>()?.to_vec();
-        let nobody = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
-        Ok(Tokens { path: Some(path.to_path_buf()), by_id, seen, nobody })
+        let dummy = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
+        Ok(Tokens { path: Some(path.to_path_buf()), by_id, file: Mutex::new(file), dummy })
     }
 
-    /// A token for this process only, which may read everything, and its secret.
+    /// Creates a token for this process only, which may read everything. Returns it as text, too.
     pub fn temporary() -> Result<(Tokens, String)> {
         let id = hex(&random::<4>()?);
         let secret = hex(&random::<32>()?);
@@ -320,68 +358,70 @@ impl Tokens {
         let rights = Rights { read: vec!["*".into()], write: Vec::new() };
         let hash = hash(&salt, &secret).to_vec();
         let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };
-        let nobody = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
+        let dummy = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
         let by_id = RwLock::new(by_id(vec![entry]));
-        let seen = Mutex::new(FileState::now(None, true));
-        Ok((Tokens { path: None, by_id, seen, nobody }, format!("aw_{id}_{secret}")))
+        let file = Mutex::new(FileState::new(None, true));
+        Ok((Tokens { path: None, by_id, file, dummy }, format!("aw_{id}_{secret}")))
     }
 
-    /// The entry of `token`, if it is valid.
+    /// Returns the entry of `token`, if it is valid.
     pub fn find(&self, token: &str) -> Option<Arc<TokenEntry>> {
-        self.look();
-        let (id, secret) = token.strip_prefix("aw_").and_then(|rest| rest.split_once('_')).unwrap_or_default();
-        let known = self.by_id.read_ignoring_poison().get(id).cloned();
-        let fits = known.as_deref().unwrap_or(&self.nobody).fits(secret);
-        known.filter(|_| fits)
+        self.reload_if_changed();
+        let (id, secret) = token.strip_prefix("aw_")?.split_once('_')?;
+        let entry = self.by_id.read_ignoring_poison().get(id).cloned();
+        let has_secret = entry.as_deref().unwrap_or(&self.dummy).has_secret(secret);
+        if has_secret { entry } else { None }
     }
 
-    /// Whether the entry still exists, unchanged.
+    /// Returns true if the entry still exists, unchanged.
     pub fn is_valid(&self, entry: &TokenEntry) -> bool {
-        self.look();
-        let known = self.by_id.read_ignoring_poison();
-        known.get(&entry.id).is_some_and(|known| **known == *entry)
+        self.reload_if_changed();
+        self.by_id.read_ignoring_poison().get(&entry.id).is_some_and(|current| **current == *entry)
     }
 
-    /// Rereads the file if it has changed. An unreadable file has no tokens.
-    fn look(&self) {
+    /// Reads the file again if it may have changed since the last check. An unreadable file has no tokens.
+    fn reload_if_changed(&self) {
         let Some(path) = &self.path else { return };
-        let mut seen = self.seen.lock_ignoring_poison();
-        if seen.looked.elapsed() < LOOK {
+        let mut file = self.file.lock_ignoring_poison();
+        if file.last_check.elapsed() < CHECK_INTERVAL {
             return;
         }
-        seen.looked = Instant::now();
-        if !seen.is_final || seen.stamp != stamp(path) {
-            self.read_again(path, &mut seen);
+        file.last_check = Instant::now();
+        if !file.is_final || file.stamp != FileStamp::read(path) {
+            self.read_again(path, &mut file);
         }
     }
 
-    /// Rereads the file now.
+    /// Reads the file again.
     pub fn reload(&self) {
         if let Some(path) = &self.path {
-            self.read_again(path, &mut self.seen.lock_ignoring_poison());
+            self.read_again(path, &mut self.file.lock_ignoring_poison());
         }
     }
 
-    /// Whether the file can't be read.
+    /// Returns true if the file can't be read.
     pub fn has_problem(&self) -> bool {
-        self.look();
-        self.seen.lock_ignoring_poison().problem.is_some()
+        self.reload_if_changed();
+        self.file.lock_ignoring_poison().problem.is_some()
     }
 
-    /// Under the lock of `seen`: a thread that has read an older version does not write it over this one.
-    fn read_again(&self, path: &Path, seen: &mut FileState) {
-        let stamp = stamp(path);
+    /// Reads the file under the lock of `file`, so that no thread replaces the tokens by those of an older version.
+    fn read_again(&self, path: &Path, file: &mut FileState) {
+        let stamp = FileStamp::read(path);
         let (tokens, problem) = match list_tokens(path) {
             Ok(tokens) => (tokens, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
         *self.by_id.write_ignoring_poison() = by_id(tokens);
-        // What can't be read is tried again: there may be no file descriptor for it just now.
-        (seen.stamp, seen.is_final) = (stamp, problem.is_none() && is_settled(stamp));
-        if let Some(problem) = problem.as_ref().filter(|problem| seen.problem.as_ref() != Some(problem)) {
+        file.stamp = stamp;
+        // After an error the file is read again, as the cause may be temporary, such as a lack of file descriptors.
+        file.is_final = problem.is_none() && stamp.is_some_and(|stamp| stamp.is_settled());
+        if let Some(problem) = &problem
+            && file.problem.as_ref() != Some(problem)
+        {
             log::message(format_args!("no token is valid: {problem}"));
         }
-        seen.problem = problem;
+        file.problem = problem;
     }
 }
 
@@ -445,13 +485,13 @@ mod tests {
         let token = add_token(&file, "s2", Rights::all()).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        wait_until("a look at the file as it is now", || {
+        wait_until("a check of the current file", || {
             assert!(tokens.find(&token).is_none());
-            tokens.seen.lock().unwrap().stamp == stamp(&file)
+            tokens.file.lock().unwrap().stamp == FileStamp::read(&file)
         });
     }
 
-    /// A thread that reads an older list takes its time, by a pipe instead of the file, while another one finds a newer list.
+    /// A thread reads an older list slowly, through a pipe instead of the file, while another one reads a newer list.
     #[test]
     fn the_newer_of_two_lists_is_in_force() {
         let folder = tempfile::tempdir().unwrap();
@@ -464,8 +504,8 @@ mod tests {
         let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap();
         assert!(made.success());
         fs::hard_link(&pipe, &named).unwrap();
-        // The clock must pass: before that nobody looks at the file.
-        let wait = || std::thread::sleep(LOOK + Duration::from_millis(50));
+        // The file is not checked again before the interval is over.
+        let wait = || std::thread::sleep(CHECK_INTERVAL + Duration::from_millis(50));
         std::thread::scope(|scope| {
             fs::rename(&pipe, &file).unwrap();
             wait();
@@ -477,7 +517,7 @@ mod tests {
             wait();
             let (tokens, token) = (&tokens, in_newer.clone());
             let other = scope.spawn(move || tokens.find(&token).is_some());
-            // One that did not wait for the first would be done by now.
+            // If the thread did not wait for the first one, it would be done at this point.
             wait();
             pipe.write_all(&older).unwrap();
             drop(pipe);

@@ -1,5 +1,5 @@
-//! Conditions that hold for the rows with the same value as a given one: what a click on a value asks for. They are made of the
-//! value, never of the text that is shown for it, and tried on it before they are offered.
+//! Makes conditions that hold for the rows with a given value, for clicks on a value in the page. They are made from the
+//! value itself, not from its printed text, and are tried on it before they are offered.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,20 +10,22 @@ use arrowwood::{Dataset, Literal, Value, col};
 use crate::condition::{OF_ROWS, parse_condition_on, size_of_value};
 use crate::exact_text::hex;
 
-/// The longest text, in bytes, that a condition repeats: longer ones are named by a row.
-const LONGEST: usize = 200;
-/// The time for which rows are looked for that have values which can't be typed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Rows that are looked through at once, at first and at most.
-const BLOCK: (u64, u64) = (1 << 12, 1 << 20);
+/// The maximum length in bytes of a text that a condition repeats; a longer one is named by a row.
+const MAX_TEXT_LEN: usize = 200;
+/// The maximum time to search rows for values that can't be typed.
+pub(crate) const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of rows in the first block that is searched; each further block is twice as large.
+const FIRST_BLOCK_ROWS: u64 = 1 << 12;
+/// The maximum number of rows in a searched block.
+const MAX_BLOCK_ROWS: u64 = 1 << 20;
 /// Words with a meaning of their own.
 const KEYWORDS: [&str; 10] = ["and", "as", "false", "in", "is", "nan", "not", "null", "or", "true"];
 
-/// The column `number` of a schema in a condition; `None` if no name says which column is meant, or if it can't be typed.
+/// Returns the name of column `number` in a condition; `None` if another column has the same name, or if it can't be typed.
 pub(crate) fn name_of(schema: &Schema, number: usize) -> Option<String> {
     let field = schema.fields().get(number)?;
-    let is_alone = schema.fields().iter().filter(|other| other.name() == field.name()).count() == 1;
-    if !is_alone || field.name().contains(char::is_control) || field.name().len() > LONGEST {
+    let is_unique = schema.fields().iter().filter(|other| other.name() == field.name()).count() == 1;
+    if !is_unique || field.name().contains(char::is_control) || field.name().len() > MAX_TEXT_LEN {
         return None;
     }
     let mut letters = field.name().chars();
@@ -33,91 +35,106 @@ pub(crate) fn name_of(schema: &Schema, number: usize) -> Option<String> {
     Some(if is_word { field.name().clone() } else { format!("\"{}\"", field.name().replace('"', "\"\"")) })
 }
 
-/// The condition that holds for the rows with the value that the only cell of `own` has, in column `number` of rows of `schema`. `row`
-/// has it too, and names values that can't be typed. `None` where no condition holds for just these rows.
-pub(crate) fn same(schema: &Schema, number: usize, own: &Dataset, row: Option<u64>) -> Option<String> {
+/// Returns the condition that holds for the rows with the value in the only cell of `cell`, which belongs to column `number` of
+/// `schema`. A value that can't be typed is named by `row`, which must have the same value. `None` if no condition holds for
+/// just these rows.
+pub(crate) fn same(schema: &Schema, number: usize, cell: &Dataset, row: Option<u64>) -> Option<String> {
     let name = name_of(schema, number)?;
-    let own = own.with_names(&[schema.field(number).name()]).ok()?;
-    let cell = own.row(0).ok()?;
-    let value = cell.get(0).ok()?;
-    let typed = typed(&value).map(|test| format!("{name} {test}")).filter(|text| holds(&own, text));
-    let by_row = || {
-        let row = row.filter(|_| size_of_value(&value) <= OF_ROWS)?;
-        // The only row of `own` stands for it.
-        let is_equal = holds(&own, &format!("{name} is as in row {}", own.first_row()));
-        is_equal.then(|| format!("{name} is as in row {row}"))
-    };
-    typed.or_else(by_row)
+    let cell = cell.with_names(&[schema.field(number).name()]).ok()?;
+    let cell_row = cell.row(0).ok()?;
+    let value = cell_row.get(0).ok()?;
+    if let Some(test) = typed_test(&value) {
+        let condition = format!("{name} {test}");
+        if holds(&cell, &condition) {
+            return Some(condition);
+        }
+    }
+    let row = row?;
+    // The row of `cell` stands for `row`, as both have the same value.
+    if size_of_value(&value) <= OF_ROWS && holds(&cell, &format!("{name} is as in row {}", cell.first_row())) {
+        return Some(format!("{name} is as in row {row}"));
+    }
+    None
 }
 
-/// Whether a condition holds for a row. What is equal to its value is then equal to the condition's.
-fn holds(own: &Dataset, text: &str) -> bool {
-    let predicate = parse_condition_on(text, own);
-    predicate.is_ok_and(|predicate| own.filter(&predicate).and_then(|found| found.len()).is_ok_and(|len| len == 1))
+/// Returns true if a condition holds for the only row of `cell`, so that its literal is equal to the value there.
+fn holds(cell: &Dataset, condition: &str) -> bool {
+    let Ok(predicate) = parse_condition_on(condition, cell) else { return false };
+    cell.filter(&predicate).and_then(|rows| rows.len()).is_ok_and(|len| len == 1)
 }
 
-/// The test for a value that people could have typed.
-fn typed(value: &Value<'_>) -> Option<String> {
-    let float = |x: f64| match x {
-        x if x.is_nan() => "is nan".to_owned(),
-        // The parser's infinity.
-        x if x.is_infinite() => format!("== {}1e999", if x < 0.0 { "-" } else { "" }),
-        x => format!("== {x:?}"),
-    };
-    let quoted = |text: &str| format!("== '{}'", text.replace('\'', "''"));
+/// Returns the test for a value that people could have typed.
+fn typed_test(value: &Value<'_>) -> Option<String> {
     Some(match value {
         value if value.is_null() => "is null".to_owned(),
         Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Int128(_) => format!("== {value}"),
-        Value::Float32(x) => float((*x).into()),
-        Value::Float64(x) => float(*x),
-        Value::Str(text) if text.len() <= LONGEST && !text.contains(char::is_control) => quoted(text),
-        Value::Bytes(bytes) if bytes.len() <= LONGEST / 2 => quoted(&hex(bytes)),
+        Value::Float32(x) => float_test((*x).into()),
+        Value::Float64(x) => float_test(*x),
+        Value::Str(text) if text.len() <= MAX_TEXT_LEN && !text.contains(char::is_control) => quoted_test(text),
+        Value::Bytes(bytes) if bytes.len() <= MAX_TEXT_LEN / 2 => quoted_test(&hex(bytes)),
         Value::Decimal { .. } | Value::Date(_) | Value::Time(..) | Value::Timestamp(..) | Value::Duration(..) => {
-            quoted(value.to_json().ok()?.as_str()?)
+            quoted_test(value.to_json().ok()?.as_str()?)
         }
         _ => return None,
     })
 }
 
-/// The condition for each value in the only column of `values`, as by [`same`]. Rows that have those that can't be typed are looked for
-/// in the only column of `within`; `number_of` has the number of the row at a place there. The search ends, with conditions missing,
-/// once `goes_on` is false.
+fn float_test(x: f64) -> String {
+    if x.is_nan() {
+        return "is nan".to_owned();
+    }
+    if x.is_infinite() {
+        // The parser reads a number that is too large as infinity.
+        return format!("== {}1e999", if x < 0.0 { "-" } else { "" });
+    }
+    format!("== {x:?}")
+}
+
+fn quoted_test(text: &str) -> String {
+    format!("== '{}'", text.replace('\'', "''"))
+}
+
+/// Returns the condition for each value in the only column of `values`, as [`same`] does.
+///
+/// The only column of `within` is searched for values that can't be typed; `row_number` maps an index there to the number of
+/// the row. The search ends, with conditions missing, once `may_continue` returns false.
 ///
 /// # Errors
-/// Those of damaged values.
+/// If a value is damaged.
 pub(crate) fn conditions(
     (schema, number): (&Schema, usize),
     values: &Dataset,
     within: &Dataset,
-    number_of: impl Fn(u64) -> u64,
-    goes_on: impl Fn() -> bool,
+    row_number: impl Fn(u64) -> u64,
+    may_continue: impl Fn() -> bool,
 ) -> arrowwood::Result<Vec<Option<String>>> {
-    let own = (0..values.len()?).map(|value| values.slice(value, 1)).collect::<arrowwood::Result<Vec<_>>>()?;
-    let mut found: Vec<_> = own.iter().map(|own| same(schema, number, own, None)).collect();
-    let mut wanted = HashMap::new();
-    let mut bytes = 0;
-    // A row of their own shows which others a row would name.
-    let left = own
-        .iter()
-        .zip(&found)
-        .enumerate()
-        .filter(|(_, (own, found))| found.is_none() && same(schema, number, own, Some(0)).is_some());
-    for (at, (own, _)) in left {
-        let row = own.row(0)?;
-        let value = row.get(0)?;
-        bytes += size_of_value(&value);
-        if bytes <= OF_ROWS {
-            wanted.insert(key(&value), at);
+    let mut conditions = Vec::new();
+    // The values that only a row can name, each with its index in `values`.
+    let mut untyped = HashMap::new();
+    let mut untyped_bytes = 0;
+    for index in 0..values.len()? {
+        let cell = values.slice(index, 1)?;
+        let condition = same(schema, number, &cell, None);
+        // Any row shows if a condition on a row is possible.
+        if condition.is_none() && same(schema, number, &cell, Some(0)).is_some() {
+            let row = cell.row(0)?;
+            let value = row.get(0)?;
+            untyped_bytes += size_of_value(&value);
+            if untyped_bytes <= OF_ROWS {
+                untyped.insert(value_key(&value), index);
+            }
         }
+        conditions.push(condition);
     }
-    for (value, place) in places(within, values, wanted, goes_on)? {
-        found[value] = own.get(value).and_then(|own| same(schema, number, own, Some(number_of(place))));
+    for (index, position) in find_first_rows(within, values, untyped, may_continue)? {
+        let cell = values.slice(index, 1)?;
+        conditions[index as usize] = same(schema, number, &cell, Some(row_number(position)));
     }
-    Ok(found)
+    Ok(conditions)
 }
 
-/// What values of a column are told apart by.
-fn key(value: &Value<'_>) -> Vec<u8> {
+/// Returns bytes that differ for different values of a column.
+fn value_key(value: &Value<'_>) -> Vec<u8> {
     match value {
         Value::Str(text) => text.as_bytes().to_vec(),
         Value::Bytes(bytes) => bytes.to_vec(),
@@ -125,31 +142,33 @@ fn key(value: &Value<'_>) -> Vec<u8> {
     }
 }
 
-/// The places of `wanted` in `values`, each with the first place in `within` that has the same value.
-fn places(
+/// Finds the first row in `within` with each of the `wanted` values, which have an index in `values`. Returns the index of each
+/// value that was found, and of the row in `within`.
+fn find_first_rows(
     within: &Dataset,
     values: &Dataset,
-    mut wanted: HashMap<Vec<u8>, usize>,
-    goes_on: impl Fn() -> bool,
-) -> arrowwood::Result<Vec<(usize, u64)>> {
+    mut wanted: HashMap<Vec<u8>, u64>,
+    may_continue: impl Fn() -> bool,
+) -> arrowwood::Result<Vec<(u64, u64)>> {
     let name = "value";
     let within = within.with_names(&[name])?;
     let len = within.len()?;
-    let mut found = Vec::new();
-    let (mut start, mut size) = (0, BLOCK.0);
-    while start < len && !wanted.is_empty() && goes_on() {
-        let block = within.slice(start, size)?;
+    let mut first_rows = Vec::new();
+    let mut start = 0;
+    let mut block_rows = FIRST_BLOCK_ROWS;
+    while start < len && !wanted.is_empty() && may_continue() {
+        let block = within.slice(start, block_rows)?;
         let mut literals = Vec::with_capacity(wanted.len());
-        for at in wanted.values() {
-            literals.push(Literal::from(values.row(*at as u64)?.get(0)?));
+        for index in wanted.values() {
+            literals.push(Literal::from(values.row(*index)?.get(0)?));
         }
-        for place in block.matching_rows(&col(name).is_in(literals))? {
-            if let Some(at) = wanted.remove(&key(&block.row(place)?.get(0)?)) {
-                found.push((at, start + place));
+        for row in block.matching_rows(&col(name).is_in(literals))? {
+            if let Some(index) = wanted.remove(&value_key(&block.row(row)?.get(0)?)) {
+                first_rows.push((index, start + row));
             }
         }
-        start += size;
-        size = (2 * size).min(BLOCK.1);
+        start += block_rows;
+        block_rows = (2 * block_rows).min(MAX_BLOCK_ROWS);
     }
-    Ok(found)
+    Ok(first_rows)
 }

@@ -1,4 +1,4 @@
-//! [`Views`]: rows found by a condition, in their order or sorted, by number.
+//! Keeps the results of searches as [`Views`]: the numbers of rows, in their order or sorted.
 
 use arrowwood::mapping::MutexExt;
 use std::collections::VecDeque;
@@ -10,48 +10,58 @@ use crate::problem::{Problem, Result};
 use crate::snapshot::Snapshot;
 
 /// The maximum number of views.
-const KEPT: usize = 4;
+const MAX_VIEWS: usize = 4;
 
-/// Rows of a table.
+/// Some rows of a table.
 #[derive(Debug)]
 pub(crate) struct View {
     id: String,
     table: String,
     snapshot: String,
-    /// Their numbers in the table.
+    /// The numbers of the rows in the table.
     pub rows: Vec<u64>,
 }
 
-/// The views of all clients; the oldest are dropped.
+/// The views of all clients. The oldest are dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Views(Mutex<(u64, VecDeque<Arc<View>>)>);
+pub(crate) struct Views(Mutex<ViewList>);
+
+#[derive(Debug, Default)]
+struct ViewList {
+    last_id: u64,
+    views: VecDeque<Arc<View>>,
+}
 
 impl Views {
+    /// Returns a view of the rows in `snapshot`.
+    ///
     /// # Errors
-    /// 404 for a view that was dropped, or is one of other rows.
-    pub fn get(&self, id: &str, of: &Snapshot) -> Result<Arc<View>> {
-        let views = self.0.lock_ignoring_poison();
-        let found =
-            views.1.iter().find(|view| view.id == id && view.table == of.table.name && view.snapshot == of.id).cloned();
-        found.ok_or_else(|| {
-            let detail = "the rows that were found are no longer kept; search again";
-            Problem::new(StatusCode::NOT_FOUND, "no_view", detail)
-        })
+    /// 404 for a view that was dropped, or has other rows.
+    pub fn get(&self, id: &str, snapshot: &Snapshot) -> Result<Arc<View>> {
+        let list = self.0.lock_ignoring_poison();
+        for view in &list.views {
+            if view.id == id && view.table == snapshot.table.name && view.snapshot == snapshot.id {
+                return Ok(view.clone());
+            }
+        }
+        let detail = "the rows that were found are no longer kept; search again";
+        Err(Problem::new(StatusCode::NOT_FOUND, "no_view", detail))
     }
 
-    /// Keeps the rows of a table; returns their id.
-    pub fn add(&self, of: &Snapshot, rows: Vec<u64>) -> String {
-        let mut views = self.0.lock_ignoring_poison();
-        views.0 += 1;
-        let id = views.0.to_string();
-        views.1.push_back(Arc::new(View {
+    /// Adds a view of rows in `snapshot`, and returns its id.
+    pub fn add(&self, snapshot: &Snapshot, rows: Vec<u64>) -> String {
+        debug_assert!(rows.iter().all(|row| *row >= snapshot.rows.first_row()), "a view has rows of another snapshot");
+        let mut list = self.0.lock_ignoring_poison();
+        list.last_id += 1;
+        let id = list.last_id.to_string();
+        list.views.push_back(Arc::new(View {
             id: id.clone(),
-            table: of.table.name.clone(),
-            snapshot: of.id.clone(),
+            table: snapshot.table.name.clone(),
+            snapshot: snapshot.id.clone(),
             rows,
         }));
-        while views.1.len() > KEPT {
-            views.1.pop_front();
+        while list.views.len() > MAX_VIEWS {
+            list.views.pop_front();
         }
         id
     }

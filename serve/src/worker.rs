@@ -1,4 +1,5 @@
-//! [`WorkerEngine`]: what a server does of queries over several, where the program that serves has an engine for it.
+//! Defines [`WorkerEngine`], which answers a server's part of queries over several servers. The program that serves provides
+//! it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,23 +14,24 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 
-/// A call, as it comes.
+/// A received call.
 pub type WorkerRequest = Request<Incoming>;
-/// The body of an answer, which may have trailers.
+/// The body of a response, which may have trailers.
 pub type WorkerBody = UnsyncBoxBody<Bytes, io::Error>;
-/// An answer to come.
+/// A response in progress.
 pub type WorkerFuture = Pin<Box<dyn Future<Output = Response<WorkerBody>> + Send>>;
 
-/// Answers the calls of other servers, and of whoever asks them all.
+/// Answers calls of other servers, and of clients that query all of them.
 pub trait WorkerEngine: Send + Sync + 'static {
-    /// Whether it answers calls of `service`, which is the first part of their path.
+    /// Returns true if the engine answers calls of `service`, the first part of their path.
     fn handles(&self, service: &str) -> bool;
 
-    /// Answers a call. `caller` has a valid token, where there are tokens, and may read nothing but what that has rights for.
+    /// Answers a call. `caller` has a valid token if the server uses tokens, and can read only the tables that the token
+    /// gives rights to.
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture;
 }
 
-/// Who calls, as the server knows it.
+/// The caller of a worker, with its session at the server.
 pub(crate) trait CallerContext: Send + Sync {
     fn key(&self) -> String;
     fn is_valid(&self) -> bool;
@@ -38,7 +40,7 @@ pub(crate) trait CallerContext: Send + Sync {
     fn directory(&self) -> Vec<u8>;
 }
 
-/// Who calls, and what that may read.
+/// The caller of a worker, and the tables that it has the right to read.
 #[derive(Clone)]
 pub struct WorkerCaller(Arc<dyn CallerContext>);
 
@@ -53,30 +55,30 @@ impl WorkerCaller {
         WorkerCaller(Arc::new(caller))
     }
 
-    /// Differs from that of every other caller: what the token is called, in hexadecimal digits. Empty without tokens.
+    /// Returns a key that differs between callers: the token's name in hexadecimal digits. Empty without tokens.
     pub fn key(&self) -> String {
         self.0.key()
     }
 
-    /// Whether the token still is what it was.
+    /// Returns true if the token is unchanged.
     pub fn is_valid(&self) -> bool {
         self.0.is_valid()
     }
 
-    /// How long the server works on one query.
+    /// Returns the maximum time for one query.
     pub fn query_timeout(&self) -> Duration {
         self.0.query_timeout()
     }
 
-    /// The rows of table `name` as of its newest commit; `None` if there is no such table. Blocks.
+    /// Returns the rows of table `name` in its newest commit, or `None` if there is no such table. Blocks.
     ///
     /// # Errors
-    /// Where the caller may not read it, or it can't be opened.
+    /// If the caller has no right to read the table, or it can't be opened. The status and the message are for the client.
     pub fn rows(&self, name: &str) -> Result<Option<Dataset>, (StatusCode, String)> {
         self.0.rows(name)
     }
 
-    /// Bytes that are the same for servers of one directory on one machine, and no others.
+    /// Returns bytes that are equal for servers of the same directory on the same machine only.
     pub fn directory(&self) -> Vec<u8> {
         self.0.directory()
     }

@@ -1,4 +1,4 @@
-//! The calls of other servers, as sessions.
+//! Passes calls of other servers to the worker's engine, with the session as caller.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
 use crate::describe::place_of;
-use crate::problem::Problem;
+use crate::problem::{Problem, ResultExt};
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
@@ -23,8 +23,10 @@ pub(crate) async fn answer(
 
 impl CallerContext for Session {
     fn key(&self) -> String {
-        let name = self.caller.name().unwrap_or_default();
-        name.bytes().map(|byte| format!("{byte:02x}")).collect()
+        match self.caller.name() {
+            Some(name) => name.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            None => String::new(),
+        }
     }
 
     fn is_valid(&self) -> bool {
@@ -32,24 +34,30 @@ impl CallerContext for Session {
     }
 
     fn query_timeout(&self) -> Duration {
-        // Longer than timers go.
+        // Timers can't take the duration that means no limit.
         self.shared.limits.query_timeout.min(Duration::from_secs(365 * 24 * 3600))
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, (StatusCode, String)> {
-        let told = |refusal: Problem| (refusal.status(), refusal.detail().to_owned());
-        self.check_read(name).map_err(told)?;
+        self.check_read(name).map_err(client_error)?;
         let table = match self.shared.catalog.get(name) {
             Ok(table) => table,
             Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => return Ok(None),
-            Err(refusal) => return Err(told(refusal)),
+            Err(refusal) => return Err(client_error(refusal)),
         };
-        let rows = table.rows().map_err(|e| told(Problem::from_table_error(&e)))?;
-        Ok(Some(rows))
+        Ok(Some(table.rows().or_table_problem().map_err(client_error)?))
     }
 
     fn directory(&self) -> Vec<u8> {
         let directory = self.shared.catalog.directory();
-        place_of(directory).map_or_else(|| directory.as_os_str().as_bytes().to_vec(), String::into_bytes)
+        match place_of(directory) {
+            Some(identity) => identity.into_bytes(),
+            None => directory.as_os_str().as_bytes().to_vec(),
+        }
     }
+}
+
+/// Returns the status and the message of a refusal, without the error for the log.
+fn client_error(refusal: Problem) -> (StatusCode, String) {
+    (refusal.status(), refusal.detail().to_owned())
 }

@@ -116,7 +116,8 @@ impl BatchAppender {
             }
             header = next_header;
         }
-        let mut put = PutStream::open(self.session.clone(), requests, (&self.name, &self.query), (header, share)).await?;
+        let mut put =
+            PutStream::open(self.session.clone(), requests, (&self.name, &self.query), (header, share)).await?;
         audit(&self.session, "DoExchange", None);
         while let Some(answers) = put.next().await? {
             let mut messages = Vec::with_capacity(answers.len());

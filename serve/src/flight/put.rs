@@ -337,6 +337,7 @@ impl PutStream {
     }
 
     async fn submit_together(&mut self, batches: &[FlightData], share: OwnedSemaphorePermit) -> Result<()> {
+        assert!(!batches.is_empty(), "no batches are submitted, and none would be answered");
         let mut bytes = self.preamble.clone();
         for data in batches {
             push(&mut bytes, &data.header, &data.body);

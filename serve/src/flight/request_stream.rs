@@ -127,6 +127,7 @@ impl RequestStream {
     }
 
     fn take(&mut self, frame: Option<Result<Frame<Bytes>, hyper::Error>>) {
+        assert!(self.ended.is_none(), "a frame follows the end of the body");
         match frame.transpose() {
             Ok(Some(frame)) => {
                 if let Ok(data) = frame.into_data() {

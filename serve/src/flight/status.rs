@@ -8,7 +8,7 @@ use hyper::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::problem::Problem;
-use crate::query::own;
+use crate::query::header_name;
 use crate::response_body::ResponseBody;
 
 /// The characters encoded in a header's message: the percent sign, and all but printable ASCII.
@@ -35,19 +35,20 @@ fn grpc_status(refusal: &Problem) -> u16 {
 fn trailers(number: u16, message: &str) -> HeaderMap {
     let message = utf8_percent_encode(message, ENCODED).to_string();
     let mut trailers = HeaderMap::new();
-    trailers.insert(own("grpc-status"), HeaderValue::from(number));
-    trailers.insert(own("grpc-message"), HeaderValue::try_from(message).unwrap_or(HeaderValue::from_static("")));
+    trailers.insert(header_name("grpc-status"), HeaderValue::from(number));
+    trailers
+        .insert(header_name("grpc-message"), HeaderValue::try_from(message).unwrap_or(HeaderValue::from_static("")));
     trailers
 }
 
-fn trailers_of_refusal(refusal: &Problem) -> HeaderMap {
+fn refusal_trailers(refusal: &Problem) -> HeaderMap {
     trailers(grpc_status(refusal), &format!("{}: {}", refusal.code(), refusal.detail()))
 }
 
 /// Returns a response that refuses a call.
 pub(crate) fn refusal_response(refusal: &Problem) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::empty());
-    response.headers_mut().extend(trailers_of_refusal(refusal));
+    response.headers_mut().extend(refusal_trailers(refusal));
     with_type(response)
 }
 
@@ -69,10 +70,10 @@ fn with_type(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
 /// Returns the trailers of a body that is complete or broke off.
 fn final_trailers(ended: Result<(), &io::Error>) -> HeaderMap {
     let Err(e) = ended else {
-        return HeaderMap::from_iter([(own("grpc-status"), HeaderValue::from_static("0"))]);
+        return HeaderMap::from_iter([(header_name("grpc-status"), HeaderValue::from_static("0"))]);
     };
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Problem>()) {
-        Some(refusal) => trailers_of_refusal(refusal),
+        Some(refusal) => refusal_trailers(refusal),
         // The error goes to the log only: it may contain paths of files.
         None => trailers(13, "the answer broke off; the server's log says more"),
     }

@@ -15,7 +15,7 @@ use crate::flight::status::{body_response, message_response};
 use crate::problem::{Problem, Result};
 use crate::response_body::ResponseBody;
 use crate::session::Session;
-use crate::statement::{self, engine_of};
+use crate::statement::{self, require_engine};
 
 /// The status of an action that was done.
 const DONE: i32 = 1;
@@ -40,7 +40,7 @@ pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
 }
 
 pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<ResponseBody>> {
-    engine_of(&session)?;
+    require_engine(&session)?;
     match action.kind.as_str() {
         "CreatePreparedStatement" => create(&session, message(action.body)?).await,
         "ClosePreparedStatement" => {
@@ -73,7 +73,7 @@ fn result(message: &impl Message) -> Response<ResponseBody> {
 }
 
 async fn create(session: &Session, text: StatementText) -> Result<Response<ResponseBody>> {
-    let engine = engine_of(session)?;
+    let engine = require_engine(session)?;
     let handle = StatementHandle::from_text(text)?;
     let plan = statement::plan(session, engine.as_ref(), handle.statement()?).await?;
     let prepared = PreparedStatement {

@@ -79,7 +79,7 @@ impl StatementHandle {
 
     /// Returns the statement to plan or run.
     pub fn statement(&self) -> Result<Statement> {
-        Ok(Statement { text: self.query.clone(), parameters: self.parameters()?, most: None, own: None })
+        Ok(Statement { text: self.query.clone(), parameters: self.parameters()?, max_rows: None, self_table: None })
     }
 }
 

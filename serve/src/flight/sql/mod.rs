@@ -37,7 +37,7 @@ use crate::response_body::ResponseBody;
 use crate::row_stream::whole_flight_body;
 use crate::session::Session;
 use crate::sql_results;
-use crate::statement::{self, RunningQuery, engine_of};
+use crate::statement::{self, RunningQuery, require_engine};
 
 /// The request in a command or a ticket.
 pub(super) enum SqlCommand {
@@ -101,7 +101,7 @@ pub(super) async fn flight_info(
     descriptor: FlightDescriptor,
     command: SqlCommand,
 ) -> Result<Response<ResponseBody>> {
-    let engine = engine_of(&session)?;
+    let engine = require_engine(&session)?;
     let schema = command.schema(&session, engine.as_ref()).await?;
     let ticket = match command {
         SqlCommand::Statement(handle) => {
@@ -123,14 +123,14 @@ pub(super) async fn flight_info(
 
 /// Returns the columns of a command's result.
 pub(super) async fn schema(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
-    let engine = engine_of(&session)?;
+    let engine = require_engine(&session)?;
     let schema = command.schema(&session, engine.as_ref()).await?;
     Ok(message_response(frame_message(&SchemaResult { schema: schema_message(&schema)? })))
 }
 
 /// Returns a command's result.
 pub(super) async fn get(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
-    let engine = engine_of(&session)?;
+    let engine = require_engine(&session)?;
     if let SqlCommand::Statement(handle) = command {
         let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
         return Ok(body_response(sql_results::flight_body(running, session)?));
@@ -162,7 +162,7 @@ pub(super) async fn put(
     command: (String, Bytes),
     header: Bytes,
 ) -> Result<Response<ResponseBody>> {
-    engine_of(&session)?;
+    require_engine(&session)?;
     let (name, value) = command;
     if name != "CommandPreparedStatementQuery" {
         return Err(not_spoken(&name));
