@@ -1,7 +1,9 @@
 //! Errors. A message says what was being done to which path, what was expected and found, and what to do about it.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrowwood_mapping as mapping;
@@ -112,6 +114,15 @@ impl Error {
         Error::new(ErrorKind::Internal, message)
     }
 
+    /// Creates the error of a panic, which is a failed assertion.
+    #[cold]
+    #[doc(hidden)]
+    pub fn from_panic(panic: &(dyn Any + Send)) -> Error {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("a panic without a message");
+        Error::new(ErrorKind::Internal, format!("internal error, please report it: {text}"))
+    }
+
     pub(crate) fn unsupported(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
     }
@@ -177,6 +188,15 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.0.errno
     }
+}
+
+/// Runs `work`. A panic in it becomes an error of kind `Internal`, since none may leave the library.
+///
+/// The caller must not go on with what `work` has changed: an assertion may have failed between two changes that belong
+/// together.
+#[inline]
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }
 
 impl From<mapping::Error> for Error {

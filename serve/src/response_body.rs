@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use arrowwood::Error;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
@@ -52,7 +54,11 @@ impl<S: BodySource> DynBodySource for BodyState<S> {
             other => other,
         };
         let BodyState::Running(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
-        let step = ready!(step.as_mut().poll(context));
+        // A panic in a step, a failed assertion, ends this body and not the connection.
+        let step = match catch_unwind(AssertUnwindSafe(|| step.as_mut().poll(context))) {
+            Ok(step) => ready!(step),
+            Err(panic) => BodyStep::Failed(io::Error::other(Error::from_panic(&*panic))),
+        };
         *self = BodyState::Ended;
         Poll::Ready(match step {
             BodyStep::Data(state, bytes) => {

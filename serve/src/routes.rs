@@ -1,9 +1,14 @@
 //! Dispatches requests to their routes, and completes responses.
 
 use std::borrow::Cow;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
+use arrowwood::Error;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -54,7 +59,7 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
     let mut code = None;
     let mut log = None;
     let status;
-    let mut response = match route(&shared, &peer, request, &mut trace).await {
+    let mut response = match catch_panic(route(&shared, &peer, request, &mut trace)).await {
         Ok(response) => {
             status = response.status().as_u16();
             response
@@ -92,6 +97,16 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
         *response.body_mut() = ResponseBody::empty();
     }
     response
+}
+
+/// Awaits `work`. A panic in it, a failed assertion, is answered with 500, and the connection goes on with other requests.
+async fn catch_panic<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
+            .unwrap_or_else(|panic| Poll::Ready(Err(Problem::from_table_error(&Error::from_panic(&*panic)))))
+    })
+    .await
 }
 
 /// Splits a path into its segments, and decodes them.
@@ -455,4 +470,26 @@ const SNAPSHOT: &str = "arrowwood-snapshot";
 
 fn snapshot_header(id: String) -> Result<HeaderValue> {
     HeaderValue::try_from(id).map_err(|e| Problem::internal(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_answered_with_an_internal_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let answered = runtime.block_on(catch_panic(async { Ok(5) }));
+        assert_eq!(answered.unwrap(), 5);
+        let panicked = runtime.block_on(catch_panic::<()>(async {
+            tokio::task::yield_now().await;
+            panic!("on purpose")
+        }));
+        let problem = panicked.unwrap_err();
+        assert_eq!((problem.status(), problem.code()), (StatusCode::INTERNAL_SERVER_ERROR, "internal"));
+        assert!(problem.log().is_some_and(|log| log.contains("on purpose")), "{problem}");
+        assert!(!problem.detail().contains("on purpose"), "{problem}");
+    }
 }

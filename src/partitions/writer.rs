@@ -11,7 +11,7 @@ use super::open_writer::{partition_writer, without_columns};
 use super::unsynced::UnsyncedPartitions;
 use crate::array::Value;
 use crate::dataset::{Column, Dataset};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::table::{SyncPolicy, Writer, WriterOptions};
 use crate::types::{per_second, type_name};
 
@@ -148,6 +148,9 @@ struct OpenPartition {
 /// Appends rows of a partitioned table, each to its partition, which is created if necessary. Each partition is a table
 /// with one writer, and a commit is atomic within one partition: a reader, or a crash in between, may find it in one
 /// partition and not yet in another.
+///
+/// A failed assertion, which is a bug of this library, is an error of kind `Internal`, also of all later calls, as with
+/// [`Writer`].
 #[derive(Debug)]
 pub struct PartitionedWriter {
     root: PathBuf,
@@ -171,6 +174,8 @@ pub struct PartitionedWriter {
     appends: u64,
     /// The reason why nothing can be committed before a rollback.
     broken: Option<String>,
+    /// The error of a failed assertion, here or in a partition, after which nothing more is written.
+    failure: Option<Error>,
 }
 
 /// The default of [`PartitionedWriter::max_open`].
@@ -220,6 +225,7 @@ impl PartitionedWriter {
             leftovers: UnsyncedPartitions::default(),
             appends: 0,
             broken: None,
+            failure: None,
         })
     }
 
@@ -252,6 +258,10 @@ impl PartitionedWriter {
     /// [`rollback`](PartitionedWriter::rollback).
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         self.check_usable()?;
+        self.stop_at_panic(|writer| writer.append_checked(dataset))
+    }
+
+    fn append_checked(&mut self, dataset: &Dataset) -> Result<()> {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let rows = dataset.select(&names)?;
         let groups = self.group_rows(&rows)?;
@@ -349,6 +359,10 @@ impl PartitionedWriter {
     /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
     pub fn commit(&mut self) -> Result<()> {
         self.check_usable()?;
+        self.stop_at_panic(PartitionedWriter::commit_checked)
+    }
+
+    fn commit_checked(&mut self) -> Result<()> {
         self.check_waiting();
         for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
             partition.writer.commit()?;
@@ -393,6 +407,11 @@ impl PartitionedWriter {
     /// partition. If a partition could not be closed, to make room for another one, the error is reported again until rows
     /// are appended to the partition, committed and synced.
     pub fn sync(&mut self) -> Result<()> {
+        self.check_failure()?;
+        self.stop_at_panic(PartitionedWriter::sync_all)
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
         let mut result = Ok(());
         for (keys, partition) in &mut self.open {
             let synced = partition.writer.sync();
@@ -408,6 +427,15 @@ impl PartitionedWriter {
 
     /// Discards the rows appended since the last commit.
     pub fn rollback(&mut self) {
+        if self.failure.is_none() {
+            let _ = self.stop_at_panic(|writer| {
+                writer.discard_uncommitted();
+                Ok(())
+            });
+        }
+    }
+
+    fn discard_uncommitted(&mut self) {
         for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
             partition.writer.rollback();
             partition.has_rows = false;
@@ -424,6 +452,10 @@ impl PartitionedWriter {
     /// [`sync`](PartitionedWriter::sync), after all partitions were closed.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
+        self.stop_at_panic(PartitionedWriter::close_all)
+    }
+
+    fn close_all(&mut self) -> Result<()> {
         let mut result = Ok(());
         for (keys, partition) in std::mem::take(&mut self.open) {
             result = result.and(self.close_partition(keys, partition));
@@ -433,8 +465,27 @@ impl PartitionedWriter {
         self.sync_leftovers()
     }
 
+    /// Runs the body of a public method. A panic in it, a failed assertion, becomes an error, and after it every call fails; so
+    /// it does after a failed assertion in a partition.
+    fn stop_at_panic(&mut self, body: impl FnOnce(&mut PartitionedWriter) -> Result<()>) -> Result<()> {
+        let result = catch_panic(|| body(self));
+        if let Err(e) = &result
+            && e.kind() == ErrorKind::Internal
+        {
+            self.failure.get_or_insert_with(|| e.clone());
+        }
+        result
+    }
+
+    fn check_failure(&self) -> Result<()> {
+        let Some(e) = &self.failure else { return Ok(()) };
+        let message = format!("the writer can't go on: {}; open the table anew", e.message());
+        Err(Error::new(ErrorKind::Internal, message).at(&self.root))
+    }
+
     /// Returns an error if a failed append has to be rolled back first.
     fn check_usable(&self) -> Result<()> {
+        self.check_failure()?;
         match &self.broken {
             None => Ok(()),
             Some(why) => {

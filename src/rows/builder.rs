@@ -2,6 +2,7 @@
 //! makes arrays of them in place. **Fence**: these arrays are trusted without a check.
 #![allow(unsafe_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -16,7 +17,7 @@ use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
 use super::sink::{FillState, RowSink};
 use crate::array::{Bytes, Value, to_array};
 use crate::dataset::Dataset;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, catch_panic};
 use crate::map::{ChangeCheck, GrowableBuffer, guard};
 
 /// Collects rows, batches and datasets into one contiguous record batch in memory.
@@ -89,7 +90,7 @@ impl DatasetBuilder {
     /// runs out.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
-        self.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows())
+        self.stop_at_panic(|builder| builder.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows()))
     }
 
     /// Appends all rows of a dataset, batch by batch.
@@ -97,22 +98,30 @@ impl DatasetBuilder {
     /// # Errors
     /// Those of [`DatasetBuilder::append`], and those of reading the dataset. Batches before the failed one stay appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        dataset.with_change_check(ChangeCheck::Now, || {
-            for part in dataset.parts() {
-                let part = part?;
-                self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
-            }
-            Ok(())
-        })
+        self.check()?;
+        self.stop_at_panic(|builder| dataset.with_change_check(ChangeCheck::Now, || builder.append_parts(dataset)))
+    }
+
+    fn append_parts(&mut self, dataset: &Dataset) -> Result<()> {
+        for part in dataset.parts() {
+            let part = part?;
+            self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
+        }
+        Ok(())
     }
 
     /// Appends one row: a value for each column, as for [`Writer::append_row`](crate::Writer::append_row).
     ///
     /// # Errors
     /// `InvalidArgument`, naming the column, for a value of another type or out of range, or a null in a column
-    /// declared without nulls; nothing is appended then. `Io` if memory runs out.
+    /// declared without nulls; nothing is appended then. `Io` if memory runs out. `Internal` for a failed assertion, a bug of
+    /// this library, in this method or any other; then nothing more can be appended.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
+        self.stop_at_panic(|builder| builder.put_row(row))
+    }
+
+    fn put_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         let plan = self.live.plan.clone();
         let mut keys = std::mem::take(&mut self.row_keys);
         let put = guard(|| {
@@ -197,16 +206,28 @@ impl DatasetBuilder {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
+    /// Runs the body of a public method. A panic in it, a failed assertion, becomes the error of this call and of all later
+    /// ones.
+    #[inline]
+    fn stop_at_panic(&mut self, body: impl FnOnce(&mut DatasetBuilder) -> Result<()>) -> Result<()> {
+        match catch_unwind(AssertUnwindSafe(|| body(self))) {
+            Ok(result) => result,
+            Err(panic) => Err(self.broken.insert(Error::from_panic(&*panic)).clone()),
+        }
+    }
+
     /// Returns the rows as a dataset over the same memory, without a copy.
     ///
     /// # Errors
     /// The error that an earlier append failed with and that lost rows.
     pub fn finish(mut self) -> Result<Dataset> {
         self.check()?;
-        if self.live.now.counters[0] > 0 || self.done.is_empty() {
-            self.done.push(self.live.finish(&self.schema)?);
-        }
-        Dataset::from_batches(self.schema, self.done)
+        catch_panic(|| {
+            if self.live.now.counters[0] > 0 || self.done.is_empty() {
+                self.done.push(self.live.finish(&self.schema)?);
+            }
+            Dataset::from_batches(self.schema, self.done)
+        })
     }
 }
 
@@ -300,6 +321,7 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
+    use crate::error::ErrorKind;
 
     fn builder(data_type: &DataType) -> DatasetBuilder {
         let field = |name| Field::new(name, data_type.clone(), true);
@@ -336,5 +358,21 @@ mod tests {
             .for_each(|text| drop(builder.append_row(&[Value::Str(text), Value::Str(text)]).unwrap_err()));
         texts[..128].iter().for_each(|text| builder.append_row(&[Value::Str(text), Value::Str("0")]).unwrap());
         assert_eq!(builder.finish().unwrap().len().unwrap(), 256);
+    }
+
+    #[test]
+    fn a_failed_assertion_is_the_error_of_all_later_calls() {
+        let mut builder = builder(&DataType::Int64);
+        builder.append_row(&[Value::Int(1), Value::Null]).unwrap();
+        // A counter is missing.
+        builder.live.now.counters.truncate(1);
+        let row = [Value::Int(2), Value::Null];
+        for _ in 0..2 {
+            let e = builder.append_row(&row).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Internal, "{e}");
+        }
+        let batch = RecordBatch::new_empty(builder.schema().clone());
+        assert_eq!(builder.append(&batch).unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(builder.finish().unwrap_err().kind(), ErrorKind::Internal);
     }
 }

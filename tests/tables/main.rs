@@ -10,6 +10,8 @@ mod camera;
 mod columns;
 #[path = "../support/dice.rs"]
 mod dice;
+#[path = "../support/failing_assertion.rs"]
+mod failing_assertion;
 #[path = "../support/running.rs"]
 mod running;
 #[path = "../support/tables.rs"]
@@ -23,6 +25,7 @@ mod alter;
 mod changed;
 mod dropped;
 mod durable;
+mod failed_assertions;
 mod follower_memory;
 mod incremental;
 mod limits;

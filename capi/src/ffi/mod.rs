@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use arrowwood::{Error, ErrorKind, Result};
 
-use crate::error::{INTERNAL, error_code, invalid_argument};
+use crate::error::{error_code, invalid_argument};
 use crate::translation::translate_message;
 pub use data::*;
 
@@ -73,18 +73,14 @@ macro_rules! export_infallible {
 
 /// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
-    let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(reserving(work))) {
+    let e = match catch_unwind(AssertUnwindSafe(reserving(work))) {
         Ok(Ok(())) => return 0,
-        Ok(Err(e)) => (error_code(&e), e.errno().unwrap_or(0), translate_message(e.to_string())),
-        Err(panic) => (INTERNAL, 0, panic_text(&*panic)),
+        Ok(Err(e)) => e,
+        Err(panic) => Error::from_panic(&*panic),
     };
-    error.put(code, os_error, message);
+    let code = error_code(&e);
+    error.put(code, e.errno().unwrap_or(0), translate_message(e.to_string()));
     code
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("internal error, please report it: {}", text.unwrap_or("a panic without a message"))
 }
 
 /// Runs the body of a function that can't report errors. Catches panics.
@@ -710,6 +706,7 @@ fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::INTERNAL;
 
     export! {
         /// Panics on request.

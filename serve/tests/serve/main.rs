@@ -7,6 +7,8 @@ mod alone;
 mod columns;
 #[path = "../../../tests/support/dice.rs"]
 mod dice;
+#[path = "../../../tests/support/failing_assertion.rs"]
+mod failing_assertion;
 #[expect(dead_code, reason = "few of the messages")]
 #[path = "../../../tests/support/handmade.rs"]
 mod handmade;
@@ -25,6 +27,7 @@ mod wait;
 mod disk;
 mod equal;
 mod exact;
+mod failed_assertions;
 mod flight;
 mod follow;
 mod hostile;

@@ -110,7 +110,7 @@ impl Writer {
         let Some(newer) = changed(self.schema(), schema).map_err(at)? else { return Ok(false) };
         Plan::for_schema(&newer).map_err(at)?;
         self.commit()?;
-        match guard(|| self.go_on_with(&newer)) {
+        match self.stop_at_panic(|writer| guard(|| writer.go_on_with(&newer))) {
             Ok(()) => Ok(true),
             Err(e) => Err(self.note(e)),
         }

@@ -35,15 +35,22 @@ impl Writer {
     /// Then nothing was appended.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
-        // Values may be those of another mapped file, in the check, too.
-        let key = guard(|| self.check_row(row)).map_err(|e| e.at(self.path()))?;
+        // Guarded, as values may be in another mapped file.
+        self.stop_at_panic(|writer| match guard(|| writer.check_and_write(row)) {
+            Ok(()) => Ok(()),
+            Err(e) => {
+                writer.forget_unused_entries();
+                Err(e.at(writer.path()))
+            }
+        })
+    }
+
+    fn check_and_write(&mut self, row: &[Value<'_>]) -> Result<()> {
+        let key = self.check_row(row)?;
         let mut keys = std::mem::take(&mut self.row_keys);
-        let written = guard(|| self.write_row(row, &mut keys));
+        let written = self.write_row(row, &mut keys);
         self.row_keys = keys;
-        if let Err(e) = written {
-            self.forget_unused_entries();
-            return Err(e.at(self.path()));
-        }
+        written?;
         if key.is_some() {
             self.last.0 = key;
         }

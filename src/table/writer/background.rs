@@ -11,7 +11,7 @@ use super::live_file::{LiveFile, SyncTarget};
 use super::live_segment::LiveSegment;
 use super::next_segment::{NextSegment, SegmentFactory};
 use super::scheduler::{Task, TaskHandle};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::map::{DirectoryLock, guard};
 use crate::table::format::{Record, SEQUENCE};
 use crate::table::reader::chain;
@@ -248,6 +248,12 @@ impl BackgroundWork {
         Durability { inner: Arc::downgrade(&self.inner), progress: self.inner.progress.clone() }
     }
 
+    /// Stops the work: nothing more is written or synced, on any thread.
+    #[cold]
+    pub fn stop_with(&self, error: Error) {
+        self.inner.fail(error);
+    }
+
     /// Whether a sync, or the thread, has failed.
     #[inline]
     pub fn has_failed(&self) -> bool {
@@ -257,7 +263,7 @@ impl BackgroundWork {
     /// Checks that neither a sync nor the thread has failed.
     ///
     /// # Errors
-    /// `FileChanged` if that was the failure, otherwise `Closed`.
+    /// `FileChanged` or `Internal` if that was the failure, otherwise `Closed`.
     #[cold]
     pub fn check(&self) -> Result<()> {
         self.inner.check()
@@ -287,7 +293,13 @@ impl Drop for BackgroundWork {
             // Nothing more is written to them, and no other writer has the lock yet.
             let segments = std::mem::take(&mut *locked(&self.inner.segments));
             let sealed = std::mem::take(&mut *locked(&self.inner.sealed));
-            segments.iter().chain(sealed.iter().map(|resting| &resting.segment)).for_each(|segment| segment.stamp());
+            for segment in segments.iter().chain(sealed.iter().map(|resting| &resting.segment)) {
+                // A panic here would end the process if another one is under way.
+                let _ = catch_panic(|| {
+                    segment.stamp();
+                    Ok(())
+                });
+            }
         }
     }
 }
@@ -323,8 +335,8 @@ impl Task for BackgroundState {
         Some(self.publish_newest(&live)?.min(rest))
     }
 
-    fn panicked(&self) {
-        self.fail(Error::internal("the writer's work in the background has panicked"));
+    fn on_panic(&self, error: Error) {
+        self.fail(error);
     }
 }
 
@@ -419,7 +431,7 @@ impl BackgroundState {
             return Err(dropped());
         }
         // Recorded before the lock is released.
-        guard(sync).inspect_err(|e| self.fail(e.clone()))
+        catch_panic(|| guard(sync)).inspect_err(|e| self.fail(e.clone()))
     }
 
     /// Makes all commits durable. Call it in [`BackgroundState::to_disk`].
@@ -539,6 +551,6 @@ fn dropped() -> Error {
 
 /// The error for a writer that can't continue because of `why`, an error of kind `kind`.
 pub(super) fn cannot_go_on(kind: ErrorKind, why: &str) -> Error {
-    let kind = if kind == ErrorKind::FileChanged { kind } else { ErrorKind::Closed };
+    let kind = if matches!(kind, ErrorKind::FileChanged | ErrorKind::Internal) { kind } else { ErrorKind::Closed };
     Error::new(kind, format!("the writer can't go on: {why}; open the table anew"))
 }

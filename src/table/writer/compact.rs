@@ -16,7 +16,7 @@ use super::sort::sort_before;
 use super::writer::Writer;
 use crate::dataset::{Dataset, schema_difference};
 use crate::directory::FileId;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::map::{DirectoryLock, FileSystem, boot_id, guard, remove_leftovers};
 use crate::rows::Plan;
 use crate::table::format::TableSettings;
@@ -60,9 +60,14 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::compact`], and those of [`CompactOptions`].
-    pub fn compact_with(&mut self, what: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+    pub fn compact_with(&mut self, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
+        self.stop_at_panic(|writer| writer.compact_synced(what, progress))
+    }
+
+    /// Compacts the segments before the live one, which are on the disk.
+    fn compact_synced(&mut self, what: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
         let live = self.segments[0].first_row();
         let before = FileId::find(self.path())?;
         let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
@@ -72,7 +77,7 @@ impl Writer {
             && self.medium().check_directory().is_ok()
         {
             // After a power cut, either of the two directories may be the table.
-            self.give_up(format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
+            self.give_up(&format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
         }
         let sorted = sorted?;
         let compacted = guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress));
@@ -87,6 +92,10 @@ impl Writer {
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
         // The remaining segments must be on the disk before the removed ones are gone.
         self.sync()?;
+        self.stop_at_panic(|writer| writer.drop_synced(row))
+    }
+
+    fn drop_synced(&mut self, row: u64) -> Result<u64> {
         let starts = prepared_commit::map_home_error(self.medium(), chain::list(self.path()));
         let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
         prepared_commit::check_home(self.medium()).map_err(|e| self.note(e))?;
@@ -131,13 +140,19 @@ pub fn compact_on(
     what: CompactOptions,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
-    guard(|| {
-        let path = path.as_ref();
-        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
-        refuse_file(path).map_err(|e| e.at(path))?;
-        let lock = acquire_lock(medium, path).map_err(|e| e.at(path))?;
-        prepared_commit::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
-    })
+    catch_panic(|| guard(|| compact_directory(medium, path.as_ref(), what, progress)))
+}
+
+fn compact_directory(
+    medium: &FileSystem,
+    path: &Path,
+    what: CompactOptions,
+    progress: impl FnMut(u64, u64),
+) -> Result<u64> {
+    let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
+    refuse_file(path).map_err(|e| e.at(path))?;
+    let lock = acquire_lock(medium, path).map_err(|e| e.at(path))?;
+    prepared_commit::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
 }
 
 fn compact_all(

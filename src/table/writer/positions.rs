@@ -55,6 +55,7 @@ impl Writer {
     /// 256 names, and in a replica: see [`Writer::promote`]. Then nothing is committed, and the rows can still be committed.
     /// Otherwise as [`Writer::commit`].
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        self.check()?;
         if positions.iter().any(|(name, _)| !OWN.contains(name)) && self.is_replica() {
             return Err(Error::invalid_argument(REPLICA).at(self.path()));
         }
@@ -62,20 +63,20 @@ impl Writer {
     }
 
     fn commit_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
-        self.check()?;
-        let committed = guard(|| {
-            let before = self.set_positions(positions)?;
-            let shown = self.show_rows(!positions.is_empty());
-            if shown.is_err() {
-                self.take_back(before);
-            }
-            // Where that fails the commit is visible, with these positions.
-            shown.and_then(|()| self.sync_commit())
-        });
-        match committed {
+        match self.stop_at_panic(|writer| guard(|| writer.show_with_positions(positions))) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.note(e)),
         }
+    }
+
+    fn show_with_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        let before = self.set_positions(positions)?;
+        if let Err(e) = self.show_rows(!positions.is_empty()) {
+            self.take_back(before);
+            return Err(e);
+        }
+        // Where that fails the commit is visible, with these positions.
+        self.sync_commit()
     }
 
     /// Whether the table is a replica that was not promoted: see [`Writer::promote`].
@@ -92,6 +93,7 @@ impl Writer {
     /// # Errors
     /// `InvalidArgument` for a table that is no replica, and as [`Writer::commit_with`]; those of [`Writer::sync`].
     pub fn promote(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        self.check()?;
         if !self.is_replica() {
             return Err(Error::invalid_argument("the table is no replica, or was promoted before").at(self.path()));
         }

@@ -25,8 +25,8 @@ pub(super) trait Task: Send + Sync {
     /// requests one.
     fn take_turn(&self) -> Option<Duration>;
 
-    /// Records that a turn has panicked, which was the last one.
-    fn panicked(&self);
+    /// Records that a turn has panicked, and was the last one.
+    fn on_panic(&self, error: Error);
 }
 
 /// A task, and the time of its turn.
@@ -205,8 +205,8 @@ impl Scheduler {
         drop(state);
         // A bug in the work for one table must not stop the work for others.
         let turn = catch_unwind(AssertUnwindSafe(|| task.take_turn()));
-        let rest = turn.unwrap_or_else(|_| {
-            task.panicked();
+        let rest = turn.unwrap_or_else(|panic| {
+            task.on_panic(Error::from_panic(&*panic));
             None
         });
         drop(task);
@@ -248,7 +248,8 @@ mod tests {
             Some(Duration::ZERO)
         }
 
-        fn panicked(&self) {
+        fn on_panic(&self, error: Error) {
+            assert!(error.message().ends_with("on purpose"), "{error}");
             self.has_panicked.store(true, Ordering::SeqCst);
         }
     }
@@ -295,7 +296,7 @@ mod tests {
             None
         }
 
-        fn panicked(&self) {}
+        fn on_panic(&self, _error: Error) {}
     }
 
     #[test]

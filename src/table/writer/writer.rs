@@ -1,5 +1,7 @@
 //! [`Writer`]: appends to a table.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use super::prepared_commit;
 use super::schema_change::changed;
 use crate::dataset::{ComparableValue, Dataset, order};
 use crate::directory::{exists, is_empty_directory};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::map::{ChangeCheck, DirectoryLock, FileSystem, guard, is_moved_directory, remove_leftovers};
 use crate::rows::{DictionaryEntries, FillState, IncomingRows, Plan, PlanDictionary, RowSink, batch_arrays};
 use crate::table::format::{CommitState, TableSettings};
@@ -38,6 +40,9 @@ const MOST_UNCOMMITTED: u64 = 1 << 15;
 ///
 /// Appended rows become visible to readers when they are committed: all of them or none. Uncommitted rows are lost when
 /// the writer is dropped.
+///
+/// A failed assertion, which is a bug of this library, is an error of kind `Internal`. After it every call is: nothing more is
+/// written, and the committed rows stay as they are.
 #[derive(Debug)]
 pub struct Writer {
     folder: PathBuf,
@@ -57,8 +62,8 @@ pub struct Writer {
     medium: FileSystem,
     pub(super) background: BackgroundWork,
     pub(super) sync: SyncPolicy,
-    /// The reason why nothing can be written any more.
-    broken: Option<String>,
+    /// The error of all further calls, once nothing can be written any more.
+    broken: Option<Error>,
     dropped: u64,
     /// The number of commits since the last check that the live segment still exists.
     unlooked: u32,
@@ -89,7 +94,7 @@ impl Writer {
     /// is neither a table nor a schema; `Unsupported` for types that don't grow, and on network file systems.
     pub fn open(path: impl AsRef<Path>, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let path = path.as_ref();
-        guard(|| Writer::open_at(path, schema, options)).map_err(|e| e.at(path))
+        catch_panic(|| guard(|| Writer::open_at(path, schema, options))).map_err(|e| e.at(path))
     }
 
     fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
@@ -273,7 +278,7 @@ impl Writer {
     /// `SchemaMismatch` and `InvalidArgument`, naming column and row; `Io` for a full disk. Then nothing was appended.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
-        self.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows())
+        self.stop_at_panic(|writer| writer.append_arrays(schema.fields(), &batch_arrays(batch), batch.num_rows()))
     }
 
     /// Appends all rows of a dataset.
@@ -281,12 +286,15 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        let before = self.savepoint();
-        let appended = dataset.with_change_check(ChangeCheck::Now, || self.append_parts(dataset));
-        if appended.is_err() {
-            self.restore(before);
-        }
-        appended
+        self.check()?;
+        self.stop_at_panic(|writer| {
+            let before = writer.savepoint();
+            let appended = dataset.with_change_check(ChangeCheck::Now, || writer.append_parts(dataset));
+            if appended.is_err() {
+                writer.restore(before);
+            }
+            appended
+        })
     }
 
     fn append_parts(&mut self, dataset: &Dataset) -> Result<()> {
@@ -459,13 +467,14 @@ impl Writer {
             replace_name(&next, &self.folder)?;
             self.background.replaced(next.shared.clone());
         }
-        if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
+        // The writer always has a segment, also if sealing the empty one fails.
+        let replaced = self.segments.last_mut().map(|last| std::mem::replace(last, next));
+        self.expect_next();
+        if let Some(mut empty) = replaced.filter(|_| is_named) {
             // Waiting followers learn that it has ended.
             empty.rollback();
             empty.make_visible(SEALED)?;
         }
-        self.segments.push(next);
-        self.expect_next();
         Ok(())
     }
 
@@ -479,7 +488,7 @@ impl Writer {
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
-        match guard(|| self.commit_rows(false)) {
+        match self.stop_at_panic(|writer| guard(|| writer.commit_rows(false))) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.note(e)),
         }
@@ -490,7 +499,7 @@ impl Writer {
     pub(super) fn note(&mut self, e: Error) -> Error {
         let is_stored = |segment: &LiveSegment| segment.shared.store.check_stored().is_ok();
         if e.kind() == ErrorKind::FileChanged || !self.segments.iter().all(is_stored) {
-            self.broken.get_or_insert_with(|| e.message().into());
+            self.give_up(e.message());
         }
         e.at(&self.folder)
     }
@@ -595,14 +604,14 @@ impl Writer {
             // Other Arrow readers must not keep seeing uncommitted rows.
             let taken_back = first.shared.publish_ahead(&first.committed.counters, first.sequence);
             if named > 0 || taken_back.is_err() {
-                self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
+                self.give_up(&format!("a segment could not be given its name ({})", e.message()));
             }
             return Err(e);
         }
         self.background.goes_on(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
         let shown = self.show_all(sealed);
         // The names are there, and what they stand for is unknown to this writer now.
-        shown.inspect_err(|e| self.broken = Some(e.message().into()))?;
+        shown.inspect_err(|e| self.give_up(e.message()))?;
         self.background.rolled();
         for done in self.segments.drain(..last) {
             let _ = done.trim();
@@ -650,6 +659,16 @@ impl Writer {
 
     /// Discards the rows appended since the last commit.
     pub fn rollback(&mut self) {
+        // After a failed assertion the rows may be in any state, and none can be committed.
+        if !self.has_panicked() {
+            let _ = self.stop_at_panic(|writer| {
+                writer.discard_uncommitted();
+                Ok(())
+            });
+        }
+    }
+
+    fn discard_uncommitted(&mut self) {
         self.segments.truncate(1);
         if let Some(live) = self.segments.first_mut() {
             live.rollback();
@@ -692,6 +711,7 @@ impl Writer {
     /// `FileChanged` if the table, or a segment with rows that were to be synced, was removed.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
+        // A panic in a sync, which any thread may make, is caught there.
         self.background.sync(SyncTarget::LogOrColumns).map_err(|e| e.at(&self.folder))
     }
 
@@ -701,17 +721,43 @@ impl Writer {
     /// As [`Writer::commit`] and [`Writer::sync`].
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
-        self.background.publish_now(&self.segments[0].shared);
-        let live = &self.segments[0];
-        self.background.settle(&live.shared).map_err(|e| e.at(&self.folder))?;
-        let _ = live.trim();
-        let _ = live.shared.trim_footers();
-        Ok(())
+        self.stop_at_panic(|writer| {
+            let live = &writer.segments[0];
+            writer.background.publish_now(&live.shared);
+            writer.background.settle(&live.shared).map_err(|e| e.at(&writer.folder))?;
+            let _ = live.trim();
+            let _ = live.shared.trim_footers();
+            Ok(())
+        })
     }
 
-    /// Stops writing, for this reason.
-    pub(super) fn give_up(&mut self, why: String) {
-        self.broken = Some(why);
+    /// Stops writing, for the first such reason.
+    #[cold]
+    pub(super) fn give_up(&mut self, why: &str) {
+        self.broken.get_or_insert_with(|| cannot_go_on(ErrorKind::Closed, why));
+    }
+
+    /// Runs the body of a public method. A panic in it becomes an error, and after it every call fails: an assertion fails
+    /// where going on could lose or invent rows.
+    #[inline]
+    pub(super) fn stop_at_panic<T>(&mut self, body: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+        match catch_unwind(AssertUnwindSafe(|| body(self))) {
+            Ok(result) => result,
+            Err(panic) => Err(self.on_panic(&*panic)),
+        }
+    }
+
+    #[cold]
+    fn on_panic(&mut self, panic: &(dyn Any + Send)) -> Error {
+        let e = Error::from_panic(panic);
+        self.background.stop_with(e.clone());
+        self.broken = Some(cannot_go_on(e.kind(), e.message()));
+        e.at(&self.folder)
+    }
+
+    /// Whether an assertion has failed in this writer.
+    fn has_panicked(&self) -> bool {
+        self.broken.as_ref().is_some_and(|e| e.kind() == ErrorKind::Internal)
     }
 
     #[inline]
@@ -731,11 +777,8 @@ impl Writer {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        let why = match &self.broken {
-            Some(why) => Err(cannot_go_on(ErrorKind::Closed, why)),
-            None => self.background.check(),
-        };
-        why.map_err(|e| e.at(&self.folder))
+        let refused = self.broken.as_ref().map_or_else(|| self.background.check(), |e| Err(e.clone()));
+        refused.map_err(|e| e.at(&self.folder))
     }
 }
 
@@ -747,7 +790,11 @@ pub(super) fn no_segment() -> Error {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.can_write() {
-            self.background.publish_now(&self.segments[0].shared);
+            // A panic here would end the process if another one is under way.
+            let _ = self.stop_at_panic(|writer| {
+                writer.background.publish_now(&writer.segments[0].shared);
+                Ok(())
+            });
         }
     }
 }

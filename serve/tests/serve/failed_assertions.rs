@@ -1,0 +1,77 @@
+//! An assertion of the library that fails while rows are written for a client: its request fails, and the server goes on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrowwood::simulate::FileSystem;
+use arrowwood_serve::Options;
+
+use crate::failing_assertion::FailingAssertion;
+use crate::support::flight::{Descriptor, call, framed, put};
+use crate::support::*;
+
+/// A server with a table `t`, whose segments have 8 rows.
+fn served() -> (Served, Arc<FailingAssertion>) {
+    let assertion = Arc::new(FailingAssertion::default());
+    let medium = FileSystem::with_observer(assertion.clone());
+    let served = Served::with(|_| Options { medium, ..options() });
+    let made = served.send("PUT", "/v1/tables/t?segment_rows=8", &[], b"n: int not null");
+    assert_eq!(made.status, 201, "{}", made.text());
+    (served, assertion)
+}
+
+#[test]
+fn a_failed_assertion_is_answered_with_500_on_a_connection_that_stays() {
+    let (served, assertion) = served();
+    let mut client = served.client();
+    let headers = [("content-type", "application/x-ndjson")];
+    let mut acknowledged = BTreeSet::new();
+    let mut failures = 0;
+    for number in 1..=120 {
+        assertion.arm(number);
+        let first =
+            client.send("POST", "/v1/tables/t/rows", &headers, format!("{{\"n\":{number}}}").as_bytes()).unwrap();
+        let has_panicked = assertion.disarm();
+        match first.status {
+            200 => drop(acknowledged.insert(number.to_string())),
+            500 => {
+                assert!(
+                    has_panicked && ["internal", "not_durable"].contains(&first.code().as_str()),
+                    "{}",
+                    first.text()
+                );
+                failures += 1;
+            }
+            other => panic!("operation {number}: {other}: {}", first.text()),
+        }
+        let next = 1000 + number;
+        let second =
+            client.send("POST", "/v1/tables/t/rows", &headers, format!("{{\"n\":{next}}}").as_bytes()).unwrap();
+        assert_eq!(second.status, 200, "after operation {number}: {}", second.text());
+        acknowledged.insert(next.to_string());
+    }
+    assert!(failures > 5, "{failures} of the writes failed");
+    let rows: Vec<String> = values(&served.rows("/v1/tables/t/rows")).into_iter().flatten().collect();
+    let distinct: BTreeSet<String> = rows.iter().cloned().collect();
+    assert_eq!(rows.len(), distinct.len(), "no row came twice");
+    assert!(distinct.is_superset(&acknowledged));
+}
+
+#[test]
+fn a_failed_assertion_ends_a_call_of_flight_as_an_internal_error() {
+    let (served, assertion) = served();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3));
+    let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+    let mut failures = 0;
+    for number in 1..=60 {
+        assertion.arm(number);
+        let ended = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
+        let has_panicked = assertion.disarm();
+        assert!(ended.status == 0 || ended.status == 13 && has_panicked, "operation {number}: {ended:?}");
+        failures += u32::from(ended.status == 13);
+        let ended = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
+        assert_eq!(ended.status, 0, "after operation {number}: {ended:?}");
+    }
+    assert!(failures > 5, "{failures} of the calls failed");
+}
