@@ -15,6 +15,14 @@ pub(crate) struct FillState {
     pub tails: Vec<u8>,
 }
 
+impl FillState {
+    /// Returns the number of rows, which is the first counter.
+    #[inline]
+    pub fn rows(&self) -> u64 {
+        self.counters[0]
+    }
+}
+
 /// A destination of rows: one buffer for each region of a plan, filled from its start on.
 pub(crate) trait RowSink {
     fn plan(&self) -> &Arc<Plan>;

@@ -515,30 +515,6 @@ impl Record {
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Overwrites an encoded record with another commit, of the same boot and with as many positions.
-    #[inline]
-    pub fn renew(
-        bytes: &mut [u8],
-        (sequence, state, proof): (u64, CommitState, Proof),
-        counters: &[u64],
-        positions: &[i64],
-    ) {
-        debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "the record's length never changes");
-        debug_assert!(sequence < MOST_SEQUENCE, "commit {sequence}");
-        bytes[..8].copy_from_slice(&sequence.to_le_bytes());
-        bytes[8..12].copy_from_slice(&(state.bits() | PROVEN).to_le_bytes());
-        bytes[12..16].fill(0);
-        bytes[40..44].copy_from_slice(&proof.word.to_le_bytes());
-        bytes[48..56].copy_from_slice(&proof.base.to_le_bytes());
-        bytes[56..64].copy_from_slice(&proof.mount.to_le_bytes());
-        let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
-        let positions = positions.iter().map(|position| position.to_le_bytes());
-        let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
-        words.iter_mut().zip(numbers).for_each(|(word, number)| *word = number);
-        let crc = crate::map::crc32c(bytes);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    }
-
     /// Decodes the record of commit `sequence` at the start of `bytes`; see [`Record::decode`].
     pub fn decode_as(bytes: &[u8], counters: usize, sequence: u64) -> Option<Record> {
         Record::decode(bytes, counters).filter(|record| record.sequence == sequence)
@@ -570,6 +546,64 @@ impl Record {
             counters: counters.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
             positions: positions.as_chunks().0.iter().map(|&raw| i64::from_le_bytes(raw)).collect(),
         })
+    }
+}
+
+/// An encoded visible record, which is written over for each commit of a segment: that takes less time than encoding a new
+/// one, and no memory.
+#[derive(Debug)]
+pub(super) struct EncodedRecord(Vec<u8>);
+
+/// The properties of a visible commit in the fixed part of its record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordHead {
+    pub sequence: u64,
+    pub state: CommitState,
+    pub proof: Proof,
+}
+
+impl EncodedRecord {
+    /// Creates the record of an empty segment, for commits of this boot.
+    pub fn new(boot: [u8; 16], counters: usize) -> EncodedRecord {
+        let mut bytes = Vec::new();
+        Record { boot, counters: vec![0; counters], ..Record::default() }.encode(&mut bytes);
+        EncodedRecord(bytes)
+    }
+
+    /// Returns the bytes to be written.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Writes another commit over it, of the same boot.
+    #[inline]
+    pub fn set(&mut self, head: RecordHead, counters: &[u64], positions: &[i64]) {
+        if self.0.len() != record_len(counters.len(), positions.len()) {
+            self.set_position_count(counters.len(), positions.len());
+        }
+        debug_assert!(head.sequence < MOST_SEQUENCE, "commit {}", head.sequence);
+        let bytes = &mut self.0[..];
+        bytes[..8].copy_from_slice(&head.sequence.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(head.state.bits() | PROVEN).to_le_bytes());
+        bytes[12..16].fill(0);
+        bytes[40..44].copy_from_slice(&head.proof.word.to_le_bytes());
+        bytes[48..56].copy_from_slice(&head.proof.base.to_le_bytes());
+        bytes[56..64].copy_from_slice(&head.proof.mount.to_le_bytes());
+        let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
+        let positions = positions.iter().map(|position| position.to_le_bytes());
+        let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
+        words.iter_mut().zip(numbers).for_each(|(word, number)| *word = number);
+        let crc = crate::map::crc32c(bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Makes room for another number of positions.
+    #[cold]
+    fn set_position_count(&mut self, counters: usize, positions: usize) {
+        assert!(positions <= MOST_POSITIONS, "{positions} positions, which no reader takes");
+        self.0.resize(record_len(counters, positions), 0);
+        self.0[44..48].copy_from_slice(&(positions as u32).to_le_bytes());
     }
 }
 

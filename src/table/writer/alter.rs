@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::live_segment::{LiveSegment, SegmentShape};
+use super::live_segment::LiveSegment;
 use super::open::{FIRST_ROWS, first_guess, refuse_twins};
 use super::options::WriterOptions;
 use super::schema_change::changed;
+use super::segment_layout::SegmentShape;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
@@ -122,7 +123,7 @@ impl Writer {
         debug_assert!(self.segments.len() == 1, "all rows are committed");
         let plan = Arc::new(Plan::for_schema(schema)?);
         // A segment created ahead has the older schema.
-        drop(self.background.ordered());
+        drop(self.background.take_next());
         let before = std::mem::replace(&mut self.plan, plan);
         let added = &self.plan.dictionaries[before.dictionaries.len()..];
         self.entries.extend(added.iter().map(PlanDictionary::new_entries));
@@ -162,7 +163,7 @@ impl Writer {
         let mut next = LiveSegment::create(self.medium(), self.path(), &self.plan, shape, true)?;
         let known: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
         self.carry_over(&mut next, &known)?;
-        self.segments.push(next);
+        self.push_segment(next);
         Ok(true)
     }
 }

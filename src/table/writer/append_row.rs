@@ -1,7 +1,6 @@
 //! Appends single rows to the table's newest segment.
 
-use super::live_segment::LiveSegment;
-use super::writer::{Writer, no_segment};
+use super::writer::Writer;
 use crate::array::Value;
 use crate::dataset::ComparableValue;
 use crate::dataset::order::comparable_value;
@@ -52,16 +51,18 @@ impl Writer {
         self.row_keys = keys;
         written?;
         if key.is_some() {
-            self.last.0 = key;
+            self.newest_key.appended = key;
         }
         Ok(())
     }
 
-    /// Discards the dictionary entries that no segment has, and so no row: those of a row that was not appended.
+    /// Discards the dictionary entries that no segment has: a row was not appended.
     #[cold]
     fn forget_unused_entries(&mut self) {
-        let known = self.live().entry_counts();
-        self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
+        let counts = self.live().entry_counts();
+        for (entries, count) in self.entries.iter_mut().zip(counts) {
+            entries.truncate(count);
+        }
     }
 
     /// Checks that the values fit their columns; returns the key of the sorted column's value.
@@ -70,7 +71,7 @@ impl Writer {
         let Some(column) = self.sorted_by else { return Ok(None) };
         let key = comparable_value(self.plan.columns[column].field.data_type(), &row[column]);
         match &key {
-            Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
+            Some(key) if self.newest_key.appended.as_ref().is_none_or(|newest| newest <= key) => Ok(Some(key.clone())),
             _ => Err(Error::invalid_argument(format!(
                 "column '{}': {} comes before the last row, or has no order, and the table is sorted by it; leave the row \
                  out, or create the table with late=\"accept\"",
@@ -83,21 +84,23 @@ impl Writer {
     /// Writes a row whose values were checked.
     fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
         intern_keys(&self.plan, &mut self.entries, row, keys)?;
-        let live = self.segments.last();
-        let has_room =
-            |live: &LiveSegment| has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits());
-        if !live.is_some_and(has_room) {
+        let live = self.live();
+        if !has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits()) {
             let needed = row_counters(&self.plan, &self.entries, row, keys);
             self.roll(&needed)?;
         }
         let Writer { plan, segments, entries, .. } = self;
-        let live = segments.last_mut().ok_or_else(no_segment)?;
+        let last = segments.len() - 1;
+        let live = &mut segments[last];
         // A row that completes a block is appended together with the block's zones or not at all.
-        let before = live.completes_block().then(|| live.now.clone());
+        let before = if live.completes_block() { Some(live.now.clone()) } else { None };
         put_row(live, plan, entries, row, keys)?;
-        match before {
-            Some(before) => live.put_zones(before.counters[0]).inspect_err(|_| live.now = before),
-            None => Ok(()),
+        if let Some(before) = before
+            && let Err(e) = live.put_zones(before.rows())
+        {
+            live.now = before;
+            return Err(e);
         }
+        Ok(())
     }
 }

@@ -196,7 +196,7 @@ fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
         Some(mut live) => {
             // A killed writer may have left a footer with more than its last commit, and a sealed segment shows all
             // rows.
-            live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
+            live.shared.publish_ahead(&live.now.counters, live.sequence() + 1)?;
             // Waiting followers must learn that the segment has ended, so that they look for the next one.
             live.make_visible(SEALED)?;
             live.shared.make_durable(&live.shared.visible()?, SyncTarget::Columns)?;

@@ -151,7 +151,7 @@ impl LiveFile {
     }
 
     /// Records that the previous segments are durable, so that this one is valid by itself.
-    pub fn reached(&self) {
+    pub fn mark_standalone(&self) {
         let mut last = self.durable();
         last.record.provisional = false;
         last.newest.provisional = false;

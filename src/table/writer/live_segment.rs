@@ -1,92 +1,43 @@
-//! A segment for its writer: its size, and its committed part.
+//! A segment that its writer fills: its rows, and how many of them are committed.
+//!
+//! [`RegionSpace`] allocates the file's blocks, [`LiveFile`] makes commits durable, and [`CommitWriter`] makes them visible.
 
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use super::commit_writer::CommitWriter;
 use super::live_file::{DurableState, LiveFile, LogState, SyncTarget};
+use super::region_space::{LARGE, RegionSpace, SmallPiece};
+use super::resume_segment::{ResumePoint, opening_failed};
+use super::segment_layout::{SegmentLayout, SegmentShape, plan_with_zones};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
-use crate::map::{FileSystem, SharedFile, SharedWords, boot_id};
-use crate::rows::{ALIGNMENT, FillState, Plan, Region, RowSink, ZONE, ZoneMap, read_rows};
-use crate::table::format::{
-    CommitState, HEADER, Header, MINOR, NO_BOOT, OWN_FILE, PAGE, Proof, RECORD, Record, SEQUENCE, TAIL, TableSettings,
-    UNSYNCED, WRITER, check_sequence, record_len,
-};
-use crate::table::placement;
-use crate::table::protocol::log::LogEntry;
-use crate::table::protocol::proof::Checksums;
-use crate::table::protocol::{FooterRing, FooterSizes, publish, ring_size};
-use crate::table::reader::{Segment, UnsyncedMarker, check_boot_id};
+use crate::ipc::{SegmentProbe, probe_segment};
+use crate::map::{FileSystem, SharedFile, boot_id};
+use crate::rows::{ALIGNMENT, FillState, Plan, RowSink, ZONE, read_rows};
+use crate::table::format::{CommitState, HEADER, Header, OWN_FILE, Record, SEQUENCE, TAIL, WRITER, check_sequence};
+use crate::table::protocol::{FooterRing, FooterSizes};
+use crate::table::reader::{Segment, check_boot_id};
 use crate::table::zones;
 
-/// Pieces of at least this many bytes are written by pwrite(2) at once; space for smaller ones is prepared for stores.
-const LARGE: usize = 1 << 10;
-/// The space prepared for stores at once: initially, and at most. A table of a few rows is small.
-const STEPS: (u64, u64) = (PAGE, 1 << 20);
-/// Bytes reserved at a time for large pieces: initial and maximum. The kernel writes twice as fast into blocks that are
-/// already reserved.
-const RESERVES: (u64, u64) = (64 << 10, 16 << 20);
-/// The factor by which each such step is larger than the previous one: a growing table soon takes the largest.
-const FASTER: u64 = 4;
-
-/// The maximum size of the schema that a segment's footers share, in bytes.
-const MOST_SCHEMA: usize = 16 << 20;
-
-/// The size of the log in bytes: some hundred small commits.
-const LOG: u64 = 512 << 10;
-
-/// A commit after which rows may follow; and the last one of a segment.
+/// The state of a commit after which rows may follow.
 pub(in crate::table) const OPEN: CommitState = CommitState { sealed: false, provisional: false, goes_on: false };
+/// The state of the last commit of a segment.
 pub(in crate::table) const SEALED: CommitState = CommitState { sealed: true, provisional: false, goes_on: false };
 
-/// A growing segment.
+/// A segment that its writer fills.
 #[derive(Debug)]
 pub(in crate::table) struct LiveSegment {
     pub shared: Arc<LiveFile>,
+    /// How far the buffers are filled, with rows that are not committed yet.
     pub now: FillState,
     pub committed: FillState,
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
-    pub sequence: u64,
-    /// The part of each region prepared for stores through the mapping.
-    ready: Vec<PreparedRange>,
-    /// The end of the part of each region reserved for large pieces, and the next step.
-    reserved: Vec<(u64, u64)>,
-    /// The checksums of what was committed since `base`, and the mount, for the proof of the next commit.
-    sums: Checksums,
-    base: u64,
-    mount: u64,
+    space: RegionSpace,
+    commits: CommitWriter,
     /// Kept to save allocations.
     scratch: Vec<u8>,
-    record: Vec<u8>,
-}
-
-/// A part of a region that is prepared for stores: from a byte up to another.
-#[derive(Clone, Copy, Debug)]
-struct PreparedRange {
-    from: u64,
-    to: u64,
-    /// The bytes to prepare next.
-    step: u64,
-    /// Where the region begins in the file.
-    start: u64,
-}
-
-/// The parameters of a new segment.
-#[derive(Clone, Debug)]
-pub(in crate::table) struct SegmentShape {
-    pub first_row: u64,
-    pub limits: Vec<u64>,
-    pub settings: TableSettings,
-}
-
-/// The plan with the zones of one segment.
-fn plan_with(plan: &Arc<Plan>, zones: &[ZoneMap]) -> Result<Arc<Plan>> {
-    if plan.supports_zones(zones) {
-        return Ok(plan.clone());
-    }
-    Plan::for_schema(&plan.schema.schema)?.with_zones(zones).map(Arc::new).map_err(Error::invalid_argument)
 }
 
 impl LiveSegment {
@@ -100,63 +51,53 @@ impl LiveSegment {
         provisional: bool,
     ) -> Result<LiveSegment> {
         check_boot_id()?;
-        let plan = &plan_with(plan, &shape.settings.zones(shape.limits[0]))?;
+        let plan = &plan_with_zones(plan, &shape.settings.zones(shape.limits[0]))?;
         let sizes =
             FooterSizes::shared(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
-        let (front, header) = lay_out(plan, shape, &sizes)?;
-        let made = SharedFile::create(medium, folder, header.file_len()).and_then(|store| {
-            // Written, not only reserved: the pages of the first stores through the mapping are then already in memory.
-            let mut front = front;
-            front.resize(header.log_start() as usize, 0);
-            store.write(0, &front)?;
-            let mut schema = sizes.schema.clone();
-            schema.resize((header.tail + 4 - header.shared_at()) as usize, 0);
-            store.write(header.shared_at(), &schema)?;
-            store.write(header.tail + 4, TAIL)?;
-            let footer = FooterRing::create(sizes, &header, &store)?;
-            Ok((store, footer))
-        });
-        let (store, footer) = made.map_err(|e| Error::io("creating a segment", &e))?;
+        let SegmentLayout { front, header } = SegmentLayout::new(plan, shape, &sizes)?;
+        let store = create_file(medium, folder, front, &header, &sizes).map_err(creating_failed)?;
+        let footer = FooterRing::create(sizes, &header, &store).map_err(creating_failed)?;
         watch(&store, &header)?;
-        let footer = Mutex::new(footer);
         let log = LogState { is_open: true, ..LogState::default() };
-        let durable = Mutex::new(DurableState { log, ..DurableState::default() });
-        let growing = LiveSegment::new(LiveFile::new(store, header, plan, footer, durable));
-        let mut growing = growing.map_err(|e| Error::io("creating a segment", &e).at(folder))?;
-        growing.now.counters = vec![0; plan.counters];
-        growing.committed = growing.now.clone();
-        growing.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
-        growing.shared.publish()?;
-        growing.note_writer().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
-        growing.shared.store.check_stored()?;
-        growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
-        Ok(growing)
+        let durable = DurableState { log, ..DurableState::default() };
+        let shared = LiveFile::new(store, header, plan, Mutex::new(footer), Mutex::new(durable));
+        let empty = FillState { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
+        let mut live = LiveSegment::new(shared, empty, Vec::new(), 0).map_err(|e| creating_failed(e).at(folder))?;
+        live.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
+        live.shared.publish()?;
+        live.note_writer().map_err(|e| creating_failed(e).at(folder))?;
+        live.shared.store.check_stored()?;
+        live.shared.store.sync().map_err(|e| creating_failed(e).at(folder))?;
+        Ok(live)
     }
 
     /// Opens the segment to continue from its newest commit. Restores bytes that a system crash has left only in its
     /// log, and the footer for other Arrow readers that one has lost.
     pub fn open(medium: &FileSystem, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<LiveSegment> {
-        LiveSegment::open_at(medium, plan, (segment, record), false)
+        LiveSegment::open_at(medium, plan, ResumePoint { segment, record }, false)
     }
 
-    /// As [`LiveSegment::open`], to append. Visible records that don't count never will: neither that of a commit which a killed
-    /// writer did not finish, nor those of commits whose rows are lost.
+    /// Opens the segment as [`LiveSegment::open`] does, to append. Visible records that don't count never will: neither the
+    /// commit that a killed writer did not finish, nor commits whose rows are lost.
     pub fn resume(medium: &FileSystem, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<LiveSegment> {
-        LiveSegment::open_at(medium, plan, (segment, record), true)
+        LiveSegment::open_at(medium, plan, ResumePoint { segment, record }, true)
     }
 
     fn open_at(
         medium: &FileSystem,
         plan: &Arc<Plan>,
-        (segment, record): (&Segment, &Record),
-        is_resumed: bool,
+        point: ResumePoint<'_>,
+        to_be_appended: bool,
     ) -> Result<LiveSegment> {
-        let failed = opening_failed;
+        let ResumePoint { segment, record } = point;
         let path = segment.path();
         let header = segment.header.clone();
-        let plan = &plan_with(plan, &header.zones)?;
-        let store = SharedFile::open(medium, path).map_err(failed)?;
-        if !store.is_mapped_by(&segment.mapping).map_err(|e| failed(e).at(path))? {
+        let plan = &plan_with_zones(plan, &header.zones)?;
+        if header.limits.len() != plan.counters || header.regions.len() != plan.regions {
+            return Err(Error::internal("a segment opened with the schema of another one").at(path));
+        }
+        let store = SharedFile::open(medium, path).map_err(opening_failed)?;
+        if !store.is_mapped_by(&segment.mapping).map_err(|e| opening_failed(e).at(path))? {
             let message = "another file has taken the segment's name since it was read; open the table anew";
             return Err(Error::new(ErrorKind::FileChanged, message).at(path));
         }
@@ -167,96 +108,71 @@ impl LiveSegment {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
-        store.fill_holes(0, header.log_start()).map_err(failed)?;
-        store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(failed)?;
-        let footer = Mutex::new(FooterRing::reopen(sizes, &header, &store).map_err(failed)?);
+        store.fill_holes(0, header.log_start()).map_err(opening_failed)?;
+        store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(opening_failed)?;
+        let footer = Mutex::new(FooterRing::reopen(sizes, &header, &store).map_err(opening_failed)?);
         // What is stored to, and not written, and has its space: last, to leave none that is needed to what has not.
-        store.populate(header.live, header.durable(0) - header.live).map_err(failed)?;
-        store.populate(header.tail, 4).map_err(failed)?;
-        go_back_to(&store, (segment, record), is_resumed)?;
-        let durable = last_durable(segment, record)?;
+        store.populate(header.live, header.durable(0) - header.live).map_err(opening_failed)?;
+        store.populate(header.tail, 4).map_err(opening_failed)?;
+        point.discard_other_commits(&store, to_be_appended)?;
+        let durable = point.durable_state()?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
         if durable.sequence > sequence + 1 {
             // No durable commit has a larger number than a later visible one, whose record is not written over the newest.
             sequence = durable.sequence + (durable.sequence ^ sequence) % 2;
         }
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
-        let durable = after_note(&store, plan, (segment, record), durable)?;
-        let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && is_within(base, record));
-        let growing = LiveSegment::new(LiveFile::new(store, header, plan, footer, Mutex::new(durable)));
-        let mut growing = growing.map_err(|e| failed(e).at(path))?;
+        let durable = point.resolve_unsynced(&store, plan, durable)?;
+        let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && point.covers(base));
+        let shared = LiveFile::new(store, header, plan, footer, Mutex::new(durable));
         if let Some(base) = base {
-            growing.shared.base.set(&base);
+            shared.base.set(&base);
         }
-        growing.now.counters = record.counters.clone();
-        growing.positions = record.positions.clone();
-        growing.sequence = sequence;
-        growing.read_tails()?;
-        growing.committed = growing.now.clone();
-        growing.follow_base();
-        growing.note_writer().map_err(|e| failed(e).at(path))?;
-        if segment.may_lack_bytes(record) && !growing.shared.is_published(&record.counters)? {
-            growing.shared.publish_ahead(&record.counters, growing.sequence)?;
+        let filled = FillState { counters: record.counters.clone(), tails: read_tails(&shared, &record.counters)? };
+        let live = LiveSegment::new(shared, filled, record.positions.clone(), sequence);
+        let mut live = live.map_err(|e| opening_failed(e).at(path))?;
+        live.follow_base();
+        live.note_writer().map_err(|e| opening_failed(e).at(path))?;
+        if segment.may_lack_bytes(record) && !live.shared.is_published(&record.counters)? {
+            live.shared.publish_ahead(&record.counters, live.sequence())?;
         }
-        Ok(growing)
+        Ok(live)
     }
 
-    /// Makes `record`, the commit that counts, the newest visible one, where `seen` is another: the newest visible record is
+    /// Makes `record`, the commit that counts, the newest visible one, if `seen` is another: the newest visible record is
     /// torn, or of another boot.
     pub fn show_instead(&mut self, seen: Option<Record>, record: &Record) -> Result<()> {
-        let is_same = |seen: &Record| {
-            seen.boot == boot_id() && seen.counters == record.counters && seen.positions == record.positions
-        };
-        if seen.as_ref().is_some_and(is_same) { Ok(()) } else { self.make_visible(record.state()) }
+        match seen {
+            Some(seen)
+                if seen.boot == boot_id() && seen.counters == record.counters && seen.positions == record.positions =>
+            {
+                Ok(())
+            }
+            _ => self.make_visible(record.state()),
+        }
     }
 
-    fn new(shared: LiveFile) -> io::Result<LiveSegment> {
-        let unready = |region: &Region| PreparedRange { from: 0, to: 0, step: STEPS.0, start: region.offset };
-        let ready = shared.header.regions.iter().map(unready).collect();
-        let reserved = vec![(0, RESERVES.0); shared.plan.regions];
-        let mark = FillState { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
-        let now = mark.clone();
-        let committed = mark;
-        let scratch = Vec::new();
-        let mut record = Vec::new();
-        let counters = vec![0; shared.plan.counters];
-        Record { boot: boot_id(), counters, ..Record::default() }.encode(&mut record);
-        let positions = Vec::new();
-        let sums = Checksums::since(&shared.plan, &shared.header, &vec![0; shared.plan.counters]);
-        let mount = shared.store.mount()?;
-        let (sequence, base) = (0, 0);
-        let shared = Arc::new(shared);
+    /// Creates the writer of a segment whose commit `sequence` has the rows up to `filled`.
+    fn new(shared: LiveFile, filled: FillState, positions: Vec<i64>, sequence: u64) -> io::Result<LiveSegment> {
+        assert_eq!(filled.counters.len(), shared.plan.counters, "a number for each counter");
+        assert_eq!(filled.tails.len(), shared.header.regions.len(), "a byte for each region");
         Ok(LiveSegment {
-            shared,
-            now,
-            committed,
+            space: RegionSpace::new(&shared.header.regions),
+            commits: CommitWriter::new(&shared, sequence)?,
+            shared: Arc::new(shared),
+            now: filled.clone(),
+            committed: filled,
             positions,
-            sequence,
-            ready,
-            reserved,
-            sums,
-            base,
-            mount,
-            scratch,
-            record,
+            scratch: Vec::new(),
         })
     }
 
-    /// Lets the checksums of what is committed begin where the newest durable record ends; the next commit takes in what is
-    /// there by then.
-    #[cold]
+    /// Restarts the checksums of commits at the newest durable record.
     pub fn follow_base(&mut self) {
-        let base = self.shared.base.get();
-        let zeros = vec![0; self.shared.plan.counters];
-        let from = if base.counters.is_empty() { &zeros } else { &base.counters };
-        (self.sums, self.base) = (Checksums::since(&self.shared.plan, &self.shared.header, from), base.sequence);
+        self.commits.follow_base(&self.shared);
     }
 
-    #[inline]
-    fn is_base_newest(&self) -> bool {
-        self.shared.base.sequence() == self.base
-    }
-
+    /// Writes down in the file which process writes it, and which file it is.
     fn note_writer(&self) -> io::Result<()> {
         let LiveFile { store, header, .. } = &*self.shared;
         store.publish32(header.live + WRITER, std::process::id());
@@ -267,108 +183,97 @@ impl LiveSegment {
         Ok(())
     }
 
-    /// The last bytes of the bitmaps in the file.
-    fn read_tails(&mut self) -> Result<()> {
-        let shared = self.shared.clone();
-        for used in shared.plan.extents(&self.now.counters)? {
-            // Other regions have no last bits.
-            let bits = used.bits.unwrap_or(0);
-            let mut last = [0];
-            if !bits.is_multiple_of(8) {
-                let at = shared.header.regions[used.region].offset + bits / 8;
-                shared.store.read(at, &mut last).map_err(opening_failed)?;
-            }
-            self.now.tails[used.region] = last[0] & !(0xff << (bits % 8));
-        }
-        Ok(())
+    /// Returns the number of the newest commit.
+    pub fn sequence(&self) -> u64 {
+        self.commits.sequence()
     }
 
+    /// Returns the number of rows, with those that are not committed.
     pub fn rows(&self) -> u64 {
-        self.now.counters[0]
+        self.now.rows()
     }
 
     pub fn first_row(&self) -> u64 {
         self.shared.header.first_row
     }
 
-    /// The row number after the last one here, in the whole table.
+    /// Returns the number of the row after the last one here, in the whole table.
     pub fn end(&self) -> u64 {
         self.first_row() + self.rows()
+    }
+
+    /// Returns the number of the row after the last committed one, in the whole table.
+    pub fn committed_end(&self) -> u64 {
+        self.first_row() + self.committed.rows()
     }
 
     pub fn limits(&self) -> &[u64] {
         &self.shared.header.limits
     }
 
-    fn put_slow(&mut self, region: usize, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let shared = &self.shared;
-        let place = shared.header.regions[region];
-        if bytes.len() as u64 > place.capacity.saturating_sub(at) {
+    /// Writes a piece that is large, or that no space is prepared for.
+    fn put_slow(&mut self, number: usize, start: u64, bytes: &[u8]) -> io::Result<()> {
+        let LiveFile { store, header, .. } = &*self.shared;
+        let region = header.regions[number];
+        let len = bytes.len() as u64;
+        let end = start + len;
+        if end > region.capacity {
             return Err(io::Error::other("a buffer has no room for its rows"));
         }
+        let offset = region.offset + start;
         if bytes.len() >= LARGE {
-            let end = at + bytes.len() as u64;
-            let (reserved, step) = &mut self.reserved[region];
-            if end > *reserved {
-                let ahead = (*step).max(bytes.len() as u64);
-                let to = (end + ahead).min(place.capacity.next_multiple_of(PAGE)).max(end);
-                let from = at.max(*reserved);
-                // If that much can't be reserved, the write itself shows whether there is room.
-                let _ = shared.store.reserve(place.offset + from, to - from);
-                (*reserved, *step) = (to, (FASTER * *step).min(RESERVES.1));
-            }
-            shared.store.write(place.offset + at, bytes)?;
-            self.sums.note_written(region, place.offset + at, bytes);
-            // Nothing is stored there, unless `put_slow` notes it.
-            let ready = &mut self.ready[region];
-            ready.from = ready.from.max(end);
+            self.space.reserve(store, number, region, start, len);
+            store.write(offset, bytes)?;
+            self.commits.checksums().note_written(number, offset, bytes);
+            self.space.on_written(number, end);
             return Ok(());
         }
-        let PreparedRange { step, .. } = self.ready[region];
-        let kept = self.sums.forget_written(region, place.offset + at).saturating_sub(place.offset);
-        let from = (at - at % PAGE).max(kept);
-        let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
-        // The byte at the start of a page may be the last of a bitmap, with committed bits in it.
-        let partial = u64::from(self.committed.tails[region] != 0);
-        let fresh = place.offset + (at + partial).next_multiple_of(PAGE);
-        if !shared.store.prepare(place.offset + from, to - from, fresh)? {
-            return shared.store.write(place.offset + at, bytes);
+        let written_end = self.commits.checksums().forget_written(number, offset).max(region.offset) - region.offset;
+        let shares_byte = self.committed.tails[number] != 0;
+        let piece = SmallPiece { start, len, written_end, shares_byte };
+        if !self.space.prepare(store, number, region, piece)? {
+            return store.write(offset, bytes);
         }
-        self.ready[region] = PreparedRange { from, to, step: (FASTER * step).min(STEPS.1), start: place.offset };
-        shared.store.put(place.offset + at, bytes);
+        store.put(offset, bytes);
         Ok(())
     }
 
-    /// Publishes the written rows. Readers in other processes see them as soon as this returns.
+    /// Commits the written rows. Readers in other processes see them as soon as this returns.
     ///
     /// # Errors
-    /// Those of reading rows back; nothing was published then.
+    /// Those of reading rows back; nothing is committed then.
     #[inline]
     pub fn make_visible(&mut self, state: CommitState) -> Result<()> {
-        if !self.is_base_newest() {
+        if !self.commits.is_base_newest(&self.shared) {
             self.follow_base();
         }
-        self.show_proven(state)?;
-        if self.is_base_newest() {
+        self.commit(state)?;
+        if self.commits.is_base_newest(&self.shared) {
             return Ok(());
         }
         // The durable record that this commit is proven since may be written over before the next commit.
         self.follow_base();
-        self.show_proven(state)
+        self.commit(state)
     }
 
     #[inline]
-    fn show_proven(&mut self, state: CommitState) -> Result<()> {
-        let (counters, limits) = (&self.now.counters, self.limits());
-        debug_assert_eq!(self.shared.plan.check_counters(counters, limits), Ok(()), "readers refuse other counters");
-        let word = self.sums.advance(&self.now.counters, &self.shared.store)?;
-        self.sequence += 1;
-        self.renew_record(self.sequence, state, word);
-        publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
-        self.shared.store.check_stored()?;
+    fn commit(&mut self, state: CommitState) -> Result<()> {
+        assert!(self.now.rows() >= self.committed.rows(), "committed rows stay");
+        self.commits.publish(&self.shared, &self.now, &self.positions, state)?;
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
         Ok(())
+    }
+
+    /// Makes another commit of the committed rows. The others stay uncommitted.
+    ///
+    /// # Errors
+    /// As [`LiveSegment::make_visible`].
+    pub fn repeat_commit(&mut self) -> Result<()> {
+        let now = std::mem::replace(&mut self.now, self.committed.clone());
+        let result = self.make_visible(OPEN);
+        self.now = now;
+        result
     }
 
     /// Writes the record of the commit that will seal the segment, for the next writer to publish if this one is killed
@@ -377,27 +282,12 @@ impl LiveSegment {
     /// # Errors
     /// Those of reading rows back; nothing was written then.
     pub fn prepare(&mut self, state: CommitState) -> Result<()> {
-        // The rows may still be rolled back.
-        let word = self.sums.clone().advance(&self.now.counters, &self.shared.store)?;
-        self.renew_record(self.sequence + 1, state, word);
-        publish::prepare(&self.shared.store, self.shared.header.page(), self.sequence + 1, &self.record);
-        Ok(())
+        self.commits.prepare(&self.shared, &self.now, &self.positions, state)
     }
 
     /// Undoes [`LiveSegment::prepare`].
     pub fn forget_prepared(&self) {
-        SharedWords::store_words(&self.shared.store, self.shared.header.page().record(self.sequence + 1), &[0; 8]);
-    }
-
-    #[inline]
-    fn renew_record(&mut self, sequence: u64, state: CommitState, word: u32) {
-        let len = record_len(self.now.counters.len(), self.positions.len());
-        if self.record.len() != len {
-            self.record.resize(len, 0);
-            self.record[44..48].copy_from_slice(&(self.positions.len() as u32).to_le_bytes());
-        }
-        let proof = Proof { word, base: self.base, mount: self.mount };
-        Record::renew(&mut self.record, (sequence, state, proof), &self.now.counters, &self.positions);
+        self.commits.forget_prepared(&self.shared);
     }
 
     /// Appends the names of positions.
@@ -412,13 +302,13 @@ impl LiveSegment {
         Ok(())
     }
 
-    /// The number of entries of each dictionary in the segment.
+    /// Returns the number of entries of each dictionary in the segment.
     pub fn entry_counts(&self) -> Vec<usize> {
         let dictionaries = self.shared.plan.dictionaries.iter();
         dictionaries.map(|dictionary| self.now.counters[dictionary.entries] as usize).collect()
     }
 
-    /// As [`LiveSegment::commit_initial`], with positions.
+    /// Sets the positions, and commits them as [`LiveSegment::commit_initial`] does.
     pub fn commit_initial_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
         self.put_names(names)?;
         self.positions = positions;
@@ -428,7 +318,7 @@ impl LiveSegment {
     /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
     /// segment is about to be named, and those of the previous segment would no longer be valid.
     pub fn commit_initial(&mut self, provisional: bool) -> Result<()> {
-        debug_assert_eq!(self.rows(), 0, "a segment begins without rows");
+        assert_eq!(self.rows(), 0, "a segment begins without rows");
         if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
             return Ok(());
         }
@@ -440,7 +330,7 @@ impl LiveSegment {
         self.shared.make_durable(&record, SyncTarget::Columns)
     }
 
-    /// Whether the next row completes a block of some column's zones.
+    /// Returns true if the next row completes a block of some column's zones.
     #[inline]
     pub fn completes_block(&self) -> bool {
         self.shared.plan.zones.iter().any(|map| (self.rows() + 1).is_multiple_of(map.rows))
@@ -497,17 +387,48 @@ impl RowSink for LiveSegment {
 
     #[inline]
     fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let PreparedRange { from, to, start, .. } = self.ready[region];
-        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
-            self.shared.store.put(start + at, bytes);
+        if let Some(offset) = self.space.store_offset(region, at, bytes.len()) {
+            self.shared.store.put(offset, bytes);
             return Ok(());
         }
         self.put_slow(region, at, bytes).map_err(|e| Error::io("writing rows", &e))
     }
 }
 
-fn opening_failed(e: io::Error) -> Error {
-    Error::io("opening the segment to go on writing", &e)
+fn creating_failed(e: io::Error) -> Error {
+    Error::io("creating a segment", &e)
+}
+
+/// Creates the file of a segment without rows, without a name.
+fn create_file(
+    medium: &FileSystem,
+    folder: &Path,
+    mut front: Vec<u8>,
+    header: &Header,
+    sizes: &FooterSizes,
+) -> io::Result<SharedFile> {
+    let store = SharedFile::create(medium, folder, header.file_len())?;
+    // Written, not only reserved: the pages of the first stores through the mapping are then already in memory.
+    front.resize(header.log_start() as usize, 0);
+    store.write(0, &front)?;
+    let mut schema = sizes.schema.clone();
+    schema.resize((header.tail + 4 - header.shared_at()) as usize, 0);
+    store.write(header.shared_at(), &schema)?;
+    store.write(header.tail + 4, TAIL)?;
+    Ok(store)
+}
+
+/// Reads the last byte of each bitmap, which the next row may share, from the file; 0 for other regions.
+fn read_tails(shared: &LiveFile, counters: &[u64]) -> Result<Vec<u8>> {
+    let mut tails = vec![0; shared.header.regions.len()];
+    for used in shared.plan.extents(counters)? {
+        let Some(bits) = used.bits.filter(|bits| !bits.is_multiple_of(8)) else { continue };
+        let mut last = [0];
+        let offset = shared.header.regions[used.region].offset + bits / 8;
+        shared.store.read(offset, &mut last).map_err(opening_failed)?;
+        tails[used.region] = last[0] & !(0xff << (bits % 8));
+    }
+    Ok(tails)
 }
 
 /// Makes the store detect other processes that write to its file.
@@ -523,187 +444,6 @@ fn watch(store: &SharedFile, header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// The durable state of a segment whose dead writer may have left a note of what it was syncing.
-fn after_note(
-    store: &SharedFile,
-    plan: &Plan,
-    (segment, record): (&Segment, &Record),
-    mut durable: DurableState,
-) -> Result<DurableState> {
-    let (header, failed) = (&segment.header, opening_failed);
-    if record.boot == NO_BOOT {
-        // A note of this boot in a page cache that is gone: what is there now was read from the disk.
-        store.publish64(header.live + UNSYNCED, 0);
-    }
-    if let Some(unsynced) = UnsyncedMarker::from_word(store.load64(header.live + UNSYNCED)) {
-        write_again(store, header, plan, &record.counters)?;
-        if let Some(number) = unsynced.record {
-            let noted = segment.durable(number)?.filter(|found| !segment.is_same() && is_within(found, record));
-            if let Some(noted) = noted
-                && segment.has_delta_of(&noted)?
-            {
-                // It may be on the disk, and earlier segments may rely on it: a page cache that was lost leaves notes of
-                // syncs that ended. It becomes durable as it is.
-                let mut bytes = Vec::new();
-                noted.encode(&mut bytes);
-                store.write(header.durable(number), &bytes).map_err(failed)?;
-                store.sync().map_err(failed)?;
-                store.publish64(header.live + UNSYNCED, 0);
-            } else {
-                // Overwrite the record that may not be on the disk; the other one is.
-                let other = segment.durable(number + 1)?.filter(|found| is_within(found, record));
-                let newest = other.unwrap_or_default();
-                durable =
-                    DurableState { number: number + 1, sequence: durable.sequence, newest, ..DurableState::default() };
-            }
-        }
-    }
-    Ok(durable)
-}
-
-/// Erases the records that don't count beside `record`, those of visible commits only where rows are to be appended, and puts
-/// the bytes of the log in place that belong to it.
-fn go_back_to(store: &SharedFile, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<()> {
-    let header = &segment.header;
-    if let Some(number) = segment.abandoned_record(record)? {
-        // Otherwise it would become valid again if equal rows were appended.
-        store.write(header.durable(number), &vec![0; header.record as usize]).map_err(opening_failed)?;
-        store.sync().map_err(opening_failed)?;
-    }
-    // First: with the bytes of the log, the proof of rows that are lost may hold again.
-    for place in others_of(store, (segment, record), is_resumed)? {
-        // With its checksum: the next record may begin with the same number.
-        SharedWords::store_words(store, place, &[0; RECORD]);
-        // If a page cache is lost later, the disk may have the record that is written next as it was before.
-        store.sync().map_err(opening_failed)?;
-    }
-    for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
-        store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(opening_failed)?;
-    }
-    Ok(())
-}
-
-/// The places of the visible records to erase beside that of `record`, the commit that counts, in the order in which they are:
-/// those that are torn, and, where rows are to be appended, those of commits that never count.
-fn others_of(store: &SharedFile, (segment, record): (&Segment, &Record), is_resumed: bool) -> Result<Vec<u64>> {
-    let places = [0, 1].map(|number| segment.header.page().record(number));
-    let mut others = Vec::new();
-    for (place, other) in places.into_iter().zip(segment.records_at(places)?) {
-        match other {
-            // Of another boot, none counts whatever its rows are.
-            Some(other) if other.boot == boot_id() => {
-                let is_over = record.boot == NO_BOOT || other.sequence > record.sequence;
-                others.extend((is_resumed && is_over).then_some((other.sequence, place)));
-            }
-            Some(_) => (),
-            None => {
-                // The number of one record and the rest of another, which the number of the next record may make whole.
-                let mut start = [0; RECORD];
-                store.read(place, &mut start).map_err(opening_failed)?;
-                others.extend((start != [0; RECORD]).then_some((0, place)));
-            }
-        }
-    }
-    // The newer one tells that the older one does not count.
-    others.sort_unstable();
-    Ok(others.into_iter().map(|(_, place)| place).collect())
-}
-
-/// Whether a durable record has no more than `record`.
-fn is_within(found: &Record, record: &Record) -> bool {
-    found.counters.iter().zip(&record.counters).all(|(a, b)| a <= b)
-}
-
-/// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
-/// covers all entries.
-fn last_durable(segment: &Segment, record: &Record) -> Result<DurableState> {
-    let base = match &segment.replayed {
-        // The other one was torn, though the log may continue after it.
-        Some(left) => left.base.clone(),
-        None => segment.durable_records()?.into_iter().find(|found| is_within(found, record)),
-    };
-    let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
-    // Without a durable record and a log, numbers begin at 0.
-    let Some(base) = base else { return Ok(DurableState { sequence: logged.unwrap_or(0), ..DurableState::default() }) };
-    let there = segment.both_durable()?;
-    let is_base = |found: &Option<Record>| found.as_ref().is_some_and(|found| found.sequence == base.sequence);
-    let number = there.iter().position(is_base).map(|number| number as u64);
-    let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
-    let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
-    Ok(DurableState { number, newest: base.clone(), record: base, sequence, ..DurableState::default() })
-}
-
-/// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was
-/// killed during a sync, it is unknown whether it failed.
-fn write_again(store: &SharedFile, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
-    let mut chunk = vec![0; 1 << 16];
-    for used in plan.extents(counters)? {
-        for at in (0..used.bytes).step_by(chunk.len()) {
-            let part = &mut chunk[..(used.bytes - at).min(1 << 16) as usize];
-            let at = header.regions[used.region].offset + at;
-            store.read(at, part).and_then(|()| store.write(at, part)).map_err(opening_failed)?;
-        }
-    }
-    Ok(())
-}
-
-/// The bytes before the header.
-pub(in crate::table) fn encode_front(plan: &Plan) -> Vec<u8> {
-    let mut front = b"ARROW1\0\0".to_vec();
-    for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
-        let len = (8 + metadata.len()).next_multiple_of(8);
-        front.extend(u32::MAX.to_le_bytes());
-        front.extend((len as u32 - 8).to_le_bytes());
-        front.extend(&metadata);
-        front.resize(front.len().next_multiple_of(8), 0);
-    }
-    front.resize(front.len().next_multiple_of(PAGE as usize), 0);
-    front
-}
-
-/// The front of the file up to the end of its header, and the header.
-fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &FooterSizes) -> Result<(Vec<u8>, Header)> {
-    if sizes.schema.len() > MOST_SCHEMA {
-        let len = sizes.schema.len();
-        return Err(Error::unsupported(format!(
-            "creating a segment: its schema: expected {MOST_SCHEMA} bytes at most, got {len}; give it fewer columns, or less \
-             metadata"
-        )));
-    }
-    let mut front = encode_front(plan);
-    let (footers, slot) = ring_size(sizes);
-    let shared = (sizes.schema.len() as u64).div_ceil(sizes.footer);
-    let slots = u32::try_from(footers + shared).map_err(|_| Error::internal("footers that can't be counted"))?;
-    let chosen = Header {
-        first_row: shape.first_row,
-        capacity: shape.limits[0],
-        minor: MINOR,
-        slot,
-        slots,
-        footer: sizes.footer,
-        shared,
-        zones: shape.settings.zones(shape.limits[0]),
-        sorted_by: shape.settings.sorted_by,
-        is_late: shape.settings.is_late,
-        segment_rows: shape.settings.segment_rows,
-        log: LOG,
-        limits: shape.limits,
-        ..Header::default()
-    };
-    let len = Header::encoded_len(MINOR, plan.regions, plan.counters, plan.zones.len());
-    let placed = placement::place(&chosen, front.len(), len, plan);
-    let header = placed.ok_or_else(|| Error::invalid_argument("a segment of that many rows has no room in a file"))?;
-    // Readers refuse a header that doesn't pass their checks, and with it the rows.
-    let checked = Header::check_len(len, plan.zones.len());
-    checked.and_then(|()| placement::check(&header, front.len(), len, plan)).map_err(|wrong| {
-        Error::unsupported(format!(
-            "creating a segment: its header: {wrong}; the schema is too large: give it fewer columns, or less metadata"
-        ))
-    })?;
-    front.extend(header.encode());
-    Ok((front, header))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::{BooleanArray, Int64Array, RecordBatch, StringArray};
@@ -711,6 +451,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::table::format::TableSettings;
     use crate::table::protocol::proof::proof_of;
     use crate::table::reader::{chain, open_segment};
 
@@ -737,7 +478,7 @@ mod tests {
         let record = segment.newest().unwrap();
         let plan = Arc::new(Plan::for_schema(&schema).unwrap());
         let killed = LiveSegment::open(&FileSystem::default(), &plan, &segment, &record).unwrap();
-        killed.shared.publish_ahead(&[4], killed.sequence + 1).unwrap();
+        killed.shared.publish_ahead(&[4], killed.sequence() + 1).unwrap();
         assert_eq!(stock(), 4);
         let writer = open();
         assert_eq!((stock(), writer.rows()), (2, 2));
@@ -861,7 +602,7 @@ mod tests {
         let shared = growing.shared.clone();
         let chosen = || shared.store.load32(shared.header.tail);
         growing.now.counters[0] = 1;
-        shared.publish_ahead(&growing.now.counters, growing.sequence + 1).unwrap();
+        shared.publish_ahead(&growing.now.counters, growing.sequence() + 1).unwrap();
         let ahead = chosen();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);

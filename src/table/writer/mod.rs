@@ -9,6 +9,8 @@
 mod alter;
 mod append_row;
 mod background;
+mod commit_segments;
+mod commit_writer;
 mod compact;
 mod dense;
 #[cfg(feature = "compute")]
@@ -21,9 +23,13 @@ mod options;
 mod positions;
 mod prepared_commit;
 mod proof_base;
+mod region_space;
 mod remove;
+mod resume_segment;
+mod roll;
 mod scheduler;
 mod schema_change;
+mod segment_layout;
 mod sort;
 #[allow(clippy::module_inception)]
 mod writer;
@@ -35,10 +41,11 @@ pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
 #[cfg(feature = "compute")]
 pub(crate) use leftovers::sync_leftovers;
-pub(super) use live_segment::{LiveSegment, encode_front};
+pub(super) use live_segment::LiveSegment;
 pub(super) use open::{acquire_lock, first_segment, restore_footers, sync_segments};
 pub use options::{LatePolicy, SyncPolicy, WriterOptions};
 pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};
 pub(super) use prepared_commit::finish_commit;
 pub(crate) use remove::remove_table;
+pub(super) use segment_layout::encode_front;
 pub use writer::Writer;

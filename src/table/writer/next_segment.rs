@@ -6,8 +6,7 @@ use std::sync::Mutex;
 
 use super::live_segment::LiveSegment;
 use crate::error::Result;
-use crate::map::guard;
-use crate::parallel::lock;
+use crate::map::{MutexExt, guard};
 
 /// Creates a segment without a name.
 pub(super) type SegmentFactory = Box<dyn FnOnce() -> Result<LiveSegment> + Send>;
@@ -15,34 +14,35 @@ pub(super) type SegmentFactory = Box<dyn FnOnce() -> Result<LiveSegment> + Send>
 /// A request of the writer to the background thread.
 #[derive(Default)]
 pub(super) struct NextSegment {
-    order: Mutex<Option<SegmentFactory>>,
-    /// Held while a segment is created.
-    made: Mutex<Option<LiveSegment>>,
+    request: Mutex<Option<SegmentFactory>>,
+    /// Locked while a segment is created.
+    created: Mutex<Option<LiveSegment>>,
 }
 
 impl NextSegment {
-    pub fn order(&self, order: SegmentFactory) {
-        *lock(&self.order) = Some(order);
+    /// Requests a segment from the thread.
+    pub fn request(&self, factory: SegmentFactory) {
+        *self.request.lock_ignoring_poison() = Some(factory);
     }
 
     /// Creates the requested segment.
-    pub fn make(&self) {
-        let mut made = lock(&self.made);
-        if let Some(order) = lock(&self.order).take() {
-            // The writer creates one itself, and gets the same error.
-            *made = guard(order).ok();
+    pub fn create(&self) {
+        let mut created = self.created.lock_ignoring_poison();
+        if let Some(factory) = self.request.lock_ignoring_poison().take() {
+            // After an error the writer creates one itself, and gets the same error.
+            *created = guard(factory).ok();
         }
     }
 
-    /// The requested segment, if it exists, or as soon as it does.
+    /// Takes the requested segment, waiting for it if its creation has begun. `None` if it has not begun, or failed.
     pub fn take(&self) -> Option<LiveSegment> {
-        let is_begun = lock(&self.order).take().is_none();
-        if is_begun { lock(&self.made).take() } else { None }
+        let is_begun = self.request.lock_ignoring_poison().take().is_none();
+        if is_begun { self.created.lock_ignoring_poison().take() } else { None }
     }
 }
 
 impl fmt::Debug for NextSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ahead").finish_non_exhaustive()
+        f.debug_struct("NextSegment").finish_non_exhaustive()
     }
 }

@@ -8,8 +8,9 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::background::make_durable;
 use super::live_file::{LiveFile, SyncTarget, stamp};
-use super::live_segment::{LiveSegment, OPEN, SegmentShape};
+use super::live_segment::{LiveSegment, OPEN};
 use super::options::{LatePolicy, WriterOptions};
+use super::segment_layout::SegmentShape;
 use crate::dataset::{Dataset, order};
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
@@ -273,7 +274,7 @@ pub(super) fn live_segment(
         // From now on this is the newest commit, of this boot, whatever was there before.
         live.make_visible(OPEN)?;
         // A writer that died in a commit across the end of a segment may have published more to other Arrow readers.
-        live.shared.publish_ahead(&live.now.counters, live.sequence)?;
+        live.shared.publish_ahead(&live.now.counters, live.sequence())?;
         return Ok((live, dropped));
     }
     let first_row = first_row(dataset) + dataset.len()?;

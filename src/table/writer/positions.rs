@@ -127,7 +127,7 @@ impl Writer {
         }
         let bytes = self.plan.names.bytes;
         let known = self.names.len();
-        let live = self.live_mut()?;
+        let live = self.live_mut();
         let before = live.now.counters[bytes];
         live.put_names(&names[known..]).inspect_err(|_| live.now.counters[bytes] = before)?;
         let values = std::mem::replace(&mut live.positions, values);
@@ -139,12 +139,11 @@ impl Writer {
     fn take_back(&mut self, before: PreviousPositions) {
         self.names.truncate(before.names);
         let bytes = self.plan.names.bytes;
-        if let Ok(live) = self.live_mut() {
-            live.now.counters[bytes] = before.bytes;
-            live.positions = before.values;
-            // A segment without a name may have been committed with them.
-            live.follow_base();
-        }
+        let live = self.live_mut();
+        live.now.counters[bytes] = before.bytes;
+        live.positions = before.values;
+        // A segment without a name may have been committed with them.
+        live.follow_base();
     }
 }
 

@@ -100,7 +100,7 @@ impl TaskHandle {
     }
 
     /// Requests a turn as soon as the thread is free, and another one if one is in progress.
-    pub fn ask(&self) {
+    pub fn request_turn(&self) {
         let mut state = lock(&self.queue.state);
         let now = Instant::now();
         let Some(entry) = state.entries.get_mut(&self.number) else { return };
@@ -274,7 +274,7 @@ mod tests {
         });
         assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
         // When requested, it may try again.
-        of_bad.ask();
+        of_bad.request_turn();
         wait_until("another turn", || bad.turns.load(Ordering::SeqCst) == 2);
         drop((of_bad, of_good));
         assert_eq!(Arc::strong_count(&good), 1);
@@ -312,7 +312,7 @@ mod tests {
         drop(TaskHandle::start(other.clone()).unwrap());
         assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
         // If requested during a turn, another one follows.
-        of_slow.ask();
+        of_slow.request_turn();
         end.send(()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let ended = std::thread::spawn(move || drop(of_slow));
