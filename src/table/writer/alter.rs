@@ -19,7 +19,7 @@ use crate::rows::{DictionaryEntries, Plan, PlanDictionary, is_appendable_type};
 use crate::table::reader::open_table;
 use crate::types::type_name;
 
-/// As [`alter`](crate::alter), for one table.
+/// Changes the schema of one table as [`alter`](crate::alter) does.
 pub(crate) fn alter(path: &Path, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
     let mut writer = Writer::open(path, None, &WriterOptions::default())?;
     let schema = altered(writer.schema(), add, widen, nullable).map_err(|e| e.at(path))?;
@@ -28,10 +28,10 @@ pub(crate) fn alter(path: &Path, add: &Schema, widen: &Schema, nullable: &[Strin
     Ok(is_changed)
 }
 
-/// The schema that [`alter`] would give the table at `path`; `None` if there is no table.
+/// Returns the schema that [`alter`] would give the table at `path`; `None` if there is no table.
 ///
 /// # Errors
-/// Those of an impossible change, and of opening the table.
+/// As [`alter`] for an impossible change, and as [`open_table`].
 pub(crate) fn altered_schema(
     path: &Path,
     add: &Schema,
@@ -39,48 +39,49 @@ pub(crate) fn altered_schema(
     nullable: &[String],
 ) -> Result<Option<SchemaRef>> {
     let Some(table) = open_table(path, ReadOptions::default())? else { return Ok(None) };
-    let there = table.schema();
-    let check = || {
-        let given = altered(there, add, widen, nullable)?;
-        let newer = changed(there, &given)?.unwrap_or_else(|| there.clone());
-        Plan::for_schema(&newer)?;
-        Ok(newer)
-    };
-    check().map(Some).map_err(|e: Error| e.at(path))
+    let schema = changed_schema(table.schema(), add, widen, nullable).map_err(|e| e.at(path))?;
+    Plan::for_schema(&schema).map_err(|e| e.at(path))?;
+    Ok(Some(schema))
 }
 
-fn altered(there: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
+fn changed_schema(old: &SchemaRef, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
+    let requested = altered(old, add, widen, nullable)?;
+    Ok(changed(old, &requested)?.unwrap_or_else(|| old.clone()))
+}
+
+/// Returns the schema with the changes, whether or not a table can take them.
+fn altered(old: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
     refuse_twins(add)?;
-    let mut fields: Vec<Field> = there.fields().iter().map(|field| field.as_ref().clone()).collect();
-    let find = |fields: &[Field], name: &str, what: &str| {
-        let names: Vec<_> = fields.iter().map(|field| format!("'{}'", field.name())).collect();
-        let message = || format!("{what}: there is no column '{name}'; there are {}", names.join(", "));
-        let missing = || Error::new(ErrorKind::ColumnNotFound, message());
-        fields.iter().position(|field| field.name() == name).ok_or_else(missing)
-    };
+    let mut fields: Vec<Field> = old.fields().iter().map(|field| field.as_ref().clone()).collect();
     for field in widen.fields() {
-        let number = find(&fields, field.name(), "widen")?;
-        let wider = fields[number].clone().with_data_type(field.data_type().clone());
-        fields[number] = wider;
+        let number = find_field(&fields, field.name(), "widen")?;
+        fields[number] = fields[number].clone().with_data_type(field.data_type().clone());
     }
     for name in nullable {
-        let number = find(&fields, name, "nullable")?;
-        let with_nulls = fields[number].clone().with_nullable(true);
-        fields[number] = with_nulls;
+        let number = find_field(&fields, name, "nullable")?;
+        fields[number] = fields[number].clone().with_nullable(true);
     }
     for field in add.fields() {
-        match fields.iter().position(|known| known.name() == field.name()) {
-            Some(number) => {
-                if !is_appendable_type(there.field(number).data_type(), field.data_type()) {
-                    let own = type_name(there.field(number).data_type());
-                    let message = format!("add: there is a column '{}' already, of {own}", field.name());
-                    return Err(Error::new(ErrorKind::SchemaMismatch, message));
-                }
-            }
-            None => fields.push(field.as_ref().clone()),
+        let Some(number) = fields.iter().position(|existing| existing.name() == field.name()) else {
+            fields.push(field.as_ref().clone());
+            continue;
+        };
+        let old_type = old.field(number).data_type();
+        if !is_appendable_type(old_type, field.data_type()) {
+            let old_type = type_name(old_type);
+            let message = format!("add: there is a column '{}' already, of {old_type}", field.name());
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
     }
     Ok(Arc::new(Schema::new(fields)))
+}
+
+fn find_field(fields: &[Field], name: &str, what: &str) -> Result<usize> {
+    fields.iter().position(|field| field.name() == name).ok_or_else(|| {
+        let names: Vec<_> = fields.iter().map(|field| format!("'{}'", field.name())).collect();
+        let message = format!("{what}: there is no column '{name}'; there are {}", names.join(", "));
+        Error::new(ErrorKind::ColumnNotFound, message)
+    })
 }
 
 impl Writer {
@@ -106,10 +107,9 @@ impl Writer {
     /// Otherwise as [`Writer::commit`].
     pub fn alter(&mut self, schema: &SchemaRef) -> Result<bool> {
         self.check()?;
-        let at = |e: Error| e.at(self.path());
-        refuse_twins(schema).map_err(at)?;
-        let Some(newer) = changed(self.schema(), schema).map_err(at)? else { return Ok(false) };
-        Plan::for_schema(&newer).map_err(at)?;
+        refuse_twins(schema).map_err(|e| e.at(self.path()))?;
+        let Some(newer) = changed(self.schema(), schema).map_err(|e| e.at(self.path()))? else { return Ok(false) };
+        Plan::for_schema(&newer).map_err(|e| e.at(self.path()))?;
         self.commit()?;
         match self.stop_at_panic(|writer| guard(|| writer.go_on_with(&newer))) {
             Ok(()) => Ok(true),
@@ -120,50 +120,70 @@ impl Writer {
     /// Seals the live segment, whose rows are all committed, and continues in one with `schema`, a change of the
     /// table's.
     pub(super) fn go_on_with(&mut self, schema: &SchemaRef) -> Result<()> {
-        debug_assert!(self.segments.len() == 1, "all rows are committed");
+        assert_eq!(self.segments.len(), 1, "all rows are committed");
+        assert_eq!(self.live().rows(), self.live().committed.rows(), "all rows are committed");
         let plan = Arc::new(Plan::for_schema(schema)?);
         // A segment created ahead has the older schema.
         drop(self.background.take_next());
-        let before = std::mem::replace(&mut self.plan, plan);
-        let added = &self.plan.dictionaries[before.dictionaries.len()..];
+        let old_plan = std::mem::replace(&mut self.plan, plan);
+        assert!(self.plan.dictionaries.len() >= old_plan.dictionaries.len(), "a change keeps all dictionaries");
+        let added = &self.plan.dictionaries[old_plan.dictionaries.len()..];
         self.entries.extend(added.iter().map(PlanDictionary::new_entries));
-        let done = self.put_next(&before).and_then(|is_behind| if is_behind { self.commit_all() } else { Ok(()) });
-        if done.is_err() {
-            self.plan = before;
+        if let Err(e) = self.commit_next(&old_plan) {
+            self.plan = old_plan;
             self.segments.truncate(1);
             self.entries.truncate(self.plan.dictionaries.len());
+            return Err(e);
         }
-        done.and_then(|()| self.sync_commit())
+        self.sync_commit()
     }
 
-    /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns
-    /// whether it is after.
-    fn put_next(&mut self, before: &Plan) -> Result<bool> {
+    /// Commits the first segment of the new schema.
+    fn commit_next(&mut self, old_plan: &Plan) -> Result<()> {
+        let is_behind = self.put_next(old_plan)?;
+        if is_behind { self.commit_all() } else { Ok(()) }
+    }
+
+    /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns true if it
+    /// is after.
+    fn put_next(&mut self, old_plan: &Plan) -> Result<bool> {
         let full = self.live();
         let counters = &full.now.counters;
         let rows = FIRST_ROWS.min(self.settings.segment_rows);
-        let guess = |counter: usize| {
-            let of =
-                |plan: &Plan| plan.dictionaries.iter().map(|known| (known.entries, known.bytes())).collect::<Vec<_>>();
-            let mut pairs = of(&self.plan).into_iter().zip(of(before));
-            // The existing dictionaries are the first ones.
-            let known = pairs.find_map(|((entries, bytes), (old_entries, old_bytes))| match counter {
-                _ if counter == entries => Some(counters[old_entries]),
-                _ if bytes == Some(counter) => old_bytes.map(|old| counters[old]),
-                _ => None,
-            });
-            if counter == 0 { rows } else { first_guess(&self.plan, counter, rows).max(2 * known.unwrap_or(0)) }
-        };
+        let limits = self.plan.limits(|counter| {
+            if counter == 0 {
+                return rows;
+            }
+            let first = first_guess(&self.plan, counter, rows);
+            match old_counter(&self.plan, old_plan, counter) {
+                Some(old) => first.max(2 * counters[old]),
+                None => first,
+            }
+        });
         let settings = self.settings.clone();
-        let shape = SegmentShape { first_row: full.end(), limits: self.plan.limits(guess), settings };
+        let shape = SegmentShape { first_row: full.end(), limits, settings };
         if full.rows() == 0 {
             self.replace_empty(shape)?;
             return Ok(false);
         }
         let mut next = LiveSegment::create(self.medium(), self.path(), &self.plan, shape, true)?;
-        let known: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
-        self.carry_over(&mut next, &known)?;
+        let entry_counts: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
+        self.carry_over(&mut next, &entry_counts)?;
         self.push_segment(next);
         Ok(true)
     }
+}
+
+/// Returns the counter of the old plan that counted the entries, or their bytes, of the dictionary that `counter` of the new
+/// plan does; `None` for other counters, and for new dictionaries, which come last.
+fn old_counter(plan: &Plan, old_plan: &Plan, counter: usize) -> Option<usize> {
+    for (dictionary, old) in plan.dictionaries.iter().zip(&old_plan.dictionaries) {
+        if counter == dictionary.entries {
+            return Some(old.entries);
+        }
+        if dictionary.bytes() == Some(counter) {
+            return old.bytes();
+        }
+    }
+    None
 }

@@ -1,4 +1,4 @@
-//! Brings to the disk what a table's last writer has left.
+//! Brings the commits that a table's last writer has left to the disk.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::directory::exists;
 use crate::error::{ErrorKind, Result};
 use crate::table::reader::{is_durable, is_locked, is_table_directory};
 
-/// Brings to the disk what is committed to the table in `folder`, which a writer may have left before it was there. Returns
-/// false if the table has a writer, which does that itself. Does nothing where there is no table.
+/// Brings all commits to the table in `folder` to the disk, which a writer may have left before that was done. Returns false if
+/// the table has a writer, which does it itself. Does nothing if there is no table.
 ///
 /// # Errors
 /// As [`Writer::open`] and [`Writer::close`].

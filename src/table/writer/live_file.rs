@@ -1,4 +1,4 @@
-//! A segment as its writer and the thread in the background share it: what of it is durable, and how more of it becomes so.
+//! Makes the commits of a segment durable. Shared by the writer and the background thread.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::proof_base::NewestProofBase;
 use crate::error::{Error, Result};
-use crate::map::{ChangeCheck, SharedFile, guard, with_change_check};
+use crate::map::{ChangeCheck, MutexExt, SharedFile, guard, with_change_check};
 use crate::rows::Plan;
 use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
 use crate::table::protocol::log::LogEntry;
@@ -14,10 +14,10 @@ use crate::table::protocol::proof::proof_of;
 use crate::table::protocol::{FooterRing, FooterSizes, PATIENCE, is_published};
 use crate::table::reader::{UnsyncedMarker, check_record, damaged_record, delta_checksum, visible};
 
-/// The part of the log prepared for the first commit that goes there.
-const FIRST_OF_LOG: u64 = 32 << 10;
-/// How much more of the log is prepared each time.
-const FASTER: u64 = 4;
+/// The number of bytes of the log that are prepared for the first commit that goes there.
+const FIRST_LOG_BYTES: u64 = 32 << 10;
+/// The factor by which more of the log is prepared each time.
+const LOG_GROWTH: u64 = 4;
 
 /// The parts of a segment shared by the writer and its background thread.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ pub(super) struct DurableState {
     /// The largest number of a durable commit so far.
     pub sequence: u64,
     pub log: LogState,
-    /// Whether a sync has begun and has not succeeded: no other one may follow.
+    /// True while a sync has begun and has not succeeded: no other one may follow.
     pub is_in_doubt: bool,
 }
 
 /// The log for its writer.
 #[derive(Debug, Default)]
 pub(super) struct LogState {
-    /// Whether commits may be logged: only after a durable record covers the entries of an earlier process.
+    /// True if commits may be logged: only after a durable record covers the entries of an earlier process.
     pub is_open: bool,
     /// The number of bytes already written and synced: overwriting them changes no metadata of the file.
     pub ready: u64,
@@ -64,7 +64,7 @@ pub(in crate::table) enum SyncTarget {
     LogOrColumns,
     /// The columns, including the commits in the log.
     Columns,
-    /// As `InPlace`, for rows that are valid only once the previous segments are durable.
+    /// The columns, for rows that are valid only once the previous segments are durable.
     ProvisionalColumns,
 }
 
@@ -79,37 +79,37 @@ impl LiveFile {
         LiveFile { store, header, plan: plan.clone(), footer, durable, base: NewestProofBase::default() }
     }
 
-    /// See [`stamp`].
+    /// Gives the file a new time of modification: see [`stamp`].
     pub fn stamp(&self) {
         stamp(&self.store, self.header.live);
     }
 
     pub fn footer(&self) -> MutexGuard<'_, FooterRing> {
         // Publishing leaves the footer unchanged, or changed completely.
-        self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.footer.lock_ignoring_poison()
     }
 
-    /// The newest visible commit.
+    /// Returns the newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        let look = |when| Ok(self.store.check_unchanged(when)?);
-        with_change_check(ChangeCheck::Seldom, look, || {
-            let record = visible(&self.header, &self.store, PATIENCE);
-            let record = record.ok_or_else(damaged_record)?;
+        let check = |when| Ok(self.store.check_unchanged(when)?);
+        with_change_check(ChangeCheck::Seldom, check, || {
+            let record = visible(&self.header, &self.store, PATIENCE).ok_or_else(damaged_record)?;
             check_record(&record, &self.header, &self.plan)?;
             Ok(record)
         })
     }
 
-    /// Before a durable record is written over the one since which the visible commit of `record` is proven: notes a
-    /// proof since `newest`, the newest durable record.
+    /// Renews the proof of the visible commit `record`: it is then proven since `newest`, the newest durable record. Called
+    /// before a durable record is written over the one that the commit was proven since.
     fn renew_proof(&self, record: &Record, newest: &Record) -> Result<()> {
-        if record.proof.is_none_or(|proof| proof.base == 0 || proof.base == newest.sequence) {
+        let Some(proof) = record.proof else { return Ok(()) };
+        if proof.base == 0 || proof.base == newest.sequence {
             return Ok(());
         }
         let word = proof_of(&self.plan, &newest.counters, &record.counters, |region, at, into| {
             self.read_part(region, at, into)
         })?;
-        let [number, base, proof] = RENEWED_PROOF.map(|at| self.header.live + at);
+        let [number, base, proof] = RENEWED_PROOF.map(|offset| self.header.live + offset);
         self.store.publish64(number, 0);
         self.store.publish64(base, newest.sequence);
         self.store.publish64(proof, word.into());
@@ -122,16 +122,16 @@ impl LiveFile {
     }
 
     fn durable(&self) -> MutexGuard<'_, DurableState> {
-        // After a panic the state is that before a durable commit: the next one overwrites it.
-        self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        // After a panic no more commits become durable.
+        self.durable.lock_ignoring_poison()
     }
 
-    /// The rows of the newest durable commit.
+    /// Returns the number of rows of the newest durable commit.
     pub fn durable_rows(&self) -> u64 {
         self.durable().newest.rows()
     }
 
-    /// Whether the newest durable record is known to be on the disk.
+    /// Returns true if the newest durable record is known to be on the disk.
     pub(super) fn has_durable_record(&self) -> bool {
         !self.durable().record.counters.is_empty()
     }
@@ -139,12 +139,14 @@ impl LiveFile {
     /// Makes the commit of `record` durable. Returns at once if it already is.
     pub fn make_durable(&self, record: &Record, how: SyncTarget) -> Result<()> {
         let mut last = self.durable();
-        let is_same = |there: &Record| {
-            let has_all = there.counters == record.counters && there.positions == record.positions;
-            has_all && there.sealed == record.sealed && (how == SyncTarget::ProvisionalColumns || !there.provisional)
-        };
-        let is_done = if how == SyncTarget::LogOrColumns { is_same(&last.newest) } else { is_same(&last.record) };
-        if is_done || how == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
+        let newest = if how == SyncTarget::LogOrColumns { &last.newest } else { &last.record };
+        let has_all = newest.counters == record.counters
+            && newest.positions == record.positions
+            && newest.sealed == record.sealed;
+        if has_all && (how == SyncTarget::ProvisionalColumns || !newest.provisional) {
+            return Ok(());
+        }
+        if how == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
             return Ok(());
         }
         self.write_durable(&mut last, Record { provisional: how == SyncTarget::ProvisionalColumns, ..record.clone() })
@@ -171,17 +173,18 @@ impl LiveFile {
         if !last.log.is_open || self.header.log == 0 {
             return Ok(false);
         }
-        // Not each time: see `LOOK` in the background thread.
+        // Not each time: see `CHECK_INTERVAL` in the background thread.
         self.store.check_unchanged(ChangeCheck::Seldom)?;
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
         let entry = Record { sequence, previous: 0, provisional: false, goes_on: false, proof: None, ..record.clone() };
-        let copy = |region: usize, at: u64, into: &mut [u8]| {
-            self.store.copy_out(self.header.regions[region].offset + at, into);
-            Ok(())
-        };
-        let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
+        let encoded =
+            LogEntry::encode(&self.plan, before, entry.clone(), |region: usize, at: u64, into: &mut [u8]| {
+                self.store.copy_out(self.header.regions[region].offset + at, into);
+                Ok(())
+            })?;
+        let Some(bytes) = encoded else { return Ok(false) };
         // The bytes are zeros if their pages were lost.
         self.store.check_stored()?;
         let end = last.log.next + bytes.len() as u64;
@@ -190,24 +193,27 @@ impl LiveFile {
         }
         let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
         self.begin_sync(last, UnsyncedMarker { record: None, log_page })?;
-        self.make_log_ready(&mut last.log, end)?;
+        self.prepare_log(&mut last.log, end)?;
+        assert!(end <= last.log.ready && last.log.ready <= self.header.log, "an entry is written inside the log");
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
         self.end_sync(last);
         last.log.next = end;
-        (last.newest, last.sequence) = (entry, sequence);
+        last.newest = entry;
+        last.sequence = sequence;
         Ok(true)
     }
 
     /// Writes zeros over the log up to byte `end` at least, once, and further than that, so that it is rarely needed.
-    fn make_log_ready(&self, log: &mut LogState, end: u64) -> Result<()> {
-        if log.ready < end {
-            let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
-            let zeros = vec![0; (to - log.ready) as usize];
-            self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
-            self.store.sync().map_err(syncing_failed)?;
-            log.ready = to;
+    fn prepare_log(&self, log: &mut LogState, end: u64) -> Result<()> {
+        if end <= log.ready {
+            return Ok(());
         }
+        let to = (LOG_GROWTH * log.ready).max(FIRST_LOG_BYTES).max(end).min(self.header.log);
+        let zeros = vec![0; (to - log.ready) as usize];
+        self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
+        self.store.sync().map_err(syncing_failed)?;
+        log.ready = to;
         Ok(())
     }
 
@@ -224,6 +230,7 @@ impl LiveFile {
 
     /// Removes the note, as the sync has succeeded.
     fn end_sync(&self, last: &mut DurableState) {
+        assert!(last.is_in_doubt, "the end of a sync that has not begun");
         self.store.publish64(self.header.live + UNSYNCED, 0);
         last.is_in_doubt = false;
     }
@@ -235,36 +242,45 @@ impl LiveFile {
     fn write_durable(&self, last: &mut DurableState, record: Record) -> Result<()> {
         self.store.check_unchanged(ChangeCheck::Now)?;
         let zeros = vec![0; record.counters.len()];
-        let (before, previous) =
-            if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
+        let is_first = last.record.counters.is_empty();
+        let before = if is_first { &zeros } else { &last.record.counters };
+        let previous = if is_first { 0 } else { last.record.sequence };
         let delta =
             delta_checksum(&self.plan, before, &record.counters, |region, at, into| self.read_part(region, at, into))?;
         let sequence = record.sequence.max(last.sequence + 1);
-        if !last.record.counters.is_empty() {
+        if !is_first {
             self.renew_proof(&record, &last.record)?;
         }
+        assert!(previous < sequence, "commit {sequence} is based on commit {previous}");
         let durable = Record { previous, delta, sequence, goes_on: false, proof: None, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
         // Unsynced log entries stay in doubt until this sync ends.
-        let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
+        let log_page = match self.unsynced() {
+            Some(unsynced) => unsynced.log_page,
+            None => u32::MAX,
+        };
         self.begin_sync(last, UnsyncedMarker { record: Some((last.number + 1) & 1), log_page })?;
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
         self.end_sync(last);
         self.base.set(&durable);
         // The record now covers all entries of the log.
-        (last.log.is_open, last.log.next) = (true, 0);
+        last.log.is_open = true;
+        last.log.next = 0;
         if durable.sealed {
             self.release_log(&mut last.log);
         }
-        (last.number, last.sequence, last.newest, last.record) = (last.number + 1, sequence, durable.clone(), durable);
+        last.number += 1;
+        last.sequence = sequence;
+        last.newest = durable.clone();
+        last.record = durable;
         Ok(())
     }
 
     /// Releases the space of the log, whose entries are in a durable record.
     fn release_log(&self, log: &mut LogState) {
-        debug_assert_eq!(log.next, 0, "all entries are in a durable record");
+        assert_eq!(log.next, 0, "all entries are in a durable record");
         if log.ready > 0 {
             // Blocks that stay allocated only cost space.
             let _ = self.store.release(self.header.log_start(), self.header.log);
@@ -275,7 +291,10 @@ impl LiveFile {
     /// Releases the space of published footers that no reader uses any more.
     pub fn trim_footers(&self) -> io::Result<()> {
         let unused = self.footer().unused(&self.header);
-        unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
+        for (from, to) in unused {
+            self.release(from, to)?;
+        }
+        Ok(())
     }
 
     /// Releases the whole pages of a part of the file.
@@ -292,12 +311,11 @@ impl LiveFile {
         self.put_footer(&mut footer, counters, sequence)
     }
 
-    /// Whether other Arrow readers find `counters`.
+    /// Returns true if other Arrow readers find `counters`.
     pub fn is_published(&self, counters: &[u64]) -> Result<bool> {
         let Some(sizes) = FooterSizes::for_header(&self.header, &self.plan) else { return Ok(false) };
-        let read = |at: u64, into: &mut [u8]| self.store.read(at, into);
-        let found = is_published(&sizes, &self.plan, &self.header, counters, read);
-        found.map_err(|e| Error::io("reading the footer for other readers", &e))
+        is_published(&sizes, &self.plan, &self.header, counters, |at: u64, into: &mut [u8]| self.store.read(at, into))
+            .map_err(|e| Error::io("reading the footer for other readers", &e))
     }
 
     pub(super) fn put_footer(&self, footer: &mut FooterRing, counters: &[u64], sequence: u64) -> Result<()> {
@@ -321,26 +339,26 @@ impl LiveFile {
 /// Gives the file of a segment a time of modification that no copy of it has seen, in whole seconds. `rsync -a` and `cp -u` leave
 /// out a file of the same size and second; stores through a mapping may leave its time as it was.
 ///
-/// Best effort: only who owns the file may choose its times. The next writer looks whether it was done.
+/// Best effort: only the owner of the file may choose its times. The next writer checks whether it was done.
 pub(super) fn stamp(store: &SharedFile, live: u64) {
-    let stamped = guard(|| {
+    let _ = guard(|| {
         // Readers that begin to wait find the flag set, and don't change the time again.
         store.publish32(live + WAITING, 1);
         let last = store.load64(live + STAMPED);
-        let seconds = store.next_modified_time(if is_likely(last) { last } else { 0 });
+        let seconds = store.next_modified_time(if is_plausible_time(last) { last } else { 0 });
         let seconds = seconds.map_err(|e| Error::io("asking for a file's times", &e))?;
         store.publish64(live + STAMPED, seconds);
         store.set_modified_time(seconds).map_err(|e| Error::io("setting a file's times", &e))
     });
-    drop(stamped);
 }
 
-/// Whether a note of a time, in seconds since 1970, is one of a writer: tables that are closed more often than once a second get
-/// ahead of the clock.
-fn is_likely(stamped: u64) -> bool {
-    const MOST_AHEAD: u64 = 10 * 366 * 24 * 3600;
+/// Returns true if a note of a time, in seconds since 1970, may be by a writer: tables that are closed more often than once a
+/// second get ahead of the clock.
+fn is_plausible_time(stamped: u64) -> bool {
+    const MAX_AHEAD: u64 = 10 * 366 * 24 * 3600;
+    // A clock before 1970 is at its beginning.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    stamped < now.saturating_add(MOST_AHEAD)
+    stamped < now.saturating_add(MAX_AHEAD)
 }
 
 fn syncing_failed(e: io::Error) -> Error {

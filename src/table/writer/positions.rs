@@ -7,26 +7,26 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 use crate::table::format::{MOST_NAME, MOST_POSITIONS};
 
-/// The position of a replica that tells the numbering of rows by which it was pulled.
+/// The position of a replica that holds the numbering of rows by which it was pulled.
 pub const NUMBERING: &str = "arrowwood/numbering";
 /// The position of a replica that is 1 once it was promoted.
 pub const PROMOTED: &str = "arrowwood/promoted";
 const OWN: [&str; 2] = [NUMBERING, PROMOTED];
 
-/// Why a replica takes no positions.
+/// The reason why a replica takes no positions.
 pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not how far its \
                            producers are. Promote it first: `arrowwood promote TABLE --producer NAME=SEQUENCE` or `--position \
                            NAME=VALUE` for those that go on here, or without for producers that begin anew";
 
-/// Whether a table with these positions is a replica that was not promoted: see [`Writer::promote`].
+/// Returns true if a table with these positions is a replica that was not promoted: see [`Writer::promote`].
 pub fn is_replica(positions: &BTreeMap<String, i64>) -> bool {
     positions.contains_key(NUMBERING) && positions.get(PROMOTED) != Some(&1)
 }
 
 impl Writer {
-    /// The positions of the newest commit, by name: see [`Writer::commit_with`].
+    /// Returns the positions of the newest commit, by name: see [`Writer::commit_with`].
     pub fn positions(&self) -> BTreeMap<String, i64> {
-        let values = self.segments.first().map_or(&[][..], |live| &live.positions);
+        let values = &self.segments[0].positions;
         self.names.iter().cloned().zip(values.iter().copied()).collect()
     }
 
@@ -79,7 +79,7 @@ impl Writer {
         self.sync_commit()
     }
 
-    /// Whether the table is a replica that was not promoted: see [`Writer::promote`].
+    /// Returns true if the table is a replica that was not promoted: see [`Writer::promote`].
     pub fn is_replica(&self) -> bool {
         self.names.iter().any(|name| name == NUMBERING) && is_replica(&self.positions())
     }
@@ -107,9 +107,10 @@ impl Writer {
     fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<PreviousPositions> {
         let mut names = self.names.clone();
         let mut values = self.live().positions.clone();
+        assert_eq!(names.len(), values.len(), "each position has a name");
         for &(name, value) in positions {
             check_name(name)?;
-            match names.iter().position(|known| known == name) {
+            match names.iter().position(|existing| existing == name) {
                 Some(number) => values[number] = value,
                 None => {
                     names.push(name.into());
@@ -118,21 +119,23 @@ impl Writer {
             }
         }
         if names.len() > MOST_POSITIONS {
-            let all = names.len();
-            let most = MOST_POSITIONS;
             return Err(Error::invalid_argument(format!(
-                "{all} positions, a table has {most} at most; '{}'",
-                names[most]
+                "{} positions, a table has {MOST_POSITIONS} at most; '{}'",
+                names.len(),
+                names[MOST_POSITIONS]
             )));
         }
         let bytes = self.plan.names.bytes;
-        let known = self.names.len();
+        let old_names = self.names.len();
         let live = self.live_mut();
-        let before = live.now.counters[bytes];
-        live.put_names(&names[known..]).inspect_err(|_| live.now.counters[bytes] = before)?;
-        let values = std::mem::replace(&mut live.positions, values);
+        let old_bytes = live.now.counters[bytes];
+        if let Err(e) = live.put_names(&names[old_names..]) {
+            live.now.counters[bytes] = old_bytes;
+            return Err(e);
+        }
+        let old_values = std::mem::replace(&mut live.positions, values);
         self.names = names;
-        Ok(PreviousPositions { names: known, bytes: before, values })
+        Ok(PreviousPositions { names: old_names, bytes: old_bytes, values: old_values })
     }
 
     /// Discards the positions of a failed commit: a later one must not include them.

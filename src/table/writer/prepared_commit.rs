@@ -16,31 +16,28 @@ use crate::table::reader::{Segment, SegmentChain, chain, open_newest, without_se
 /// its remains. Only for the holder of the table's lock.
 pub(super) fn open(medium: &FileSystem, folder: &Path) -> Result<Option<SegmentChain>> {
     let prepared = chain::prepared(folder)?;
-    let found = map_home_error(medium, SegmentChain::open(folder))?;
+    let chain = map_home_error(medium, SegmentChain::open(folder))?;
     check_home(medium)?;
-    if let Some(found) = &found
-        && let Some((segment, newest)) = &found.last
+    if let Some(chain) = &chain
+        && let Some((segment, newest)) = &chain.last
         && let Some(next) = segment.prepared(newest)?
     {
         let end = segment.header.first_row + next.rows();
-        if are_all_there(folder, end, &prepared, &found.orphans)? {
+        if are_all_there(folder, end, &prepared, &chain.orphans)? {
             go_forward(medium, folder, &prepared, (segment, newest, &next)).map_err(|e| e.at(folder))?;
             return SegmentChain::open(folder);
         }
     }
-    let removed = prepared.iter().try_for_each(|(_, path)| medium.remove(path));
-    removed.map_err(|e| Error::io("removing a segment of a commit that was not made", &e))?;
-    Ok(found)
+    for (_, path) in &prepared {
+        medium.remove(path).map_err(|e| Error::io("removing a segment of a commit that was not made", &e))?;
+    }
+    Ok(chain)
 }
 
 /// Finishes the prepared commit of a killed writer in a table that may be damaged, or removes its remains; returns
 /// whether there were any. Leaves them to the next writer where damage hides what there is to be done.
 pub(in crate::table) fn finish_commit(medium: &FileSystem, folder: &Path) -> Result<bool> {
-    let has_orphans = || match SegmentChain::open(folder) {
-        Err(e) if e.is_corruption() => Ok(false),
-        opened => Ok::<_, Error>(opened?.is_some_and(|chain| !chain.orphans.is_empty())),
-    };
-    if chain::prepared(folder)?.is_empty() && !has_orphans()? {
+    if chain::prepared(folder)?.is_empty() && !has_orphans(folder)? {
         return Ok(false);
     }
     match open(medium, folder) {
@@ -49,18 +46,27 @@ pub(in crate::table) fn finish_commit(medium: &FileSystem, folder: &Path) -> Res
     }
 }
 
+fn has_orphans(folder: &Path) -> Result<bool> {
+    match SegmentChain::open(folder) {
+        Ok(Some(chain)) => Ok(!chain.orphans.is_empty()),
+        Ok(None) => Ok(false),
+        Err(e) if e.is_corruption() => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 /// Checks that what was read by its path is in the locked directory.
 pub(super) fn check_home(medium: &FileSystem) -> Result<()> {
     medium.check_directory().map_err(|e| Error::io("reading the table to be written", &e))
 }
 
-/// Returns what was done with files found by their paths. If the locked directory was renamed meanwhile, an error may be
-/// of a mixture of two tables, and the renaming is the reason.
-pub(super) fn map_home_error<T>(medium: &FileSystem, done: Result<T>) -> Result<T> {
-    done.or_else(|e| check_home(medium).and(Err(e)))
+/// Returns the result of work on files found by their paths. If the locked directory was renamed meanwhile, an error may be
+/// about a mixture of two tables, and the renaming is the reason.
+pub(super) fn map_home_error<T>(medium: &FileSystem, result: Result<T>) -> Result<T> {
+    result.or_else(|e| check_home(medium).and(Err(e)))
 }
 
-/// Whether all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.
+/// Returns true if all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.
 fn are_all_there(folder: &Path, mut start: u64, prepared: &[(u64, PathBuf)], named: &[u64]) -> Result<bool> {
     loop {
         let path = match prepared.iter().find(|&&(row, _)| row == start) {

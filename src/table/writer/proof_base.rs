@@ -1,34 +1,37 @@
 //! The durable commit since which a segment's commits are proven.
 
-use crate::map::MutexExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::map::MutexExt;
 use crate::table::format::Record;
 
-/// A durable commit; the default is that of an empty segment.
+/// A durable commit; the default is an empty segment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProofBase {
     pub sequence: u64,
-    /// None of the default.
+    /// Empty for the default.
     pub counters: Vec<u64>,
 }
 
-/// The newest one, set by whoever makes commits durable, for the thread that commits.
+/// The newest durable commit, set by the thread that makes commits durable, for the thread that commits.
 #[derive(Debug, Default)]
 pub(super) struct NewestProofBase {
     base: Mutex<ProofBase>,
-    /// Its sequence, for a glance.
+    /// Its sequence, to be compared without the lock.
     sequence: AtomicU64,
 }
 
 impl NewestProofBase {
-    /// From now on, commits are proven since `record`, which is on the disk.
+    /// Sets the commit since which others are proven from now on. It is on the disk.
     pub fn set(&self, record: &Record) {
         let base = ProofBase { sequence: record.sequence, counters: record.counters.clone() };
-        *self.base.lock_ignoring_poison() = base;
+        let mut newest = self.base.lock_ignoring_poison();
+        assert!(newest.sequence < base.sequence, "durable commits are numbered in their order");
+        *newest = base;
+        drop(newest);
         self.sequence.store(record.sequence, Ordering::Relaxed);
-        // Either the writer sees this after its next commit, or who makes that one durable sees the commit.
+        // Either the writer sees this after its next commit, or the thread that makes that one durable sees the commit.
         fence(Ordering::SeqCst);
     }
 

@@ -16,8 +16,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::map::fork_count;
-use crate::parallel::lock;
+use crate::map::{MutexExt, fork_count};
+
+/// The time after which a thread without due work checks the queue again.
+const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 /// The background work of a writer.
 pub(super) trait Task: Send + Sync {
@@ -33,11 +35,11 @@ pub(super) trait Task: Send + Sync {
 struct ScheduledTask {
     task: Arc<dyn Task>,
     due: Option<Instant>,
-    /// Whether its turn is in progress.
+    /// True while its turn is in progress.
     is_running: bool,
-    /// Whether the writer requested another turn meanwhile.
-    is_asked: bool,
-    /// Whether the writer waits for the end of this turn, which is the last one.
+    /// True if the writer requested another turn meanwhile.
+    is_requested: bool,
+    /// True if the writer waits for the end of this turn, which is the last one.
     is_last: bool,
 }
 
@@ -56,13 +58,13 @@ struct SchedulerState {
 struct Scheduler {
     forks: u64,
     state: Mutex<SchedulerState>,
-    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
-    /// beside its successor.
+    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait while its
+    /// successor does.
     changed: Condvar,
     /// Signals that a turn has ended.
     ended: Condvar,
     /// The queue of a forked child.
-    of_child: OnceLock<Box<Scheduler>>,
+    child: OnceLock<Box<Scheduler>>,
 }
 
 static FIRST: OnceLock<Scheduler> = OnceLock::new();
@@ -80,7 +82,7 @@ impl TaskHandle {
     /// `Io` if the thread can't be started.
     pub fn start(task: Arc<dyn Task>) -> Result<TaskHandle> {
         let queue = Scheduler::for_process();
-        let mut state = lock(&queue.state);
+        let mut state = queue.state.lock_ignoring_poison();
         if state.thread.is_none() {
             state.threads += 1;
             let number = state.threads;
@@ -92,7 +94,7 @@ impl TaskHandle {
         state.next += 1;
         state
             .entries
-            .insert(number, ScheduledTask { task, due: None, is_running: false, is_asked: false, is_last: false });
+            .insert(number, ScheduledTask { task, due: None, is_running: false, is_requested: false, is_last: false });
         state.set_due(number, Some(Instant::now()));
         drop(state);
         queue.changed.notify_all();
@@ -101,11 +103,11 @@ impl TaskHandle {
 
     /// Requests a turn as soon as the thread is free, and another one if one is in progress.
     pub fn request_turn(&self) {
-        let mut state = lock(&self.queue.state);
+        let mut state = self.queue.state.lock_ignoring_poison();
         let now = Instant::now();
         let Some(entry) = state.entries.get_mut(&self.number) else { return };
         if entry.is_running {
-            entry.is_asked = true;
+            entry.is_requested = true;
         } else if entry.due.is_none_or(|due| due > now) {
             state.set_due(self.number, Some(now));
             self.queue.changed.notify_all();
@@ -119,7 +121,7 @@ impl Drop for TaskHandle {
             // After a fork the thread is missing, and perhaps the holder of the lock as well.
             return;
         }
-        let mut state = lock(&self.queue.state);
+        let mut state = self.queue.state.lock_ignoring_poison();
         state.set_due(self.number, None);
         while let Some(entry) = state.entries.get_mut(&self.number).filter(|entry| entry.is_running) {
             entry.is_last = true;
@@ -135,7 +137,7 @@ impl Drop for TaskHandle {
         drop(entry);
         if let Some(thread) = last {
             self.queue.changed.notify_all();
-            // It doesn't panic, and if it did, nothing could be done here.
+            // Panics of tasks are caught, and one of the thread itself has no remedy here.
             let _ = thread.join();
         }
     }
@@ -143,16 +145,20 @@ impl Drop for TaskHandle {
 
 impl fmt::Debug for TaskHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("TaskHandle").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
 impl SchedulerState {
     fn set_due(&mut self, number: u64, due: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        let before = std::mem::replace(&mut entry.due, due);
-        before.map(|before| self.queue.remove(&(before, number)));
-        due.map(|due| self.queue.insert((due, number)));
+        if let Some(before) = std::mem::replace(&mut entry.due, due) {
+            let was_queued = self.queue.remove(&(before, number));
+            debug_assert!(was_queued, "a task with a turn is in the queue");
+        }
+        if let Some(due) = due {
+            self.queue.insert((due, number));
+        }
     }
 }
 
@@ -163,28 +169,31 @@ impl Scheduler {
             state: Mutex::default(),
             changed: Condvar::new(),
             ended: Condvar::new(),
-            of_child: OnceLock::new(),
+            child: OnceLock::new(),
         }
     }
 
     fn for_process() -> &'static Scheduler {
         let mut queue = FIRST.get_or_init(Scheduler::new);
         while queue.forks != fork_count() {
-            queue = queue.of_child.get_or_init(|| Box::new(Scheduler::new()));
+            queue = queue.child.get_or_init(|| Box::new(Scheduler::new()));
         }
         queue
     }
 
     /// Gives tasks their turns until it is replaced or told to end.
     fn run(&self, number: u64) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock_ignoring_poison();
         while state.threads == number {
             let now = Instant::now();
             match state.queue.first().copied() {
                 Some((due, entry)) if due <= now => state = self.give_turn(state, entry),
                 first => {
-                    let rest = first.map_or(Duration::from_secs(3600), |(due, _)| due - now);
-                    let waited = self.changed.wait_timeout(state, rest);
+                    let wait = match first {
+                        Some((due, _)) => due - now,
+                        None => IDLE_WAIT,
+                    };
+                    let waited = self.changed.wait_timeout(state, wait);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
@@ -198,24 +207,28 @@ impl Scheduler {
     ) -> MutexGuard<'a, SchedulerState> {
         state.set_due(number, None);
         let Some(entry) = state.entries.get_mut(&number) else { return state };
-        debug_assert!(!entry.is_running, "one thread");
+        debug_assert!(!entry.is_running, "two threads give turns to one task");
         entry.is_running = true;
-        entry.is_asked = false;
+        entry.is_requested = false;
         let task = entry.task.clone();
         drop(state);
         // A bug in the work for one table must not stop the work for others.
-        let turn = catch_unwind(AssertUnwindSafe(|| task.take_turn()));
-        let rest = turn.unwrap_or_else(|panic| {
+        let wait = catch_unwind(AssertUnwindSafe(|| task.take_turn())).unwrap_or_else(|panic| {
             task.on_panic(Error::from_panic(&*panic));
             None
         });
         drop(task);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock_ignoring_poison();
         let now = Instant::now();
         if let Some(entry) = state.entries.get_mut(&number) {
             entry.is_running = false;
-            let next = rest.and_then(|rest| now.checked_add(rest));
-            let due = if entry.is_asked { Some(now) } else { next }.filter(|_| !entry.is_last);
+            let due = match wait {
+                _ if entry.is_last => None,
+                _ if entry.is_requested => Some(now),
+                // A time that no clock reaches is never.
+                Some(wait) => now.checked_add(wait),
+                None => None,
+            };
             state.set_due(number, due);
         }
         self.ended.notify_all();
@@ -267,16 +280,16 @@ mod tests {
     fn a_task_that_panics_ends_alone() {
         let bad = Arc::new(Counter { panics: true, ..Counter::default() });
         let good = Arc::new(Counter::default());
-        let of_bad = TaskHandle::start(bad.clone()).unwrap();
-        let of_good = TaskHandle::start(good.clone()).unwrap();
+        let bad_handle = TaskHandle::start(bad.clone()).unwrap();
+        let good_handle = TaskHandle::start(good.clone()).unwrap();
         wait_until("a panic, and turns of the other task", || {
             bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3
         });
         assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
         // When requested, it may try again.
-        of_bad.request_turn();
+        bad_handle.request_turn();
         wait_until("another turn", || bad.turns.load(Ordering::SeqCst) == 2);
-        drop((of_bad, of_good));
+        drop((bad_handle, good_handle));
         assert_eq!(Arc::strong_count(&good), 1);
     }
 
@@ -290,9 +303,9 @@ mod tests {
     impl Task for Slow {
         fn take_turn(&self) -> Option<Duration> {
             self.turns.fetch_add(1, Ordering::SeqCst);
-            lock(&self.begun).send(()).unwrap();
+            self.begun.lock_ignoring_poison().send(()).unwrap();
             // An error ends the test.
-            let _ = lock(&self.end).recv_timeout(PATIENCE);
+            let _ = self.end.lock_ignoring_poison().recv_timeout(PATIENCE);
             None
         }
 
@@ -305,17 +318,17 @@ mod tests {
         let (end, is_to_end) = channel();
         let slow = Slow { begun: Mutex::new(begun), end: Mutex::new(is_to_end), turns: AtomicUsize::new(0) };
         let slow = Arc::new(slow);
-        let of_slow = TaskHandle::start(slow.clone()).unwrap();
+        let slow_handle = TaskHandle::start(slow.clone()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let other = Arc::new(Counter::default());
         // Its turn has not begun, and it does not wait for it.
         drop(TaskHandle::start(other.clone()).unwrap());
         assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
         // If requested during a turn, another one follows.
-        of_slow.request_turn();
+        slow_handle.request_turn();
         end.send(()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
-        let ended = std::thread::spawn(move || drop(of_slow));
+        let ended = std::thread::spawn(move || drop(slow_handle));
         end.send(()).unwrap();
         ended.join().unwrap();
         assert_eq!((slow.turns.load(Ordering::SeqCst), Arc::strong_count(&slow)), (2, 1));

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rows::is_appendable_type;
 use crate::types::type_name;
 
-/// The table's schema with the changes in `given`; `None` if there are none.
+/// Returns the table's schema with the changes in `given`; `None` if there are none.
 ///
 /// # Errors
 /// `SchemaMismatch` with all impossible changes.
@@ -47,18 +47,21 @@ pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<Schema
     Ok((newer.fields() != there.fields()).then(|| Arc::new(newer)))
 }
 
-/// The field with the changes in `given`, or why it can't be changed.
+/// Returns the field with the changes in `given`, or the reason why it can't be changed.
 fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
     let name = there.name();
-    let types = (there.data_type(), given.data_type());
-    let is_same = is_appendable_type(types.0, types.1) && !has_more_nulls(types.0, types.1);
-    if !is_same && !is_wider(types.0, types.1) {
-        let why = match types {
-            (own, other) if is_wider(other, own) => ", which lacks values of the first",
-            (own, other) if is_appendable_type(own, other) => ", which may hold nulls inside, and the first none",
-            _ => "",
+    let old = there.data_type();
+    let new = given.data_type();
+    let is_same = is_appendable_type(old, new) && !has_more_nulls(old, new);
+    if !is_same && !is_wider(old, new) {
+        let why = if is_wider(new, old) {
+            ", which lacks values of the first"
+        } else if is_appendable_type(old, new) {
+            ", which may hold nulls inside, and the first none"
+        } else {
+            ""
         };
-        return Err(format!("column '{name}' is {} and {}{why}", type_name(types.0), type_name(types.1)));
+        return Err(format!("column '{name}' is {} and {}{why}", type_name(old), type_name(new)));
     }
     if there.is_nullable() && !given.is_nullable() {
         return Err(format!("column '{name}' may hold nulls, and the given one none"));
@@ -66,12 +69,12 @@ fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRe
     if is_same && there.is_nullable() == given.is_nullable() {
         return Ok(there.clone());
     }
-    let data_type = if is_same { types.0 } else { types.1 };
+    let data_type = if is_same { old } else { new };
     let field = there.as_ref().clone().with_data_type(data_type.clone()).with_nullable(given.is_nullable());
     Ok(Arc::new(field))
 }
 
-/// Whether a child of the type is nullable where the same child of the other type is not.
+/// Returns true if a child of `given` is nullable where the same child of `there` is not.
 fn has_more_nulls(there: &DataType, given: &DataType) -> bool {
     children(there).zip(children(given)).any(|(there, given)| {
         given.is_nullable() && !there.is_nullable() || has_more_nulls(there.data_type(), given.data_type())

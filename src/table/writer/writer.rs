@@ -232,6 +232,10 @@ impl Writer {
         let mut writer = Writer::start(path, plan, (pending, live), entries, old_options, lock)?;
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;
+        if writer.names.len() != writer.live().positions.len() {
+            let message = "the positions changed while the table was opened; open it anew";
+            return Err(Error::new(ErrorKind::FileChanged, message));
+        }
         if let Some(column) = writer.sorted_by
             && dataset.len()? > 0
         {
@@ -633,6 +637,73 @@ impl Drop for Writer {
                 writer.background.publish_now(&writer.segments[0].shared);
                 Ok(())
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Value;
+    use crate::types::parse_schema;
+
+    /// A fault of the writer's own state, and the call in which an assertion finds it.
+    struct Fault {
+        assertion: &'static str,
+        cause: fn(&mut Writer),
+        call: fn(&mut Writer) -> Result<()>,
+    }
+
+    const FAULTS: &[Fault] = &[
+        Fault {
+            assertion: "committed rows stay",
+            cause: |writer| writer.segments[0].now.counters[0] -= 2,
+            call: Writer::commit,
+        },
+        Fault {
+            assertion: "each position has a name",
+            cause: |writer| writer.names.push("producer".into()),
+            call: |writer| writer.commit_with(&[("producer", 1)]),
+        },
+        Fault {
+            assertion: "each position has a name",
+            cause: |writer| writer.names.push("producer".into()),
+            call: |writer| append(writer, 9),
+        },
+        Fault {
+            assertion: "a segment begins with the row after the previous one",
+            cause: |writer| {
+                append(writer, 9).unwrap();
+                writer.segments[0].now.counters[0] -= 1;
+            },
+            call: Writer::commit,
+        },
+    ];
+
+    fn append(writer: &mut Writer, rows: i64) -> Result<()> {
+        (0..rows).try_for_each(|n| writer.append_row(&[Value::Int(n)]))
+    }
+
+    #[test]
+    fn an_assertion_fails_before_rows_are_lost_or_invented() {
+        for Fault { assertion, cause, call } in FAULTS {
+            let folder = tempfile::tempdir().unwrap();
+            let schema = Arc::new(parse_schema("n: int64 not null").unwrap());
+            let options = WriterOptions { segment_rows: Some(4), sync: SyncPolicy::Never, ..WriterOptions::default() };
+            let mut writer = Writer::open(folder.path(), Some(schema), &options).unwrap();
+            append(&mut writer, 2).unwrap();
+            writer.commit().unwrap();
+            append(&mut writer, 1).unwrap();
+            cause(&mut writer);
+            let e = call(&mut writer).unwrap_err();
+            assert!(e.kind() == ErrorKind::Internal && e.message().contains(assertion), "{assertion}: {e}");
+            for later in [append(&mut writer, 1), writer.commit(), writer.sync()] {
+                assert_eq!(later.unwrap_err().kind(), ErrorKind::Internal, "after {assertion}");
+            }
+            writer.rollback();
+            assert_eq!(writer.close().unwrap_err().kind(), ErrorKind::Internal, "after {assertion}");
+            let after = Writer::open(folder.path(), None, &WriterOptions::default()).unwrap();
+            assert_eq!(after.rows(), 2, "after {assertion}");
         }
     }
 }
