@@ -67,11 +67,7 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
     ),
     ("src/table/writer/live_file.rs", &["self.store.release("], "blocks that stay allocated cost space"),
     ("src/table/writer/live_file.rs", &["let _ = guard(|| {"], "a time of modification is best effort"),
-    (
-        "src/table/writer/region_space.rs",
-        &["store.reserve("],
-        "reserved ahead: the store that needs it has the error",
-    ),
+    ("src/table/writer/region_space.rs", &["store.reserve("], "reserved ahead: the store that needs it has the error"),
     ("src/table/writer/open.rs", &["Chain::open(path).ok()"], "the words of an error"),
     (
         "src/table/writer/open.rs",
@@ -100,7 +96,11 @@ const GIVEN_UP: &[(&str, &[&str], &str)] = &[
         "a path that this process can't open may still be the directory's",
     ),
     ("src/table/writer/background.rs", &["catch_panic(|| {"], "a time of modification is best effort"),
-    ("src/table/writer/commit_segments.rs", &["taken_back.is_err()"], "the writer ends, and the first error is returned"),
+    (
+        "src/table/writer/commit_segments.rs",
+        &["taken_back.is_err()"],
+        "the writer ends, and the first error is returned",
+    ),
     ("src/table/writer/writer.rs", &["live.trim()", "trim_footers()"], "blocks that stay allocated cost space"),
     ("src/table/writer/commit_segments.rs", &["done.trim()"], "blocks that stay allocated cost space"),
     (

@@ -56,10 +56,10 @@ impl Writer {
         self.compact_with(CompactOptions::default(), progress)
     }
 
-    /// As [`Writer::compact`], with optional additional work.
+    /// Compacts as [`Writer::compact`] does, with optional additional work.
     ///
     /// # Errors
-    /// As [`Writer::compact`], and those of [`CompactOptions`].
+    /// As [`Writer::compact`] and [`CompactOptions`].
     pub fn compact_with(&mut self, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
@@ -70,8 +70,12 @@ impl Writer {
     fn compact_synced(&mut self, what: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
         let live = self.segments[0].first_row();
         let before = FileId::find(self.path())?;
-        let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
-        let sorted = if what.sort { prepared_commit::map_home_error(self.medium(), guard(sort)) } else { Ok(0) };
+        let sorted = if what.sort {
+            let sorted = guard(|| sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress));
+            prepared_commit::map_home_error(self.medium(), sorted)
+        } else {
+            Ok(0)
+        };
         if let Err(e) = &sorted
             && FileId::find(self.path()).map_or(true, |now| now != before)
             && self.medium().check_directory().is_ok()
@@ -97,20 +101,27 @@ impl Writer {
 
     fn drop_synced(&mut self, row: u64) -> Result<u64> {
         let starts = prepared_commit::map_home_error(self.medium(), chain::list(self.path()));
-        let starts = starts.map_err(|e| self.note(e))?.unwrap_or_default();
+        let Some(starts) = starts.map_err(|e| self.note(e))? else { return Ok(0) };
         prepared_commit::check_home(self.medium()).map_err(|e| self.note(e))?;
         let mut removed = 0;
-        let dropping = starts.windows(2).take_while(|pair| pair[1] <= row).try_for_each(|pair| {
-            let path = chain::path(self.path(), pair[0]);
+        let mut result = Ok(());
+        for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
+            if *next > row {
+                break;
+            }
+            let path = chain::path(self.path(), *start);
             // In this order on the disk, too: if a later one went first, a power cut could leave a gap.
             let done = self.medium().remove(&path).and_then(|()| self.medium().sync_dir(self.path()));
-            removed += pair[1] - pair[0];
-            done.map_err(|e| Error::io("removing a segment", &e).at(path))
-        });
+            removed += next - start;
+            if let Err(e) = done {
+                result = Err(Error::io("removing a segment", &e).at(path));
+                break;
+            }
+        }
         if removed > 0 {
             guard(|| self.show_drop()).map_err(|e| self.note(e))?;
         }
-        dropping.map(|()| removed)
+        result.map(|()| removed)
     }
 }
 
@@ -122,15 +133,15 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     compact_with(path, CompactOptions::default(), progress)
 }
 
-/// As [`compact`], with optional additional work.
+/// Compacts as [`compact`] does, with optional additional work.
 ///
 /// # Errors
-/// As [`compact`], and those of [`CompactOptions`].
+/// As [`compact`] and [`CompactOptions`].
 pub fn compact_with(path: impl AsRef<Path>, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
     compact_on(&FileSystem::default(), path, what, progress)
 }
 
-/// As [`compact_with`], on a disk that a test can observe.
+/// Compacts as [`compact_with`] does, on a disk that a test can observe.
 ///
 /// # Errors
 /// As [`compact_with`].
@@ -170,8 +181,9 @@ fn compact_all(
 
 /// Seals the live segment, and brings everything to the disk; returns the row before which segments are sealed.
 fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
-    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-    let chain = prepared_commit::open(medium, path)?.ok_or_else(missing)?;
+    let Some(chain) = prepared_commit::open(medium, path)? else {
+        return Err(Error::new(ErrorKind::NotFound, "there is no table").at(path));
+    };
     chain.remove_orphans(medium, path)?;
     let Some((segment, record)) = &chain.last else { return Ok(u64::MAX) };
     let plan = Arc::new(Plan::for_schema(&segment.plan.schema.schema)?);
@@ -181,14 +193,14 @@ fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
-        let mut growing = LiveSegment::resume(medium, &plan, segment, record)?;
+        let mut segment_writer = LiveSegment::resume(medium, &plan, segment, record)?;
         // Rows left by an earlier boot are on the disk, and rows lost then must not come back. An empty segment has the
         // positions, which those before it no longer have once they are durable as sealed.
         if record.boot == boot_id() {
-            growing.show_instead(segment.visible_within(1)?, record)?;
-            pending.push(growing.shared.clone());
+            segment_writer.show_instead(segment.visible_within(1)?, record)?;
+            pending.push(segment_writer.shared.clone());
         }
-        live = Some(growing).filter(|_| record.rows() > 0);
+        live = Some(segment_writer).filter(|_| record.rows() > 0);
     }
     let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
     make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)?;
@@ -211,7 +223,7 @@ fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
 /// Consecutive segments of one schema, to be merged into one.
 #[derive(Default)]
 struct MergeGroup {
-    /// Whether they are rewritten with the table's schema.
+    /// True if they are rewritten with the table's schema.
     rewrites: bool,
     schema: Option<SchemaRef>,
     /// Their first rows.
@@ -258,14 +270,12 @@ impl MergeGroup {
         if self.rewrites { converted_segment_dataset(table, start) } else { segment_dataset(table, start) }
     }
 
-    /// Whether the segment in `file` should be made dense, or rewritten.
+    /// Returns true if the segment in `file` should be made dense, or rewritten.
     fn has_to_change(&self, file: &Path, table: &Dataset, start: u64) -> Result<bool> {
-        let is_growable = open_segment(file)?.is_some();
-        let is_older = || {
-            let own = segment_dataset(table, start)?;
-            Ok::<_, Error>(own.schema().fields() != table.schema().fields())
-        };
-        Ok(is_growable || self.rewrites && is_older()?)
+        if open_segment(file)?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.rewrites && segment_dataset(table, start)?.schema().fields() != table.schema().fields())
     }
 
     /// Merges them into one dense segment. Returns the number of rewritten segments.
@@ -278,12 +288,12 @@ impl MergeGroup {
         is_last: bool,
     ) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
-        let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
+        let positions_at_end = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
         if !others.is_empty() {
             let segments = self.starts.iter().map(|&start| self.segment(table, start)).collect::<Result<Vec<_>>>()?;
             match Dataset::concat(&segments)?.collect() {
                 Ok(merged) if merged.num_batches()? == 1 => {
-                    let dense = with_settings(merged, known, &positions(is_last)?);
+                    let dense = with_settings(merged, known, &positions_at_end(is_last)?);
                     let file = chain::path(path, first);
                     put_dense(medium, &dense, known, path, &file).map_err(|e| e.at(&file))?;
                     remove_merged(medium, path, others)?;
@@ -300,7 +310,7 @@ impl MergeGroup {
             let file = chain::path(path, start);
             if self.has_to_change(&file, table, start)? {
                 let is_last = is_last && Some(&start) == self.starts.last();
-                let dense = with_settings(self.segment(table, start)?, known, &positions(is_last)?);
+                let dense = with_settings(self.segment(table, start)?, known, &positions_at_end(is_last)?);
                 put_dense(medium, &dense, known, path, &file).map_err(|e| e.at(&file))?;
                 done += 1;
             }

@@ -26,11 +26,15 @@ use crate::types::field_type_name;
 /// The rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
 
+/// The number of times a lock that is held is tried again, a millisecond apart.
+const LOCK_ATTEMPTS: usize = 20;
+
+/// Returns the error for a path without a table, if none can be created.
 pub(super) fn no_table() -> Error {
     Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
 }
 
-/// The error of a table's directory that can't be made.
+/// Returns the error of a table's directory that can't be created.
 pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -41,8 +45,10 @@ pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
 }
 
 pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
-    let found = remote_file_system(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
-    match found.filter(|_| !force) {
+    if force {
+        return Ok(());
+    }
+    match remote_file_system(path).map_err(|e| Error::io("asking for the kind of file system", &e))? {
         None => Ok(()),
         Some(kind) => Err(Error::unsupported(format!(
             "the directory is on {kind}, where mappings of other machines don't see what is written; \
@@ -51,22 +57,32 @@ pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
+/// Locks the table's directory for its one writer.
+///
+/// # Errors
+/// `Busy`, naming the process that writes the table; `Io`.
 pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result<DirectoryLock> {
-    let take = || DirectoryLock::try_acquire(medium, path).map_err(|e| Error::io("locking the directory", &e));
-    let mut lock = take()?;
-    for _ in 0..20 {
-        // `table_stat` holds the lock for an instant.
-        if lock.is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-            lock = take()?;
+    // `table_stat` holds the lock for an instant.
+    for _ in 0..LOCK_ATTEMPTS {
+        if let Some(lock) = try_lock(medium, path)? {
+            return Ok(lock);
         }
+        std::thread::sleep(Duration::from_millis(1));
     }
-    lock.ok_or_else(|| {
-        let writer =
-            SegmentChain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
-        let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
-        Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
-    })
+    if let Some(lock) = try_lock(medium, path)? {
+        return Ok(lock);
+    }
+    let chain = SegmentChain::open(path).ok().flatten();
+    let who = match chain.and_then(|chain| chain.last) {
+        Some((segment, _)) => format!("process {}", segment.writer()),
+        None => "another process".into(),
+    };
+    let message = format!("the table is being written by {who}; a table has one writer at a time");
+    Err(Error::new(ErrorKind::Busy, message))
+}
+
+fn try_lock(medium: &FileSystem, path: &Path) -> Result<Option<DirectoryLock>> {
+    DirectoryLock::try_acquire(medium, path).map_err(|e| Error::io("locking the directory", &e))
 }
 
 pub(super) fn refuse_file(path: &Path) -> Result<()> {
@@ -89,33 +105,38 @@ pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
 pub(super) fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
     let mut fields: Vec<FieldRef> = schema.fields().to_vec();
     for name in names {
-        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("dictionary: there is no column '{name}'"));
-        let field = fields.iter_mut().find(|field| field.name() == name).ok_or_else(missing)?;
+        let number = find_column(schema, name, "dictionary")?;
         let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        *field = Arc::new(field.as_ref().clone().with_data_type(encoded));
+        fields[number] = Arc::new(fields[number].as_ref().clone().with_data_type(encoded));
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
-    let found = schema.fields().iter().position(|field| field.name() == name);
-    let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
-    let column = found.ok_or_else(missing)?;
-    let field = schema.field(column);
-    if order::is_sortable(field.data_type()) {
-        Ok(column)
-    } else {
-        let data_type = field_type_name(field);
-        Err(Error::invalid_argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
-    }
+/// Returns the number of the column that `option` names.
+fn find_column(schema: &Schema, name: &str, option: &str) -> Result<usize> {
+    schema
+        .fields()
+        .iter()
+        .position(|field| field.name() == name)
+        .ok_or_else(|| Error::new(ErrorKind::ColumnNotFound, format!("{option}: there is no column '{name}'")))
 }
 
-/// The dictionary whose entries or bytes `counter` counts.
+pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
+    let column = find_column(schema, name, "sorted_by")?;
+    let field = schema.field(column);
+    if order::is_sortable(field.data_type()) {
+        return Ok(column);
+    }
+    let data_type = field_type_name(field);
+    Err(Error::invalid_argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
+}
+
+/// Returns the number of the dictionary whose entries or bytes `counter` counts.
 pub(super) fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
     plan.dictionaries.iter().position(|entry| entry.entries == counter || entry.bytes() == Some(counter))
 }
 
-/// The default limit of a counter.
+/// Returns the default limit of a counter in a segment of `rows` rows.
 pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
         Some(_) => rows.max(1 << 16),
@@ -145,12 +166,12 @@ pub(super) fn replace_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
     segment.shared.store.replace(&name).map_err(|e| Error::io("replacing an empty segment", &e).at(&name))
 }
 
-/// The rows of a segment as requested by the caller, within the limits of a header.
+/// Returns the number of rows of a segment requested by the caller, within the limits of a header.
 pub(super) fn within_bounds(segment_rows: u64) -> u64 {
     segment_rows.clamp(1, 1 << 40)
 }
 
-/// A segment sized without an earlier one, without a name.
+/// Creates a segment sized without an earlier one, without a name.
 pub(in crate::table) fn first_segment(
     medium: &FileSystem,
     path: &Path,
@@ -163,7 +184,7 @@ pub(in crate::table) fn first_segment(
     LiveSegment::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
 }
 
-/// The settings in the last segment of a table.
+/// Returns the settings in the last segment of a table.
 pub(super) fn known_settings(chain: &SegmentChain, dataset: &Dataset) -> Result<TableSettings> {
     match &chain.last {
         Some((segment, _)) => Ok(segment.header.settings()),
@@ -174,21 +195,17 @@ pub(super) fn known_settings(chain: &SegmentChain, dataset: &Dataset) -> Result<
 /// Checks that the counters of the commit to continue from match its values: with a count too small, new rows would
 /// overwrite committed ones.
 fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
-    match recount(segment, &record.counters).into_iter().next() {
-        None => Ok(()),
-        Some((at, wrong)) => {
-            let message = format!(
-                "the record of commit {} does not fit its rows: byte {at}: {wrong}; let `arrowwood check --repair` keep \
-                 what is good",
-                record.sequence
-            );
-            Err(Error::invalid(message).at(segment.path()))
-        }
-    }
+    let Some((at, wrong)) = recount(segment, &record.counters).into_iter().next() else { return Ok(()) };
+    let message = format!(
+        "the record of commit {} does not fit its rows: byte {at}: {wrong}; let `arrowwood check --repair` keep \
+         what is good",
+        record.sequence
+    );
+    Err(Error::invalid(message).at(segment.path()))
 }
 
 impl WriterOptions {
-    /// The same without indexes of columns that are not in `schema`.
+    /// Returns the options without indexes of columns that are not in `schema`.
     pub(super) fn for_columns_of(&self, schema: &Schema) -> WriterOptions {
         let mut options = self.clone();
         if let Some(index) = &mut options.index {
@@ -197,7 +214,7 @@ impl WriterOptions {
         options
     }
 
-    /// The table's settings, with the given ones in their place.
+    /// Returns the table's settings, changed by these options.
     pub(super) fn over(&self, known: TableSettings, plan: &Plan) -> Result<TableSettings> {
         if let Some(name) = &self.sorted_by
             && known.sorted_by != Some(sorted_column(&plan.schema.schema, name)? as u32)
@@ -208,20 +225,28 @@ impl WriterOptions {
             Some(names) => indexed_columns(&plan.schema.schema, names)?,
             None => known.index.clone(),
         };
-        if let Some(wanted) = self.late.map(|late| late == LatePolicy::Accept).filter(|&late| late != known.is_late) {
-            let is = if wanted { "refuses" } else { "accepts" };
+        let accepts_late = match self.late {
+            Some(late) => late == LatePolicy::Accept,
+            None => known.is_late,
+        };
+        if accepts_late != known.is_late {
+            let is = if known.is_late { "accepts" } else { "refuses" };
             let message =
                 format!("late: the table {is} late rows, as it was created; leave late out, or create another");
             return Err(Error::invalid_argument(message));
         }
         // Late rows can only be found by the index.
-        let by = known.sorted_by.filter(|column| known.is_late && !index.contains(column));
-        index.extend(by);
+        if let Some(column) = known.sorted_by
+            && known.is_late
+            && !index.contains(&column)
+        {
+            index.push(column);
+        }
         let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
         Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
     }
 
-    /// The settings of a new table.
+    /// Returns the settings of a new table.
     pub(in crate::table) fn settings(&self, plan: &Plan) -> Result<TableSettings> {
         let schema = &plan.schema.schema;
         let sorted_by = self.sorted_by.as_deref().map(|name| sorted_column(schema, name)).transpose()?;
@@ -236,13 +261,11 @@ impl WriterOptions {
     }
 }
 
-/// The numbers of the columns to have zones.
+/// Returns the numbers of the columns to have zones.
 fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
-        let found = schema.fields().iter().position(|field| field.name() == name);
-        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("index: there is no column '{name}'"));
-        let column = found.ok_or_else(missing)?;
+        let column = find_column(schema, name, "index")?;
         let field = schema.field(column);
         if !supports_zones(field.data_type()) {
             let data_type = field_type_name(field);
@@ -258,7 +281,7 @@ fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
     Ok(columns)
 }
 
-/// The segment to continue, or one with `settings` behind the last one, and the number of lost rows.
+/// Returns the segment to continue, or a new one with `settings` after the last one, and the number of lost rows.
 pub(super) fn live_segment(
     medium: &FileSystem,
     path: &Path,
@@ -291,7 +314,7 @@ pub(super) fn live_segment(
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
 
-/// Those of the sealed segments `starts` whose last commits were not synced before the writer died, in order.
+/// Opens the sealed segments among `starts` whose last commits were not synced before the writer died, in order.
 pub(super) fn not_durable(
     medium: &FileSystem,
     path: &Path,
@@ -301,8 +324,8 @@ pub(super) fn not_durable(
     open_all(medium, path, chain::non_durable_segments(path, starts)?, Some(plan))
 }
 
-/// Does what a dead writer may have left undone in the segments before `live`; returns those whose last commits it has not
-/// synced, in order.
+/// Does the work that a dead writer may have left in the segments before `live`; returns the segments whose last commits it
+/// has not synced, in order.
 pub(super) fn take_on(
     lock: &DirectoryLock,
     path: &Path,
@@ -312,7 +335,8 @@ pub(super) fn take_on(
 ) -> Result<Vec<Arc<LiveFile>>> {
     let before = chain.before(live.first_row());
     let pending = not_durable(lock.medium(), path, before, plan)?;
-    stamp_left(lock.medium(), path, &before[..before.len().saturating_sub(pending.len())]);
+    assert!(pending.len() <= before.len(), "only segments before the live one are pending");
+    stamp_left(lock.medium(), path, &before[..before.len() - pending.len()]);
     let is_all = pending.len() == before.len();
     if is_all && !pending.first().unwrap_or(&live.shared).has_durable_record() {
         // Names are synced before a durable record is written. There is none: whoever made the table may have been killed
@@ -322,9 +346,9 @@ pub(super) fn take_on(
     Ok(pending)
 }
 
-/// Gives those of the sealed segments `starts` their last time of modification whose writer was killed before it could, or that are
-/// copies, the last one first; those before one that has it have theirs. Where a crash has lost the footer of one, publishes it
-/// again. Best effort, as [`LiveFile::stamp`].
+/// Gives sealed segments their last time of modification if their writer was killed before it could, or if they are copies: the
+/// last one first, up to one that has its time. Publishes a footer again that a crash has lost. Best effort, as
+/// [`LiveFile::stamp`].
 fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
@@ -346,31 +370,33 @@ fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
     }
 }
 
-/// Whether a crash has lost the footer for other Arrow readers.
+/// Returns true if a crash has lost the footer for other Arrow readers.
 fn lacks_footer(segment: &Segment) -> Result<bool> {
     let record = segment.newest()?;
     let Some(sizes) = FooterSizes::for_header(&segment.header, &segment.plan) else { return Ok(false) };
+    if !segment.may_lack_bytes(&record) {
+        return Ok(false);
+    }
     let read = |at: u64, into: &mut [u8]| segment.mapping.read_at(at as usize, into);
-    Ok(segment.may_lack_bytes(&record)
-        && !is_published(&sizes, &segment.plan, &segment.header, &record.counters, read)?)
+    Ok(!is_published(&sizes, &segment.plan, &segment.header, &record.counters, read)?)
 }
 
 /// Publishes the footers of the segments `starts` again, which a crash has lost.
 pub(in crate::table) fn restore_footers(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
     for &start in starts {
-        let found = match open_newest(&chain::path(path, start)) {
-            // Merged with the one before it.
+        let opened = match open_newest(&chain::path(path, start)) {
+            // It was merged with the segment before it.
             Err(e) if e.kind() == ErrorKind::NotFound => None,
-            found => found?,
+            opened => opened?,
         };
-        let Some((segment, record)) = found else { continue };
+        let Some((segment, record)) = opened else { continue };
         let plan = Arc::new(Plan::for_schema(&without_settings(&segment.plan.schema.schema))?);
         LiveSegment::open(medium, &plan, &segment, &record)?;
     }
     Ok(())
 }
 
-/// Whether a sealed segment has the time that its writer gave it, and is no copy.
+/// Returns true if a sealed segment has the time that its writer gave it, and is no copy.
 fn is_stamped(store: &SharedFile, segment: &Segment) -> bool {
     store.has_modified_time(store.load64(segment.header.live + STAMPED)) && segment.is_original_file()
 }
@@ -396,42 +422,48 @@ fn open_all(
     for start in starts.into_iter().rev() {
         let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
         // It may have an older schema than the table.
-        let own = without_settings(&segment.plan.schema.schema);
-        let known = plan.filter(|plan| own.fields() == plan.schema.schema.fields());
-        let own = known.map_or_else(|| Plan::for_schema(&own).map(Arc::new), |plan| Ok(plan.clone()))?;
-        let mut growing = LiveSegment::open(medium, &own, &segment, &record)?;
-        growing.show_instead(segment.visible_within(1)?, &record)?;
-        pending.push(growing.shared);
+        let schema = without_settings(&segment.plan.schema.schema);
+        let own_plan = match plan {
+            Some(plan) if plan.schema.schema.fields() == schema.fields() => plan.clone(),
+            _ => Arc::new(Plan::for_schema(&schema)?),
+        };
+        let mut live = LiveSegment::open(medium, &own_plan, &segment, &record)?;
+        live.show_instead(segment.visible_within(1)?, &record)?;
+        pending.push(live.shared);
     }
     Ok(pending)
 }
 
 /// Loads the dictionaries of a segment into memory.
 pub(super) fn read_entries(live: &LiveSegment) -> Result<Vec<DictionaryEntries>> {
-    let shared = &live.shared;
-    let read = |dictionary: &PlanDictionary| {
-        let count = live.now.counters[dictionary.entries];
-        let lengths = dictionary.values.lengths(count, &live.now.counters);
-        let [_, first, data] =
-            lengths.ok_or_else(|| Error::internal(format_args!("{count} entries can't be addressed")))?;
-        let part = |number: usize, len: u64| {
-            let mut bytes = vec![0; len as usize];
-            let place = shared.header.regions[dictionary.values.region + number].offset;
-            let read = if len == 0 { Ok(()) } else { shared.store.read(place, &mut bytes) };
-            read.map(|()| bytes).map_err(|e| Error::io("reading a dictionary", &e))
-        };
-        let first = part(1, first)?;
-        let data = if dictionary.bytes().is_some() { part(2, data)? } else { Vec::new() };
-        let values = dictionary.stored(count as usize, &first, &data);
-        let mut entries = dictionary.new_entries();
-        for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {
-            entries.key(value);
-        }
-        if entries.len() as u64 == count {
-            Ok(entries)
-        } else {
-            Err(Error::invalid("a dictionary holds a value twice"))
-        }
-    };
-    shared.plan.dictionaries.iter().map(read).collect()
+    live.shared.plan.dictionaries.iter().map(|dictionary| read_dictionary(live, dictionary)).collect()
+}
+
+fn read_dictionary(live: &LiveSegment, dictionary: &PlanDictionary) -> Result<DictionaryEntries> {
+    let count = live.now.counters[dictionary.entries];
+    let lengths = dictionary.values.lengths(count, &live.now.counters);
+    let [_, first_len, data_len] =
+        lengths.ok_or_else(|| Error::internal(format_args!("{count} entries can't be addressed")))?;
+    let region = dictionary.values.region;
+    let first = read_region(&live.shared, region + 1, first_len)?;
+    let data = if dictionary.bytes().is_some() { read_region(&live.shared, region + 2, data_len)? } else { Vec::new() };
+    let values = dictionary.stored(count as usize, &first, &data);
+    let mut entries = dictionary.new_entries();
+    for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {
+        entries.key(value);
+    }
+    if entries.len() as u64 != count {
+        return Err(Error::invalid("a dictionary holds a value twice"));
+    }
+    Ok(entries)
+}
+
+/// Reads the first `len` bytes of a region, which may not exist if there are none.
+fn read_region(shared: &LiveFile, region: usize, len: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    if len > 0 {
+        let offset = shared.header.regions[region].offset;
+        shared.store.read(offset, &mut bytes).map_err(|e| Error::io("reading a dictionary", &e))?;
+    }
+    Ok(bytes)
 }
