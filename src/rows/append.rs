@@ -1,7 +1,8 @@
 //! Appends arrays to the buffers of a segment.
 //!
-//! [`IncomingRows::new`] checks the rows, [`IncomingRows::rows_that_fit`] counts those that fit, [`IncomingRows::write`] writes
-//! them. A failed write (a full disk, for example) leaves bytes behind that no commit refers to.
+//! [`IncomingRows::new`] checks the rows, [`IncomingRows::rows_that_fit`] counts those that fit,
+//! [`IncomingRows::write`] writes them. A failed write (a full disk, for example) leaves bytes behind that no commit
+//! refers to.
 
 use std::ops::Range;
 
@@ -30,9 +31,9 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct IncomingRows {
     pub arrays: Vec<ArrayData>,
     pub rows: usize,
-    /// For each dictionary: the first item in use, and the keys from there on.
+    /// The first item in use and the keys from there on, for each dictionary.
     keys: Vec<(usize, Vec<u32>)>,
-    /// For each dictionary, the number of its entries that are written even if no row has them: those of ordered categories.
+    /// The number of entries of each dictionary that are written even if no row has them: ordered categories.
     categories: Vec<usize>,
 }
 
@@ -40,8 +41,8 @@ impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column, also where ordered categories are in another order; `InvalidArgument` naming the column and, for a null and for text that is not
-    /// UTF-8, the row.
+    /// `SchemaMismatch` naming the column, also where ordered categories are in another order; `InvalidArgument` naming
+    /// the column and, for a null and for text that is not UTF-8, the row.
     pub fn new(
         plan: &Plan,
         fields: &[FieldRef],
@@ -118,7 +119,8 @@ impl IncomingRows {
             #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
             let mut keys = keys_of(array, rows.clone(), &mut entries[number])?;
             if node.nulls.is_none() && !keys.is_empty() && entries[number].len() == 0 {
-                // All are null by their struct or list, without validity of their own: their key must be that of a value.
+                // All are null by their struct or list, without validity of their own: their key must be the key of a
+                // value.
                 entries[number].add_any(node.field.data_type())?;
             }
             #[cfg(test)]
@@ -330,7 +332,7 @@ fn check_type(node: &PlanNode, have: &DataType, given: &DataType) -> Result<()> 
     Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(given))))
 }
 
-/// Whether values of type `have` are appended to columns of type `want`.
+/// Returns true if values of type `have` are appended to columns of type `want`.
 pub(crate) fn is_appendable_type(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
@@ -395,9 +397,9 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
     rows.filter(|&row| nulls.is_valid(row)).try_for_each(|row| check_child_nulls(node, array, &(row..row + 1)))
 }
 
-/// Checks that text is UTF-8: whoever gave arrays through the C data interface vouched for it, and readers refuse a column
-/// with any that is not. Text below a null may be anything, and is left out when it is written. The array must be
-/// [`straight`].
+/// Checks that text is UTF-8: programs that pass arrays through the C data interface vouch for it, and readers refuse a
+/// column with any that is not. Text below a null may be anything, and is left out when it is written. The array must
+/// be [`straight`].
 fn check_text(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
     let is_sound = match array.data_type() {
         // The values of a dictionary are checked as they get their keys.
@@ -414,7 +416,7 @@ fn check_text(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<
     each_child(node, array, &rows, check_text)
 }
 
-/// Whether all text of these rows, also below nulls, is UTF-8, each from its own first byte on.
+/// Returns true if all text of these rows, also below nulls, is UTF-8, each from its own first byte on.
 fn is_text(array: &ArrayData, rows: &Range<usize>) -> Result<bool> {
     let width = offset_width(array.data_type());
     let start = offset_at(array, rows.start, width)?;
@@ -477,7 +479,7 @@ fn put_validity(
     Ok((rows.len() - set) as u64)
 }
 
-/// Writes `count` bits at bit `at`: those of `source`, from its bit on, or set bits. Returns the number of set bits.
+/// Writes `count` bits at bit `at`: from the given bit of `source` on, or set bits. Returns the number of set bits.
 fn put_bits(
     into: &mut impl RowSink,
     region: usize,

@@ -87,8 +87,8 @@ pub(crate) fn put_row(
     Ok(())
 }
 
-/// Whether a row fits into a segment filled up to `counters`. A value without a key counts as empty; [`put_row`] refuses
-/// it.
+/// Returns true if a row fits into a segment filled up to `counters`. A value without a key counts as empty;
+/// [`put_row`] refuses it.
 pub(crate) fn has_room(
     plan: &Plan,
     entries: &[DictionaryEntries],
@@ -286,7 +286,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
     }
 }
 
-/// Returns the bytes of a text; those of a null are empty.
+/// Returns the bytes of a text; none for a null.
 #[inline]
 fn text_or_empty<'a>(node: &PlanNode, value: &'a Value<'_>) -> Result<&'a [u8]> {
     match value {

@@ -96,7 +96,7 @@ impl DatasetBuilder {
     /// Appends all rows of a dataset, batch by batch.
     ///
     /// # Errors
-    /// Those of [`DatasetBuilder::append`], and those of reading the dataset. Batches before the failed one stay appended.
+    /// As [`DatasetBuilder::append`], and for reading the dataset. Batches before the failed one stay appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         self.check()?;
         self.stop_at_panic(|builder| dataset.with_change_check(ChangeCheck::Now, || builder.append_parts(dataset)))
@@ -114,8 +114,8 @@ impl DatasetBuilder {
     ///
     /// # Errors
     /// `InvalidArgument`, naming the column, for a value of another type or out of range, or a null in a column
-    /// declared without nulls; nothing is appended then. `Io` if memory runs out. `Internal` for a failed assertion, a bug of
-    /// this library, in this method or any other; then nothing more can be appended.
+    /// declared without nulls; nothing is appended then. `Io` if memory runs out. `Internal` for a failed assertion, a
+    /// bug of this library, in this method or any other; then nothing more can be appended.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
         self.stop_at_panic(|builder| builder.put_row(row))
@@ -137,7 +137,8 @@ impl DatasetBuilder {
         });
         self.row_keys = keys;
         if put.is_err() {
-            // Values of a row that was not appended would take the keys of others. Full batches have dictionaries of their own.
+            // Values of a row that was not appended would take the keys of others. Full batches have dictionaries of
+            // their own.
             let known: Vec<usize> =
                 plan.dictionaries.iter().map(|own| self.live.now.counters[own.entries] as usize).collect();
             forget(&mut self.entries, &known);
@@ -206,8 +207,8 @@ impl DatasetBuilder {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Runs the body of a public method. A panic in it, a failed assertion, becomes the error of this call and of all later
-    /// ones.
+    /// Runs the body of a public method. A panic in it, a failed assertion, becomes the error of this call and of all
+    /// later ones.
     #[inline]
     fn stop_at_panic(&mut self, body: impl FnOnce(&mut DatasetBuilder) -> Result<()>) -> Result<()> {
         match catch_unwind(AssertUnwindSafe(|| body(self))) {
@@ -235,7 +236,7 @@ fn too_large() -> Error {
     Error::invalid_argument("a single row is larger than its column's type can hold")
 }
 
-/// Leaves `known` values in each dictionary: those of rows that were refused would take the keys of others.
+/// Leaves `known` values in each dictionary: values of rows that were refused would take the keys of others.
 fn forget(entries: &mut [DictionaryEntries], known: &[usize]) {
     entries.iter_mut().zip(known).for_each(|(entries, &known)| entries.truncate(known));
 }

@@ -34,9 +34,9 @@ const BLOCK: usize = 1 << 20;
 const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
-    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it holds the rows
-    /// that it was [filtered](Dataset::filter) from. More than 2 GiB of text in one column takes several batches, unless its
-    /// offsets have 64 bits.
+    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it holds
+    /// the rows that it was [filtered](Dataset::filter) from. More than 2 GiB of text in one column takes several
+    /// batches, unless its offsets have 64 bits.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
@@ -49,7 +49,7 @@ impl Dataset {
     /// other than `width` bytes.
     ///
     /// # Errors
-    /// Those of [`Dataset::collect`].
+    /// The errors of [`Dataset::collect`].
     pub fn to_column_major(&self, width: usize) -> Result<Option<GrowableBuffer>> {
         self.with_change_check(ChangeCheck::Now, || block(self, width))
     }
@@ -139,9 +139,9 @@ struct BatchRows<'a> {
 /// Columns to copy, with their widths.
 struct ColumnCopy<'a> {
     columns: &'a [(usize, usize)],
-    /// For each column, whether a null was found.
+    /// Set for each column in which a null was found.
     nulls: Vec<AtomicBool>,
-    /// Whether to stop at the first null.
+    /// True to stop at the first null.
     until_nulls: bool,
 }
 
@@ -369,8 +369,8 @@ impl<'a> BatchRows<'a> {
     }
 }
 
-/// The rows of `arrays`, one after the other: slower than arrow-rs, which refuses a dictionary of more values than keys can
-/// tell apart, though no row has them.
+/// The rows of `arrays`, one after the other: slower than arrow-rs, which refuses a dictionary of more values than keys
+/// can tell apart, though no row has them.
 fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
     let rows = arrays.iter().fold(0usize, |sum, array| sum.saturating_add(array.len()));
     let mut picks = room_for::<Pick>(rows as u64, "rows to put together")?;

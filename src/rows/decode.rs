@@ -10,8 +10,8 @@ use crate::array::{UncheckedArray, find_run, nulls, room_for};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
-/// The type in which values of type `have` come to a column of type `want`: without runs, and with dictionaries only where
-/// `want` has them. Text may be in a dictionary nevertheless, which is never decoded as a whole.
+/// Returns the type in which values of type `have` come to a column of type `want`: without runs, and with dictionaries
+/// only where `want` has them. Text may be in a dictionary nevertheless, which is never decoded as a whole.
 pub(super) fn decoded_type(want: &DataType, have: &DataType) -> DataType {
     use DataType::*;
     let field = |want: &FieldRef, have: &FieldRef| -> FieldRef {
@@ -44,7 +44,7 @@ pub(super) fn decoded_type(want: &DataType, have: &DataType) -> DataType {
     }
 }
 
-/// The field of the items of a list or map.
+/// Returns the field of the items of a list or map.
 fn item_of(data_type: &DataType) -> Option<&FieldRef> {
     use DataType::*;
     match data_type {
@@ -66,12 +66,12 @@ pub(super) fn text_kind(data_type: &DataType) -> Option<bool> {
     }
 }
 
-/// Whether the type is text or bytes, in no dictionary.
+/// Returns true if the type is text or bytes, in no dictionary.
 fn is_text(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Dictionary(..)) && text_kind(data_type).is_some()
 }
 
-/// The array as one of `data_type`, its own [`decoded_type`].
+/// Returns the array as one of `data_type`, its own [`decoded_type`].
 ///
 /// # Errors
 /// `Io` if there is no memory for the values, `Unsupported` if they are too many for the offsets of the type.
@@ -92,7 +92,7 @@ pub(super) fn decoded(array: &ArrayData, data_type: &DataType) -> Result<ArrayDa
     }
 }
 
-/// The array with its children as of these types, which are those of `data_type`.
+/// Returns the array with its children decoded to these types, which are the ones that `data_type` has.
 fn with_children(array: &ArrayData, data_type: &DataType, types: &[&DataType]) -> Result<ArrayData> {
     let children = array.child_data().iter().zip(types).map(|(child, own)| decoded(child, own));
     let built = array.clone().into_builder().data_type(data_type.clone()).child_data(children.collect::<Result<_>>()?);
@@ -100,7 +100,7 @@ fn with_children(array: &ArrayData, data_type: &DataType, types: &[&DataType]) -
     built.align_buffers(true).build().map_err(broken)
 }
 
-/// Runs of text as keys of a dictionary, whose entries are the values of the runs.
+/// Returns runs of text as keys of a dictionary, whose entries are the values of the runs.
 fn run_numbers(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
     let (ends, values) = parts_of(array)?;
     let mut keys = room_for::<i64>(array.len() as u64, "keys of runs")?;

@@ -22,13 +22,13 @@ pub(crate) struct DictionaryEntries {
 }
 
 impl DictionaryEntries {
-    /// An empty dictionary with at most `most` entries.
+    /// Creates an empty dictionary with at most `most` entries.
     pub fn new(most: u64) -> DictionaryEntries {
         let keys = HashTable::default();
         DictionaryEntries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
     }
 
-    /// The error for a value for which no key is left.
+    /// Returns the error for a value for which no key is left.
     pub fn full_error(&self) -> Error {
         Error::unsupported(format!(
             "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \

@@ -1,8 +1,10 @@
 //! Stores rows as columns, in files and in memory.
 //!
-//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `read_rows` (some rows of a column, read back), `dictionary_entries` and `dictionary_keys` (dictionaries), `sink`
-//! (the destination of rows), `decode` (values of runs and dictionaries), `normalize` and `children` (which rows of children belong to which rows), `append` (batches), `append_row` (one row at a time), `builder` (rows in memory), `collect` (a
-//! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
+//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `read_rows` (some rows of a column,
+//! read back), `dictionary_entries` and `dictionary_keys` (dictionaries), `sink` (the destination of rows), `decode`
+//! (values of runs and dictionaries), `normalize` and `children` (which rows of children belong to which rows),
+//! `append` (batches), `append_row` (one row at a time), `builder` (rows in memory), `collect` (a dataset as one
+//! batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
 mod append_row;

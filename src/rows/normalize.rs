@@ -10,8 +10,8 @@ use crate::array::gather::{Pick, gather};
 use crate::array::{UncheckedArray, room_for};
 use crate::error::{Error, Result};
 
-/// The array with list views converted to lists, with the members of dense unions in the order of their rows, and with
-/// nulls for keys of null entries.
+/// Returns the array with list views converted to lists, with the members of dense unions in the order of their rows,
+/// and with nulls for keys of null entries.
 pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     if has_null_entries(array) { in_order(&without_null_entries(array)?) } else { in_order(array) }
 }
@@ -27,13 +27,13 @@ fn in_order(array: &ArrayData) -> Result<ArrayData> {
     gather(&data_type, &[UncheckedArray::from_ref(array)], &rows)?.checked(&[])
 }
 
-/// Whether the dictionary of a part has entries that are null.
+/// Returns true if the dictionary of a part has entries that are null.
 fn has_null_entries(array: &ArrayData) -> bool {
     let is_dictionary = matches!(array.data_type(), DataType::Dictionary(..));
     array.child_data().iter().any(|child| is_dictionary && child.null_count() > 0 || has_null_entries(child))
 }
 
-/// The array with nulls instead of keys of null entries.
+/// Returns the array with nulls instead of keys of null entries.
 ///
 /// Buffers are copied where a file aligns them to fewer bytes than their values have.
 fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
@@ -57,7 +57,7 @@ fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
     built.align_buffers(true).build().map_err(invalid)
 }
 
-/// The type with lists instead of list views.
+/// Returns the type with lists instead of list views.
 fn straight_type(data_type: &DataType) -> DataType {
     use DataType::*;
     let inside = |field: &FieldRef| -> FieldRef {

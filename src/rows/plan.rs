@@ -5,7 +5,7 @@
 //! then, depth first over the fields:   nulls, where the field is nullable
 //!                                      bytes of text, or items of a list
 //!                                      rows of each child of a dense union
-//! then for each dictionary in the order of its fields:   entries, and those of its values
+//! then for each dictionary in the order of its fields:   entries, and the counters of its values
 //! last: bytes of the names of positions
 //! ```
 //! Columns may have zones, whose buffers come last; their length follows from the number of rows.
@@ -109,7 +109,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Whether the first buffer is a validity bitmap.
+    /// Returns true if the first buffer is a validity bitmap.
     pub fn has_validity(self) -> bool {
         !matches!(self, Storage::Nothing | Storage::SparseUnion | Storage::DenseUnion { .. })
     }
@@ -135,7 +135,7 @@ fn word(bytes: &[u8]) -> Option<u64> {
 }
 
 impl PlanDictionary {
-    /// Its entries in memory; none yet.
+    /// Creates its entries in memory, of which there are none yet.
     pub fn new_entries(&self) -> DictionaryEntries {
         DictionaryEntries::new(self.most)
     }
@@ -161,7 +161,7 @@ impl PlanDictionary {
         }
     }
 
-    /// The counter of the bytes of its texts; `None` for values of one width.
+    /// Returns the counter of the bytes of its texts; `None` for values of one width.
     pub fn bytes(&self) -> Option<usize> {
         match self.values.kind {
             Storage::Bytes { counter, .. } | Storage::Views { counter } => Some(counter),
@@ -178,7 +178,7 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions: their region follows those of the columns and dictionaries, and the last counter counts
+    /// The names of positions: their region follows the columns and dictionaries, and the last counter counts
     /// their bytes.
     pub names: PlanNames,
     /// The zones of columns: their regions come last.
@@ -207,7 +207,7 @@ impl Plan {
     /// Makes the plan of a table to be written.
     ///
     /// # Errors
-    /// Those of [`Plan::new`].
+    /// The errors of [`Plan::new`].
     pub fn for_schema(schema: &Schema) -> Result<Plan> {
         let plan = Plan::new(IpcSchema::parse_message(&schema_metadata(schema))?)?;
         // Schema metadata can't express a dictionary of keys: it would describe one of values.
@@ -242,7 +242,7 @@ impl Plan {
         Ok(Plan { schema, columns, dictionaries, counters, regions, names, zones: Vec::new(), texts })
     }
 
-    /// The plan with zones for some of its columns.
+    /// Returns the plan with zones for some of its columns.
     ///
     /// # Errors
     /// A description of the first impossible zone map.
@@ -267,14 +267,14 @@ impl Plan {
         Ok(self)
     }
 
-    /// Whether the plan has exactly these zones.
+    /// Returns true if the plan has exactly these zones.
     pub fn supports_zones(&self, maps: &[ZoneMap]) -> bool {
         let own = self.zones.iter().map(|zones| (zones.column, zones.rows));
         own.eq(maps.iter().map(|map| (map.column as usize, u64::from(map.rows))))
     }
 
-    /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less. Every row may be
-    /// null, whatever is guessed.
+    /// Returns the limit of each counter: the result of `guess`, or what offsets can address if that is less. Every row
+    /// may be null, whatever is guessed.
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
         let cut = |node: &PlanNode| match node.kind {
@@ -372,7 +372,7 @@ impl PlanBuilder {
         Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
     }
 
-    /// The values of a dictionary: as a field without nulls.
+    /// Plans the values of a dictionary, as a field without nulls.
     fn values(&mut self, node: &Node) -> Result<PlanNode> {
         let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
         let kind = self.kind(node)?;
@@ -433,7 +433,7 @@ impl PlanBuilder {
 pub(crate) struct Extent {
     pub region: usize,
     pub bytes: u64,
-    /// For bitmaps, the number of bits in use; the other bits of the last byte are undefined.
+    /// The number of bits in use if the buffer is a bitmap; the other bits of the last byte are undefined.
     pub bits: Option<u64>,
 }
 
@@ -445,7 +445,7 @@ pub(crate) struct BufferGrowth {
     pub unit: GrowthUnit,
 }
 
-/// What one more of a counter adds to a buffer.
+/// The amount that one more of a counter adds to a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum GrowthUnit {
     /// So many bytes; `first` were there before.
@@ -457,13 +457,13 @@ pub(crate) enum GrowthUnit {
 }
 
 impl BufferGrowth {
-    /// Returns the number of whole bytes of the buffer, and that of the bits behind them, less than 8.
+    /// Returns the number of whole bytes of the buffer, and the number of bits after them, less than 8.
     #[inline]
     pub fn end(&self, counters: &[u64]) -> (u64, u32) {
         self.end_at(counters[self.counter])
     }
 
-    /// As [`BufferGrowth::end`], for one value of the counter.
+    /// Returns the same as [`BufferGrowth::end`], for one value of the counter.
     #[inline]
     pub fn end_at(&self, count: u64) -> (u64, u32) {
         match self.unit {
@@ -518,7 +518,7 @@ impl Plan {
         if counters.len() != limits.len() || limits.len() != self.counters {
             return Err(format!("{} counters, expected {}", counters.len(), self.counters));
         }
-        // Writers have exceeded those of nulls, which no buffer depends on: their number of rows is checked below.
+        // Writers have exceeded the limits of nulls, which no buffer depends on: their number of rows is checked below.
         let nulls = || {
             let mut nulls = Vec::new();
             self.columns.iter().for_each(|column| column.each(&mut |node| nulls.extend(node.nulls)));
@@ -536,14 +536,14 @@ impl Plan {
 }
 
 impl PlanZones {
-    /// The bytes of the zones of the given number of rows, less than 2⁴⁸.
+    /// Returns the number of bytes of the zones of `rows` rows, which are less than 2⁴⁸.
     pub fn bytes(&self, rows: u64) -> u64 {
         debug_assert!(rows < 1 << 48 && self.rows > 0, "bounded rows and a size that was checked");
         rows / self.rows.max(1) * ZONE
     }
 }
 
-/// Whether columns of the type can have zones.
+/// Returns true if columns of the type can have zones.
 pub(crate) fn supports_zones(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => **values == DataType::Utf8,

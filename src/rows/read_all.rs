@@ -28,7 +28,7 @@ impl<R: Read> StreamReader<R> {
     /// unless its offsets have 64 bits.
     ///
     /// # Errors
-    /// Those of the batches. The batches before the failed one are lost; to keep them, iterate over the stream.
+    /// The errors of the batches. The batches before the failed one are lost; to keep them, iterate over the stream.
     pub fn read_all(mut self) -> Result<Dataset> {
         let schema = self.schema().clone();
         let mut columns = match StreamColumns::new(&schema) {
@@ -48,7 +48,7 @@ impl<R: Read> StreamReader<R> {
 
 /// The columns of a stream.
 struct StreamColumns {
-    /// For each column, its values if they are of fixed width.
+    /// The values of each column of fixed width.
     fixed: Vec<Option<FixedColumn>>,
     /// All other columns.
     others: DatasetBuilder,
@@ -134,7 +134,7 @@ impl FixedColumn {
         Ok(self.values.extend_uninit(len)?)
     }
 
-    /// Records the validity of `rows` rows after the first `before`: that of a bitmap from a bit on, or all valid.
+    /// Records the validity of `rows` rows after the first `before`: a bitmap from a bit on, or all valid.
     fn note(&mut self, before: usize, rows: usize, bits: Option<(Buffer, usize)>) -> Result<()> {
         if self.validity.is_none() && bits.is_none() {
             return Ok(());
@@ -147,7 +147,8 @@ impl FixedColumn {
         Ok(())
     }
 
-    /// The validity of the first `before` rows, with room for that of `rows` more: values of no bytes may be any number.
+    /// Returns the validity of the first `before` rows, with room for `rows` more: values of no bytes may be any
+    /// number.
     fn bits(&mut self, before: usize, rows: usize) -> Result<&mut BooleanBufferBuilder> {
         let needed = before.checked_add(rows).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
         let capacity = self.validity.as_ref().map_or(0, BooleanBufferBuilder::capacity);

@@ -14,7 +14,7 @@ pub(crate) type ReadRegion<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> Res
 /// entries that occur.
 ///
 /// # Errors
-/// Those of `read`; `InvalidData` for damaged values.
+/// The errors of `read`; `InvalidData` for damaged values.
 pub(crate) fn read_rows(
     plan: &Plan,
     column: usize,
@@ -58,14 +58,14 @@ struct BlockReader<'a, 'b> {
 }
 
 impl BlockReader<'_, '_> {
-    /// Bytes of the node's buffer number `buffer`.
+    /// Reads bytes of the node's buffer number `buffer`.
     fn bytes(&mut self, buffer: usize, at: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         (self.read)(self.node.region + buffer, at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Offsets that begin with 0, and the text they refer to.
+    /// Reads the offsets, which begin with 0 then, and the text they refer to.
     fn texts<const N: usize>(&mut self, number: impl Fn([u8; N]) -> u64) -> Result<Vec<Vec<u8>>> {
         let mut offsets = self.bytes(1, self.from * N as u64, (self.rows + 1) * N)?;
         let (words, _) = offsets.as_chunks_mut::<N>();
@@ -80,7 +80,7 @@ impl BlockReader<'_, '_> {
         Ok(vec![offsets, text])
     }
 
-    /// Views into the text that follows.
+    /// Reads the views, and the text they refer to.
     fn views(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut views = self.bytes(1, self.from * 16, self.rows * 16)?;
         let word = |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
@@ -100,7 +100,7 @@ impl BlockReader<'_, '_> {
         Ok(vec![views, text])
     }
 
-    /// Keys of `width` bytes, and the entries that occur, which are texts.
+    /// Reads the keys of `width` bytes, and the entries that occur, which are texts.
     fn keys(&mut self, plan: &Plan, number: usize, width: usize) -> Result<(Vec<Vec<u8>>, Vec<UncheckedArray>)> {
         let mut keys = self.bytes(1, self.from * width as u64, self.rows * width)?;
         let number_of = |key: &[u8]| key.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));

@@ -52,6 +52,7 @@ pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
 /// The modification time that the file was given when it was last closed, in seconds since 1970.
 pub(super) const STAMPED: u64 = 320;
 /// The fingerprint of the writer's file. A copy of the file has another one.
+/// Offset in the live page of the fingerprint of the file: a copy is another one.
 pub(super) const OWN_FILE: u64 = 328;
 
 /// The boot id of a record that stays valid after a crash of the machine, or in another page cache than its writer's.
@@ -202,8 +203,8 @@ impl Header {
         LivePage { live: self.live, record: self.record }
     }
 
-    /// Returns the immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`: they
-    /// are zeros after the file was truncated and grew again.
+    /// Returns the immutable bytes at both ends of a segment whose header begins at `start` with the bytes `fixed`:
+    /// they are zeros after the file was truncated and grew again.
     pub fn marks(&self, start: u64, fixed: &[u8]) -> Vec<(u64, Vec<u8>)> {
         vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
@@ -431,8 +432,8 @@ pub struct Record {
     pub positions: Vec<i64>,
 }
 
-/// The proof of a visible commit: tells whether its rows are there without knowing whether the page cache is the one that
-/// they were written to.
+/// The proof of a visible commit: tells whether its rows are there without knowing whether the page cache is the one
+/// that they were written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// The checksum of what was appended since `base`; see `protocol::proof`.
@@ -446,8 +447,8 @@ pub struct Proof {
 /// The exclusive upper bound of commit numbers.
 pub(super) const MOST_SEQUENCE: u64 = 1 << 62;
 
-/// Checks that commits can be numbered from `sequence` on. They don't reach half of the bound in a thousand years: a file
-/// with such a number was damaged or forged, and there may be no numbers left for more commits.
+/// Checks that commits can be numbered from `sequence` on. They don't reach half of the bound in a thousand years: a
+/// file with such a number was damaged or forged, and there may be no numbers left for more commits.
 ///
 /// # Errors
 /// `InvalidData`.
@@ -549,8 +550,8 @@ impl Record {
     }
 }
 
-/// An encoded visible record, which is written over for each commit of a segment: that takes less time than encoding a new
-/// one, and no memory.
+/// An encoded visible record, which is written over for each commit of a segment: that takes less time than encoding a
+/// new one, and no memory.
 #[derive(Debug)]
 pub(super) struct EncodedRecord(Vec<u8>);
 

@@ -14,8 +14,8 @@ const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
 /// The maximum size in bytes of a slot, of a footer, and of the log.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// Completes `chosen` with all offsets, for an encoded header of `len` bytes at byte `start` of the file. Returns `None`
-/// if they are beyond the size of any file.
+/// Completes `chosen` with all offsets, for an encoded header of `len` bytes at byte `start` of the file. Returns
+/// `None` if they are beyond the size of any file.
 pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> Option<Header> {
     assert_eq!(chosen.limits.len(), plan.counters, "a segment has a limit for each counter");
     let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;

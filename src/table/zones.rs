@@ -61,8 +61,8 @@ fn valid_rows(array: &ArrayData) -> impl Iterator<Item = usize> + '_ {
     (0..array.len()).filter(move |&row| nulls.is_none_or(|nulls| nulls.is_valid(row)))
 }
 
-/// Returns the zone of an integer column; `None` for types stored as neither integers of up to 64 bits nor decimal digits
-/// of up to 128.
+/// Returns the zone of an integer column; `None` for types stored as neither integers of up to 64 bits nor decimal
+/// digits of up to 128.
 fn integer_zone(array: &ArrayData) -> Option<Zone> {
     use DataType::*;
     let range = match array.data_type() {
@@ -342,11 +342,11 @@ fn can_hold_text(data_type: &DataType, text: &[u8], is_cut: bool) -> bool {
     }
 }
 
-/// Encodes the zones of some columns of a dense segment for its footer: a line with the rows of a zone; for each column a
-/// line with its number and its zones as hexadecimal digits; the CRC-32C of these lines.
+/// Encodes the zones of some columns of a dense segment for its footer: a line with the rows of a zone; for each column
+/// a line with its number and its zones as hexadecimal digits; the CRC-32C of these lines.
 ///
 /// # Errors
-/// As [`zone_of`].
+/// The errors of [`zone_of`].
 pub(super) fn noted(columns: &[(u32, &ArrayData)], rows: u32) -> Result<String> {
     assert!(rows > 0, "a zone has rows");
     let mut text = format!("{rows}\n");
@@ -362,8 +362,8 @@ pub(super) fn noted(columns: &[(u32, &ArrayData)], rows: u32) -> Result<String> 
     Ok(text + &format!("{crc:08x}"))
 }
 
-/// Parses the text that [`noted`] has written to the footer of a file of `rows` rows. Returns the rows of a zone, and the
-/// zones of column `column`; `None` if the column has none.
+/// Parses the text that [`noted`] has written to the footer of a file of `rows` rows. Returns the rows of a zone, and
+/// the zones of column `column`; `None` if the column has none.
 ///
 /// # Errors
 /// A description of the part that no writer has written.

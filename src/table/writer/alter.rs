@@ -144,8 +144,8 @@ impl Writer {
         if is_behind { self.commit_all() } else { Ok(()) }
     }
 
-    /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns true if it
-    /// is after.
+    /// Creates the first segment of the new schema: after the live one, or in its place if that is empty. Returns true
+    /// if it is after.
     fn put_next(&mut self, old_plan: &Plan) -> Result<bool> {
         let full = self.live();
         let counters = &full.now.counters;
@@ -174,8 +174,8 @@ impl Writer {
     }
 }
 
-/// Returns the counter of the old plan that counted the entries, or their bytes, of the dictionary that `counter` of the new
-/// plan does; `None` for other counters, and for new dictionaries, which come last.
+/// Returns the counter of the old plan that counted the entries, or their bytes, of the dictionary that `counter` of
+/// the new plan does; `None` for other counters, and for new dictionaries, which come last.
 fn old_counter(plan: &Plan, old_plan: &Plan, counter: usize) -> Option<usize> {
     for (dictionary, old) in plan.dictionaries.iter().zip(&old_plan.dictionaries) {
         if counter == dictionary.entries {

@@ -15,8 +15,8 @@ use crate::map::{DirectoryLock, MutexExt, guard};
 use crate::table::format::{Record, SEQUENCE};
 use crate::table::reader::chain;
 
-/// The number of sealed segments waiting for a sync, each of which holds a descriptor, above which the thread syncs them,
-/// whatever the writer's policy.
+/// The number of sealed segments waiting for a sync, each of which holds a descriptor, above which the thread syncs
+/// them, whatever the writer's policy.
 const MAX_PENDING: usize = 16;
 /// The number of them above which the writer itself syncs them.
 const MAX_PENDING_FOR_WRITER: usize = 64;
@@ -24,14 +24,15 @@ const MAX_PENDING_FOR_WRITER: usize = 64;
 /// The maximum number of sealed segments whose published footers rest, since each takes a descriptor too.
 const MAX_RESTING: usize = 32;
 
-/// The interval at which the writer checks that its live segment still exists. Not more often: asking for a file's times
-/// makes the next write record them exactly, which takes half as long as a sync.
+/// The interval at which the writer checks that its live segment still exists. Not more often: asking for a file's
+/// times makes the next write record them exactly, which takes half as long as a sync.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The progress of the writer and of the disk.
 #[derive(Debug, Default)]
 struct DurableProgress {
-    /// The number of commits, and one for all that an earlier writer may have left: segments and names that are not durable.
+    /// The number of commits, and one for all that an earlier writer may have left: segments and names that are not
+    /// durable.
     committed: AtomicU64,
     /// The number of durable commits.
     durable: AtomicU64,
@@ -47,19 +48,19 @@ struct BackgroundState {
     folder: PathBuf,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<LiveFile>>>,
-    /// Held during a sync, by the writer, the background thread or a thread that waits. Its holder checks `has_failed` first: a
-    /// second sync after one that failed may succeed though the data isn't on the disk.
+    /// Held during a sync, by the writer, the background thread or a thread that waits. Its holder checks `has_failed`
+    /// first: a second sync after one that failed may succeed though the data isn't on the disk.
     syncing: Mutex<()>,
-    /// Whether the writer publishes its next footer itself; otherwise the thread does, when a place is free.
+    /// True if the writer publishes its next footer itself; otherwise the thread does, when a place is free.
     may_publish: AtomicBool,
     idle: AtomicBool,
-    /// Whether the writer checks at its next commit that its live segment still exists.
+    /// True if the writer checks at its next commit that its live segment still exists.
     check_requested: AtomicBool,
     next_segment: NextSegment,
     stop: AtomicBool,
     sync_interval: Option<Duration>,
     progress: Arc<DurableProgress>,
-    /// Whether new names are not on the disk yet.
+    /// True if new names are not on the disk yet.
     has_unsynced_names: AtomicBool,
     /// The first error after which nothing may be written or synced.
     failure: Mutex<Option<Error>>,
@@ -75,7 +76,7 @@ struct RestingSegment {
     segment: Arc<LiveFile>,
     since: Instant,
     rest: Duration,
-    /// Whether the space of all other footers is released.
+    /// True if the space of all other footers is released.
     is_trimmed: bool,
 }
 
@@ -245,12 +246,13 @@ impl BackgroundWork {
     /// Brings all commits to the disk.
     ///
     /// # Errors
-    /// The error of the disk, and after any failure that of [`BackgroundWork::check`].
+    /// The error of the disk, and after any failure the error of [`BackgroundWork::check`].
     pub fn sync(&self, how: SyncTarget) -> Result<()> {
         self.inner.sync(how)
     }
 
-    /// Brings all commits to the disk as [`BackgroundWork::sync`] does, and writes another durable record of the live segment.
+    /// Brings all commits to the disk as [`BackgroundWork::sync`] does, and writes another durable record of the live
+    /// segment.
     pub fn settle(&self, live: &LiveFile) -> Result<()> {
         self.inner.to_disk(|| {
             self.inner.sync_all(SyncTarget::Columns)?;
@@ -302,8 +304,8 @@ impl BackgroundWork {
 impl Drop for BackgroundWork {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::SeqCst);
-        // The lock is released when this returns: no turn holds it any more, and threads that wait for durable rows hold it for
-        // an instant only.
+        // The lock is released when this returns: no turn holds it any more, and threads that wait for durable rows
+        // hold it for an instant only.
         drop(self.task.take());
         if self.is_ours() {
             let _alone = self.inner.syncing.lock_ignoring_poison();
@@ -481,7 +483,7 @@ impl BackgroundState {
         }
         let end = last.header.first_row + record.rows();
         make_durable(&cut, how)?;
-        // What is on the disk without a name is lost. After the sync, as the name may have gone during it.
+        // A file on the disk without a name is lost. Checked after the sync, as the name may have gone during it.
         for (segment, _) in &cut {
             let path = chain::path(&self.folder, segment.header.first_row);
             let is_missing = self.lock.medium().is_missing(&path);
@@ -499,8 +501,8 @@ impl BackgroundState {
         Ok(())
     }
 
-    /// Gives a sealed segment a new time of modification, if nothing more will be written to it than the release of its last
-    /// footers, after which it gets another.
+    /// Gives a sealed segment a new time of modification, if nothing more will be written to it than the release of its
+    /// last footers, after which it gets another.
     fn stamp_done(&self, segment: &Arc<LiveFile>) {
         if self.segments.lock_ignoring_poison().iter().any(|pending| Arc::ptr_eq(pending, segment)) {
             return;
@@ -569,8 +571,8 @@ impl Durability {
     ///
     /// # Errors
     /// `Io` if syncing failed; then nothing more can be written. `Closed` if it had failed before, or if the writer was
-    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit), and if the table, or a segment with rows of these
-    /// commits, was removed.
+    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit), and if the table, or a segment with rows of
+    /// these commits, was removed.
     pub fn wait(&self) -> Result<()> {
         let commit = self.progress.committed.load(Ordering::Acquire);
         if self.is_durable(commit) {

@@ -26,7 +26,7 @@ impl CommitWriter {
     /// Creates the writer of the commits after commit `sequence`.
     ///
     /// # Errors
-    /// Those of asking for the mount.
+    /// The error of asking for the mount.
     pub fn new(file: &LiveFile, sequence: u64) -> std::io::Result<CommitWriter> {
         let counters = file.plan.counters;
         Ok(CommitWriter {
@@ -64,11 +64,11 @@ impl CommitWriter {
         file.base.sequence() == self.base
     }
 
-    /// Makes the rows up to `filled` visible, by a commit proven since the base. Readers in other processes see them as soon as
-    /// this returns.
+    /// Makes the rows up to `filled` visible, by a commit proven since the base. Readers in other processes see them as
+    /// soon as this returns.
     ///
     /// # Errors
-    /// Those of reading rows back; nothing was made visible then.
+    /// `Io` if rows can't be read back; nothing was made visible then.
     #[inline]
     pub fn publish(
         &mut self,
@@ -93,7 +93,7 @@ impl CommitWriter {
     /// before it does.
     ///
     /// # Errors
-    /// Those of reading rows back; nothing was written then.
+    /// `Io` if rows can't be read back; nothing was written then.
     pub fn prepare(
         &mut self,
         file: &LiveFile,

@@ -39,8 +39,8 @@ pub struct CompactOptions {
     /// never other rows. Recreate everything that refers to rows by number, such as splits and the positions of
     /// followers, except for rows of the live segment. Other files in the table's directory are kept.
     ///
-    /// `InvalidArgument` for a table created without `sorted_by`, or whose directory holds another one; `Io` if the file
-    /// system can't exchange two directories.
+    /// `InvalidArgument` for a table created without `sorted_by`, or whose directory holds another one; `Io` if the
+    /// file system can't exchange two directories.
     pub sort: bool,
 }
 
@@ -299,7 +299,8 @@ impl MergeGroup {
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
-                // Text of more than 2 GiB, dictionaries that don't merge, or more than fits into memory: each stays separate.
+                // Text of more than 2 GiB, dictionaries that don't merge, or more than fits into memory: each stays
+                // separate.
                 Ok(_) => (),
                 Err(e) if e.may_fit_fewer_rows() => (),
                 Err(e) => return Err(e),

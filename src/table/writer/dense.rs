@@ -81,8 +81,8 @@ pub(in crate::table) fn finish_merges(
     Ok(is_changed)
 }
 
-/// Whether each of the segments `inside` ends where the next one begins, and the last one where the merged one does, at
-/// row `end`. Otherwise they are no leftovers of it, and may have other rows.
+/// Returns true if each of the segments `inside` ends where the next one begins, and the last one where the merged one
+/// does, at row `end`. Otherwise they are no leftovers of it, and may have other rows.
 fn are_merged(path: &Path, inside: &[u64], end: u64, is_damaged: &dyn Fn(u64) -> bool) -> Result<bool> {
     let ends = inside.iter().skip(1).chain([&end]);
     for (&start, &next) in inside.iter().zip(ends).filter(|&(&start, _)| !is_damaged(start)) {
@@ -160,7 +160,7 @@ fn indexed(schema: &Schema, settings: &TableSettings) -> impl Iterator<Item = u3
         .filter(move |&column| field(column).is_some_and(|field| supports_zones(field.data_type())))
 }
 
-/// Writes `dataset` beside the table's folder, since readers list the whole folder, and moves it to `place`.
+/// Writes `dataset` next to the table's folder, since readers list the whole folder, and moves it to `place`.
 pub(super) fn put_dense(
     medium: &FileSystem,
     dataset: &Dataset,
@@ -200,7 +200,7 @@ fn zones_of(dataset: &Dataset, settings: &TableSettings) -> Result<Option<String
 /// Options for writing, and metadata of the footer.
 type PartOptions<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
 
-/// The folder that a file is written beside, and the file whose permissions it takes over.
+/// The folder next to which a file is written, and the file whose permissions it takes over.
 type PartPaths<'a> = (&'a Path, &'a Path);
 
 fn written(
@@ -216,7 +216,7 @@ fn written(
     Ok(part)
 }
 
-/// Writes `dataset` beside `folder`, with the permissions of the file `like`, and brings it to the disk; returns the
+/// Writes `dataset` next to `folder`, with the permissions of the file `like`, and brings it to the disk; returns the
 /// file's name.
 pub(crate) fn write_part(
     medium: &FileSystem,

@@ -8,8 +8,8 @@ use crate::directory::exists;
 use crate::error::{ErrorKind, Result};
 use crate::table::reader::{is_durable, is_locked, is_table_directory};
 
-/// Brings all commits to the table in `folder` to the disk, which a writer may have left before that was done. Returns false if
-/// the table has a writer, which does it itself. Does nothing if there is no table.
+/// Brings all commits to the table in `folder` to the disk, which a writer may have left before that was done. Returns
+/// false if the table has a writer, which does it itself. Does nothing if there is no table.
 ///
 /// # Errors
 /// As [`Writer::open`] and [`Writer::close`].

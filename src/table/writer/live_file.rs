@@ -99,8 +99,8 @@ impl LiveFile {
         })
     }
 
-    /// Renews the proof of the visible commit `record`: it is then proven since `newest`, the newest durable record. Called
-    /// before a durable record is written over the one that the commit was proven since.
+    /// Renews the proof of the visible commit `record`: it is then proven since `newest`, the newest durable record.
+    /// Called before a durable record is written over the one that the commit was proven since.
     fn renew_proof(&self, record: &Record, newest: &Record) -> Result<()> {
         let Some(proof) = record.proof else { return Ok(()) };
         if proof.base == 0 || proof.base == newest.sequence {
@@ -336,8 +336,8 @@ impl LiveFile {
     }
 }
 
-/// Gives the file of a segment a time of modification that no copy of it has seen, in whole seconds. `rsync -a` and `cp -u` leave
-/// out a file of the same size and second; stores through a mapping may leave its time as it was.
+/// Gives the file of a segment a time of modification that no copy of it has seen, in whole seconds. `rsync -a` and `cp
+/// -u` leave out a file of the same size and second; stores through a mapping may leave its time as it was.
 ///
 /// Best effort: only the owner of the file may choose its times. The next writer checks whether it was done.
 pub(super) fn stamp(store: &SharedFile, live: u64) {
@@ -352,8 +352,8 @@ pub(super) fn stamp(store: &SharedFile, live: u64) {
     });
 }
 
-/// Returns true if a note of a time, in seconds since 1970, may be by a writer: tables that are closed more often than once a
-/// second get ahead of the clock.
+/// Returns true if a note of a time, in seconds since 1970, may be by a writer: tables that are closed more often than
+/// once a second get ahead of the clock.
 fn is_plausible_time(stamped: u64) -> bool {
     const MAX_AHEAD: u64 = 10 * 366 * 24 * 3600;
     // A clock before 1970 is at its beginning.

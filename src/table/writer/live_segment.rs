@@ -1,6 +1,7 @@
 //! A segment that its writer fills: its rows, and how many of them are committed.
 //!
-//! [`RegionSpace`] allocates the file's blocks, [`LiveFile`] makes commits durable, and [`CommitWriter`] makes them visible.
+//! [`RegionSpace`] allocates the file's blocks, [`LiveFile`] makes commits durable, and [`CommitWriter`] makes them
+//! visible.
 
 use std::io;
 use std::path::Path;
@@ -77,8 +78,8 @@ impl LiveSegment {
         LiveSegment::open_at(medium, plan, ResumePoint { segment, record }, false)
     }
 
-    /// Opens the segment as [`LiveSegment::open`] does, to append. Visible records that don't count never will: neither the
-    /// commit that a killed writer did not finish, nor commits whose rows are lost.
+    /// Opens the segment as [`LiveSegment::open`] does, to append. Visible records that don't count never will: neither
+    /// the commit that a killed writer did not finish, nor commits whose rows are lost.
     pub fn resume(medium: &FileSystem, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<LiveSegment> {
         LiveSegment::open_at(medium, plan, ResumePoint { segment, record }, true)
     }
@@ -111,14 +112,16 @@ impl LiveSegment {
         store.fill_holes(0, header.log_start()).map_err(opening_failed)?;
         store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(opening_failed)?;
         let footer = Mutex::new(FooterRing::reopen(sizes, &header, &store).map_err(opening_failed)?);
-        // What is stored to, and not written, and has its space: last, to leave none that is needed to what has not.
+        // These bytes are stored to, not written, and have their space. Last, to leave the rest of the space to the
+        // others.
         store.populate(header.live, header.durable(0) - header.live).map_err(opening_failed)?;
         store.populate(header.tail, 4).map_err(opening_failed)?;
         point.discard_other_commits(&store, to_be_appended)?;
         let durable = point.durable_state()?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
         if durable.sequence > sequence + 1 {
-            // No durable commit has a larger number than a later visible one, whose record is not written over the newest.
+            // No durable commit has a larger number than a later visible one, whose record is not written over the
+            // newest.
             sequence = durable.sequence + (durable.sequence ^ sequence) % 2;
         }
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
@@ -139,8 +142,8 @@ impl LiveSegment {
         Ok(live)
     }
 
-    /// Makes `record`, the commit that counts, the newest visible one, if `seen` is another: the newest visible record is
-    /// torn, or of another boot.
+    /// Makes `record`, the commit that counts, the newest visible one, if `seen` is another: the newest visible record
+    /// is torn, or of another boot.
     pub fn show_instead(&mut self, seen: Option<Record>, record: &Record) -> Result<()> {
         match seen {
             Some(seen)
@@ -241,7 +244,7 @@ impl LiveSegment {
     /// Commits the written rows. Readers in other processes see them as soon as this returns.
     ///
     /// # Errors
-    /// Those of reading rows back; nothing is committed then.
+    /// `Io` if rows can't be read back; nothing is committed then.
     #[inline]
     pub fn make_visible(&mut self, state: CommitState) -> Result<()> {
         if !self.commits.is_base_newest(&self.shared) {
@@ -280,7 +283,7 @@ impl LiveSegment {
     /// before it does.
     ///
     /// # Errors
-    /// Those of reading rows back; nothing was written then.
+    /// `Io` if rows can't be read back; nothing was written then.
     pub fn prepare(&mut self, state: CommitState) -> Result<()> {
         self.commits.prepare(&self.shared, &self.now, &self.positions, state)
     }
@@ -316,7 +319,7 @@ impl LiveSegment {
     }
 
     /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
-    /// segment is about to be named, and those of the previous segment would no longer be valid.
+    /// segment is about to be named, and the previous segment's would no longer be valid.
     pub fn commit_initial(&mut self, provisional: bool) -> Result<()> {
         assert_eq!(self.rows(), 0, "a segment begins without rows");
         if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
@@ -555,7 +558,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Rows are appended in pieces of all sizes, taken back, and appended anew: the proof is that of the bytes in the file.
+        /// Rows are appended in pieces of all sizes, taken back, and appended anew: the bytes in the file have the same
+        /// proof.
         #[test]
         fn a_proof_is_that_of_the_bytes_in_the_file(steps in proptest::collection::vec(any_step(), 1..60)) {
             let schema = Arc::new(Schema::new(vec![

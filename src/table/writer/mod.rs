@@ -1,13 +1,14 @@
 //! A table's writer.
 //!
-//! In reading order: `options`, `proof_base` (the commit since which others are proven), `live_file` (makes commits durable),
-//! `segment_layout` (the front and header of a new file), `resume_segment` (recovery of a segment to be continued),
-//! `region_space` (allocation), `commit_writer` (makes commits visible), `live_segment` (all of these: a segment for its
-//! writer), `next_segment` (a segment created ahead), `scheduler` (the background thread of all writers), `background` (its
-//! work for one writer), `prepared_commit` (commits left unfinished by a killed writer), `open`, `schema_change` (permitted
-//! changes of a schema), `writer`, `roll` (continuing in the next segment), `commit_segments` (commits across the end of a
-//! segment), `alter` (continuing with another schema), `append_row`, `positions`, `dense` (segments that don't grow), `sort`
-//! (sorting rows across segments), `compact` (merging small segments). Uses `format`, `protocol` and `reader`.
+//! In reading order: `options`, `proof_base` (the commit since which others are proven), `live_file` (makes commits
+//! durable), `segment_layout` (the front and header of a new file), `resume_segment` (recovery of a segment to be
+//! continued), `region_space` (allocation), `commit_writer` (makes commits visible), `live_segment` (all of these: a
+//! segment for its writer), `next_segment` (a segment created ahead), `scheduler` (the background thread of all
+//! writers), `background` (its work for one writer), `prepared_commit` (commits left unfinished by a killed writer),
+//! `open`, `schema_change` (permitted changes of a schema), `writer`, `roll` (continuing in the next segment),
+//! `commit_segments` (commits across the end of a segment), `alter` (continuing with another schema), `append_row`,
+//! `positions`, `dense` (segments that don't grow), `sort` (sorting rows across segments), `compact` (merging small
+//! segments). Uses `format`, `protocol` and `reader`.
 
 mod alter;
 mod append_row;

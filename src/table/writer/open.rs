@@ -324,8 +324,8 @@ pub(super) fn not_durable(
     open_all(medium, path, chain::non_durable_segments(path, starts)?, Some(plan))
 }
 
-/// Does the work that a dead writer may have left in the segments before `live`; returns the segments whose last commits it
-/// has not synced, in order.
+/// Does the work that a dead writer may have left in the segments before `live`; returns the segments whose last
+/// commits it has not synced, in order.
 pub(super) fn take_on(
     lock: &DirectoryLock,
     path: &Path,
@@ -339,16 +339,16 @@ pub(super) fn take_on(
     stamp_left(lock.medium(), path, &before[..before.len() - pending.len()]);
     let is_all = pending.len() == before.len();
     if is_all && !pending.first().unwrap_or(&live.shared).has_durable_record() {
-        // Names are synced before a durable record is written. There is none: whoever made the table may have been killed
-        // before its first name was on the disk, and a table that was opened survives a power cut.
+        // Names are synced before a durable record is written. There is none: whoever made the table may have been
+        // killed before its first name was on the disk, and a table that was opened survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
     }
     Ok(pending)
 }
 
-/// Gives sealed segments their last time of modification if their writer was killed before it could, or if they are copies: the
-/// last one first, up to one that has its time. Publishes a footer again that a crash has lost. Best effort, as
-/// [`LiveFile::stamp`].
+/// Gives sealed segments their last time of modification if their writer was killed before it could, or if they are
+/// copies: the last one first, up to one that has its time. Publishes a footer again that a crash has lost. Best
+/// effort, as [`LiveFile::stamp`].
 fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
@@ -410,8 +410,8 @@ pub(in crate::table) fn sync_segments(medium: &FileSystem, path: &Path, starts: 
     make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)
 }
 
-/// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of `plan`
-/// shares it.
+/// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of
+/// `plan` shares it.
 fn open_all(
     medium: &FileSystem,
     path: &Path,

@@ -29,21 +29,21 @@ pub enum LatePolicy {
 pub struct WriterOptions {
     /// When commits are brought to the disk; every second by default.
     pub sync: SyncPolicy,
-    /// The maximum number of rows in a segment; by default that of the existing table, or 4,194,304.
+    /// The maximum number of rows in a segment; by default as in the existing table, or 4,194,304.
     pub segment_rows: Option<u64>,
     /// Text columns to be stored as `dictionary<int32, utf8>`.
     pub dictionary: Vec<String>,
     /// A column whose values never decrease, which [`Dataset::between`](crate::Dataset::between) can search.
     pub sorted_by: Option<String>,
-    /// The treatment of late rows; by default that of the existing table, or refused in a new one.
+    /// The treatment of late rows; by default as in the existing table, or refused in a new one.
     pub late: Option<LatePolicy>,
     /// Indexed columns: for conditions on these, [`Dataset::filter`](crate::Dataset::filter) reads only blocks of rows
-    /// that may match. By default those of the existing table; a different choice applies from the next segment on.
+    /// that may match. By default as in the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
     /// The rows of a block, for tests.
     #[doc(hidden)]
     pub zone_rows: Option<u32>,
-    /// Whether to write on file systems where mappings on several machines are inconsistent, such as NFS.
+    /// True to write on file systems where mappings on several machines are inconsistent, such as NFS.
     pub force: bool,
     /// The disk, which a test can observe.
     #[doc(hidden)]

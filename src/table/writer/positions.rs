@@ -52,8 +52,8 @@ impl Writer {
     ///
     /// # Errors
     /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than
-    /// 256 names, and in a replica: see [`Writer::promote`]. Then nothing is committed, and the rows can still be committed.
-    /// Otherwise as [`Writer::commit`].
+    /// 256 names, and in a replica: see [`Writer::promote`]. Then nothing is committed, and the rows can still be
+    /// committed. Otherwise as [`Writer::commit`].
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         self.check()?;
         if positions.iter().any(|(name, _)| !OWN.contains(name)) && self.is_replica() {
@@ -84,14 +84,14 @@ impl Writer {
         self.names.iter().any(|name| name == NUMBERING) && is_replica(&self.positions())
     }
 
-    /// Makes a replica, which `arrowwood pull` has made of another table, a table of its own. It has the rows of that table, and not
-    /// how far its producers were, so that it refuses to commit positions until then: a producer that begins anew would append
-    /// again what is there. `positions` are those that are known; the others begin anew.
+    /// Makes a replica, which `arrowwood pull` has made of another table, a table of its own. It has the rows of that
+    /// table, and not how far its producers were, so that it refuses to commit positions until then: a producer that
+    /// begins anew would append again what is there. `positions` are those that are known; the others begin anew.
     ///
     /// The change is durable when this returns. Rows that are not committed are committed with it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a table that is no replica, and as [`Writer::commit_with`]; those of [`Writer::sync`].
+    /// `InvalidArgument` for a table that is no replica; as [`Writer::commit_with`] and [`Writer::sync`].
     pub fn promote(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         self.check()?;
         if !self.is_replica() {

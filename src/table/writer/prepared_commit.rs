@@ -12,8 +12,8 @@ use crate::rows::Plan;
 use crate::table::format::Record;
 use crate::table::reader::{Segment, SegmentChain, chain, open_newest, without_settings};
 
-/// Opens the chain of segments, as [`SegmentChain::open`], after finishing the prepared commit of a killed writer, or removing
-/// its remains. Only for the holder of the table's lock.
+/// Opens the chain of segments, as [`SegmentChain::open`], after finishing the prepared commit of a killed writer, or
+/// removing its remains. Only for the holder of the table's lock.
 pub(super) fn open(medium: &FileSystem, folder: &Path) -> Result<Option<SegmentChain>> {
     let prepared = chain::prepared(folder)?;
     let chain = map_home_error(medium, SegmentChain::open(folder))?;
@@ -60,13 +60,14 @@ pub(super) fn check_home(medium: &FileSystem) -> Result<()> {
     medium.check_directory().map_err(|e| Error::io("reading the table to be written", &e))
 }
 
-/// Returns the result of work on files found by their paths. If the locked directory was renamed meanwhile, an error may be
-/// about a mixture of two tables, and the renaming is the reason.
+/// Returns the result of work on files found by their paths. If the locked directory was renamed meanwhile, an error
+/// may be about a mixture of two tables, and the renaming is the reason.
 pub(super) fn map_home_error<T>(medium: &FileSystem, result: Result<T>) -> Result<T> {
     result.or_else(|e| check_home(medium).and(Err(e)))
 }
 
-/// Returns true if all segments of the commit exist, from the one that begins with row `start` to the first unsealed one.
+/// Returns true if all segments of the commit exist, from the one that begins with row `start` to the first unsealed
+/// one.
 fn are_all_there(folder: &Path, mut start: u64, prepared: &[(u64, PathBuf)], named: &[u64]) -> Result<bool> {
     loop {
         let path = match prepared.iter().find(|&&(row, _)| row == start) {

@@ -1,8 +1,8 @@
-//! The space of a segment's regions: which part of each takes stores through the mapping, and which has blocks for large
-//! pieces.
+//! The space of a segment's regions: which part of each takes stores through the mapping, and which has blocks for
+//! large pieces.
 //!
-//! Both are taken in steps that grow with the table. A store into a hole of the file could raise a signal if the disk is
-//! full, so the blocks come first; and the kernel writes twice as fast into blocks that are already there.
+//! Both are taken in steps that grow with the table. A store into a hole of the file could raise a signal if the disk
+//! is full, so the blocks come first; and the kernel writes twice as fast into blocks that are already there.
 
 use std::io;
 
@@ -58,7 +58,7 @@ pub(super) struct SmallPiece {
     pub len: u64,
     /// The end of bytes before the piece that were written, not stored, and that no commit has yet.
     pub written_end: u64,
-    /// Whether the first byte may hold committed bits of a bitmap.
+    /// True if the first byte may hold committed bits of a bitmap.
     pub shares_byte: bool,
 }
 
@@ -72,8 +72,8 @@ impl RegionSpace {
         RegionSpace { prepared, reserved: vec![ReservedRange { end: 0, step: FIRST_RESERVED }; regions.len()] }
     }
 
-    /// Returns the offset in the file of byte `start` of a region if `len` bytes from there on can be stored through the
-    /// mapping.
+    /// Returns the offset in the file of byte `start` of a region if `len` bytes from there on can be stored through
+    /// the mapping.
     #[inline]
     pub fn store_offset(&self, region: usize, start: u64, len: usize) -> Option<u64> {
         let prepared = &self.prepared[region];
@@ -101,11 +101,12 @@ impl RegionSpace {
         prepared.start = prepared.start.max(end);
     }
 
-    /// Prepares space for stores, with room for `piece` in region number `number`. Returns false if the file system can't:
+    /// Prepares space for stores, with room for `piece` in region number `number`. Returns false if the file system
+    /// can't:
     /// then the piece has to be written.
     ///
     /// # Errors
-    /// Those of the disk, which may be full.
+    /// The error of the disk, which may be full.
     pub fn prepare(
         &mut self,
         store: &SharedFile,

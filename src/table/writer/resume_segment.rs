@@ -1,5 +1,5 @@
-//! Brings a segment back to the commit that counts, after a writer that died or a crash of the machine, and finds out what
-//! of it is durable.
+//! Brings a segment back to the commit that counts, after a writer that died or a crash of the machine, and finds out
+//! what of it is durable.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::table::format::{Header, NO_BOOT, RECORD, Record, UNSYNCED};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{Segment, UnsyncedMarker};
 
-/// The number before those of all commits.
+/// The number before the first commit.
 const NO_COMMIT: u64 = 0;
 
 /// A segment, and its commit to continue from.
@@ -31,8 +31,8 @@ impl ResumePoint<'_> {
         durable.counters.iter().zip(&self.record.counters).all(|(durable, own)| durable <= own)
     }
 
-    /// Erases the records that don't count, and writes the bytes of the log to their places. Visible records are erased only
-    /// if rows are `to_be_appended`.
+    /// Erases the records that don't count, and writes the bytes of the log to their places. Visible records are erased
+    /// only if rows are `to_be_appended`.
     pub fn discard_other_commits(self, store: &SharedFile, to_be_appended: bool) -> Result<()> {
         let header = &self.segment.header;
         if let Some(number) = self.segment.abandoned_record(self.record)? {
@@ -54,8 +54,8 @@ impl ResumePoint<'_> {
         Ok(())
     }
 
-    /// Returns the offsets of the visible records to erase, in the order in which to erase them: those that are torn, and, if
-    /// rows are `to_be_appended`, those of commits that never count.
+    /// Returns the offsets of the visible records to erase, in the order in which to erase them: those that are torn,
+    /// and, if rows are `to_be_appended`, the records of commits that never count.
     fn stale_records(self, store: &SharedFile, to_be_appended: bool) -> Result<Vec<u64>> {
         let offsets = [0, 1].map(|number| self.segment.header.page().record(number));
         let mut stale = Vec::new();
@@ -70,7 +70,8 @@ impl ResumePoint<'_> {
                 // A record of another boot doesn't count, whatever its rows are.
                 Some(_) => (),
                 None => {
-                    // The number of one record and the rest of another, which the number of the next record may make whole.
+                    // The number of one record and the rest of another, which the number of the next record may make
+                    // whole.
                     let mut start = [0; RECORD];
                     store.read(offset, &mut start).map_err(opening_failed)?;
                     if start != [0; RECORD] {
@@ -121,8 +122,8 @@ impl ResumePoint<'_> {
         if let Some(noted) = noted
             && self.segment.has_delta_of(&noted)?
         {
-            // It may be on the disk, and earlier segments may rely on it: a page cache that was lost leaves notes of syncs that
-            // ended. It becomes durable as it is.
+            // It may be on the disk, and earlier segments may rely on it: a page cache that was lost leaves notes of
+            // syncs that ended. It becomes durable as it is.
             let mut bytes = Vec::new();
             noted.encode(&mut bytes);
             store.write(header.durable(number), &bytes).map_err(opening_failed)?;

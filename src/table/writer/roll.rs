@@ -7,8 +7,8 @@ use super::writer::Writer;
 use crate::error::{Error, Result};
 use crate::rows::RowSink;
 
-/// The maximum room for text, list items or entries in a new segment, in bytes or elements, that is expected from the rows
-/// of the last one.
+/// The maximum room for text, list items or entries in a new segment, in bytes or elements, that is expected from the
+/// rows of the last one.
 const MAX_EXPECTED: u64 = 1 << 34;
 /// The room for them in a new segment beyond what is expected.
 const SPARE: u64 = 64 << 10;
@@ -52,8 +52,8 @@ impl Writer {
         self.segments.push(next);
     }
 
-    /// Copies the shared state to the next segment: the first entries of each dictionary, as many as `entry_counts` says, since
-    /// keys mean the same in all segments, and the positions.
+    /// Copies the shared state to the next segment: the first entries of each dictionary, as many as `entry_counts`
+    /// says, since keys mean the same in all segments, and the positions.
     pub(super) fn carry_over(&self, next: &mut LiveSegment, entry_counts: &[usize]) -> Result<()> {
         assert_eq!(self.names.len(), self.live().positions.len(), "each position has a name");
         assert_eq!(entry_counts.len(), self.entries.len(), "a number for each dictionary");
@@ -66,7 +66,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the shape of the segment after the last one, based on its contents; it has room for a row that needs `needed`.
+    /// Returns the shape of the segment after the last one, based on its contents; it has room for a row that needs
+    /// `needed`.
     fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.settings.segment_rows).max(1);

@@ -58,8 +58,8 @@ struct SchedulerState {
 struct Scheduler {
     forks: u64,
     state: Mutex<SchedulerState>,
-    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait while its
-    /// successor does.
+    /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
+    /// while its successor does.
     changed: Condvar,
     /// Signals that a turn has ended.
     ended: Condvar,

@@ -3,8 +3,8 @@
 //! A late row is in a later segment than its neighbours. Segments whose values overlap are merged like sorted runs:
 //! memory holds four bytes per row of the segments that overlap at one value (48 bytes per row of one such segment at a
 //! time while it is sorted by a type other than a 64-bit number), and one new segment, with 16 bytes per row. All new
-//! segments become part of the table at once: they are written to a directory beside it, where the other segments get a
-//! second name, and the two directories are exchanged.
+//! segments become part of the table at once: they are written to a directory next to it, where the other segments get
+//! a second name, and the two directories are exchanged.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -83,7 +83,7 @@ pub(super) fn sort_before(
     Ok(groups.iter().map(|group| group.len() as u64).sum())
 }
 
-/// The files of the table's directory that are no segments, such as a note that somebody put there.
+/// Returns the files of the table's directory that are no segments, such as a user's note.
 ///
 /// # Errors
 /// `InvalidArgument` if it holds a directory, which can't be in two; `Io`.
@@ -242,8 +242,8 @@ fn rows_of(ranges: &[SegmentBounds<'_>]) -> Range<u64> {
     ranges.first().map_or(0, |first| first.rows.start)..ranges.last().map_or(0, |last| last.rows.end)
 }
 
-/// The segments to rewrite, in groups whose values overlap: all values of a group are at most as large as those of the
-/// next.
+/// Returns the segments to rewrite, in groups whose values overlap: all values of a group are at most as large as any
+/// of the next.
 fn overlapping(ranges: &[SegmentBounds<'_>]) -> Vec<Range<usize>> {
     let mut least_behind: Vec<Option<SortValue<'_>>> = vec![None; ranges.len()];
     for number in (1..ranges.len()).rev() {
@@ -338,7 +338,7 @@ impl<'a, 'b> Merge<'a, 'b> {
 /// The new segments.
 struct SortedWriter<'a, P> {
     medium: &'a FileSystem,
-    /// The table's directory; incomplete files are written beside it.
+    /// The table's directory; incomplete files are written next to it.
     path: &'a Path,
     newer: &'a StagingDirectory,
     known: &'a TableSettings,

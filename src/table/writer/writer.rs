@@ -40,13 +40,13 @@ const MAX_UNCOMMITTED_SEGMENTS: u64 = 1 << 15;
 /// Appended rows become visible to readers when they are committed: all of them or none. Uncommitted rows are lost when
 /// the writer is dropped.
 ///
-/// A failed assertion, which is a bug of this library, is an error of kind `Internal`. After it every call is: nothing more is
-/// written, and the committed rows stay as they are.
+/// A failed assertion, which is a bug of this library, is an error of kind `Internal`. After it every call is: nothing
+/// more is written, and the committed rows stay as they are.
 #[derive(Debug)]
 pub struct Writer {
     folder: PathBuf,
     pub(super) plan: Arc<Plan>,
-    /// The live segment, and after it those of uncommitted rows. Never empty.
+    /// The live segment, and after it the segments of uncommitted rows. Never empty.
     pub(super) segments: Vec<LiveSegment>,
     pub(super) entries: Vec<DictionaryEntries>,
     /// The keys of the row being appended, kept to save allocations.
@@ -112,7 +112,7 @@ impl Writer {
                 options.settings(&plan)?;
             }
         }
-        // Whether this process has made the directory, and brought its name to the disk.
+        // True once this process has made the directory, and brought its name to the disk.
         let mut is_named = false;
         if !is_there {
             if schema.is_none() {
@@ -140,7 +140,7 @@ impl Writer {
             return Err(chain::foreign_files_error(path));
         }
         if !is_named {
-            // Whoever made it may have been killed before its name was on the disk.
+            // The process that made it may have been killed before its name was on the disk.
             options.medium.sync_parent(path).map_err(syncing_parent_failed)?;
         }
         Writer::create(path, schema, options, lock)
@@ -263,7 +263,8 @@ impl Writer {
         &self.folder
     }
 
-    /// Returns the number of the row after the last one appended. Rows keep their numbers when earlier ones are dropped.
+    /// Returns the number of the row after the last one appended. Rows keep their numbers when earlier ones are
+    /// dropped.
     pub fn rows(&self) -> u64 {
         self.live().end()
     }
@@ -300,7 +301,7 @@ impl Writer {
     /// Appends all rows of a dataset.
     ///
     /// # Errors
-    /// As [`Writer::append`]; then nothing was appended.
+    /// The errors of [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         self.check()?;
         self.stop_at_panic(|writer| {
@@ -396,10 +397,10 @@ impl Writer {
     /// Makes all appended rows visible to readers, in one step.
     ///
     /// # Errors
-    /// `Io`; then none of the rows is visible, unless it was a sync that failed, which [`SyncPolicy::Commit`] makes: then they
-    /// are, as [`Writer::committed_rows`] says, and a power cut may take them. `FileChanged` if another program has
-    /// truncated or overwritten the live segment, which is detected at the latest when rows are next published to other
-    /// Arrow readers or synced: after that nothing more can be written.
+    /// `Io`; then none of the rows is visible, unless it was a sync that failed, which [`SyncPolicy::Commit`] makes:
+    /// then they are, as [`Writer::committed_rows`] says, and a power cut may take them. `FileChanged` if another
+    /// program has truncated or overwritten the live segment, which is detected at the latest when rows are next
+    /// published to other Arrow readers or synced: after that nothing more can be written.
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
@@ -409,7 +410,8 @@ impl Writer {
         }
     }
 
-    /// Notes an error of a commit, and gives up writing if it ends the writer: after a store that could not be made, no other is.
+    /// Notes an error of a commit, and gives up writing if it ends the writer: after a store that could not be made, no
+    /// other is.
     #[cold]
     pub(super) fn note(&mut self, e: Error) -> Error {
         let is_lost = self.segments.iter().any(|segment| segment.shared.store.check_stored().is_err());
@@ -456,8 +458,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells readers that segments were dropped, by a commit of no rows: they know segments by name, and check names only
-    /// if they have a reason. Rows that are not committed stay so.
+    /// Tells readers that segments were dropped, by a commit of no rows: they know segments by name, and check names
+    /// only if they have a reason. Rows that are not committed stay so.
     pub(super) fn show_drop(&mut self) -> Result<()> {
         let live = &mut self.segments[0];
         live.repeat_commit()?;
@@ -465,8 +467,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Checks that the live segment still exists and, if `has_time`, that its directory is where it was: readers don't see
-    /// commits to a removed file, and open the table at its path.
+    /// Checks that the live segment still exists and, if `has_time`, that its directory is where it was: readers don't
+    /// see commits to a removed file, and open the table at its path.
     #[cold]
     fn check_file(&mut self, has_time: bool) -> Result<()> {
         self.unchecked_commits = 0;
@@ -576,8 +578,8 @@ impl Writer {
         self.broken.get_or_insert_with(|| cannot_go_on(ErrorKind::Closed, why));
     }
 
-    /// Runs the body of a public method. A panic in it becomes an error, and after it every call fails: an assertion fails
-    /// where going on could lose or invent rows.
+    /// Runs the body of a public method. A panic in it becomes an error, and after it every call fails: an assertion
+    /// fails where going on could lose or invent rows.
     #[inline]
     pub(super) fn stop_at_panic<T>(&mut self, body: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         match catch_unwind(AssertUnwindSafe(|| body(self))) {
