@@ -53,8 +53,8 @@ impl IncomingRows {
         let mut matched = Vec::with_capacity(plan.columns.len());
         for node in &plan.columns {
             let name = node.field.name();
-            let found = fields.iter().position(|field| field.name() == name);
-            let array = found.and_then(|number| arrays.get(number));
+            let number = fields.iter().position(|field| field.name() == name);
+            let array = number.and_then(|number| arrays.get(number));
             let array = array.ok_or_else(|| mismatch(format!("column '{name}' of the table is missing")))?;
             if array.len() != rows {
                 let got = array.len();
@@ -140,22 +140,37 @@ impl IncomingRows {
         limits: &[u64],
         entries: &[DictionaryEntries],
     ) -> Result<usize> {
-        debug_assert!(from <= self.rows && counters.len() == limits.len(), "rows to append, a limit for each counter");
-        let most = (self.rows - from).min(limits[0].saturating_sub(counters[0]) as usize);
-        let fits = |rows: usize| -> Result<bool> {
-            let needed = self.counters_after(plan, from..from + rows, counters, entries)?;
-            Ok(needed.iter().zip(limits).all(|(needed, limit)| needed <= limit))
-        };
-        if fits(most)? {
-            return Ok(most);
+        assert!(from <= self.rows, "row {from} of {}", self.rows);
+        assert!(counters[0] <= limits[0], "a segment of {} rows has {}", limits[0], counters[0]);
+        let all = (self.rows - from).min((limits[0] - counters[0]) as usize);
+        if self.fits(plan, from..from + all, counters, limits, entries)? {
+            return Ok(all);
         }
+        // The most rows that are known to fit, and the least that are known not to.
         let mut low = 0;
-        let mut high = most;
+        let mut high = all;
         while low + 1 < high {
             let middle = low + (high - low) / 2;
-            *(if fits(middle)? { &mut low } else { &mut high }) = middle;
+            if self.fits(plan, from..from + middle, counters, limits, entries)? {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
         Ok(low)
+    }
+
+    fn fits(
+        &self,
+        plan: &Plan,
+        rows: Range<usize>,
+        counters: &[u64],
+        limits: &[u64],
+        entries: &[DictionaryEntries],
+    ) -> Result<bool> {
+        let needed = self.counters_after(plan, rows, counters, entries)?;
+        assert_eq!(needed.len(), limits.len(), "a limit for each counter");
+        Ok(needed.iter().zip(limits).all(|(needed, limit)| needed <= limit))
     }
 
     /// Returns what `counters` would be after appending `rows`.
@@ -214,10 +229,8 @@ impl IncomingRows {
     pub fn write(&self, rows: Range<usize>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let plan = into.plan().clone();
         let at = into.fill_state().counters[0];
-        debug_assert!(
-            rows.end <= self.rows && plan.columns.len() == self.arrays.len(),
-            "rows of an array for each column"
-        );
+        assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        assert_eq!(plan.columns.len(), self.arrays.len(), "an array for each column");
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
         }
@@ -240,12 +253,12 @@ impl IncomingRows {
             Storage::Views { counter } => put_views(into, new, counter)?,
             Storage::Keys { number, width } => {
                 let keys = self.keys(number, rows)?;
-                let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
-                let known = entries[number].len();
-                if most > known && node.nulls.is_none() {
+                let used = keys.iter().max().map_or(0, |&key| key as usize + 1);
+                let entry_count = entries[number].len();
+                if used > entry_count && node.nulls.is_none() {
                     return Err(Error::internal("a key of no value, in a column without nulls"));
                 }
-                into.put_entries(number, &entries[number], most.max(self.categories[number]).min(known))?;
+                into.put_entries(number, &entries[number], used.max(self.categories[number]).min(entry_count))?;
                 put_numbers(into, node.region + 1, at, keys, width)?;
             }
             Storage::List { width, counter } => {
@@ -301,15 +314,15 @@ struct RequiredCounters<'a> {
 }
 
 impl RequiredCounters<'_> {
-    /// Adds the entries of dictionary `number` up to the largest of `keys`, and the first `least`.
-    fn add_entries(&mut self, number: usize, keys: &[u32], least: usize) {
-        let most = keys.iter().max().map_or(0, |&key| key as usize + 1).max(least);
+    /// Adds the entries of dictionary `number` up to the largest of `keys`, and the first `min_count`.
+    fn add_entries(&mut self, number: usize, keys: &[u32], min_count: usize) {
+        let used = keys.iter().max().map_or(0, |&key| key as usize + 1).max(min_count);
         let dictionary = &self.plan.dictionaries[number];
-        let most = most.min(self.entries[number].len());
+        let count = used.min(self.entries[number].len());
         let counters = &mut self.counters;
-        counters[dictionary.entries] = counters[dictionary.entries].max(most as u64);
+        counters[dictionary.entries] = counters[dictionary.entries].max(count as u64);
         if let Some(bytes) = dictionary.bytes() {
-            counters[bytes] = counters[bytes].max(self.entries[number].bytes(most));
+            counters[bytes] = counters[bytes].max(self.entries[number].bytes(count));
         }
     }
 }
@@ -563,6 +576,14 @@ fn put_words<T, const N: usize>(
     done
 }
 
+fn narrow(raw: &[u8; 4]) -> u64 {
+    u32::from_le_bytes(*raw).into()
+}
+
+fn wide(raw: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*raw)
+}
+
 /// Appends the ends of texts or lists, rebased to begin at `base`.
 fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u64) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
@@ -584,8 +605,6 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
         last = offset;
         offset.wrapping_add(shift)
     };
-    let narrow = |raw: &[u8; 4]| u64::from(u32::from_le_bytes(*raw));
-    let wide = |raw: &[u8; 8]| u64::from_le_bytes(*raw);
     let fours = offsets.as_chunks().0;
     let eights = offsets.as_chunks().0;
     match (source, width) {
@@ -655,12 +674,12 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
     let NewRows { node, at, array, rows } = new;
     let base = into.fill_state().counters[counter];
     let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
-    let may_copy = || match array.data_type() {
-        DataType::Utf8 | DataType::LargeUtf8 if has_nulls => is_text(array, rows),
-        _ => Ok(true),
+    let may_copy = match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 if has_nulls => is_text(array, rows)?,
+        _ => true,
     };
     if let Some(source) = text_width(array.data_type())
-        && may_copy()?
+        && may_copy
     {
         put_offsets(into, new, width, base)?;
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;

@@ -109,8 +109,8 @@ pub(crate) fn has_room(
         (Storage::Keys { number, .. }, _) => {
             let count = keys.next().map_or(0, |&key| key as usize + 1);
             let dictionary = &plan.dictionaries[number];
-            let has_bytes = |bytes: usize| entries[number].bytes(count) <= limits[bytes];
-            count as u64 <= limits[dictionary.entries] && dictionary.bytes().is_none_or(has_bytes)
+            count as u64 <= limits[dictionary.entries]
+                && dictionary.bytes().is_none_or(|bytes| entries[number].bytes(count) <= limits[bytes])
         }
         _ => true,
     })

@@ -18,11 +18,10 @@ pub(crate) fn column(
     keeps_bitmaps: bool,
 ) -> Result<UncheckedArray> {
     debug_assert_eq!(counters.len(), plan.counters, "a counter for each of the plan's");
-    let past = || Error::invalid("a buffer ends past its region");
-    let lengths = node.lengths(rows, counters).ok_or_else(past)?;
+    let lengths = node.lengths(rows, counters).ok_or_else(past_region)?;
     let mut buffers = Vec::with_capacity(3);
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
-        buffers.push(part(node.region + number, length).ok_or_else(past)?);
+        buffers.push(part(node.region + number, length).ok_or_else(past_region)?);
     }
     let validity = if node.kind.has_validity() { buffers.remove(0) } else { Buffer::default() };
     let nulls = node.nulls.map(|counter| counters[counter] as usize);
@@ -30,15 +29,20 @@ pub(crate) fn column(
     let children = match node.kind {
         Storage::Keys { number, .. } => vec![dictionary(plan, &plan.dictionaries[number], counters, part)?],
         _ => {
-            let child = |(number, child)| {
-                let rows = node.child_rows(number, rows, counters).ok_or_else(past)?;
-                column(plan, child, rows, counters, part, keeps_bitmaps)
-            };
-            node.children.iter().enumerate().map(child).collect::<Result<_>>()?
+            let mut children = Vec::with_capacity(node.children.len());
+            for (number, child) in node.children.iter().enumerate() {
+                let rows = node.child_rows(number, rows, counters).ok_or_else(past_region)?;
+                children.push(column(plan, child, rows, counters, part, keeps_bitmaps)?);
+            }
+            children
         }
     };
     let data_type = node.field.data_type().clone();
     Ok(ArrayParts { data_type, len: rows as usize, validity, buffers, children }.assemble())
+}
+
+fn past_region() -> Error {
+    Error::invalid("a buffer ends past its region")
 }
 
 /// Makes an array of the values of a dictionary.

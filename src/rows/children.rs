@@ -67,9 +67,9 @@ fn rows_of_member(array: &ArrayData, member: usize, rows: &Range<usize>) -> Resu
     let id = members.iter().nth(member).map(|(id, _)| id.cast_unsigned());
     let start = array.offset() + rows.start;
     let ids = ids.get(start..array.offset() + rows.end).ok_or_else(|| Error::invalid("fewer type ids than rows"))?;
-    let mut found = (start..).zip(ids).filter(|&(_, &other)| Some(other) == id).map(|(row, _)| row);
-    let Some(first) = found.next() else { return Ok(0..0) };
-    let (last, count) = found.fold((first, 1), |(_, count), row| (row, count + 1));
+    let mut member_rows = (start..).zip(ids).filter(|&(_, &other)| Some(other) == id).map(|(row, _)| row);
+    let Some(first) = member_rows.next() else { return Ok(0..0) };
+    let (last, count) = member_rows.fold((first, 1), |(_, count), row| (row, count + 1));
     let offset = |row: usize| {
         let offset = offsets.as_chunks().0.get(row).map(|&raw| u32::from_le_bytes(raw) as usize);
         offset.ok_or_else(|| Error::invalid("fewer offsets than rows"))

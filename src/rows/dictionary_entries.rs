@@ -17,15 +17,19 @@ pub(crate) struct DictionaryEntries {
     ends: Vec<u32>,
     keys: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// The maximum number of entries.
-    most: u64,
+    max_entries: u64,
 }
 
 impl DictionaryEntries {
-    /// Creates an empty dictionary with at most `most` entries.
-    pub fn new(most: u64) -> DictionaryEntries {
-        let keys = HashTable::default();
-        DictionaryEntries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
+    /// Creates an empty dictionary with at most `max_entries` entries.
+    pub fn new(max_entries: u64) -> DictionaryEntries {
+        DictionaryEntries {
+            text: Vec::new(),
+            ends: Vec::new(),
+            keys: HashTable::default(),
+            hasher: DefaultHashBuilder::default(),
+            max_entries,
+        }
     }
 
     /// Returns the error for a value for which no key is left.
@@ -34,7 +38,7 @@ impl DictionaryEntries {
             "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \
              type of keys, or without a dictionary",
             self.ends.len(),
-            self.most
+            self.max_entries
         ))
     }
 
@@ -58,18 +62,18 @@ impl DictionaryEntries {
     /// Returns the key of `text`, which is added if it is new; `None` if the dictionary is full.
     pub fn key(&mut self, text: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(text);
-        if let Some(&key) = self.keys.find(hash, |&key| at(&self.text, &self.ends, key) == Some(text)) {
+        if let Some(&key) = self.keys.find(hash, |&key| entry_text(&self.text, &self.ends, key) == Some(text)) {
             return Some(key);
         }
         let end = i32::try_from(self.text.len().checked_add(text.len())?).ok()?;
-        let key = i32::try_from(self.ends.len()).ok().filter(|&key| (key as u64) < self.most)? as u32;
+        let key = i32::try_from(self.ends.len()).ok().filter(|&key| (key as u64) < self.max_entries)? as u32;
         self.text.extend_from_slice(text);
         self.ends.push(end as u32);
         let texts = &self.text;
         let ends = &self.ends;
         let hasher = &self.hasher;
         self.keys.insert_unique(hash, key, |&key| {
-            let text = at(texts, ends, key);
+            let text = entry_text(texts, ends, key);
             debug_assert!(text.is_some(), "key {key} has a text");
             // No lookup finds a key without a text, whatever its hash.
             text.map_or(0, |text| hasher.hash_one(text))
@@ -83,15 +87,16 @@ impl DictionaryEntries {
             DataType::Dictionary(_, values) => values,
             other => other,
         };
-        let width = layout(values).plain_width().unwrap_or(0);
-        self.key(&vec![0; width]).map(drop).ok_or_else(|| self.full_error())
+        // The empty text has no bytes.
+        let value = layout(values).plain_width().map_or_else(Vec::new, |width| vec![0; width]);
+        self.key(&value).map(drop).ok_or_else(|| self.full_error())
     }
 
     /// Removes all texts but the first `len`.
     pub fn truncate(&mut self, len: usize) {
         while self.ends.len() > len {
             let key = (self.ends.len() - 1) as u32;
-            let hash = at(&self.text, &self.ends, key).map(|text| self.hasher.hash_one(text));
+            let hash = entry_text(&self.text, &self.ends, key).map(|text| self.hasher.hash_one(text));
             let is_removed = hash.is_some_and(|hash| {
                 let found = self.keys.find_entry(hash, |&other| other == key);
                 found.map(|found| found.remove()).is_ok()
@@ -108,7 +113,7 @@ impl DictionaryEntries {
 }
 
 /// Returns the text of `key`.
-fn at<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
+fn entry_text<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
     let end = *ends.get(key as usize)? as usize;
     let start = match key.checked_sub(1) {
         Some(before) => *ends.get(before as usize)? as usize,

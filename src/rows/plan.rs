@@ -211,11 +211,12 @@ impl Plan {
     pub fn for_schema(schema: &Schema) -> Result<Plan> {
         let plan = Plan::new(IpcSchema::parse_message(&schema_metadata(schema))?)?;
         // Schema metadata can't express a dictionary of keys: it would describe one of values.
-        let is_other = |(column, field): &(&PlanNode, &FieldRef)| column.field.data_type() != field.data_type();
-        match plan.columns.iter().zip(schema.fields()).find(is_other) {
-            Some((_, field)) => Err(unsupported(field).context(format_args!("column '{}'", field.name()))),
-            None => Ok(plan),
+        for (column, field) in plan.columns.iter().zip(schema.fields()) {
+            if column.field.data_type() != field.data_type() {
+                return Err(unsupported(field).context(format_args!("column '{}'", field.name())));
+            }
         }
+        Ok(plan)
     }
 
     /// Makes the plan of a parsed schema.
@@ -247,7 +248,7 @@ impl Plan {
     /// # Errors
     /// A description of the first impossible zone map.
     pub fn with_zones(mut self, maps: &[ZoneMap]) -> Result<Plan, String> {
-        debug_assert!(self.zones.is_empty(), "a plan gets its zones once");
+        assert!(self.zones.is_empty(), "a plan gets its zones once");
         for map in maps {
             let column = map.column as usize;
             let columns = self.columns.len();
@@ -277,16 +278,8 @@ impl Plan {
     /// may be null, whatever is guessed.
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
-        let cut = |node: &PlanNode| match node.kind {
-            Storage::Bytes { width: 4, counter }
-            | Storage::Views { counter }
-            | Storage::List { width: 4, counter }
-            | Storage::ListViews { width: 4, counter } => counter..counter + 1,
-            Storage::DenseUnion { first } => first..first + node.children.len(),
-            _ => 0..0,
-        };
         let mut visit = |node: &PlanNode| {
-            for counter in cut(node) {
+            for counter in node.offset_counters() {
                 limits[counter] = limits[counter].min(MOST_TEXT);
             }
         };
@@ -608,6 +601,18 @@ impl PlanNode {
             Storage::SparseUnion => [rows, 0, 0],
             Storage::DenseUnion { .. } => [rows, values(4)?, 0],
         })
+    }
+
+    /// Returns the counters whose values are stored as offsets of 32 bits.
+    fn offset_counters(&self) -> std::ops::Range<usize> {
+        match self.kind {
+            Storage::Bytes { width: 4, counter }
+            | Storage::Views { counter }
+            | Storage::List { width: 4, counter }
+            | Storage::ListViews { width: 4, counter } => counter..counter + 1,
+            Storage::DenseUnion { first } => first..first + self.children.len(),
+            _ => 0..0,
+        }
     }
 
     /// Returns the number of the node's own buffers.

@@ -1,5 +1,7 @@
 //! Rows of a column, read back from the place they were written to.
 
+use std::ops::Range;
+
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
@@ -39,9 +41,8 @@ pub(crate) fn read_rows(
         Storage::Keys { number, width } => block.keys(plan, number, width)?,
         _ => return Err(Error::internal("rows of a nested column are read back")),
     };
-    let nulls = |bits: &Vec<u8>| (0..rows).filter(|row| bits[row / 8] >> (row % 8) & 1 == 0).count();
     let validity = validity.map(|bits| {
-        let nulls = nulls(&bits);
+        let nulls = (0..rows).filter(|row| bits[row / 8] >> (row % 8) & 1 == 0).count();
         (Buffer::from_vec(bits), nulls)
     });
     let buffers = buffers.into_iter().map(Buffer::from_vec).collect();
@@ -83,17 +84,15 @@ impl BlockReader<'_, '_> {
     /// Reads the views, and the text they refer to.
     fn views(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut views = self.bytes(1, self.from * 16, self.rows * 16)?;
-        let word = |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
-        let place = |view: &[u8; 16]| {
-            let len = word(view, 0);
-            (len > 12).then(|| (u64::from(word(view, 12)), u64::from(word(view, 12)) + u64::from(len)))
-        };
         let (each, _) = views.as_chunks_mut::<16>();
-        let first = each.iter().filter_map(place).map(|(start, _)| start).min().unwrap_or(0);
-        let end = each.iter().filter_map(place).map(|(_, end)| end).max().unwrap_or(first);
+        let Some(first) = each.iter().filter_map(text_of_view).map(|text| text.start).min() else {
+            let text = self.bytes(2, 0, 0)?;
+            return Ok(vec![views, text]);
+        };
+        let end = each.iter().filter_map(text_of_view).map(|text| text.end).max().unwrap_or(first);
         for view in each.iter_mut() {
-            if let Some((start, _)) = place(view) {
-                view[12..16].copy_from_slice(&((start - first) as u32).to_le_bytes());
+            if let Some(text) = text_of_view(view) {
+                view[12..16].copy_from_slice(&((text.start - first) as u32).to_le_bytes());
             }
         }
         let text = self.bytes(2, first, (end - first) as usize)?;
@@ -103,13 +102,14 @@ impl BlockReader<'_, '_> {
     /// Reads the keys of `width` bytes, and the entries that occur, which are texts.
     fn keys(&mut self, plan: &Plan, number: usize, width: usize) -> Result<(Vec<Vec<u8>>, Vec<UncheckedArray>)> {
         let mut keys = self.bytes(1, self.from * width as u64, self.rows * width)?;
-        let number_of = |key: &[u8]| key.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-        let mut used: Vec<u64> = keys.chunks_exact(width).map(number_of).collect();
+        let mut used: Vec<u64> = keys.chunks_exact(width).map(key_number).collect();
         used.sort_unstable();
         used.dedup();
         for key in keys.chunks_exact_mut(width) {
-            let place = used.binary_search(&number_of(key)).unwrap_or_default();
-            key.copy_from_slice(&(place as u64).to_le_bytes()[..width]);
+            let Ok(entry) = used.binary_search(&key_number(key)) else {
+                return Err(Error::internal("a key that is not among the keys"));
+            };
+            key.copy_from_slice(&(entry as u64).to_le_bytes()[..width]);
         }
         let stored = &plan.dictionaries[number].values;
         let mut offsets = vec![0_u8; 4];
@@ -131,6 +131,19 @@ impl BlockReader<'_, '_> {
         let values = ArrayParts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
         Ok((vec![keys], vec![values]))
     }
+}
+
+/// Returns the bytes of text that a view refers to; `None` if it holds its text.
+fn text_of_view(view: &[u8; 16]) -> Option<Range<u64>> {
+    let [.., a, b, c, d] = *view;
+    let len = u64::from(u32::from_le_bytes([view[0], view[1], view[2], view[3]]));
+    let start = u64::from(u32::from_le_bytes([a, b, c, d]));
+    if len > 12 { Some(start..start + len) } else { None }
+}
+
+/// Decodes a key of any width.
+fn key_number(key: &[u8]) -> u64 {
+    key.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 fn out_of_order() -> Error {
