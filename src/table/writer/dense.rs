@@ -34,10 +34,11 @@ pub(super) struct SealedSegments {
 impl SealedSegments {
     /// The segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
     pub fn before(medium: &FileSystem, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
-        let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
         finish_merges(medium, path, &|_| false)?;
-        let table = open_table(path, Default::default())?.ok_or_else(missing)?;
-        let starts = chain::list(path)?.unwrap_or_default();
+        let Some(table) = open_table(path, Default::default())? else {
+            return Err(Error::new(ErrorKind::NotFound, "there is no table").at(path));
+        };
+        let Some(starts) = chain::list(path)? else { return Ok(None) };
         let Some(&last) = starts.last() else { return Ok(None) };
         let known = settings_at(path, last)?;
         let rows = sealed_before(&table, &starts, end)?;
@@ -48,9 +49,15 @@ impl SealedSegments {
 /// The rows of each of the segments `starts` before row `end`, which are sealed.
 fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<u64>>> {
     let end = end.min(table.first_row() + table.len()?);
-    let next = |number: usize| starts.get(number + 1).copied().unwrap_or(end);
-    let sealed = starts.iter().enumerate().filter(|&(_, &start)| start < end);
-    Ok(sealed.map(|(number, &start)| start..next(number)).collect())
+    let mut sealed = Vec::new();
+    for (number, &start) in starts.iter().enumerate().filter(|&(_, &start)| start < end) {
+        let next = match starts.get(number + 1) {
+            Some(&next) => next,
+            None => end,
+        };
+        sealed.push(start..next);
+    }
+    Ok(sealed)
 }
 
 /// Removes the names of segments whose rows are in an earlier dense one, left by a killed compaction; returns whether
@@ -62,7 +69,7 @@ pub(in crate::table) fn finish_merges(
     path: &Path,
     is_damaged: &dyn Fn(u64) -> bool,
 ) -> Result<bool> {
-    let starts = chain::list(path)?.unwrap_or_default();
+    let Some(starts) = chain::list(path)? else { return Ok(false) };
     let mut covered = 0;
     let mut is_changed = false;
     for (number, &start) in starts.iter().enumerate() {
@@ -152,12 +159,10 @@ pub(in crate::table) fn with_settings(
 
 /// The columns of a segment with zones: one with an older schema may lack some.
 fn indexed(schema: &Schema, settings: &TableSettings) -> impl Iterator<Item = u32> {
-    let field = |column: u32| schema.fields().get(column as usize);
-    settings
-        .index
-        .iter()
-        .copied()
-        .filter(move |&column| field(column).is_some_and(|field| supports_zones(field.data_type())))
+    settings.index.iter().copied().filter(move |&column| {
+        let field = schema.fields().get(column as usize);
+        field.is_some_and(|field| supports_zones(field.data_type()))
+    })
 }
 
 /// Writes `dataset` next to the table's folder, since readers list the whole folder, and moves it to `place`.
@@ -191,8 +196,10 @@ fn zones_of(dataset: &Dataset, settings: &TableSettings) -> Result<Option<String
     if parts.next().is_some() {
         return Err(Error::internal("a dense segment of several batches"));
     }
-    let column = |&number: &u32| Ok((number, part.column(part.piece.columns[number as usize])?));
-    let columns = index.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let mut columns = Vec::with_capacity(index.len());
+    for &number in &index {
+        columns.push((number, part.column(part.piece.columns[number as usize])?));
+    }
     let columns: Vec<_> = columns.iter().map(|(number, array)| (*number, array)).collect();
     zones::noted(&columns, settings.zone_rows).map(Some)
 }

@@ -37,18 +37,15 @@ pub(super) fn sort_before(
 ) -> Result<u64> {
     let Some(sealed) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
     let SealedSegments { table, starts, known, rows } = sealed;
-    let unsorted = || {
-        Error::invalid_argument(
-            "sort: rows are put in the order of the column that a table is sorted by, and this one was created without \
-             sorted_by",
-        )
-    };
     let column = known.sorted_by.ok_or_else(unsorted)? as usize;
-    let segment = |rows: &Range<u64>| converted_segment_dataset(&table, rows.start);
-    let segments = rows.iter().map(segment).collect::<Result<Vec<_>>>()?;
-    let ranges =
-        segments.iter().zip(&rows).map(|(segment, rows)| SegmentBounds::try_new(segment, column, rows.clone()));
-    let ranges = ranges.collect::<Result<Vec<_>>>()?;
+    let mut segments = Vec::with_capacity(rows.len());
+    for rows in &rows {
+        segments.push(converted_segment_dataset(&table, rows.start)?);
+    }
+    let mut ranges = Vec::with_capacity(rows.len());
+    for (segment, rows) in segments.iter().zip(&rows) {
+        ranges.push(SegmentBounds::try_new(segment, column, rows.clone())?);
+    }
     let groups = overlapping(&ranges);
     if groups.is_empty() {
         return Ok(0);
@@ -61,11 +58,14 @@ pub(super) fn sort_before(
     let others = files_beside_segments(path)?;
     let newer = StagingDirectory::create_beside(medium, path)
         .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
-    let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));
-    for &start in starts.iter().filter(|&&start| !is_merged(start)) {
+    for &start in &starts {
+        if groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start)) {
+            continue;
+        }
         let segment = chain::path(path, start);
-        let linked = newer.link(&segment);
-        linked.map_err(|e| Error::io("giving a segment a second name, which stays as it is", &e).at(segment))?;
+        newer
+            .link(&segment)
+            .map_err(|e| Error::io("giving a segment a second name, which stays as it is", &e).at(segment))?;
     }
     for file in others {
         newer.link(&file).map_err(|e| Error::io("giving a file beside the segments a second name", &e).at(file))?;
@@ -88,11 +88,10 @@ pub(super) fn sort_before(
 /// # Errors
 /// `InvalidArgument` if it holds a directory, which can't be in two; `Io`.
 fn files_beside_segments(path: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |e: std::io::Error| Error::io("listing the table's directory", &e).at(path);
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
+    for entry in std::fs::read_dir(path).map_err(|e| listing_failed(&e, path))? {
+        let entry = entry.map_err(|e| listing_failed(&e, path))?;
+        if entry.file_type().map_err(|e| listing_failed(&e, path))?.is_dir() {
             let name = entry.file_name();
             let message = format!("sort: the table's directory holds another one, {name:?}; move it elsewhere");
             return Err(Error::invalid_argument(message).at(path));
@@ -101,6 +100,17 @@ fn files_beside_segments(path: &Path) -> Result<Vec<PathBuf>> {
     }
     files.retain(|file| !chain::is_segment_name(file));
     Ok(files)
+}
+
+fn listing_failed(e: &std::io::Error, path: &Path) -> Error {
+    Error::io("listing the table's directory", e).at(path)
+}
+
+fn unsorted() -> Error {
+    Error::invalid_argument(
+        "sort: rows are put in the order of the column that a table is sorted by, and this one was created without \
+         sorted_by",
+    )
 }
 
 /// Replaces the table's directory by `newer`, and removes the files that are no longer the table's.
@@ -307,8 +317,9 @@ impl<'a, 'b> Merge<'a, 'b> {
     /// The next row: its segment and its number there; `None` at the end.
     fn next(&mut self) -> Result<Option<Pick>> {
         while let Some(&number) = self.waiting.last() {
-            let is_later = |Reverse((rank, _)): &Reverse<(SortValue<'_>, usize)>| *rank < self.ranges[number].least;
-            if self.heads.peek().is_some_and(is_later) {
+            if let Some(Reverse((smallest, _))) = self.heads.peek()
+                && *smallest < self.ranges[number].least
+            {
                 break;
             }
             self.waiting.pop();
