@@ -205,9 +205,9 @@ fn extremes<N: Copy + PartialOrd>(values: &[N], first: N) -> (N, N) {
     let mut max = [first; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
-        for lane in 0..LANES {
-            min[lane] = smaller(min[lane], chunk[lane]);
-            max[lane] = larger(max[lane], chunk[lane]);
+        for (lane, &x) in chunk.iter().enumerate() {
+            min[lane] = smaller(min[lane], x);
+            max[lane] = larger(max[lane], x);
         }
     }
     for (lane, &x) in rest.iter().enumerate() {
