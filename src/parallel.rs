@@ -16,11 +16,6 @@ use std::thread;
 use crate::blocking::CancelToken;
 use crate::map::{adopt_fault, guard_on_thread, is_guarded};
 
-/// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock_ignoring_poison()
-}
-
 /// Bytes of input that justify another thread, and that a thread takes at once.
 const SHARE: usize = 1 << 20;
 /// Small items that a thread takes at once.

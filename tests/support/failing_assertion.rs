@@ -23,7 +23,7 @@ impl FailingAssertion {
         QUIET.call_once(|| {
             let print = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                if panic.payload_as_str() != Some(TEXT) {
+                if panic.payload().downcast_ref::<&str>().copied() != Some(TEXT) {
                     print(panic);
                 }
             }));

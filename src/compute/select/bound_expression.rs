@@ -347,12 +347,12 @@ impl BoundExpression {
         let len = rows.rows.len();
         let NullableNumbers { numbers, valid } = self.evaluate(rows)?;
         let buffer = match (numbers, self.kind) {
-            (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.to_vec(len)),
+            (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.into_vec(len)),
             (numbers, NumberKind::Float32) => {
-                let values = numbers.to_floats(true).to_vec(len);
+                let values = numbers.into_floats(true).into_vec(len);
                 Buffer::from_vec(values.into_iter().map(|number| number as f32).collect::<Vec<_>>())
             }
-            (numbers, _) => Buffer::from_vec(numbers.to_floats(false).to_vec(len)),
+            (numbers, _) => Buffer::from_vec(numbers.into_floats(false).into_vec(len)),
         };
         let validity = match valid {
             Some(valid) if valid.count() < len => {
@@ -424,11 +424,11 @@ impl BoundExpression {
         let NullableNumbers { numbers, valid } = inner;
         let numbers = match (self.kind, numbers) {
             (NumberKind::Integer, ComputedNumbers::Floats(values)) => {
-                let values = values.to_vec(rows.rows.len());
+                let values = values.into_vec(rows.rows.len());
                 return self.require_fit(values.iter().map(|&number| truncate(number)).collect(), valid, rows);
             }
             (NumberKind::Integer, numbers) => numbers,
-            (kind, numbers) => ComputedNumbers::Floats(numbers.to_floats(kind == NumberKind::Float32)),
+            (kind, numbers) => ComputedNumbers::Floats(numbers.into_floats(kind == NumberKind::Float32)),
         };
         Ok(NullableNumbers { numbers, valid })
     }
@@ -459,7 +459,7 @@ impl BoundExpression {
             (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) if self.kind == NumberKind::Integer => (a, b),
             (a, b) => {
                 let is_short = self.kind == NumberKind::Float32;
-                let results = compute_floats(operation, &a.to_floats(is_short), &b.to_floats(is_short), is_short);
+                let results = compute_floats(operation, &a.into_floats(is_short), &b.into_floats(is_short), is_short);
                 return Ok(NullableNumbers { numbers: ComputedNumbers::Floats(results), valid });
             }
         };
@@ -505,7 +505,7 @@ const ANY_NUMBER: i64 = 0;
 /// Loads the integers that are stored for some rows of a column, and which of them are not null.
 fn load_column_integers(column: usize, rows: &EvalContext<'_, '_>) -> Result<(Vec<i64>, Option<Mask>)> {
     let array = rows.frame.checked(rows.part, column)?;
-    let values = load_integers(array, &rows.rows)?.to_vec(rows.rows.len());
+    let values = load_integers(array, &rows.rows)?.into_vec(rows.rows.len());
     Ok((values, valid_rows(array, &rows.rows)?))
 }
 

@@ -57,7 +57,7 @@ impl<T: Copy> ScalarOrVec<T> {
     }
 
     /// Returns a value for each of `count` rows.
-    pub(super) fn to_vec(self, count: usize) -> Vec<T> {
+    pub(super) fn into_vec(self, count: usize) -> Vec<T> {
         match self {
             ScalarOrVec::Vec(values) => {
                 assert!(values.len() == count, "{} values for {count} rows", values.len());
@@ -70,7 +70,7 @@ impl<T: Copy> ScalarOrVec<T> {
 
 impl ComputedNumbers {
     /// Converts to floats of 64 bits, which are rounded to 32 if they are short.
-    pub(super) fn to_floats(self, is_short: bool) -> ScalarOrVec<f64> {
+    pub(super) fn into_floats(self, is_short: bool) -> ScalarOrVec<f64> {
         match (self, is_short) {
             (ComputedNumbers::Integers(values), false) => values.map(|number| number as f64),
             (ComputedNumbers::Integers(values), true) => values.map(|number| f64::from(number as f32)),

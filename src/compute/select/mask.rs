@@ -274,7 +274,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Resu
         (ValuePredicate::Texts(wanted), _) => return one_of(&Texts::try_new(array)?, rows, wanted),
         (ValuePredicate::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
         (ValuePredicate::OneOfFloats(wanted), _) => {
-            let numbers = load_floats(array, rows, false)?.to_vec(rows.len());
+            let numbers = load_floats(array, rows, false)?.into_vec(rows.len());
             return Ok(Mask::collect(rows.len(), |row| has_float(wanted, numbers[row])));
         }
         (ValuePredicate::Matches(wanted), _) => return matching(&Texts::try_new(array)?, rows, wanted),
@@ -346,7 +346,7 @@ fn one_integer_of(array: &ArrayData, rows: &Range<usize>, wanted: &[i256]) -> Re
         DataType::Decimal128(..) => one_value_of(values(array, rows), wanted, |raw| i256::from_i128(i128::load(raw))),
         DataType::UInt64 => one_value_of(values(array, rows), wanted, |raw| i256::from_i128(u64::load(raw).into())),
         _ => {
-            let numbers = load_integers(array, rows)?.to_vec(rows.len());
+            let numbers = load_integers(array, rows)?.into_vec(rows.len());
             Mask::collect(rows.len(), |row| wanted.binary_search(&i256::from_i128(numbers[row].into())).is_ok())
         }
     })

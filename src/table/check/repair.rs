@@ -112,11 +112,9 @@ impl TableRepair<'_> {
                 rechecked = Some(self.recheck(progress)?);
                 continue;
             }
-            let mut moving = match chain::list(self.folder)? {
-                Some(segments) => segments,
-                None => Vec::new(),
-            };
-            moving.retain(|&other| other >= start);
+            // A folder that is gone has no segments.
+            let segments = chain::list(self.folder)?;
+            let moving: Vec<u64> = segments.iter().flatten().copied().filter(|&other| other >= start).collect();
             repaired.moved.extend(self.replace(replacement, start, &moving)?);
             // A dense segment before may have rows of the damaged one.
             let rows = checked.end_before(first).saturating_sub(start).max(rows);
