@@ -16,7 +16,7 @@ writer.commit();
 Dataset ticks = Arrowwood.open(table);
 System.out.println(ticks.display(6, 80));
 System.out.println(ticks.column("price").mean().getAsDouble());
-System.out.println(ticks.filter(col("symbol").eq("IBM").and(col("price").ge(106))).rows());
+System.out.println(ticks.filter(col("symbol").eq("IBM").and(col("price").ge(106))).rowCount());
 System.out.println(ticks.aggregate(List.of("symbol"), Aggregate.count(), Aggregate.max("price")).display(6, 80));
 System.out.println(ticks.between(Instant.ofEpochSecond(10), Instant.ofEpochSecond(12)).stream(Tick.class).toList());
 writer.close();
