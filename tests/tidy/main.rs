@@ -359,6 +359,38 @@ fn no_panicking_shortcuts_in_the_library() {
     }
 }
 
+/// Where a missing value counts as zero or as nothing, with the reason. Elsewhere a default hides a bug of ours.
+const DEFAULTS: &[(&str, &str, &str)] = &[
+    ("serve/src/describe.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
+    ("serve/src/file_layout.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
+    ("serve/src/downsample_time.rs", "Ok(values.unwrap_or_default())", "a column without rows has no arrays"),
+    ("src/rows/collect.rs", "values: values.unwrap_or_default()", "an array without rows may have no buffer"),
+    ("src/table/writer/resume_segment.rs", "newest: other.unwrap_or_default()", "no record: no row is durable"),
+    ("src/types/parse.rs", "self.rest().get(1..)", "behind the end of a schema's text there is no more of it"),
+];
+
+#[test]
+fn defaults_of_missing_values_are_listed() {
+    let mut used = [false; DEFAULTS.len()];
+    for (path, text) in all_sources() {
+        let name = path.display().to_string();
+        for (number, line) in without_tests(&text).lines().enumerate() {
+            let code = line.split("//").next().unwrap();
+            if !code.contains(".unwrap_or(0)") && !code.contains(".unwrap_or_default()") {
+                continue;
+            }
+            let listed = DEFAULTS.iter().position(|(file, snippet, _)| name == *file && code.contains(snippet));
+            let Some(entry) = listed else {
+                panic!("{name}:{}: assert, or list the default: {}", number + 1, code.trim())
+            };
+            used[entry] = true;
+        }
+    }
+    for (entry, used) in DEFAULTS.iter().zip(used) {
+        assert!(used, "{entry:?} is no more");
+    }
+}
+
 /// Calls that take an error of the system for absence, and who may make them.
 #[test]
 fn no_failed_call_is_taken_for_absence() {
