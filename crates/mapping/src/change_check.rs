@@ -1,6 +1,7 @@
-//! Checks that a mapped file is unchanged. A file that was truncated and has grown again reads as zeros, without a
-//! signal; one that was overwritten reads as something else. The size, the modification time and a few constant bytes
-//! tell.
+//! Checks that a mapped file is unchanged.
+//!
+//! A file that was truncated and has grown again reads as zeros, without a signal, and an overwritten file reads as
+//! something else. Changes are detected by the size, the modification time and a few constant bytes.
 
 use crate::sync::MutexExt;
 use std::fs::File;
@@ -15,32 +16,32 @@ use crate::os;
 use crate::sys::MemoryRegion;
 
 /// Milliseconds between the checks of cheap calls.
-const EVERY: u64 = 10;
-/// How long a growing file may have been written to without getting longer.
-const SLOW: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_MS: u64 = 10;
+/// How long ago a growing file may have been modified without having become longer.
+const MAX_GROWTH_DELAY: Duration = Duration::from_secs(1);
 /// Number of bytes compared at each end of a stream.
-const ENDS: usize = 64;
+const END_BYTES: usize = 64;
 
-/// The message for a file whose mapped bytes have changed.
+/// The message of the error if mapped bytes have changed.
 pub(crate) const OVERWRITTEN: &str = "the file was overwritten while it was open; open it again";
 
 /// When a call checks the files that it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeCheck {
-    /// Always: the call takes much longer than the check.
+    /// Always, because the call takes much longer than the check.
     Now,
     /// Every 10 ms, or every 16 calls, whichever takes longer.
     Seldom,
 }
 
-/// The allowed changes of a mapped file.
+/// The changes that are allowed in a mapped file.
 #[derive(Debug)]
 pub enum AllowedChanges {
     /// None, unless the caller declares the file to be written in place.
     Still(fn(&File, u64) -> bool),
-    /// It may grow; the given bytes at both ends are constant.
+    /// The file may grow. The given bytes at both ends are constant.
     Stream(Vec<FixedBytes>),
-    /// All but the given bytes may be overwritten; the size is constant.
+    /// All bytes but the given ones may be overwritten. The size is constant.
     InPlace(Vec<FixedBytes>),
 }
 
@@ -56,19 +57,23 @@ pub(crate) struct ChangeDetector {
     /// Stores through mappings change the modification time as well: without a rule only the size is checked.
     rule: OnceLock<AllowedChanges>,
     stamp: Mutex<Stamp>,
-    last: AtomicU64,
+    /// Milliseconds at the last check of a cheap call.
+    last_check: AtomicU64,
 }
 
 impl ChangeDetector {
     pub(crate) fn new(metadata: &std::fs::Metadata) -> ChangeDetector {
-        ChangeDetector { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
+        ChangeDetector::with_stamp(stamp(metadata))
     }
 
-    /// For a copy, which never changes.
+    /// Creates the detector of a copy, which never changes.
     pub(crate) fn none() -> ChangeDetector {
-        let stamp = Mutex::new(Stamp::default());
-        let last = AtomicU64::new(os::millis());
-        ChangeDetector { rule: OnceLock::new(), stamp, last }
+        ChangeDetector::with_stamp(Stamp::default())
+    }
+
+    fn with_stamp(stamp: Stamp) -> ChangeDetector {
+        let last_check = AtomicU64::new(os::millis());
+        ChangeDetector { rule: OnceLock::new(), stamp: Mutex::new(stamp), last_check }
     }
 
     /// Returns size and modification time as last seen.
@@ -89,7 +94,7 @@ impl ChangeDetector {
         }
     }
 
-    /// Whether a check is due.
+    /// Returns true if a check is due.
     #[inline]
     pub(crate) fn is_due(&self, when: ChangeCheck) -> bool {
         when == ChangeCheck::Now || is_turn() && self.is_time()
@@ -98,25 +103,27 @@ impl ChangeDetector {
     #[cold]
     fn is_time(&self) -> bool {
         let now = os::millis();
-        let last = self.last.load(Ordering::Relaxed);
-        let is_time = now.wrapping_sub(last) >= EVERY;
+        let is_time = now.wrapping_sub(self.last_check.load(Ordering::Relaxed)) >= CHECK_INTERVAL_MS;
         if is_time {
-            self.last.store(now, Ordering::Relaxed);
+            self.last_check.store(now, Ordering::Relaxed);
         }
         is_time
     }
 
-    /// Checks a file that was mapped with `len` bytes. Returns what has changed, if anything.
-    pub(crate) fn look(&self, file: &File, len: u64) -> Option<String> {
-        // Unknown without metadata.
-        let now = stamp(&file.metadata().ok()?);
-        if now.0 < len {
-            return Some(format!("the file was truncated to {} bytes, and {len} are mapped; open it again", now.0));
+    /// Checks a file that was mapped with `len` bytes. Returns a description of the change, if the file has changed.
+    pub(crate) fn find_change(&self, file: &File, len: u64) -> Option<String> {
+        // Without metadata nothing is known, so no change either.
+        let current = stamp(&file.metadata().ok()?);
+        let size = current.0;
+        if size < len {
+            return Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again"));
         }
         let is_same = match self.rule.get()? {
-            AllowedChanges::Still(is_growable) => now == *self.stamp() || now.0 == len && is_growable(file, len),
-            AllowedChanges::Stream(ends) => now == *self.stamp() || self.has_grown(now) && are_there(file, ends),
-            AllowedChanges::InPlace(marks) => now.0 == len && are_there(file, marks),
+            AllowedChanges::Still(is_growable) => current == *self.stamp() || size == len && is_growable(file, len),
+            AllowedChanges::Stream(ends) => {
+                current == *self.stamp() || self.has_grown(current) && has_bytes(file, ends)
+            }
+            AllowedChanges::InPlace(marks) => size == len && has_bytes(file, marks),
         };
         (!is_same).then(|| OVERWRITTEN.into())
     }
@@ -125,16 +132,19 @@ impl ChangeDetector {
         self.stamp.lock_ignoring_poison()
     }
 
-    /// Whether the file has grown, or is about to: its modification time changes before its size.
-    fn has_grown(&self, now: Stamp) -> bool {
-        let mut known = self.stamp();
-        if now.0 > known.0 {
-            *known = now;
+    /// Returns true if the file has grown, or is about to: its modification time changes before its size.
+    fn has_grown(&self, current: Stamp) -> bool {
+        let (size, (seconds, nanoseconds)) = current;
+        let mut last = self.stamp();
+        if size > last.0 {
+            *last = current;
             return true;
         }
-        let changed = Duration::new(now.1.0.max(0) as u64, now.1.1.max(0) as u32);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(changed);
-        now.0 == known.0 && since < SLOW
+        let modified = Duration::new(seconds.max(0) as u64, nanoseconds.max(0) as u32);
+        // A time in the future, by a clock that was set back, counts as the present.
+        let age =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(Duration::ZERO, |now| now.saturating_sub(modified));
+        size == last.0 && age < MAX_GROWTH_DELAY
     }
 }
 
@@ -142,55 +152,60 @@ pub(crate) fn stamp(metadata: &std::fs::Metadata) -> Stamp {
     (metadata.size(), (metadata.mtime(), metadata.mtime_nsec()))
 }
 
-fn are_there(file: &File, marks: &[FixedBytes]) -> bool {
-    marks.iter().all(|(at, expected)| {
-        let mut found = vec![0; expected.len()];
+/// Returns true if the file has all of `marks`.
+fn has_bytes(file: &File, marks: &[FixedBytes]) -> bool {
+    marks.iter().all(|(offset, expected)| {
+        let mut actual = vec![0; expected.len()];
         // Unreadable bytes are no evidence of a change.
-        file.read_exact_at(&mut found, *at).is_err() || found == *expected
+        file.read_exact_at(&mut actual, *offset).is_err() || actual == *expected
     })
 }
 
-/// Returns the first and the last bytes of a stream of `len` bytes.
+/// Returns the first and the last bytes of a stream of `len` bytes, as far as they can be read.
 pub(crate) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
-    let size = ENDS.min(len as usize);
-    let read = |at: u64| {
+    let size = END_BYTES.min(len as usize);
+    let mut ends = Vec::with_capacity(2);
+    for offset in [0, len - size as u64] {
         let mut bytes = vec![0; size];
-        file.read_exact_at(&mut bytes, at).ok().map(|()| (at, bytes))
-    };
-    [0, len - size as u64].into_iter().filter_map(read).collect()
+        if file.read_exact_at(&mut bytes, offset).is_ok() {
+            ends.push((offset, bytes));
+        }
+    }
+    ends
 }
 
 pub(crate) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Handles the result of a check of a region's file: a detected change is remembered for good. Pages that the system could not
-/// read are zeros, and no change.
-pub(crate) fn settle(region: &MemoryRegion, found: Result<Option<String>>) -> Result<()> {
-    let found = found?;
-    if found.is_none() && !region.is_changed() {
+/// Records the change that was found in a region's file, for good, and returns its error.
+///
+/// Pages that the system could not read are zeros, and no change: then the error is the one of the system.
+pub(crate) fn record_change(region: &MemoryRegion, change: Option<String>) -> Result<()> {
+    if change.is_none() && !region.is_changed() {
         return Ok(());
     }
-    let error = region.failure().unwrap_or_else(|| changed(found.unwrap_or_else(|| OVERWRITTEN.into())));
+    let error = region.failure().unwrap_or_else(|| changed(change.unwrap_or_else(|| OVERWRITTEN.into())));
     region.mark();
     Err(error)
 }
 
-/// Runs `work`, then calls `look` to check that the files were unchanged, and returns its error if not. After an error
-/// of `work` the check is never skipped, because a changed file may be the cause: zeros read as an unsupported version
-/// or a row out of range.
+/// Runs `work`, then calls `check` to verify that the files were unchanged, and returns its error if they were not.
+///
+/// The check is never skipped after an error of `work`, because a changed file may be the cause: zeros read as an
+/// unsupported version or a row out of range.
 ///
 /// # Errors
-/// `FileChanged`, and those of `work` and `look`.
+/// `FileChanged`, and the errors of `work` and `check`.
 #[inline]
 pub fn with_change_check<T, E: ChangeCheckError>(
     when: ChangeCheck,
-    look: impl Fn(ChangeCheck) -> Result<(), E>,
+    check: impl Fn(ChangeCheck) -> Result<(), E>,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
     match guard(work) {
-        Ok(done) => look(when).map(|()| done),
+        Ok(result) => check(when).map(|()| result),
         Err(e) if e.is_file_changed() => Err(e),
-        Err(e) => Err(look(ChangeCheck::Now).err().unwrap_or(e)),
+        Err(e) => Err(check(ChangeCheck::Now).err().unwrap_or(e)),
     }
 }

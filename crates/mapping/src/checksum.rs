@@ -1,42 +1,43 @@
-//! CRC-32C of a few bytes, and of what was appended to files, by the instructions of the processor where it has some.
+//! Computes CRC-32C of a few bytes, and of bytes appended to files, with the processor's instructions if it has them.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 
 use crate::sys::MemoryRegion;
 
-/// The bytes of a file that are in a checksum. The combination of several is the exclusive or of all, each rotated to the left.
+/// Consecutive bytes of a file, and their checksum. The checksums of several runs are combined by rotating each to the
+/// left, and the exclusive or of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByteRun {
-    /// The offset behind them.
+    /// The offset after the last byte.
     pub upto: u64,
-    /// Their CRC-32C.
+    /// The CRC-32C of the bytes.
     pub crc: u32,
-    /// Their CRC-32C with the bits behind them as a byte, if there are any.
+    /// The CRC-32C of the bytes and of one more with the bits after them, or `crc` if there are no such bits.
     pub whole: u32,
-    /// By how many bits `whole` is rotated.
+    /// The number of bits by which `whole` is rotated.
     pub turn: u32,
 }
 
-/// Where a run ends.
+/// The end of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteRunEnd {
-    /// The offset behind its whole bytes.
+    /// The offset after the last whole byte.
     pub upto: u64,
-    /// The number of bits behind those, less than 8.
+    /// The number of bits after the last whole byte, less than 8.
     pub bits: u32,
 }
 
-/// What became of runs whose bytes were taken in.
+/// The result of extending runs.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteRunChange {
-    /// What that changes of the combination of their checksums: the exclusive or of the new one and the one before.
+    /// The exclusive or of the combined checksum before and after.
     pub changed: u32,
-    /// Whether a run has more bytes than were to be taken in, and is as it was.
+    /// True if a run was left as it was, because it has more new bytes than the maximum.
     pub has_left: bool,
 }
 
-/// The CRC-32C of a few bytes.
+/// Returns the CRC-32C of a few bytes.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -56,30 +57,44 @@ fn crc32c_by_sse(bytes: &[u8]) -> u32 {
     !last.iter().fold(state as u32, |state, &byte| _mm_crc32_u8(state, byte))
 }
 
+/// The steps of a checksum: each takes the state and 8, 4 or 1 little-endian bytes, and returns the next state.
+struct Crc32cSteps<W, H, B> {
+    word: W,
+    half: H,
+    byte: B,
+}
+
+/// Extends a state in software.
+fn extend_portably(state: u32, bytes: &[u8]) -> u32 {
+    !crc32c::crc32c_append(!state, bytes)
+}
+
 impl MemoryRegion {
-    /// Takes the bytes up to the end of each run into its checksum, if those are no more than `most`. Panics if a run is not
-    /// inside, which callers rule out.
+    /// Extends the checksum of each run up to its end, if it has at most `max_len` new bytes. Panics if a run is not
+    /// inside the region, which callers rule out.
     #[inline]
     pub(crate) fn checksum(
         &self,
         runs: &mut [ByteRun],
         ends: impl Iterator<Item = ByteRunEnd>,
-        most: u64,
+        max_len: u64,
     ) -> ByteRunChange {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("sse4.2") {
             // SAFETY: the processor has the instructions.
-            return unsafe { self.checksum_by_sse(runs, ends, most) };
+            return unsafe { self.checksum_by_sse(runs, ends, max_len) };
         }
         #[cfg(target_arch = "aarch64")]
         if std::arch::is_aarch64_feature_detected!("crc") {
             // SAFETY: the processor has the instructions.
-            return unsafe { self.checksum_by_crc(runs, ends, most) };
+            return unsafe { self.checksum_by_crc(runs, ends, max_len) };
         }
-        let step = |state: u32, bytes: &[u8]| !crc32c::crc32c_append(!state, bytes);
-        let word = |state: u32, word: u64| step(state, &word.to_le_bytes());
-        let half = |state: u32, half: u32| step(state, &half.to_le_bytes());
-        self.checksum_by(runs, (ends, most), (word, half, |state, byte| step(state, &[byte])))
+        let steps = Crc32cSteps {
+            word: |state, word: u64| extend_portably(state, &word.to_le_bytes()),
+            half: |state, half: u32| extend_portably(state, &half.to_le_bytes()),
+            byte: |state, byte| extend_portably(state, &[byte]),
+        };
+        self.checksum_by(runs, ends, max_len, steps)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -88,12 +103,15 @@ impl MemoryRegion {
         &self,
         runs: &mut [ByteRun],
         ends: impl Iterator<Item = ByteRunEnd>,
-        most: u64,
+        max_len: u64,
     ) -> ByteRunChange {
         use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
-        let word = |state: u32, word: u64| _mm_crc32_u64(state.into(), word) as u32;
-        let half = |state: u32, half: u32| _mm_crc32_u32(state, half);
-        self.checksum_by(runs, (ends, most), (word, half, |state, byte| _mm_crc32_u8(state, byte)))
+        let steps = Crc32cSteps {
+            word: |state: u32, word| _mm_crc32_u64(state.into(), word) as u32,
+            half: |state, half| _mm_crc32_u32(state, half),
+            byte: |state, byte| _mm_crc32_u8(state, byte),
+        };
+        self.checksum_by(runs, ends, max_len, steps)
     }
 
     #[cfg(target_arch = "aarch64")]
@@ -102,29 +120,41 @@ impl MemoryRegion {
         &self,
         runs: &mut [ByteRun],
         ends: impl Iterator<Item = ByteRunEnd>,
-        most: u64,
+        max_len: u64,
     ) -> ByteRunChange {
         use std::arch::aarch64::{__crc32cb, __crc32cd, __crc32cw};
-        let word = |state: u32, word: u64| __crc32cd(state, word);
-        let half = |state: u32, half: u32| __crc32cw(state, half);
-        self.checksum_by(runs, (ends, most), (word, half, |state, byte| __crc32cb(state, byte)))
+        let steps = Crc32cSteps {
+            word: |state, word| __crc32cd(state, word),
+            half: |state, half| __crc32cw(state, half),
+            byte: |state, byte| __crc32cb(state, byte),
+        };
+        self.checksum_by(runs, ends, max_len, steps)
     }
 
-    /// As [`MemoryRegion::checksum`], with the steps of the checksum for 8, 4 and 1 little-endian bytes.
+    /// As [`MemoryRegion::checksum`], by the given steps.
     #[inline(always)]
-    fn checksum_by(
+    fn checksum_by<W, H, B>(
         &self,
         runs: &mut [ByteRun],
-        (ends, most): (impl Iterator<Item = ByteRunEnd>, u64),
-        (word, half, byte): (impl Fn(u32, u64) -> u32, impl Fn(u32, u32) -> u32, impl Fn(u32, u8) -> u32),
-    ) -> ByteRunChange {
-        let (mut changed, mut has_left) = (0, false);
+        ends: impl Iterator<Item = ByteRunEnd>,
+        max_len: u64,
+        Crc32cSteps { word, half, byte }: Crc32cSteps<W, H, B>,
+    ) -> ByteRunChange
+    where
+        W: Fn(u32, u64) -> u32,
+        H: Fn(u32, u32) -> u32,
+        B: Fn(u32, u8) -> u32,
+    {
+        let mut changed = 0;
+        let mut has_left = false;
         for (run, ByteRunEnd { upto, bits }) in runs.iter_mut().zip(ends) {
+            debug_assert!(bits < 8, "{bits} bits after the last whole byte of a run");
+            // A run whose last rows were taken back has no new bytes.
             let (from, len) = (run.upto as usize, upto.saturating_sub(run.upto) as usize);
             if len == 0 && bits == 0 && run.whole == run.crc {
                 continue;
             }
-            if len as u64 > most {
+            if len as u64 > max_len {
                 has_left = true;
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The directory of a table, for its one writer: its lock, its replacement by another directory, and files left beside
-//! it by killed writers.
+//! Locks the directory of a table for its one writer, replaces it by another directory, and removes files that killed
+//! writers have left next to it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,75 +9,77 @@ use std::sync::Arc;
 use crate::file_system::{FileSystem, FsOp};
 use crate::locked_directory::{LockedDirectory, is_moved_directory};
 use crate::metadata::metadata_at;
-use crate::os::{self, DirectoryHandle};
-use crate::unfinished_file::{dropped_name, hidden_and_dropped, part_name};
+use crate::os::{self, DirectoryHandle, RelativePath};
+use crate::unfinished_file::{dropped_name, hidden_and_dropped, is_part_suffix, part_name};
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    home: Arc<LockedDirectory>,
+    directory: Arc<LockedDirectory>,
     forks: u64,
     medium: FileSystem,
 }
 
-/// The number of times that a directory is opened anew because another one has replaced it.
-const MOST_TRIES: usize = 1000;
+/// The maximum number of times that a directory is opened again because another one has replaced it.
+const MAX_RETRIES: usize = 1000;
 
 impl DirectoryLock {
-    /// Takes the lock of the directory at `path`, which has no symbolic link in it if the lock's [medium](Lock::medium)
-    /// is used; `None` if another process has it.
+    /// Locks the directory at `path`, or returns `None` if another process has the lock. If the lock's
+    /// [disk](DirectoryLock::medium) is used, `path` must have no symbolic link in it.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn try_acquire(medium: &FileSystem, path: &Path) -> io::Result<Option<DirectoryLock>> {
         medium.tell(FsOp::LockDir { path })?;
-        let mut tries = 0;
+        let mut retries = 0;
         loop {
             let folder = DirectoryHandle::open(path)?;
             if !folder.try_lock()? {
                 return Ok(None);
             }
-            let home = LockedDirectory::new(path, folder);
-            match home.check() {
+            let directory = LockedDirectory::new(path, folder);
+            match directory.check() {
                 Ok(()) => {
-                    let home = Arc::new(home);
-                    let medium = medium.at_home(home.clone());
-                    return Ok(Some(DirectoryLock { home, forks: os::fork_count(), medium }));
+                    let directory = Arc::new(directory);
+                    let medium = medium.in_directory(directory.clone());
+                    return Ok(Some(DirectoryLock { directory, forks: os::fork_count(), medium }));
                 }
-                // Another directory may have replaced the opened one. Some file systems number files anew each time.
-                Err(e) if is_moved_directory(&e) && tries < MOST_TRIES => tries += 1,
+                // Another directory may have replaced the opened one. The number of tries is limited, because some file
+                // systems assign new inode numbers each time.
+                Err(e) if is_moved_directory(&e) && retries < MAX_RETRIES => retries += 1,
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Whether this process took the lock, rather than inheriting it by a fork.
+    /// Returns true if this process took the lock, rather than inheriting it by a fork.
     #[inline]
     pub fn is_ours(&self) -> bool {
         os::fork_count() == self.forks
     }
 
-    /// Whether the directory at `path` is the locked one.
+    /// Returns true if the directory at `path` is the locked one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let own = self.home.folder().file().metadata()?;
-        Ok(metadata_at(path)?.is_some_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
+        let locked = self.directory.identity()?;
+        Ok(metadata_at(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
     }
 
-    /// The name for the locked directory, beside where it is, while it is removed: if the process is killed meanwhile,
-    /// [`remove_parts`] of a directory beside it goes on.
+    /// Returns the name that the locked directory gets, in the same parent directory, while it is removed. If the process
+    /// is killed meanwhile, [`remove_leftovers`] of another directory there continues.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn removal_name(&self) -> io::Result<String> {
-        // Of the locked one, as another may have got its path.
-        Ok(dropped_name(self.home.folder().file().metadata()?.ino()))
+        // The number is asked of the descriptor, as another directory may have the path by now.
+        let (_, inode) = self.directory.identity()?;
+        Ok(dropped_name(inode))
     }
 
-    /// The disk, for changes of files inside and beside the locked directory: they reach this directory regardless of
-    /// its name, and fail once another one may have the name.
+    /// Returns the disk for changes of files inside the locked directory and next to it. Changes reach this directory
+    /// regardless of its name, and fail once another directory may have the name.
     pub fn medium(&self) -> &FileSystem {
         &self.medium
     }
@@ -85,44 +87,39 @@ impl DirectoryLock {
     /// Syncs changes of the names in the directory to the disk.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn sync(&self) -> io::Result<()> {
-        self.medium.sync_dir(self.home.path())
+        self.medium.sync_dir(self.directory.path())
     }
 
-    /// Whether files can be moved between the locked directory and others beside it, and another one can be made there and
-    /// take its place, as far as is known before.
+    /// Returns true if, as far as is known before, files can be moved between the locked directory and others next to it,
+    /// and another directory can be created there and replace it.
     pub fn is_replaceable(&self) -> bool {
-        !self.home.is_alone()
+        !self.directory.is_alone()
     }
 
     /// Replaces the directory by `newer`, moves the lock, and returns the new directory with the files of the old one.
     /// The names in both are on the disk before; the exchange is on the disk once the parent directory was synced.
     ///
     /// # Errors
-    /// Those of the system, `Unsupported` and `InvalidInput` if the file system can't exchange names, or of the
-    /// witness. Then each directory stays in place.
+    /// Errors of the system and of the observer; `Unsupported` and `InvalidInput` if the file system can't exchange
+    /// names. After an error each directory is in its place.
     pub fn replace_with(&self, mut newer: StagingDirectory) -> io::Result<StagingDirectory> {
         self.medium.sync_dir(&newer.path)?;
         // Otherwise changes of names in the old directory could reach the disk after the exchange.
         self.sync()?;
-        let own = self.home.path();
         self.medium.check_directory()?;
-        self.medium.tell(FsOp::Exchange { one: &newer.path, other: own })?;
+        self.medium.tell(FsOp::Exchange { one: &newer.path, other: self.directory.path() })?;
         let part = self.medium.at(&newer.path);
-        let name = self.home.name();
+        let name = self.directory.name();
         part.exchange(&name)?;
-        let is_own = || {
-            let own = self.home.folder().file().metadata()?;
-            Ok(part.identity()? == (own.dev(), own.ino()))
-        };
-        match is_own() {
+        match self.is_locked_directory(&part) {
             Ok(true) => {
-                // The old one's lock is removed with its files.
-                newer.folder = self.home.replace(newer.folder.clone());
+                // The lock of the old directory is removed with its files.
+                newer.folder = self.directory.replace(newer.folder.clone());
                 Ok(newer)
             }
-            // The directory was renamed at this moment, and the exchanged one is another table's.
+            // The directory was renamed at this moment, and the exchanged one belongs to another table.
             Ok(false) => match part.exchange(&name) {
                 Ok(()) => self.medium.check_directory().and(Err(io::ErrorKind::ResourceBusy.into())),
                 Err(e) => newer.keep_after(e),
@@ -130,19 +127,23 @@ impl DirectoryLock {
             Err(e) => newer.keep_after(e),
         }
     }
+
+    fn is_locked_directory(&self, path: &RelativePath) -> io::Result<bool> {
+        Ok(path.identity()? == self.directory.identity()?)
+    }
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         if self.is_ours() {
-            // The descriptor stays open as long as a file knows its disk.
-            self.home.folder().unlock();
+            // Files hold the descriptor open through their disk, so closing it might not release the lock.
+            self.directory.folder().unlock();
         }
     }
 }
 
-/// A directory beside a table's that will replace it, with files of its own or the table's under a second name. Removed
-/// on drop, with its contents.
+/// A directory that will replace the directory of a table, next to which it is. It has files of its own, and files of
+/// the table under a second name. Removed on drop, with its contents.
 #[derive(Debug)]
 pub struct StagingDirectory {
     path: PathBuf,
@@ -151,24 +152,16 @@ pub struct StagingDirectory {
 }
 
 impl StagingDirectory {
-    /// Creates a directory beside `folder`, and locks it.
+    /// Creates a directory next to `folder`, and locks it.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn create_beside(medium: &FileSystem, folder: &Path) -> io::Result<StagingDirectory> {
         let path = part_name(folder);
-        // On the disk before the exchange: then each of the names is that of a directory, whatever is lost.
+        // Synced before the exchange: then a directory has each of the names, whatever is lost in a power cut.
         medium.create_dir(&path)?;
-        let locked = |path: &Path| {
-            // The replacement needs the same permissions. Only root can change a directory's owner.
-            let known = std::fs::metadata(folder)?;
-            let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
-            std::fs::set_permissions(path, known.permissions())?;
-            let own = DirectoryHandle::open(path)?;
-            if own.try_lock()? { Ok(Arc::new(own)) } else { Err(io::ErrorKind::WouldBlock.into()) }
-        };
-        match locked(&path) {
-            Ok(folder) => Ok(StagingDirectory { path, folder, medium: medium.clone() }),
+        match lock_replacement(&path, folder) {
+            Ok(folder) => Ok(StagingDirectory { path, folder: Arc::new(folder), medium: medium.clone() }),
             Err(e) => {
                 // A failed removal only costs space, until the table is opened for writing again.
                 let _ = remove_part_folder(medium, &path);
@@ -177,26 +170,26 @@ impl StagingDirectory {
         }
     }
 
-    /// The directory's path.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives a file of the table a second name in the directory, equal to its first.
+    /// Links a file of the table into the directory, under the same name.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// `InvalidInput` if the path `file` does not end in a name; errors of the system and of the observer.
     pub fn link(&self, file: &Path) -> io::Result<()> {
-        let to = self.path.join(file.file_name().unwrap_or_default());
+        let to = self.path.join(file.file_name().ok_or(io::ErrorKind::InvalidInput)?);
         self.medium.link(file, &to)
     }
 
-    /// Keeps the directory and its contents: the next writer of the table removes it.
+    /// Keeps the directory and its contents, until the next writer of the table removes it.
     pub fn keep(mut self) {
         self.path = PathBuf::new();
     }
 
-    /// Keeps the directory after an error that leaves unknown whose files are in it.
+    /// Keeps the directory after an error that leaves it unknown which table its files belong to.
     fn keep_after(self, error: io::Error) -> io::Result<StagingDirectory> {
         self.keep();
         Err(error)
@@ -212,23 +205,31 @@ impl Drop for StagingDirectory {
     }
 }
 
-/// Removes incomplete files of `folder` left by a killed writer, beside and inside it, and directories beside it that a
-/// killed process was [removing](Lock::dropped_name). Only for the holder of the directory's lock: no other process uses
-/// such files then.
+/// Opens and locks the directory at `path`, which is to replace the one at `replaced`, and gives it the same permissions.
+fn lock_replacement(path: &Path, replaced: &Path) -> io::Result<DirectoryHandle> {
+    let metadata = std::fs::metadata(replaced)?;
+    // Only root can change the owner.
+    let _ = std::os::unix::fs::chown(path, Some(metadata.uid()), Some(metadata.gid()));
+    std::fs::set_permissions(path, metadata.permissions())?;
+    let folder = DirectoryHandle::open(path)?;
+    if folder.try_lock()? { Ok(folder) } else { Err(io::ErrorKind::WouldBlock.into()) }
+}
+
+/// Removes incomplete files of `folder` that a killed writer has left inside it and next to it, and directories next to
+/// it that a killed process was [removing](DirectoryLock::removal_name). Only for the holder of the directory's lock,
+/// because then no other process uses such files.
 ///
 /// # Errors
-/// Those of syncing the parent directory of `folder`, if a directory is left: until then it is not on the disk which of
-/// the two has the table's name.
+/// The errors of syncing the parent directory of `folder`, if a directory is left: before that, the disk may not yet
+/// have the exchange of their names.
 pub fn remove_leftovers(medium: &FileSystem, folder: &Path) -> io::Result<()> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_part = |rest: &str| {
-        let numbers = rest.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
-        numbers.is_some_and(|(pid, n)| is_number(pid) && is_number(n))
-    };
     let (hidden, dropped) = hidden_and_dropped(folder)?;
-    for (path, _) in hidden.into_iter().filter(|(_, rest)| is_part(rest)) {
+    for (path, rest) in hidden {
+        if !is_part_suffix(&rest) {
+            continue;
+        }
         // Files that can't be removed only cost space.
-        if std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir()) {
+        if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
             medium.sync_dir(path.parent().unwrap_or(Path::new(".")))?;
             let _ = remove_part_folder(medium, &path);
         } else if medium.check_directory().is_ok() {
@@ -236,9 +237,9 @@ pub fn remove_leftovers(medium: &FileSystem, folder: &Path) -> io::Result<()> {
         }
     }
     for path in dropped {
-        // Who is about to remove it has its lock. What can't be removed only costs space.
-        let Ok(held) = DirectoryHandle::open(&path) else { continue };
-        if held.try_lock().is_ok_and(|is_ours| is_ours) {
+        // A process that is still removing the directory has its lock. Directories that can't be removed only cost space.
+        let Ok(handle) = DirectoryHandle::open(&path) else { continue };
+        if handle.try_lock().is_ok_and(|is_locked| is_locked) {
             let _ = remove_part_folder(medium, &path);
         }
     }

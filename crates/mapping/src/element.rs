@@ -1,8 +1,8 @@
-//! Numbers as bytes.
+//! Converts numbers to bytes and back.
 
 /// A fixed-width little-endian number that can be read from, and written to, any address.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// Bytes of an element: 1 to 16, checked at compile time.
+    /// The bytes of an element: 1 to 16, checked at compile time.
     const WIDTH: usize;
     /// Reads an element from its little-endian bytes; `bytes` is `WIDTH` long.
     fn from_bytes(bytes: &[u8]) -> Self;

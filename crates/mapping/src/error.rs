@@ -1,4 +1,4 @@
-//! Errors. A message says what was being done, what was expected and found, and what to do about it.
+//! Defines the errors. A message says which operation failed, what was expected and found, and what to do about it.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub enum ErrorKind {
     NotFound,
     /// The operating system denied access.
     PermissionDenied,
-    /// The requested bytes are not all there.
+    /// Some of the requested bytes don't exist.
     OutOfBounds,
     /// There is no element of that number.
     NoSuchElement,
@@ -51,16 +51,16 @@ impl Error {
         Error(Box::new(Details { kind, message: message.into(), path: None, errno: None }))
     }
 
-    /// Creates the error of the operating system while `doing` something, for example `"mapping the file"`.
+    /// Creates an error of the operating system. `doing` names the operation, for example `"mapping the file"`.
     pub fn io(doing: &str, error: &io::Error) -> Error {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Io,
         };
-        let mut built = Error::new(kind, format!("{doing}: {error}"));
-        built.0.errno = error.raw_os_error();
-        built
+        let mut result = Error::new(kind, format!("{doing}: {error}"));
+        result.0.errno = error.raw_os_error();
+        result
     }
 
     pub(crate) fn invalid_argument(message: impl Into<String>) -> Error {
@@ -117,9 +117,9 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// An error type that [`watched`](crate::watched) calls can return.
+/// An error type that calls [with a change check](crate::with_change_check) can return.
 pub trait ChangeCheckError: From<Error> {
-    /// Whether the error says that a mapped file has changed.
+    /// Returns true if the error says that a mapped file has changed.
     fn is_file_changed(&self) -> bool;
 }
 

@@ -1,9 +1,9 @@
-//! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
+//! Performs the operations of a writer on its disk, and lets tests simulate crashes and errors at this one interface.
 //!
-//! Every change of a file or a name goes through [`FileSystem`] and the types it creates ([`SharedFile`](crate::Store),
-//! [`DirectoryLock`](crate::Lock), [`StagingFile`], [`StagingDirectory`](crate::PartFolder)). A medium may have a [`FsObserver`], which is
-//! called before each operation and may refuse it. From the operations of a run, a test knows all possible contents of
-//! the disk after a crash at any moment.
+//! Every change of a file or a name goes through [`FileSystem`] and the types it creates
+//! ([`SharedFile`](crate::SharedFile), [`DirectoryLock`](crate::DirectoryLock), [`StagingFile`],
+//! [`StagingDirectory`](crate::StagingDirectory)). A file system may have an [`FsObserver`], which is called before each
+//! operation and may refuse it. A test can derive all possible contents of the disk after a crash from these calls.
 
 use std::fmt::Debug;
 use std::fs::{File, FileTimes};
@@ -32,7 +32,7 @@ pub enum FsOp<'a> {
         /// Its path.
         path: &'a Path,
     },
-    /// A new file is about to be created in, or beside, a directory.
+    /// A new file is about to be created in a directory, or next to it.
     Create {
         /// The folder.
         folder: &'a Path,
@@ -177,125 +177,138 @@ pub enum FsOp<'a> {
 
 /// An observer of a disk. Called from the writer's thread and its background thread.
 pub trait FsObserver: Debug + Send + Sync {
-    /// Called before each operation. Its error becomes that of the operation, which is then not performed.
+    /// Called before each operation. If it returns an error, the operation is not performed, and returns that error.
     ///
     /// # Errors
     /// The error of the operation.
     fn before_op(&self, act: FsOp<'_>) -> io::Result<()>;
 }
 
-/// The disk that a writer writes to. That of a [`DirectoryLock`](crate::Lock) has a home, the locked directory: what is done to files
-/// inside or beside it reaches this directory, and no other one that has got its name meanwhile.
+/// The disk that a writer writes to.
+///
+/// The file system of a [`DirectoryLock`](crate::DirectoryLock) knows the locked directory: changes of files inside it or
+/// next to it reach this directory, and no other one that has got its name meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct FileSystem {
-    witness: Option<Arc<dyn FsObserver>>,
-    home: Option<Arc<LockedDirectory>>,
+    observer: Option<Arc<dyn FsObserver>>,
+    directory: Option<Arc<LockedDirectory>>,
 }
 
 impl FileSystem {
-    /// The disk, with an observer.
-    pub fn with_observer(witness: Arc<dyn FsObserver>) -> FileSystem {
-        FileSystem { witness: Some(witness), home: None }
+    /// Creates a file system with an observer.
+    pub fn with_observer(observer: Arc<dyn FsObserver>) -> FileSystem {
+        FileSystem { observer: Some(observer), directory: None }
     }
 
-    /// The same disk, with a locked directory.
-    pub(crate) fn at_home(&self, home: Arc<LockedDirectory>) -> FileSystem {
-        FileSystem { witness: self.witness.clone(), home: Some(home) }
+    /// Returns the same file system with a locked directory.
+    pub(crate) fn in_directory(&self, directory: Arc<LockedDirectory>) -> FileSystem {
+        FileSystem { observer: self.observer.clone(), directory: Some(directory) }
     }
 
     /// Checks that the locked directory is where it was locked. Every change of a name begins with this check.
     ///
     /// # Errors
-    /// One for which [`is_moved`](crate::is_moved) returns true; those of the system.
+    /// An error for which [`is_moved_directory`](crate::is_moved_directory) returns true; errors of the system.
     pub fn check_directory(&self) -> io::Result<()> {
-        self.home.as_ref().map_or(Ok(()), |home| home.check())
+        match &self.directory {
+            Some(directory) => directory.check(),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn at(&self, path: &Path) -> RelativePath {
-        self.home.as_ref().map_or_else(|| RelativePath::new(path), |home| home.at(path))
+        match &self.directory {
+            Some(directory) => directory.at(path),
+            None => RelativePath::new(path),
+        }
     }
 
-    /// Whether there is no file at `path`. Asks for no times: that would make the next write record them exactly.
+    /// Returns true if there is no file at `path`. Does not ask for the file's times, because then the next write would
+    /// have to record them exactly.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_missing(&self, path: &Path) -> io::Result<bool> {
         self.at(path).is_missing()
     }
 
-    /// A path for a file that does not belong to `folder` yet, of a name that ends in `suffix`: beside the directory,
-    /// or inside where it has to be. Listings for readers show it in neither place.
+    /// Returns a path for a file that does not belong to `folder` yet, whose name ends in `suffix`. The file is next to
+    /// the directory, or inside if it can't be moved there. Listings for readers show it in neither place.
     pub fn hidden_path(&self, folder: &Path, suffix: &str) -> PathBuf {
-        match self.home.as_ref().filter(|home| home.path() == folder) {
-            Some(home) => home.hidden(suffix),
-            None => beside(folder, suffix),
+        match &self.directory {
+            Some(directory) if directory.path() == folder => directory.hidden(suffix),
+            _ => beside(folder, suffix),
         }
     }
 
     #[inline]
-    pub(crate) fn has_witness(&self) -> bool {
-        self.witness.is_some()
+    pub(crate) fn has_observer(&self) -> bool {
+        self.observer.is_some()
     }
 
     #[inline]
     pub(crate) fn tell(&self, act: FsOp<'_>) -> io::Result<()> {
-        match &self.witness {
+        match &self.observer {
             None => Ok(()),
-            Some(witness) => witness.before_op(act),
+            Some(observer) => observer.before_op(act),
         }
     }
 
     /// Creates a directory, and syncs its name to the disk.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.tell(FsOp::MakeFolder { path })?;
         std::fs::create_dir(path)?;
         self.sync_dir(path.parent().unwrap_or(path))
     }
 
-    /// Makes the directory at `path` and those above it that are not there, each with its name on the disk.
+    /// Creates the directory at `path` and missing ones above it, and syncs the name of each to the disk.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         if path == Path::new("") || is_directory(path)? {
             return Ok(());
         }
-        path.parent().map_or(Ok(()), |above| self.create_dir_all(above))?;
-        self.make_or_sync(path)
+        if let Some(parent) = path.parent() {
+            self.create_dir_all(parent)?;
+        }
+        self.create_or_sync_dir(path)
     }
 
-    /// As [`make_folders`](Medium::make_folders). Names of directories that are there are brought to the disk too, from
-    /// `root` on: whoever made them may have been killed before.
+    /// As [`create_dir_all`](FileSystem::create_dir_all), but also syncs the names of existing directories, from `root`
+    /// on: the process that created them may have been killed before it did so.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn create_dir_levels(&self, root: &Path, path: &Path) -> io::Result<()> {
         if path == Path::new("") || !path.starts_with(root) {
             return self.create_dir_all(path);
         }
-        path.parent().map_or(Ok(()), |above| self.create_dir_levels(root, above))?;
-        if is_directory(path)? { self.sync_parent(path) } else { self.make_or_sync(path) }
+        if let Some(parent) = path.parent() {
+            self.create_dir_levels(root, parent)?;
+        }
+        if is_directory(path)? { self.sync_parent(path) } else { self.create_or_sync_dir(path) }
     }
 
-    /// Makes a directory; where another process was faster, brings its name to the disk.
-    fn make_or_sync(&self, path: &Path) -> io::Result<()> {
+    /// Creates a directory, or syncs its name to the disk if another process was faster.
+    fn create_or_sync_dir(&self, path: &Path) -> io::Result<()> {
         match self.create_dir(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_directory(path)? => self.sync_parent(path),
-            made => made,
+            created => created,
         }
     }
 
-    /// Brings the name of the directory at `path` to the disk: whoever made it may not have synced it. Does nothing where
-    /// this process may not read the directory above, which a sync needs.
+    /// Syncs the name of the directory at `path` to the disk, as the process that created it may not have done so. Does
+    /// nothing if this process may not read the parent directory, which a sync needs.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn sync_parent(&self, path: &Path) -> io::Result<()> {
-        let Some(above) = path.parent() else { return Ok(()) };
-        match self.sync_dir(above) {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        match self.sync_dir(parent) {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         }
@@ -304,9 +317,9 @@ impl FileSystem {
     /// Syncs changes of the names in the directory to the disk.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        // The directory of a name without one.
+        // The parent of a bare name is the empty path.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(FsOp::SyncFolder { path })?;
         self.at(path).open_folder()?.sync_all()?;
@@ -323,7 +336,7 @@ impl FileSystem {
     /// Removes a name.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.check_directory()?;
         self.tell(FsOp::Remove { path })?;
@@ -336,10 +349,10 @@ impl FileSystem {
         std::fs::remove_dir(path)
     }
 
-    /// Renames a file, and replaces the one of the new name.
+    /// Renames a file. Replaces a file that has the new name.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check_directory()?;
         self.tell(FsOp::Rename { from, to })?;
@@ -349,7 +362,7 @@ impl FileSystem {
     /// Renames a file.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is a file of the new name; those of the system, or of the witness.
+    /// `AlreadyExists` if a file has the new name; errors of the system and of the observer.
     pub fn rename_noreplace(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check_directory()?;
         self.tell(FsOp::Rename { from, to })?;
@@ -363,43 +376,45 @@ impl FileSystem {
         self.at(from).link(&self.at(to))
     }
 
-    /// Creates a file beside `folder`, to be written from front to back. It takes over the permissions of the file at
-    /// `like`, if there is one, and its owner and group if this process may set them: what is written must not be readable
-    /// by more people than what it is a copy of.
+    /// Creates a file next to `folder`, to be written from front to back. It takes over the permissions of the file at
+    /// `like`, if there is one, and its owner and group if this process may set them: a copy must not be readable by more
+    /// people than the original.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn create_staging_file(&self, folder: &Path, like: &Path) -> io::Result<StagingFile> {
-        let known = match std::fs::metadata(like) {
+        let original = match std::fs::metadata(like) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            known => Some(known?),
+            metadata => Some(metadata?),
         };
-        let mode = known.as_ref().map_or(0o666, |known| known.mode() & 0o777);
-        let (file, path) = self.named_part(folder, mode)?;
-        let part = StagingFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
-        known.map_or(Ok(()), |known| take_over(&part.file, &known))?;
-        Ok(part)
+        let mode = original.as_ref().map_or(0o666, |original| original.mode() & 0o777);
+        let (file, path) = self.create_part(folder, mode)?;
+        let staging = StagingFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
+        if let Some(original) = original {
+            take_over(&staging.file, &original)?;
+        }
+        Ok(staging)
     }
 
-    /// Calls `make` with unused hidden names of an incomplete file in `folder` until there was none of that name; returns
-    /// what it made, and the name.
+    /// Calls `create` with unused hidden names of an incomplete file in `folder` until it doesn't fail with
+    /// `AlreadyExists`. Returns its result, and the name.
     pub(crate) fn with_part_name<T>(
         &self,
         folder: &Path,
-        make: impl Fn(&Path) -> io::Result<T>,
+        create: impl Fn(&Path) -> io::Result<T>,
     ) -> io::Result<(T, PathBuf)> {
         loop {
             let path = self.hidden_path(folder, &part_suffix());
-            match make(&path) {
-                // Left by a killed process that had our process id.
+            match create(&path) {
+                // A killed process that had our process id has left a file of this name.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
-                made => return Ok((made?, path)),
+                created => return Ok((created?, path)),
             }
         }
     }
 
-    /// The file has a hidden name, so that listings of the directory don't show it.
-    pub(crate) fn named_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+    /// Creates a file with a hidden name, which listings of the directory don't show.
+    pub(crate) fn create_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         self.tell(FsOp::Create { folder })?;
         let (file, path) =
             self.with_part_name(folder, |path| self.at(path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode))?;
@@ -418,20 +433,24 @@ pub(crate) fn inode(file: &File) -> io::Result<u64> {
 pub struct StagingFile {
     file: File,
     path: PathBuf,
+    /// The inode number.
     id: u64,
+    /// The number of bytes written.
     end: u64,
     medium: FileSystem,
 }
 
 impl StagingFile {
-    /// Gives the file the whole second behind now, and behind the time of modification of the file at `before`, if there is one.
-    /// What is written later sets it to the time then.
+    /// Sets the modification time to the next whole second after the current time and after the modification time of the
+    /// file at `before`, if there is one. Later writes set it to their time.
     pub fn set_modified_after(&self, before: &Path) {
-        let changed = std::fs::metadata(before).ok().and_then(|found| u64::try_from(found.mtime()).ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let seconds = now.max(changed.unwrap_or(0)).saturating_add(1);
-        if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)) {
-            // The file is there as well without.
+        let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        if let Ok(metadata) = std::fs::metadata(before) {
+            // A time before 1970 is before the current time.
+            seconds = seconds.max(u64::try_from(metadata.mtime()).unwrap_or(seconds));
+        }
+        if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.saturating_add(1))) {
+            // The file is complete without the time, too.
             let _ = self.file.set_times(FileTimes::new().set_modified(time));
         }
     }
@@ -439,7 +458,7 @@ impl StagingFile {
     /// Syncs the file to the disk and names it `path`, replacing the file there.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)?;
         self.medium.rename(&self.path, path)?;
@@ -450,7 +469,7 @@ impl StagingFile {
     /// Syncs the file to the disk and keeps its name.
     ///
     /// # Errors
-    /// Those of the system, or of the witness.
+    /// Errors of the system and of the observer.
     pub fn keep(mut self) -> io::Result<PathBuf> {
         self.medium.sync(&self.file, self.id)?;
         Ok(std::mem::take(&mut self.path))
@@ -479,60 +498,72 @@ impl Drop for StagingFile {
     }
 }
 
-/// Zeros if no boot is simulated. Not a lock, because refreshing a table reads it.
-static PRETENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The boot id of a system that has none, or doesn't tell.
+const NO_BOOT_ID: [u8; 16] = [0; 16];
+
+/// The halves of the simulated boot id; zeros if no boot is simulated. No lock, because refreshing a table reads it.
+static SIMULATED_BOOT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Simulates that the machine was booted with this id, or ends the simulation.
 pub fn simulate_boot(boot: Option<[u8; 16]>) {
-    let words = boot.unwrap_or_default().as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>();
-    PRETENDED.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+    let boot = boot.unwrap_or(NO_BOOT_ID);
+    for (half, &bytes) in SIMULATED_BOOT.iter().zip(boot.as_chunks().0) {
+        half.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+    }
 }
 
 /// Returns the id of the machine's boot, or zeros if the system has none, or [`read_boot_id`] fails.
 pub fn boot_id() -> [u8; 16] {
-    read_boot_id().unwrap_or_default()
+    read_boot_id().unwrap_or(NO_BOOT_ID)
 }
 
 /// Returns the id of the machine's boot, or zeros if the system has none.
 ///
 /// # Errors
-/// Those of reading it, as for a process that has no free descriptor now. A failure is not remembered.
+/// The errors of reading it, for example if the process has no free descriptor. A failure is not remembered.
 pub fn read_boot_id() -> io::Result<[u8; 16]> {
     static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
-    let pretended = [0, 1].map(|half| PRETENDED[half].load(Ordering::Relaxed).to_ne_bytes());
-    if pretended != [[0; 8]; 2] {
-        let mut boot = [0; 16];
-        boot.copy_from_slice(pretended.as_flattened());
-        return Ok(boot);
+    let mut simulated = NO_BOOT_ID;
+    for (bytes, half) in simulated.as_chunks_mut().0.iter_mut().zip(&SIMULATED_BOOT) {
+        *bytes = half.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if simulated != NO_BOOT_ID {
+        return Ok(simulated);
     }
     if let Some(boot) = BOOT.get() {
         return Ok(*boot);
     }
     let text = match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => return Ok([0; 16]),
-        read => read?,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(NO_BOOT_ID);
+        }
+        text => text?,
     };
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let id = u128::from_str_radix(&digits, 16);
-    Ok(id.map_or([0; 16], |id| *BOOT.get_or_init(|| id.to_be_bytes())))
+    match u128::from_str_radix(&digits, 16) {
+        Ok(id) => Ok(*BOOT.get_or_init(|| id.to_be_bytes())),
+        Err(_) => Ok(NO_BOOT_ID),
+    }
 }
 
-/// 0 if no mount is simulated.
-static PRETENDED_MOUNT: AtomicU64 = AtomicU64::new(0);
+/// The mount id that stands for no simulation.
+const NO_MOUNT: u64 = 0;
+/// The simulated mount id.
+static SIMULATED_MOUNT: AtomicU64 = AtomicU64::new(NO_MOUNT);
 
 /// Simulates that all files are opened through the mount with this id, or ends the simulation.
 pub fn simulate_mount(mount: Option<u64>) {
-    PRETENDED_MOUNT.store(mount.unwrap_or_default(), Ordering::Relaxed);
+    SIMULATED_MOUNT.store(mount.unwrap_or(NO_MOUNT), Ordering::Relaxed);
 }
 
-/// Returns through which mount `file` was opened.
+/// Returns the mount through which `file` was opened.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
-    let there = crate::os::mounted(file)?;
-    Ok(match PRETENDED_MOUNT.load(Ordering::Relaxed) {
-        0 => there,
-        mount => MountInfo { mount, ..there },
+    let actual = crate::os::mounted(file)?;
+    Ok(match SIMULATED_MOUNT.load(Ordering::Relaxed) {
+        NO_MOUNT => actual,
+        mount => MountInfo { mount, ..actual },
     })
 }

@@ -1,7 +1,6 @@
-//! Memory that grows without being moved.
+//! Provides memory that grows without being moved.
 //!
 //! ```text
-//! reserved   [················································]   addresses, as many as the machine has memory
 //! reserved   [················································]   as many addresses as the machine has memory
 //! touched    [##################······························]   pages allocated by the system
 //! ```
@@ -71,14 +70,16 @@ impl GrowableBuffer {
     /// # Errors
     /// `Io` if the system refuses that many addresses.
     pub fn with_len(len: usize) -> Result<GrowableBuffer> {
-        let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
-        let mut memory = if len == 0 { PooledMemory::none() } else { PooledMemory::take(len, len).map_err(failed)? };
+        if len == 0 {
+            return Ok(GrowableBuffer::new());
+        }
+        let mut memory = PooledMemory::take(len, len).map_err(|e| out_of_memory(len, &e))?;
         memory.hold(0..len);
         Ok(GrowableBuffer { memory, len })
     }
 
-    /// Drops the buffer, whose bytes were not all written: the pages of the others are not counted as touched, and later buffers
-    /// don't touch them in order to reuse them.
+    /// Drops the buffer, whose bytes were not all written. Pages of unwritten bytes are not counted as touched, so that
+    /// later buffers don't touch them in order to reuse them.
     pub fn discard(mut self) {
         self.len = 0;
     }
@@ -102,7 +103,7 @@ impl GrowableBuffer {
         self.len
     }
 
-    /// Whether the buffer is empty.
+    /// Returns true if the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -145,17 +146,17 @@ impl GrowableBuffer {
         self.extend_from_slice(&raw[..T::WIDTH])
     }
 
-    /// Writes bytes at byte `at`, which is inside or at the end. Bytes past the end are appended.
+    /// Writes bytes at `offset`, which is inside or at the end. Bytes past the end are appended.
     ///
     /// # Errors
-    /// `InvalidArgument` if `at` is past the end, `Io` if memory runs out.
+    /// `InvalidArgument` if `offset` is past the end, `Io` if memory runs out.
     #[inline]
-    pub fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        if at > self.len || !self.memory.region.try_write(at, bytes) {
-            self.make_room(at, bytes.len())?;
-            self.write_at(at, bytes)?;
+    pub fn put(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        if offset > self.len || !self.memory.region.try_write(offset, bytes) {
+            self.make_room(offset, bytes.len())?;
+            self.write_at(offset, bytes)?;
         }
-        self.len = self.len.max(at + bytes.len());
+        self.len = self.len.max(offset + bytes.len());
         Ok(())
     }
 
@@ -171,10 +172,10 @@ impl GrowableBuffer {
     /// `Io` if memory runs out.
     pub fn extend_uninit(&mut self, len: usize) -> Result<&mut [u8]> {
         self.reserve(len)?;
-        let before = self.len;
+        let start = self.len;
         self.len += len;
-        self.memory.hold(before..self.len);
-        Ok(&mut self.memory.region.bytes_mut()[before..before + len])
+        self.memory.hold(start..self.len);
+        Ok(&mut self.memory.region.bytes_mut()[start..start + len])
     }
 
     /// Returns the bytes, mutable.
@@ -189,41 +190,47 @@ impl GrowableBuffer {
         let mut memory = std::mem::replace(&mut self.memory, PooledMemory::none());
         memory.touched = memory.touched.max(self.len);
         let base = memory.region.base();
-        (Arc::new(memory), base, self.len)
+        // The buffer has no memory any more, so its drop must not count any as touched.
+        let len = std::mem::take(&mut self.len);
+        (Arc::new(memory), base, len)
     }
 
     /// Writes bytes for which there is room.
     #[cold]
-    fn write_at(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        if self.memory.region.try_write(at, bytes) {
+    fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        if self.memory.region.try_write(offset, bytes) {
             Ok(())
         } else {
-            Err(Error::internal(format_args!("no room for {} bytes at byte {at} of a buffer", bytes.len())))
+            Err(Error::internal(format_args!("no room for {} bytes at byte {offset} of a buffer", bytes.len())))
         }
     }
 
     #[cold]
-    fn make_room(&mut self, at: usize, len: usize) -> Result<()> {
-        if at > self.len {
-            Err(Error::invalid_argument(format!("byte {at} of a buffer of {} bytes", self.len)))
+    fn make_room(&mut self, offset: usize, len: usize) -> Result<()> {
+        if offset > self.len {
+            Err(Error::invalid_argument(format!("byte {offset} of a buffer of {} bytes", self.len)))
         } else {
             self.reserve(len).map(drop)
         }
     }
 
     fn grow(&mut self, end: usize) -> Result<()> {
-        let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {end} bytes"), &e);
         let capacity = self.capacity();
+        assert!(self.len <= capacity && capacity < end, "growing a buffer of {capacity} bytes to {end} bytes");
         if capacity == 0 {
-            self.memory = PooledMemory::take(end, end.max(reservation())).map_err(failed)?;
+            self.memory = PooledMemory::take(end, end.max(max_buffer_len())).map_err(|e| out_of_memory(end, &e))?;
             return Ok(());
         }
         let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
-        self.memory.region.extend(wanted, self.len).map_err(failed)?;
+        self.memory.region.extend(wanted, self.len).map_err(|e| out_of_memory(end, &e))?;
         RESERVED.fetch_add(self.capacity() - capacity, Ordering::Relaxed);
         self.memory.region.prefer_huge_pages(0);
         Ok(())
     }
+}
+
+fn out_of_memory(len: usize, e: &io::Error) -> Error {
+    Error::io(&format!("taking memory for a buffer of {len} bytes"), e)
 }
 
 impl Default for GrowableBuffer {
@@ -254,7 +261,11 @@ impl io::Write for GrowableBuffer {
     }
 
     fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        slices.iter().try_fold(0, |sum, slice| Ok(sum + self.write(slice)?))
+        let mut written = 0;
+        for slice in slices {
+            written += self.write(slice)?;
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -262,33 +273,36 @@ impl io::Write for GrowableBuffer {
     }
 }
 
-// ---- what was used and may be used again ----
+// ---- the pool of memory that may be used again ----
 
 /// Unused regions with their number of touched bytes.
 static POOL: Mutex<Vec<(MemoryRegion, usize)>> = Mutex::new(Vec::new());
-/// The limit of pooled regions.
-const KEPT: usize = 64;
+/// The maximum number of pooled regions.
+const MAX_POOLED: usize = 64;
 
 impl PooledMemory {
     const fn none() -> PooledMemory {
         PooledMemory { region: MemoryRegion::none(), touched: 0, lent: 0 }
     }
 
-    /// Returns memory for `len` bytes, with addresses for `wanted` if the system grants them: the best fit of the pool,
-    /// or new.
+    /// Returns memory for `len` bytes, with addresses for `wanted` bytes if the system grants them. Takes the best fit of
+    /// the pool, or else new memory.
     fn take(len: usize, wanted: usize) -> io::Result<PooledMemory> {
         if let Some((region, touched)) = reuse(len, wanted) {
             return Ok(PooledMemory { region, touched, lent: touched });
         }
-        let whole = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MOST && wanted > len;
-        if let Some(region) = whole.then(|| MemoryRegion::reserved(wanted).ok()).flatten() {
+        let fits = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MAX_RESERVED;
+        if wanted > len
+            && fits
+            && let Ok(region) = MemoryRegion::reserved(wanted)
+        {
             // A small buffer takes no huge page.
             region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
             return Ok(PooledMemory::from_region(region));
         }
-        // The system limits addresses: reserve only what is needed now.
-        let few = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
-        let region = MemoryRegion::reserved(few)?;
+        // The system limits addresses, so only those that are needed now are reserved.
+        let reserved = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
+        let region = MemoryRegion::reserved(reserved)?;
         if len >= HUGE {
             region.prefer_huge_pages(0);
         }
@@ -311,10 +325,11 @@ impl PooledMemory {
 impl Drop for PooledMemory {
     fn drop(&mut self) {
         let region = std::mem::replace(&mut self.region, MemoryRegion::none());
+        debug_assert!(self.touched <= region.len(), "{} touched bytes of {}", self.touched, region.len());
         if self.touched > 0 {
-            keep(region, self.touched);
+            return_to_pool(region, self.touched);
         } else {
-            give_back(region);
+            release(region);
         }
     }
 }
@@ -322,10 +337,11 @@ impl Drop for PooledMemory {
 /// Number of reserved addresses.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// Half of the smallest address space of 64-bit systems. Beyond it, buffers are sized exactly.
-const MOST: usize = 64 << 40;
+const MAX_RESERVED: usize = 64 << 40;
 
-fn give_back(region: MemoryRegion) {
-    RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
+fn release(region: MemoryRegion) {
+    let before = RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
+    debug_assert!(region.len() <= before, "releasing {} of {before} reserved bytes", region.len());
 }
 
 /// Returns the least touched memory that has `len` touched bytes, or else the most touched. A buffer that may grow gets
@@ -333,25 +349,31 @@ fn give_back(region: MemoryRegion) {
 fn reuse(len: usize, wanted: usize) -> Option<(MemoryRegion, usize)> {
     // If another thread holds the lock, or did so when this process was forked, the pool is not used.
     let mut pool = POOL.try_lock().ok()?;
-    let rank = |touched: usize| (touched < len, touched.abs_diff(len));
     let mut fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
-    let best = if wanted > len { fitting.next_back() } else { fitting.min_by_key(|&number| rank(pool[number].1)) }?;
+    let best = if wanted > len {
+        fitting.next_back()?
+    } else {
+        fitting.min_by_key(|&number| {
+            let (_, touched) = pool[number];
+            (touched < len, touched.abs_diff(len))
+        })?
+    };
     Some(pool.remove(best))
 }
 
 /// Returns memory to the pool. The oldest is released if there is too much.
-fn keep(mut region: MemoryRegion, touched: usize) {
-    let Ok(mut pool) = POOL.try_lock() else { return give_back(region) };
+fn return_to_pool(mut region: MemoryRegion, touched: usize) {
+    let Ok(mut pool) = POOL.try_lock() else { return release(region) };
     region.lend(touched);
     pool.push((region, touched));
-    let most = physical_memory() / 8;
-    while pool.len() > KEPT || pool.iter().map(|(_, touched)| touched).sum::<usize>() > most {
-        give_back(pool.remove(0).0);
+    let max_touched = physical_memory() / 8;
+    while pool.len() > MAX_POOLED || pool.iter().map(|(_, touched)| touched).sum::<usize>() > max_touched {
+        release(pool.remove(0).0);
     }
 }
 
 /// Returns the number of addresses to reserve: as many as the machine has memory, which no buffer can exceed.
-fn reservation() -> usize {
+fn max_buffer_len() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| physical_memory().clamp(1 << 30, 1 << 40).next_power_of_two())
 }

@@ -1,6 +1,8 @@
-//! Turns faults in mapped files into errors. Touching a page past the end of a file that was truncated while mapped
-//! raises SIGBUS (mmap(2)), which ends the process. Inside of guarded calls it becomes `FileChanged`, or the
-//! [error of the system](crate::fault) if the disk fails or is full:
+//! Turns faults in mapped files into errors.
+//!
+//! Touching a page past the end of a file that was truncated while mapped raises SIGBUS (mmap(2)), which ends the process.
+//! Inside of guarded calls it becomes `FileChanged`, or the [error of the system](crate::fault_cause) if the disk fails or
+//! is full:
 //!
 //! ```text
 //! guard ── work ── touches a lost page ──▶ SIGBUS ── handler: zeros from that page to the region's end, region marked
@@ -11,8 +13,8 @@
 //! replaced by those of an empty file: the next access faults again, as without this library, instead of reading zeros.
 //! Faults outside of our regions, or outside of guarded calls, go to the previous handler of SIGBUS.
 //!
-//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits,
-//! because a forked child finds any state that the threads of its parent were in.
+//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits, because a
+//! forked child inherits whatever state the threads of its parent were in.
 #![allow(unsafe_code)]
 
 use crate::sync::MutexExt;
@@ -26,18 +28,19 @@ use crate::fault_cause::MappedOrigin;
 
 // ---- regions ----
 
-/// A region, as the handler sees it. `base` is 0 in a free slot.
+/// A region in the form that the handler uses. `base` is 0 in a free slot.
 #[derive(Debug)]
 struct Slot {
     base: AtomicUsize,
     end: AtomicUsize,
     /// The first page replaced by zeros and not mended yet; `usize::MAX` for none.
     zeroed: AtomicUsize,
-    /// Whether the file was found to have changed, or a page of it could not be touched, for good.
+    /// True once the file was found to have changed, or a page of it could not be touched. Never reset.
     is_changed: AtomicBool,
     /// The offset of the byte at which a page was lost first; `usize::MAX` for none.
     lost: AtomicUsize,
-    /// Whether all pages are lost with one. For a writer, whose other stores would reach readers without the lost one.
+    /// True if all pages are lost with one. Set for a writer, as its later stores must not reach readers without the lost
+    /// one.
     is_lost_whole: AtomicBool,
     /// Number of regions that the slot has had.
     turn: AtomicU32,
@@ -50,9 +53,10 @@ struct Slot {
 /// The files of a slot's regions.
 #[derive(Debug)]
 struct Origins {
-    now: Option<MappedOrigin>,
-    /// The turn of the last region that lost a page and was unmapped, and its error: a call that touched the page may not have
-    /// ended.
+    /// The file of the region that is in the slot.
+    current: Option<MappedOrigin>,
+    /// The turn of the last region that lost a page and was unmapped, and its error, as a call that touched the page may
+    /// not have ended.
     lost: Option<(u32, Error)>,
 }
 
@@ -67,7 +71,7 @@ impl Slot {
             is_lost_whole: AtomicBool::new(false),
             turn: AtomicU32::new(0),
             below: AtomicU32::new(0),
-            origins: Mutex::new(Origins { now: None, lost: None }),
+            origins: Mutex::new(Origins { current: None, lost: None }),
         }
     }
 
@@ -75,58 +79,64 @@ impl Slot {
         self.origins.lock_ignoring_poison()
     }
 
-    /// The error of a page that was lost in the region that had, or has, this turn.
+    /// Returns the error of a page that was lost in the region with this turn, which may be unmapped by now.
     fn error_of(&self, turn: u32, offset: usize) -> Error {
         let origins = self.origins();
-        let origin = origins.now.clone().filter(|_| self.turn.load(Ordering::Acquire) == turn);
-        let known = origins.lost.as_ref().filter(|lost| lost.0 == turn).map(|lost| lost.1.clone());
+        let origin = origins.current.clone().filter(|_| self.turn.load(Ordering::Acquire) == turn);
+        let recorded = origins.lost.as_ref().filter(|lost| lost.0 == turn).map(|lost| lost.1.clone());
         drop(origins);
         match origin {
             Some(origin) => error_at(&origin, offset),
-            None => known.unwrap_or_else(|| truncated(None)),
+            None => recorded.unwrap_or_else(|| truncated(None)),
         }
     }
 }
 
 /// Number of slots in the first chunk; each further chunk has twice as many.
-const FIRST: usize = 64;
-/// Number of chunks of slots: more than there are addresses for regions.
+const FIRST_CHUNK_LEN: usize = 64;
+/// The chunks of slots: room for more slots than there are addresses for regions.
 static CHUNKS: [AtomicPtr<Slot>; 26] = [const { AtomicPtr::new(null_mut()) }; 26];
 /// Number of slots ever taken.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The topmost free slot, counted from 1, with a count of changes above it against the ABA problem.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the chunk of a slot, and its position there.
-fn place(number: u32) -> (usize, usize) {
-    let number = number as usize + FIRST;
-    let chunk = (number / FIRST).ilog2() as usize;
-    (chunk, number - (FIRST << chunk))
+/// Returns the number of a slot's chunk, and its index there, which is less than `FIRST_CHUNK_LEN << chunk`.
+fn chunk_and_index(number: u32) -> (usize, usize) {
+    let number = number as usize + FIRST_CHUNK_LEN;
+    let chunk = (number / FIRST_CHUNK_LEN).ilog2() as usize;
+    (chunk, number - (FIRST_CHUNK_LEN << chunk))
 }
 
 fn slot(number: u32) -> Option<&'static Slot> {
-    let (chunk, at) = place(number);
+    let (chunk, index) = chunk_and_index(number);
     let first = CHUNKS.get(chunk)?.load(Ordering::Acquire);
     if first.is_null() {
         return None;
     }
-    // SAFETY: a chunk has `FIRST << chunk` slots, and `place` gives a position below that.
-    let slot = unsafe { first.add(at) };
-    // SAFETY: chunks are made whole by `make_chunk` before they are published, and never freed.
+    debug_assert!(index < FIRST_CHUNK_LEN << chunk, "slot {index} of chunk {chunk}");
+    // SAFETY: a chunk has `FIRST_CHUNK_LEN << chunk` slots, and `chunk_and_index` returns an index below that.
+    let slot = unsafe { first.add(index) };
+    // SAFETY: chunks are made whole by `allocate_chunk` before they are published, and never freed.
     Some(unsafe { &*slot })
 }
 
-fn make_chunk(chunk: usize) {
-    let Some(place) = CHUNKS.get(chunk).filter(|place| place.load(Ordering::Acquire).is_null()) else { return };
-    let slots: Box<[Slot]> = (0..FIRST << chunk).map(|_| Slot::new()).collect();
-    let made = Box::into_raw(slots);
-    if place.compare_exchange(null_mut(), made.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: made just above, and nobody else has seen it: another thread's chunk was published.
-        drop(unsafe { Box::from_raw(made) });
+/// Allocates a chunk of slots, unless it is there.
+fn allocate_chunk(chunk: usize) {
+    let Some(pointer) = CHUNKS.get(chunk) else { return };
+    if !pointer.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    let slots: Box<[Slot]> = (0..FIRST_CHUNK_LEN << chunk).map(|_| Slot::new()).collect();
+    let allocated = Box::into_raw(slots);
+    if pointer.compare_exchange(null_mut(), allocated.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: allocated just above and not published, as another thread's chunk was, so no other code has seen it.
+        drop(unsafe { Box::from_raw(allocated) });
     }
 }
 
-fn take_free() -> Option<u32> {
+/// Takes a slot from the stack of free ones.
+fn pop_free() -> Option<u32> {
     let mut top = FREE.load(Ordering::Acquire);
     loop {
         let number = (top as u32).checked_sub(1)?;
@@ -134,19 +144,20 @@ fn take_free() -> Option<u32> {
         let next = ((top >> 32).wrapping_add(1) << 32) | u64::from(below);
         match FREE.compare_exchange_weak(top, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Some(number),
-            Err(now) => top = now,
+            Err(current) => top = current,
         }
     }
 }
 
-fn give_free(number: u32, slot: &Slot) {
+/// Returns a slot to the stack of free ones.
+fn push_free(number: u32, slot: &Slot) {
     let mut top = FREE.load(Ordering::Acquire);
     loop {
         slot.below.store(top as u32, Ordering::Relaxed);
         let next = ((top >> 32).wrapping_add(1) << 32) | u64::from(number + 1);
         match FREE.compare_exchange_weak(top, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,
-            Err(now) => top = now,
+            Err(current) => top = current,
         }
     }
 }
@@ -160,16 +171,18 @@ pub(crate) struct FaultRegistration {
 }
 
 impl FaultRegistration {
-    /// Registers `len` bytes from `base` on, mapped from the file of `origin`. `None` if there are too many regions.
+    /// Registers `len` bytes from `base` on, mapped from the file of `origin`. Returns `None` if there are too many
+    /// regions.
     pub(crate) fn new(base: usize, len: usize, origin: MappedOrigin) -> Option<FaultRegistration> {
         install();
-        let number = take_free().unwrap_or_else(|| {
+        let number = pop_free().unwrap_or_else(|| {
             let number = COUNT.fetch_add(1, Ordering::AcqRel);
-            make_chunk(place(number).0);
+            allocate_chunk(chunk_and_index(number).0);
             number
         });
         let slot = slot(number)?;
-        slot.origins().now = Some(origin);
+        assert_eq!(slot.base.load(Ordering::Relaxed), 0, "slot {number} has a region already");
+        slot.origins().current = Some(origin);
         slot.end.store(base + len.next_multiple_of(PAGE.load(Ordering::Relaxed)), Ordering::Relaxed);
         slot.is_changed.store(false, Ordering::Relaxed);
         slot.lost.store(usize::MAX, Ordering::Relaxed);
@@ -178,7 +191,7 @@ impl FaultRegistration {
         Some(FaultRegistration { number, slot })
     }
 
-    /// Whether the file was found to have changed.
+    /// Returns true if the file was found to have changed.
     #[inline]
     pub(crate) fn is_changed(&self) -> bool {
         let is_changed = self.slot.is_changed.load(Ordering::Relaxed);
@@ -187,12 +200,12 @@ impl FaultRegistration {
         is_changed
     }
 
-    /// Lets all pages be lost with one.
+    /// Makes all pages be lost as soon as one is.
     pub(crate) fn lose_whole(&self) {
         self.slot.is_lost_whole.store(true, Ordering::Release);
     }
 
-    /// The error of the page that was lost first, if it is that of the system and not of a file that has changed.
+    /// Returns the system's error for the page that was lost first; `None` if the file has changed instead.
     #[cold]
     pub(crate) fn failure(&self) -> Option<Error> {
         let offset = self.slot.lost.load(Ordering::Acquire);
@@ -204,9 +217,9 @@ impl FaultRegistration {
         failure(file, offset)
     }
 
-    /// The file of the region.
+    /// Returns the file of the region.
     pub(crate) fn origin(&self) -> Option<MappedOrigin> {
-        self.slot.origins().now.clone()
+        self.slot.origins().current.clone()
     }
 
     /// Records that the file has changed.
@@ -217,16 +230,16 @@ impl FaultRegistration {
 
 impl Drop for FaultRegistration {
     fn drop(&mut self) {
-        let lost = Some(self.slot.lost.load(Ordering::Acquire)).filter(|&offset| offset != usize::MAX);
-        let origin = self.slot.origins().now.take();
-        let error = lost.and_then(|offset| origin.map(|origin| error_at(&origin, offset)));
+        let lost = self.slot.lost.load(Ordering::Acquire);
+        let origin = self.slot.origins().current.take();
+        let error = origin.filter(|_| lost != usize::MAX).map(|origin| error_at(&origin, lost));
         let mut origins = self.slot.origins();
         self.slot.base.store(0, Ordering::Release);
         let turn = self.slot.turn.fetch_add(1, Ordering::AcqRel);
         origins.lost = error.map(|error| (turn, error)).or(origins.lost.take());
         self.slot.zeroed.store(usize::MAX, Ordering::Release);
         drop(origins);
-        give_free(self.number, self.slot);
+        push_free(self.number, self.slot);
     }
 }
 
@@ -241,7 +254,7 @@ pub struct Fault {
     offset: usize,
 }
 
-/// The state of a thread, as the handler sees it.
+/// The state of a thread in the form that the handler uses.
 struct ThreadState {
     /// The low half is the number of nested guarded calls of the thread. The high half counts calls, so that only some
     /// of them read the clock. Packed to avoid a store-forwarding stall.
@@ -252,7 +265,7 @@ struct ThreadState {
 }
 
 thread_local! {
-    // Has no destructor and no initializer that runs code: the handler may read it at any time.
+    // It has no destructor and no initializer that runs code, so the handler may read it at any time.
     static LOCAL: ThreadState = const {
         ThreadState {
             calls: Cell::new(0),
@@ -276,7 +289,7 @@ impl ThreadState {
         }
     }
 
-    /// Whether a page was lost, in this call or an enclosing one.
+    /// Returns true if a page was lost, in this call or an enclosing one.
     #[inline]
     fn has_failed(&self) -> bool {
         // The handler runs on this thread: only the compiler could reorder the accesses.
@@ -285,8 +298,8 @@ impl ThreadState {
     }
 }
 
-/// The scope of a guarded call, which a panic ends as well. Its functions are not generic, so that the thread's data is
-/// found without a call through a pointer.
+/// The scope of a guarded call. A panic ends it as well. Its functions are not generic, so that the thread's data is found
+/// without a call through a pointer.
 struct GuardScope {
     /// The word that counts calls, before this call.
     before: u64,
@@ -298,7 +311,7 @@ impl GuardScope {
         LOCAL.with(|local| {
             let before = local.calls.get();
             local.calls.set(before + 1);
-            // As in `has_failed`.
+            // The handler runs on this thread: only the compiler could reorder the accesses.
             compiler_fence(Ordering::SeqCst);
             GuardScope { before }
         })
@@ -314,6 +327,7 @@ impl Drop for GuardScope {
     #[inline]
     fn drop(&mut self) {
         LOCAL.with(|local| {
+            debug_assert_eq!(local.depth(), self.before as u32 + 1, "guarded calls end in reverse order");
             if local.has_failed() && self.before as u32 == 0 {
                 local.has_fault.set(false);
                 mend();
@@ -323,9 +337,9 @@ impl Drop for GuardScope {
     }
 }
 
-/// Runs `work`, which reads mapped files. If a file is truncated meanwhile and a lost page is touched, this returns an
-/// error, where the process would end otherwise; the result of `work` is discarded. So it does where the disk fails, or has no
-/// room for a page that is stored to.
+/// Runs `work`, which reads mapped files, and returns an error instead of its result if a file was truncated and a lost
+/// page was touched, which would end the process otherwise. The same happens if the disk fails, or has no room for a page
+/// that is stored to.
 ///
 /// Functions of this crate that return a [`Result`] are guarded. Reading mapped bytes in another way, by
 /// [`copy_out`](crate::Mapping::copy_out) or through a pointer, is safe from truncation only inside of a guard, on the
@@ -351,30 +365,31 @@ impl Drop for GuardScope {
 /// ```
 ///
 /// # Errors
-/// `FileChanged`; `Io` if the file is as it was, and its disk fails or is full; those of `work`.
+/// `FileChanged`; `Io` if the file is unchanged, and its disk fails or is full; errors of `work`.
 #[inline]
 pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    let inside = GuardScope::enter();
-    let done = work();
-    match inside.leave() {
-        None => done,
+    let scope = GuardScope::enter();
+    let result = work();
+    match scope.leave() {
+        None => result,
         Some(error) => Err(error.into()),
     }
 }
 
-/// Whether this call should read the clock, which takes longer than reading a value.
+/// Returns true if this call should read the clock, which takes longer than reading a value.
 #[inline]
 pub(crate) fn is_turn() -> bool {
     LOCAL.with(|local| (local.calls.get() / CALL).is_multiple_of(16))
 }
 
-/// Whether this thread is inside of a guarded call, whose work may be shared with other threads.
+/// Returns true if this thread is inside of a guarded call, whose work may be shared with other threads.
 #[inline]
 pub fn is_guarded() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
-/// Checks that this call has lost no page so far, before it makes what it has done count: [`guard`] finds out only at its end.
+/// Checks that this call has lost no page so far. For calls that publish their results, as [`guard`] finds a lost page only
+/// at the end.
 ///
 /// # Errors
 /// `FileChanged`; the guard's own error takes its place.
@@ -383,14 +398,14 @@ pub fn check_pages() -> Result<()> {
     if LOCAL.with(ThreadState::has_failed) { Err(truncated(None)) } else { Ok(()) }
 }
 
-/// Runs a part of a call's work on another thread. The call must [adopt](adopt) the fault, if there is one.
+/// Runs a part of a call's work on another thread. The call must [adopt](adopt_fault) the fault, if there is one.
 pub fn guard_on_thread<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
-    let _inside = GuardScope::enter();
-    let done = work();
+    let _scope = GuardScope::enter();
+    let result = work();
     LOCAL.with(|local| {
         let fault = local.has_failed().then(|| local.fault.get());
         local.has_fault.set(false);
-        (done, fault)
+        (result, fault)
     })
 }
 
@@ -411,7 +426,7 @@ fn error_at(origin: &MappedOrigin, offset: usize) -> Error {
     failure(file, offset).unwrap_or_else(|| truncated(Some(offset)).at(&file.path))
 }
 
-/// The system's error for byte `offset` of a file, which could not be touched.
+/// Returns the system's error for byte `offset` of a file, which could not be touched.
 fn failure(file: &MappedOrigin, offset: u64) -> Option<Error> {
     let cause = file.cause(offset)?;
     let doing = format!("touching byte {offset} of the mapped file, which has to be opened again");
@@ -444,12 +459,12 @@ fn mend() {
 
 // ---- the signal ----
 
-/// Whether SIGBUS is handled, once decided.
+/// True if SIGBUS is handled; not set before that is decided.
 static IS_HANDLED: OnceLock<bool> = OnceLock::new();
 
-/// Disables the handler of SIGBUS, for a process that has its own and can't have it changed. A call that touches a page
-/// of a truncated file then ends the process, as without this library. Must be called before the first file is mapped;
-/// the environment variable `ARROWWOOD_SIGBUS=off` does the same.
+/// Disables the handler of SIGBUS, for a process whose own handler must not be replaced. A call that touches a page of a
+/// truncated file then ends the process, as without this library. Must be called before the first file is mapped; the
+/// environment variable `ARROWWOOD_SIGBUS=off` does the same.
 ///
 /// # Errors
 /// `Busy` if a file was mapped before, which installs the handler.
@@ -485,32 +500,34 @@ mod linux {
     /// The previous handler of SIGBUS, set before ours is installed, and never freed.
     static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
-    /// Installs the handler, once, unless [`leave_sigbus_alone`] was called or the environment has
-    /// `ARROWWOOD_SIGBUS=off`. Where the system refuses what it needs, the next region tries again.
+    /// Installs the handler, once, unless [`disable_sigbus_handler`] was called or the environment has
+    /// `ARROWWOOD_SIGBUS=off`. If the system refuses the resources for it, the next region tries again.
     pub(super) fn install() {
         static INSTALLING: Mutex<()> = Mutex::new(());
-        let is_allowed = || std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off");
-        if TOMB.load(Ordering::Acquire) != 0 || !*IS_HANDLED.get_or_init(is_allowed) {
+        if TOMB.load(Ordering::Acquire) != 0 {
             return;
         }
-        let _one = INSTALLING.lock_ignoring_poison();
+        if !*IS_HANDLED.get_or_init(|| std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off")) {
+            return;
+        }
+        let _guard = INSTALLING.lock_ignoring_poison();
         if TOMB.load(Ordering::Acquire) != 0 {
             return;
         }
         // SAFETY: sysconf reads a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
-        let Some(tomb) = tomb() else { return };
+        let Some(tomb) = map_tomb() else { return };
         TOMB.store(tomb, Ordering::Release);
         if !set_handler() {
             TOMB.store(0, Ordering::Release);
         }
     }
 
-    /// Returns whether the handler is set.
+    /// Sets the handler. Returns false if the system refuses.
     fn set_handler() -> bool {
         let before = Box::into_raw(Box::new(default_action()));
-        // SAFETY: asks for the action that is set, and stores it where nobody else looks yet.
+        // SAFETY: asks for the current action, and stores it in memory that no other code knows of yet.
         if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), before) } != 0 {
             return false;
         }
@@ -529,7 +546,7 @@ mod linux {
     }
 
     /// Maps a page of an empty file in memory.
-    fn tomb() -> Option<usize> {
+    fn map_tomb() -> Option<usize> {
         // SAFETY: the name is a string that ends in zero.
         let file = unsafe { libc::memfd_create(c"arrowwood".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
@@ -539,7 +556,7 @@ mod linux {
         let page = PAGE.load(Ordering::Relaxed);
         // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
         let tomb = unsafe { libc::mmap(null_mut(), page, both, libc::MAP_SHARED, file, 0) };
-        // SAFETY: opened above; the mapping keeps the file, so that nobody who closes all descriptors can take it away.
+        // SAFETY: opened above. The mapping keeps the file, so that code which closes all descriptors can't remove it.
         unsafe { libc::close(file) };
         (tomb != libc::MAP_FAILED).then_some(tomb as usize)
     }
@@ -548,11 +565,10 @@ mod linux {
     pub(super) fn bury(start: usize, len: usize) {
         let tomb = TOMB.load(Ordering::Acquire);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It takes the place of
-        // pages of ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages
-        // inside.
-        let done = unsafe { libc::mremap(tomb as *mut c_void, 0, len, flags, start as *mut c_void) };
-        if done == libc::MAP_FAILED {
+        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It replaces pages of ours:
+        // `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
+        let mapped = unsafe { libc::mremap(tomb as *mut c_void, 0, len, flags, start as *mut c_void) };
+        if mapped == libc::MAP_FAILED {
             // SAFETY: as above; no access is the next best.
             unsafe { libc::mprotect(start as *mut c_void, len, libc::PROT_NONE) };
         }
@@ -560,34 +576,36 @@ mod linux {
 
     extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: the kernel passes a pointer to the signal's description, which lives as long as the handler runs.
-        let said = unsafe { &*info };
-        // SAFETY: takes nothing.
-        let place = unsafe { libc::__errno_location() };
-        // SAFETY: errno is the thread's own, and has to be what it was when the handler returns.
-        let errno = unsafe { place.read() };
-        // SAFETY: a fault's description has an address, and another signal's has other numbers in its place.
-        let address = unsafe { said.si_addr() } as usize;
-        if !is_handled(said, address) {
+        let description = unsafe { &*info };
+        // SAFETY: takes no argument.
+        let errno_location = unsafe { libc::__errno_location() };
+        // SAFETY: errno is the thread's own. It must have the same value again when the handler returns.
+        let errno = unsafe { errno_location.read() };
+        // SAFETY: the description of a fault has an address, and of another signal other numbers at the same offset.
+        let address = unsafe { description.si_addr() } as usize;
+        if !handle(description, address) {
             pass_on(signal, info, context);
         }
         // SAFETY: as above.
-        unsafe { place.write(errno) };
+        unsafe { errno_location.write(errno) };
     }
 
-    fn is_handled(said: &siginfo_t, address: usize) -> bool {
-        if said.si_code == libc::SI_TKILL {
+    /// Handles the signal if it is a fault of ours. Returns false if it is not.
+    fn handle(description: &siginfo_t, address: usize) -> bool {
+        if description.si_code == libc::SI_TKILL {
             // A handler that ran first may raise the fault again for ours: the access is repeated then, and faults
             // again.
             return is_guarded();
         }
-        said.si_code == libc::BUS_ADRERR && is_replaced(address)
+        description.si_code == libc::BUS_ADRERR && replace_lost_pages(address)
     }
 
-    /// Replaces a lost page of ours, and all after it, which truncation takes as well, or all of the region, by zeros.
-    fn is_replaced(address: usize) -> bool {
+    /// Replaces the lost page at `address`, and all pages after it, which truncation removes as well, by zeros; or the
+    /// whole region, if it is lost whole. Returns false if the page is not ours.
+    fn replace_lost_pages(address: usize) -> bool {
         let Some((slot, fault)) = region_of(address) else { return false };
-        // Only after that check: a thread's first access to its own data may allocate, which must not happen inside of
-        // an allocator.
+        // This check is second, because a thread's first access to its own data may allocate, which must not happen
+        // inside of an allocator.
         if !is_guarded() {
             return false;
         }
@@ -601,7 +619,7 @@ mod linux {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: replaces whole pages of a region of ours. It stays mapped meanwhile: this thread is reading it.
+        // SAFETY: replaces whole pages of a region of ours. The region stays mapped meanwhile, as this thread is reading it.
         let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
         LOCAL.with(|local| local.note(fault));
         zeros != libc::MAP_FAILED
@@ -612,17 +630,17 @@ mod linux {
             let slot = slot(number)?;
             let turn = slot.turn.load(Ordering::Acquire);
             let base = slot.base.load(Ordering::Acquire);
-            let inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
+            let is_inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
             // Another thread may be reusing the slot for another region.
             fence(Ordering::Acquire);
-            let is_whole = slot.turn.load(Ordering::Relaxed) == turn;
-            (inside && is_whole).then(|| (slot, Fault { slot: number, turn, offset: address - base }))
+            let is_same_turn = slot.turn.load(Ordering::Relaxed) == turn;
+            (is_inside && is_same_turn).then(|| (slot, Fault { slot: number, turn, offset: address - base }))
         })
     }
 
-    /// Does what would happen without our handler.
+    /// Calls the previous handler, or takes the default action.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: `set_handler` has set it before the handler could run, and nobody writes to it any more.
+        // SAFETY: `set_handler` has set it before the handler could run, and it is not written to any more.
         let before = unsafe { &*BEFORE.load(Ordering::Acquire) };
         // SAFETY: see `on_fault`.
         let was_raised = unsafe { &*info }.si_code <= 0;
@@ -630,7 +648,7 @@ mod linux {
             libc::SIG_IGN if was_raised => (),
             libc::SIG_DFL | libc::SIG_IGN => {
                 let default = default_action();
-                // SAFETY: lives through the call. The access is repeated, and ends the process at its true address.
+                // SAFETY: `default` lives through the call. The access is repeated, and ends the process at its true address.
                 unsafe { libc::sigaction(signal, &raw const default, null_mut()) };
                 if was_raised {
                     // SAFETY: takes a number; it is delivered when the handler has returned.

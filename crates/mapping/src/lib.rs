@@ -1,4 +1,4 @@
-//! Files and memory as bytes.
+//! Maps files into memory, and writes files that other processes have mapped.
 //!
 //! | task | use |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | survive a file that is truncated while it is mapped | [`guard`]; calls of this crate have it already |
 //! | collect bytes that never move | [`GrowableBuffer`] |
 //! | write a file that others map meanwhile | [`SharedFile`], [`SharedWords`], [`DirectoryLock`] |
-//! | test the state of the disk after a crash | [`FileSystem`], [`FsObserver`] |
+//! | test the contents of the disk after a crash | [`FileSystem`], [`FsObserver`] |
 //!
 //! ```
 //! use arrowwood_mapping::{ErrorKind, Mapping, Mode};
@@ -45,7 +45,8 @@
 //!
 //! # The signal
 //! The first mapping of a file installs a handler for SIGBUS. Faults that are not ours go to the handler that was
-//! installed before. [`leave_sigbus_alone`], or `ARROWWOOD_SIGBUS=off` in the environment, installs none.
+//! installed before. After [`disable_sigbus_handler`], or with `ARROWWOOD_SIGBUS=off` in the environment, none is
+//! installed.
 //!
 //! # Errors
 //! An [`Error`] has an [`ErrorKind`] to match on, a message, the path, and the system's error number. Documentation
@@ -53,10 +54,15 @@
 //!
 //! # Inside
 //! `unsafe` is in five files: `sys` (memory), `os` (files), `guard` (the signal), `checksum` (instructions) and
-//! `reserve` (allocations). Each file
-//! uses only those to its left:
+//! `reserve` (allocations). Each file uses only files of the lines above it, and those before it in its own line:
 //! ```text
-//! error  element  mode  presence  os  parts  home │ guard │ sys │ checksum  watch │ medium  growable  mapping  reserve │ store  folder  view  wait │ words
+//! sync  error  element  mode  metadata  os  unfinished_file  locked_directory  fault_cause
+//! guard
+//! sys  memory
+//! checksum  change_check  unmapped_file
+//! file_system  growable  mapping  reserve
+//! shared_file  directory_lock  view  wait_set
+//! shared_words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,7 +1,8 @@
-//! The directory of a table for its writer: found by its descriptor, whatever it is called by now.
+//! Resolves paths in the locked directory of a table by its descriptor, regardless of its current name.
 
 use crate::sync::MutexExt;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -11,12 +12,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::os::{DirectoryHandle, RelativePath};
 use crate::unfinished_file::beside;
 
-/// The longest name in bytes of a directory with files beside it that are called after it. File systems mostly take 255:
-/// these are called `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
-const LONGEST_NAME: usize = 228;
+/// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow 255
+/// bytes, and the names of those files are `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
+const MAX_NAME_LEN: usize = 228;
 
-/// A locked directory, and the path at which it was locked. Paths inside it, and beside it, are resolved from its
-/// descriptor: so they never lead into another directory that has got its name.
+/// A locked directory, and the path at which it was locked. Paths inside it and next to it are resolved from its
+/// descriptor, so they never lead into another directory that has got its name.
 #[derive(Debug)]
 pub(crate) struct LockedDirectory {
     path: PathBuf,
@@ -37,16 +38,22 @@ impl LockedDirectory {
         self.folder.lock_ignoring_poison().clone()
     }
 
-    /// Goes on with another directory, which has taken the path; returns the one before.
+    /// Returns device and inode number of the directory.
+    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
+        let metadata = self.folder().file().metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// Continues with another directory, which has taken the path. Returns the previous one.
     pub(crate) fn replace(&self, newer: Arc<DirectoryHandle>) -> Arc<DirectoryHandle> {
         std::mem::replace(&mut self.folder.lock_ignoring_poison(), newer)
     }
 
-    /// The same place as `path`, from the directory's descriptor if it is inside or beside it.
+    /// Resolves `path` from the directory's descriptor if it is inside the directory or next to it.
     pub(crate) fn at(&self, path: &Path) -> RelativePath {
-        let here = |inside: &Path| if inside == Path::new("") { PathBuf::from(".") } else { inside.to_path_buf() };
         if let Ok(inside) = path.strip_prefix(&self.path) {
-            return RelativePath { folder: Some(self.folder()), path: here(inside) };
+            let inside = if inside == Path::new("") { Path::new(".") } else { inside };
+            return RelativePath { folder: Some(self.folder()), path: inside.to_path_buf() };
         }
         match self.path.parent().and_then(|parent| path.strip_prefix(parent).ok()) {
             Some(beside) => RelativePath { folder: Some(self.folder()), path: Path::new("..").join(beside) },
@@ -54,39 +61,41 @@ impl LockedDirectory {
         }
     }
 
-    /// The directory's own name beside it.
+    /// Returns the directory's name in its parent directory; the parent directory itself if the path has no name, such as
+    /// `/`.
     pub(crate) fn name(&self) -> RelativePath {
-        let name = self.path.file_name().unwrap_or_default();
-        RelativePath { folder: Some(self.folder()), path: Path::new("..").join(name) }
+        let parent = Path::new("..");
+        let path = self.path.file_name().map_or_else(|| parent.to_path_buf(), |name| parent.join(name));
+        RelativePath { folder: Some(self.folder()), path }
     }
 
     /// Checks that the path still leads to the directory.
     pub(crate) fn check(&self) -> io::Result<()> {
         use io::ErrorKind::{NotADirectory, NotFound};
         let folder = self.folder();
-        let own = folder.file().metadata()?;
+        let locked = folder.file().metadata()?;
         match std::fs::metadata(&self.path) {
-            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => Ok(()),
+            Ok(current) if (current.dev(), current.ino()) == (locked.dev(), locked.ino()) => Ok(()),
             Err(e) if !matches!(e.kind(), NotFound | NotADirectory) => Err(e),
             _ => {
-                let now = std::fs::read_link(format!("/proc/self/fd/{}", folder.file().as_raw_fd())).ok();
-                let now = now.filter(|_| own.nlink() > 0);
-                Err(io::Error::other(MovedDirectoryError { path: self.path.clone(), now }))
+                let link = std::fs::read_link(format!("/proc/self/fd/{}", folder.file().as_raw_fd())).ok();
+                let current_path = link.filter(|_| locked.nlink() > 0);
+                Err(io::Error::other(MovedDirectoryError { path: self.path.clone(), current_path }))
             }
         }
     }
 
-    /// A path for a file that does not belong to the directory yet, of a name that ends in `suffix`: beside it, where
-    /// listings of the directory don't show it, or inside, if files can't be moved from there into it.
+    /// Returns a path for a file that does not belong to the directory yet, whose name ends in `suffix`. The file is next
+    /// to the directory, where its listings don't show it, or inside if files can't be moved from there into it.
     pub(crate) fn hidden(&self, suffix: &str) -> PathBuf {
         if self.is_alone() { self.path.join(format!(".{suffix}")) } else { beside(&self.path, suffix) }
     }
 
-    /// Whether files can't be moved into the directory from beside it: it is a mount point, its parent directory can't be
-    /// written to, or its name leaves no room for the names of files that are called after it.
+    /// Returns true if files can't be moved into the directory from its parent directory: it is a mount point, its parent
+    /// can't be written to, or its name leaves no room for names that begin with it.
     pub(crate) fn is_alone(&self) -> bool {
         *self.is_alone.get_or_init(|| {
-            if self.path.file_name().is_some_and(|name| name.len() > LONGEST_NAME) {
+            if self.path.file_name().is_some_and(|name| name.len() > MAX_NAME_LEN) {
                 return true;
             }
             let parent = RelativePath { folder: Some(self.folder()), path: PathBuf::from("..") };
@@ -97,33 +106,38 @@ impl LockedDirectory {
     fn is_on_mount_of(&self, parent: &RelativePath) -> io::Result<bool> {
         let folder = self.folder();
         let parent = parent.open_folder()?;
-        let (own, other) = (folder.file().metadata()?, parent.metadata()?);
+        let metadata = folder.file().metadata()?;
+        let parent_metadata = parent.metadata()?;
+        let is_same_device = metadata.dev() == parent_metadata.dev();
+        // The root directory is its own parent.
+        let is_same_directory = metadata.ino() == parent_metadata.ino();
         // A directory that is mounted twice is on one device, and on two mounts.
-        let mount = |file: &std::fs::File| {
-            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-            text.lines().find_map(|line| Some(line.strip_prefix("mnt_id:")?.trim().to_owned()))
-        };
-        let is_same_directory = own.ino() == other.ino();
-        Ok(own.dev() == other.dev() && mount(folder.file()) == mount(&parent) && !is_same_directory)
+        Ok(is_same_device && mount_id(folder.file()) == mount_id(&parent) && !is_same_directory)
     }
+}
+
+/// Returns the id of the mount through which `file` was opened, if the system has a `/proc` that tells.
+fn mount_id(file: &File) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| Some(line.strip_prefix("mnt_id:")?.trim().to_owned()))
 }
 
 /// The error of a directory that is no longer where it was locked.
 #[derive(Debug)]
 struct MovedDirectoryError {
     path: PathBuf,
-    now: Option<PathBuf>,
+    current_path: Option<PathBuf>,
 }
 
 impl fmt::Display for MovedDirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        match &self.now {
-            Some(now) => write!(
+        match &self.current_path {
+            Some(current) => write!(
                 f,
                 "the directory opened for writing at {path} was renamed, and is now {}; nothing was changed: open it where \
                  it is now",
-                now.display()
+                current.display()
             ),
             None => write!(f, "the directory opened for writing at {path} was removed or renamed; nothing was changed"),
         }
@@ -132,7 +146,7 @@ impl fmt::Display for MovedDirectoryError {
 
 impl std::error::Error for MovedDirectoryError {}
 
-/// Whether the error is that of a locked directory which was renamed, removed or replaced.
+/// Returns true if the cause of the error is that a locked directory was renamed, removed or replaced.
 pub fn is_moved_directory(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<MovedDirectoryError>())
 }

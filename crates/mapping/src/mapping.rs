@@ -1,4 +1,4 @@
-//! A file, or anonymous memory, as bytes.
+//! Maps a file, or anonymous memory, as bytes.
 
 use crate::sync::RwLockExt;
 use std::fs::{File, Metadata};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::UNIX_EPOCH;
 
-use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, with_change_check};
+use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, with_change_check};
 use crate::error::{Error, Result};
 use crate::fault_cause::MappedOrigin;
 use crate::file_system::mounted;
@@ -20,14 +20,14 @@ use crate::metadata::metadata_at;
 use crate::mode::Mode;
 use crate::os::{MountInfo, is_on_overlay};
 use crate::sys;
-use crate::unmapped_file::{FileState, bounded, open_regular, read_file};
+use crate::unmapped_file::{FileState, check_bounds, open_regular, read_file};
 
 /// See [`Mapping::file_fingerprint`].
 pub(crate) fn file_word(metadata: &Metadata) -> u64 {
-    let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
-    let made = made.map_or(0, |made| made.as_nanos() as u64);
-    // An odd factor: inode numbers that differ in their low bits differ in the high ones, too.
-    (metadata.ino().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ made).max(1)
+    let created = metadata.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
+    let created = created.map_or(0, |created| created.as_nanos() as u64);
+    // Multiplied by an odd factor, inode numbers that differ in their low bits differ in the high ones, too.
+    (metadata.ino().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ created).max(1)
 }
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
@@ -38,7 +38,7 @@ pub struct Mapping(Arc<MappingInner>);
 struct MappingInner {
     region: sys::MemoryRegion,
     mode: Mode,
-    /// Whether some bytes differ from those of the file.
+    /// True if some bytes differ from the bytes of the file.
     is_patched: bool,
     origin: Option<MappedFile>,
 }
@@ -53,17 +53,17 @@ struct MappedFile {
     identity: (u64, u64),
     /// See [`Mapping::file_fingerprint`].
     word: u64,
-    watched: ChangeDetector,
-    /// Whether the pages of the watch's marks were asked for.
-    is_asked: AtomicBool,
+    changes: ChangeDetector,
+    /// True if the system was asked to load the pages of the bytes that must not change.
+    are_marks_prefetched: AtomicBool,
 }
 
 impl Mapping {
     /// Maps the file at `path`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`, `IsPipe`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with the
-    /// system's error (such as ENOMEM under `ulimit -v`).
+    /// `NotFound`, `PermissionDenied`, `IsPipe`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with
+    /// the system's error (such as ENOMEM under `ulimit -v`).
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Mapping> {
         let path = path.as_ref();
         Mapping::open_at(path, mode).map_err(|e| e.at(path))
@@ -75,48 +75,51 @@ impl Mapping {
         let region = sys::MemoryRegion::map_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
         let region = region.map_err(|e| Error::io("mapping the file", &e))?;
         let word = file_word(&metadata);
-        let watched = ChangeDetector::new(&metadata);
+        let changes = ChangeDetector::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
             identity,
             word,
-            watched,
-            is_asked: AtomicBool::new(false),
+            changes,
+            are_marks_prefetched: AtomicBool::new(false),
         };
         Ok(Mapping(Arc::new(MappingInner { region, mode, is_patched: false, origin: Some(origin) })))
     }
 
-    /// Maps the file at `path` for reading, with some bytes replaced: `over` has offsets and bytes, inside the file.
+    /// Maps the file at `path` for reading, with some bytes replaced: `patches` has offsets and bytes, inside the file.
     /// Does not change the file.
     ///
     /// # Errors
-    /// Those of [`Mapping::open`], and `FileChanged` if the file has become shorter than its mapping.
-    pub fn open_patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
+    /// The errors of [`Mapping::open`], and `FileChanged` if the file has become shorter than its mapping.
+    pub fn open_patched<'a>(path: &Path, patches: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
         let mut mapping = Mapping::open(path, Mode::CopyOnWrite)?;
         let mapped = Arc::get_mut(&mut mapping.0).ok_or_else(|| Error::internal("a new mapping is shared"))?;
         guard(|| {
-            over.for_each(|(offset, bytes)| mapped.region.copy_in(offset, bytes));
+            for (offset, bytes) in patches {
+                mapped.region.copy_in(offset, bytes);
+            }
             Ok::<(), Error>(())
         })?;
-        (mapped.mode, mapped.is_patched) = (Mode::Read, true);
+        mapped.mode = Mode::Read;
+        mapped.is_patched = true;
         Ok(mapping)
     }
 
-    /// A copy of `parts`, ranges of bytes of the file, at the same offsets in anonymous memory; other bytes are zeros.
-    /// It doesn't count towards the system's limit of mappings of files.
+    /// Copies `parts`, ranges of bytes of the file, to the same offsets in anonymous memory. Other bytes of the copy are
+    /// zeros. It doesn't count towards the system's limit of mappings of files.
     ///
     /// # Errors
-    /// Those of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
+    /// The errors of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
     pub fn copy_ranges(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
         let region = sys::MemoryRegion::sparse(self.len());
         let region = region.map_err(|e| self.failed("reserving memory for a copy", &e))?;
         let mut chunk = vec![0; 64 << 10];
         for part in parts {
-            for at in part.clone().step_by(chunk.len()) {
-                let bytes = &mut chunk[..(part.end - at).min(64 << 10)];
-                self.read_at(at, bytes)?;
-                region.copy_in(at, bytes);
+            for offset in part.clone().step_by(chunk.len()) {
+                let bytes = &mut chunk[..(part.end - offset).min(64 << 10)];
+                self.read_at(offset, bytes)?;
+                region.copy_in(offset, bytes);
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
@@ -126,8 +129,8 @@ impl Mapping {
                 file: RwLock::new(None),
                 identity: *identity,
                 word: *word,
-                watched: ChangeDetector::none(),
-                is_asked: AtomicBool::new(false),
+                changes: ChangeDetector::none(),
+                are_marks_prefetched: AtomicBool::new(false),
             }
         });
         Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::Read, is_patched: true, origin })))
@@ -143,15 +146,16 @@ impl Mapping {
         Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
-    /// Joins parts of mapped files into one mapping. Parts are byte ranges of whole pages, but for the end of the last.
+    /// Joins parts of mapped files, each an offset and a length, into one mapping. Parts are whole pages, but for the end
+    /// of the last.
     ///
     /// # Errors
     /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.
     pub fn join(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
-        let is_file =
-            |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
-        if parts.iter().any(|(mapping, ..)| !is_file(mapping)) {
-            return Err(Error::invalid_argument("what is not a file that is only read can't be joined"));
+        for (mapping, ..) in parts {
+            if mapping.mode() != Mode::Read || mapping.path().is_none() || mapping.is_patched() {
+                return Err(Error::invalid_argument("what is not a file that is only read can't be joined"));
+            }
         }
         let first = parts.first().and_then(|(mapping, ..)| mapping.path()).unwrap_or(Path::new(""));
         let regions: Vec<_> = parts.iter().map(|(mapping, offset, len)| (mapping.region(), *offset, *len)).collect();
@@ -166,7 +170,7 @@ impl Mapping {
         self.0.region.len()
     }
 
-    /// Whether the mapping is empty.
+    /// Returns true if the mapping is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -177,13 +181,13 @@ impl Mapping {
         self.0.mode
     }
 
-    /// Returns the file's path as it was given, or `None` for anonymous memory.
+    /// Returns the path that the file was opened with, or `None` for anonymous memory.
     pub fn path(&self) -> Option<&Path> {
         self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
-    /// Returns a pointer to the first byte, which dangles if there is none. To read through it, keep a
-    /// handle of the mapping, and make sure that other processes do not change those bytes.
+    /// Returns a pointer to the first byte, which dangles if there is none. To read through it, keep a handle of the
+    /// mapping, and make sure that other processes do not change the bytes.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.0.region.base()
@@ -202,8 +206,8 @@ impl Mapping {
         self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
     }
 
-    /// Returns the share of resident pages in each of `parts` parts of the mapping of the same length; fewer parts if there
-    /// are fewer pages.
+    /// Returns the share of resident pages in each of `parts` parts of the mapping, all of the same length; fewer parts if
+    /// there are fewer pages.
     ///
     /// # Errors
     /// `Io` if the system has no such call.
@@ -220,13 +224,13 @@ impl Mapping {
         self.0.region.flush().map_err(|e| self.failed("flushing the mapping", &e))
     }
 
-    /// Fills `buffer` with the bytes from `offset` on; reads the file, if there is one, instead of touching the mapped
+    /// Fills `buffer` with the bytes from `offset` on. Reads the file, if there is one, instead of touching the mapped
     /// pages.
     ///
     /// # Errors
     /// `OutOfBounds` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
-        bounded(offset, buffer.len(), self.len())?;
+        check_bounds(offset, buffer.len(), self.len())?;
         let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
         let file = origin.map(|origin| origin.file.read_ignoring_poison());
         match file.as_ref().and_then(|file| file.as_ref()) {
@@ -242,20 +246,22 @@ impl Mapping {
         }
     }
 
-    /// Returns through which mount the file was opened; nothing of a file that is closed.
+    /// Returns the mount through which the file was opened; a default without information if the file is closed.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn mount_info(&self) -> Result<MountInfo> {
         let file = self.0.origin.as_ref().map(|origin| origin.file.read_ignoring_poison());
-        let asked = file.as_ref().and_then(|file| file.as_ref()).map(mounted).transpose();
-        Ok(asked.map_err(|e| self.failed("asking for the mount", &e))?.unwrap_or_default())
+        match file.as_ref().and_then(|file| file.as_ref()) {
+            Some(file) => mounted(file).map_err(|e| self.failed("asking for the mount", &e)),
+            None => Ok(MountInfo::default()),
+        }
     }
 
     /// Sets the allowed changes of the file. Only the first call has an effect.
     pub fn set_allowed_changes(&self, rule: AllowedChanges) {
         if let Some(origin) = &self.0.origin {
-            origin.watched.set(rule);
+            origin.changes.set(rule);
         }
     }
 
@@ -264,75 +270,79 @@ impl Mapping {
         let Some(origin) = &self.0.origin else { return };
         // Unreadable bytes are not compared.
         let _ = origin.with_file(&mut |file| {
-            origin.watched.set(AllowedChanges::Stream(change_check::ends(file, self.len() as u64)));
+            origin.changes.set(AllowedChanges::Stream(change_check::ends(file, self.len() as u64)));
             Ok(())
         });
     }
 
-    /// Returns what identifies the file and its content; `None` for anonymous memory.
+    /// Returns the state that identifies the file and its content; `None` for anonymous memory.
     pub fn state(&self) -> Option<FileState> {
         let origin = self.0.origin.as_ref()?;
-        Some(FileState::new(origin.identity, origin.watched.seen()))
+        Some(FileState::new(origin.identity, origin.changes.seen()))
     }
 
-    /// Whether the file's name was removed; false of a file that is closed.
+    /// Returns true if the file's name was removed; false if the file is closed.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_removed(&self) -> io::Result<bool> {
         let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read_ignoring_poison();
-        file.as_ref().map_or(Ok(false), |file| Ok(file.metadata()?.nlink() == 0))
+        match file.as_ref() {
+            Some(file) => Ok(file.metadata()?.nlink() == 0),
+            None => Ok(false),
+        }
     }
 
-    /// Device and inode number of the file; `None` for memory without one.
+    /// Returns device and inode number of the file; `None` for memory without a file.
     pub fn identity(&self) -> Option<(u64, u64)> {
         self.0.origin.as_ref().map(|origin| origin.identity)
     }
 
-    /// A number that tells the file from its copies: of its inode number and, on file systems that have them, its time of
-    /// creation. 0 for memory without a file.
+    /// Returns a number that differs between the file and its copies. It is computed from the inode number and, on file
+    /// systems that have it, the time of creation. 0 for memory without a file.
     pub fn file_fingerprint(&self) -> u64 {
         self.0.origin.as_ref().map_or(0, |origin| origin.word)
     }
 
-    /// Whether the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
+    /// Returns true if the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
-        Ok(metadata_at(path)?.is_some_and(|there| self.is_file(&there)))
+        Ok(metadata_at(path)?.is_some_and(|metadata| self.is_file(&metadata)))
     }
 
-    /// Whether another file than the mapped one is at `path`.
+    /// Returns true if there is a file at `path` that is not the mapped one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_replaced_at(&self, path: &Path) -> io::Result<bool> {
-        Ok(metadata_at(path)?.is_some_and(|there| !self.is_file(&there)))
+        Ok(metadata_at(path)?.is_some_and(|metadata| !self.is_file(&metadata)))
     }
 
-    fn is_file(&self, there: &Metadata) -> bool {
-        self.identity() == Some((there.dev(), there.ino()))
+    fn is_file(&self, metadata: &Metadata) -> bool {
+        self.identity() == Some((metadata.dev(), metadata.ino()))
     }
 
-    /// Whether the file is on an overlay file system. The first store to a file of a lower layer makes a copy of it in the
-    /// upper one: a mapping from before stays one of the lower file, and does not change any more. False of a file that is
-    /// closed.
+    /// Returns true if the file is on an overlay file system; false if the file is closed.
+    ///
+    /// The first store to a file of a lower layer makes a copy of it in the upper one. An earlier mapping still maps the
+    /// lower file, and does not change any more.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn is_on_overlay(&self) -> Result<bool> {
         let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read_ignoring_poison();
-        let asked = file.as_ref().map(|file| is_on_overlay(file, origin.identity.0)).transpose();
-        Ok(asked.map_err(|e| self.failed("asking for the file system", &e))?.unwrap_or(false))
+        let Some(file) = file.as_ref() else { return Ok(false) };
+        is_on_overlay(file, origin.identity.0).map_err(|e| self.failed("asking for the file system", &e))
     }
 
-    /// Reads the word at `offset` from the file, also where the mapping is private, or one of a lower layer.
+    /// Reads the word at `offset` from the file, even if the mapping is private, or maps the file of a lower layer.
     ///
     /// # Errors
-    /// Those of opening and reading the file; `InvalidArgument` for anonymous memory.
+    /// The errors of opening and reading the file; `InvalidArgument` for anonymous memory.
     pub fn read_word(&self, offset: u64) -> Result<u64> {
         let origin = self.0.origin.as_ref().ok_or_else(|| Error::invalid_argument("memory without a file"))?;
         let mut word = [0; 8];
@@ -341,64 +351,69 @@ impl Mapping {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Whether some of its bytes differ from those of the file, which are those of this process alone.
+    /// Returns true if some bytes differ from the bytes of the file. They are visible to this process alone.
     pub fn is_patched(&self) -> bool {
         self.0.is_patched
     }
 
-    /// Whether both are mappings of one file.
+    /// Returns true if both are mappings of one file.
     pub fn is_same_file(&self, other: &Mapping) -> bool {
         self.identity().is_some() && self.identity() == other.identity()
     }
 
-    /// Records that the file has changed, and returns the error; that of the system if bytes are others because pages could not
-    /// be read.
+    /// Records that the file has changed, and returns the error. If bytes differ because pages could not be read, it is the
+    /// error of the system.
     pub fn mark_changed(&self) -> Error {
         let error = self.0.region.failure().unwrap_or_else(|| change_check::changed(change_check::OVERWRITTEN));
         self.0.region.mark();
         self.path().map_or(error.clone(), |path| error.at(path))
     }
 
-    /// Checks that the file is unchanged, as far as its watch can tell.
+    /// Checks that the file is unchanged, as far as the detector of changes can tell.
     ///
     /// # Errors
-    /// `FileChanged`, or what the system says of pages that can't be read; from then on with every call.
+    /// `FileChanged`, or the system's error for pages that can't be read. Later calls return the error as well.
     #[inline]
     pub fn check_unchanged(&self, when: ChangeCheck) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
-        if self.0.region.is_changed() || origin.watched.is_due(when) { self.look_at(origin) } else { Ok(()) }
+        if self.0.region.is_changed() || origin.changes.is_due(when) { self.check_file(origin) } else { Ok(()) }
     }
 
     #[cold]
-    fn look_at(&self, origin: &MappedFile) -> Result<()> {
-        change_check::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
+    fn check_file(&self, origin: &MappedFile) -> Result<()> {
+        let change = self.find_change(origin).map_err(|e| e.at(&origin.path))?;
+        change_check::record_change(&self.0.region, change).map_err(|e| e.at(&origin.path))
     }
 
-    fn difference(&self, origin: &MappedFile) -> Result<Option<String>> {
+    fn find_change(&self, origin: &MappedFile) -> Result<Option<String>> {
         if let Some(file) = origin.file.read_ignoring_poison().as_ref() {
-            return Ok(origin.watched.look(file, self.len() as u64));
+            return Ok(origin.changes.find_change(file, self.len() as u64));
         }
-        if let Some(marks) = origin.watched.marks() {
-            // Once: the first touch of a page loads as much around it as the device reads ahead.
-            if !origin.is_asked.swap(true, Ordering::Relaxed) {
-                marks.iter().for_each(|(at, expected)| self.0.region.prefetch(*at as usize, expected.len()));
+        if let Some(marks) = origin.changes.marks() {
+            // Once, because the first touch of a page loads as much around it as the device reads ahead.
+            if !origin.are_marks_prefetched.swap(true, Ordering::Relaxed) {
+                for (offset, expected) in marks {
+                    self.0.region.prefetch(*offset as usize, expected.len());
+                }
             }
-            // Does not open the file: lost pages are faults, and those of a file that grew again are zeros.
-            let is_there = |(at, expected): &change_check::FixedBytes| {
-                let mut found = vec![0; expected.len()];
-                self.0.region.copy_out(*at as usize, &mut found);
-                found == *expected
-            };
-            let is_same: Result<bool> = guard(|| Ok(marks.iter().all(is_there)));
-            return Ok((!is_same?).then(|| change_check::OVERWRITTEN.into()));
+            // Does not open the file: lost pages are faults, and pages of a file that grew again are zeros.
+            let is_same = guard(|| Ok::<bool, Error>(marks.iter().all(|mark| self.has_bytes(mark))))?;
+            return Ok((!is_same).then(|| change_check::OVERWRITTEN.into()));
         }
-        let mut found = None;
+        let mut change = None;
         // A file without a name can't be checked.
         let _ = origin.with_file(&mut |file| {
-            found = origin.watched.look(file, self.len() as u64);
+            change = origin.changes.find_change(file, self.len() as u64);
             Ok(())
         });
-        Ok(found)
+        Ok(change)
+    }
+
+    /// Returns true if the mapped bytes are the given ones. Must be called inside of a guard.
+    fn has_bytes(&self, (offset, expected): &FixedBytes) -> bool {
+        let mut actual = vec![0; expected.len()];
+        self.0.region.copy_out(*offset as usize, &mut actual);
+        actual == *expected
     }
 
     /// Closes the file, so that thousands of mappings don't exhaust the file descriptors. Later reads copy from the
@@ -409,7 +424,7 @@ impl Mapping {
         }
     }
 
-    /// Copies bytes inside the mapping out of its pages: each aligned 8-byte word atomically, in no order.
+    /// Copies bytes out of the mapped pages, each aligned 8-byte word atomically, in no order.
     ///
     /// # Panics
     /// If the mapping ends before.
@@ -443,14 +458,14 @@ impl Mapping {
 
 impl MappedFile {
     /// Calls `work` with the file, which is opened again if it was closed.
-    fn with_file(&self, then: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
+    fn with_file(&self, work: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
         if let Some(file) = self.file.read_ignoring_poison().as_ref() {
-            return then(file);
+            return work(file);
         }
         let file = File::open(&self.path)?;
         let metadata = file.metadata()?;
         if (metadata.dev(), metadata.ino()) == self.identity {
-            then(&file)
+            work(&file)
         } else {
             Err(std::io::Error::other("another file has its name now"))
         }

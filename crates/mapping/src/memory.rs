@@ -1,35 +1,48 @@
-//! The memory that is left.
+//! Determines how much memory is left.
 
 use std::fs;
 use std::path::Path;
 
-/// Returns the bytes of memory that this process may still take, as far as the system tells: those left on the machine, in
-/// the container that the process is in, or below its own limit (`ulimit -v`), whichever are fewest.
+/// Returns the bytes of memory that this process may still take, as far as the system tells: the minimum of what is left
+/// on the machine, in the container that the process is in, and below the process's own limit (`ulimit -v`).
 pub fn free_memory() -> Option<u64> {
-    let of_machine = || {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
-    };
-    let of_process = || {
-        let most = line(Path::new("/proc/self/limits"), "Max address space")?;
-        Some(most.saturating_sub(line(Path::new("/proc/self/status"), "VmSize:")? << 10))
-    };
-    [of_machine(), free_in_container(Path::new("/sys/fs/cgroup")), of_process()].into_iter().flatten().min()
+    let free = [free_on_machine(), free_in_container(Path::new("/sys/fs/cgroup")), free_in_process()];
+    free.into_iter().flatten().min()
 }
 
-/// The bytes that a container has left, by the files of its control group.
+/// Returns the bytes that the machine has left.
+fn free_on_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// Returns the bytes that the process has left below its limit.
+fn free_in_process() -> Option<u64> {
+    let limit = number_after(Path::new("/proc/self/limits"), "Max address space")?;
+    let used = number_after(Path::new("/proc/self/status"), "VmSize:")? << 10;
+    // The limit may have been set below the current size.
+    Some(limit.saturating_sub(used))
+}
+
+/// Returns the bytes that a container has left, according to the files of its control group.
 fn free_in_container(group: &Path) -> Option<u64> {
-    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    let most = number("memory.max")?;
-    let used = number("memory.current")?;
-    // Pages of files count as used, but make room for others: those of a mapped table would look like a full container.
-    let cached = ["active_file ", "inactive_file "].map(|kind| line(&group.join("memory.stat"), kind).unwrap_or(0));
-    Some(most.saturating_sub(used.saturating_sub(cached.iter().sum())))
+    let limit = number_in(&group.join("memory.max"))?;
+    let used = number_in(&group.join("memory.current"))?;
+    // Pages of files count as used, but make room for others: without this, a mapped table would look like a full
+    // container. They may be charged to another group, so they may be more than are used in this one.
+    let stat = group.join("memory.stat");
+    let cached: u64 = ["active_file ", "inactive_file "].iter().filter_map(|kind| number_after(&stat, kind)).sum();
+    Some(limit.saturating_sub(used.saturating_sub(cached)))
 }
 
-/// The number behind `start` in a line of a file.
-fn line(path: &Path, start: &str) -> Option<u64> {
+/// Returns the number that is the content of a file.
+fn number_in(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Returns the number after `start` in a line of a file.
+fn number_after(path: &Path, start: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(start)?.split_whitespace().next()?.parse::<u64>().ok())
 }
@@ -45,13 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn a_container_has_left_what_it_does_not_use_and_the_pages_of_files() {
+    fn pages_of_files_count_as_free_memory_of_a_container() {
         let folder = tempfile::tempdir().unwrap();
         let free = |files: &[(&str, &str)]| {
             files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
             free_in_container(folder.path())
         };
-        // Without a control group, and in one without a limit.
+        // There is no control group, and then one without a limit.
         assert_eq!(free(&[]), None);
         assert_eq!(free(&[("memory.max", "max\n"), ("memory.current", "5000\n")]), None);
         assert_eq!(free(&[("memory.max", "8000\n")]), Some(3000));

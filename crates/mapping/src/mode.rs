@@ -1,4 +1,4 @@
-//! The permitted accesses to the bytes of a mapping.
+//! Defines the permitted accesses to the bytes of a mapping.
 
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ impl Mode {
         }
     }
 
-    /// Whether elements can be stored in this mode.
+    /// Returns true if elements can be stored in this mode.
     pub fn is_writable(self) -> bool {
         self != Mode::Read
     }

@@ -1,4 +1,4 @@
-//! System calls on files and directories for one writer, each wrapped once.
+//! Wraps the system calls on files and directories that a writer needs.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-/// A path, relative to an open directory if there is one: it leads there regardless of that directory's name.
+/// A path, relative to an open directory if there is one. It leads into that directory regardless of the directory's name.
 #[derive(Clone, Debug)]
 pub(crate) struct RelativePath {
     pub folder: Option<Arc<DirectoryHandle>>,
@@ -30,7 +30,7 @@ impl RelativePath {
         Ok(CString::new(self.path.as_os_str().as_bytes())?)
     }
 
-    /// Opens the file or directory there (openat(2)), with these permissions if it is created.
+    /// Opens the file or directory (openat(2)), with these permissions if it is created.
     pub(crate) fn open(&self, flags: i32, mode: u32) -> io::Result<File> {
         let path = self.text()?;
         loop {
@@ -43,33 +43,33 @@ impl RelativePath {
         }
     }
 
-    /// Whether the directory there was removed, and is still open.
+    /// Returns true if the directory was removed, and is still open.
     #[cfg(target_os = "linux")]
     fn is_removed(&self) -> bool {
         let opened = self.open_folder().and_then(|folder| folder.metadata());
         opened.is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) == 0)
     }
 
-    /// Opens the directory there.
+    /// Opens the directory.
     pub(crate) fn open_folder(&self) -> io::Result<File> {
         self.open(libc::O_RDONLY | libc::O_DIRECTORY, 0)
     }
 
-    /// Returns device and inode number of what is there, of a link's target (fstatat(2)).
+    /// Returns device and inode number of the file or directory, or of a link's target (fstatat(2)).
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
         let path = self.text()?;
-        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: the path ends in zero and lives through the call, as does the descriptor; `found` has room for the one
+        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the path ends in zero and lives through the call, as does the descriptor; `stat` has room for the one
         // structure the call writes.
-        check(unsafe { libc::fstatat(self.descriptor(), path.as_ptr(), found.as_mut_ptr(), 0) })?;
+        check(unsafe { libc::fstatat(self.descriptor(), path.as_ptr(), stat.as_mut_ptr(), 0) })?;
         // SAFETY: fstatat(2) has succeeded, so it has filled the structure.
-        let found = unsafe { found.assume_init() };
+        let stat = unsafe { stat.assume_init() };
         // Not every system has 64 bits for both.
         #[allow(clippy::unnecessary_cast)]
-        Ok((found.st_dev as u64, found.st_ino as u64))
+        Ok((stat.st_dev as u64, stat.st_ino as u64))
     }
 
-    /// Whether this process may add and remove names in the directory there (faccessat(2)).
+    /// Returns true if this process may add and remove names in the directory (faccessat(2)).
     pub(crate) fn is_writable(&self) -> bool {
         let Ok(path) = self.text() else { return false };
         let access = libc::W_OK | libc::X_OK;
@@ -77,15 +77,15 @@ impl RelativePath {
         unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), access, libc::AT_EACCESS) == 0 }
     }
 
-    /// Whether there is nothing there (faccessat(2)). Unlike fstatat(2) this asks for no times, and so costs the next write to the
-    /// file nothing.
+    /// Returns true if there is nothing at the path (faccessat(2)). Unlike fstatat(2), this does not ask for the file's
+    /// times, and so doesn't slow down the next write to the file.
     pub(crate) fn is_missing(&self) -> io::Result<bool> {
         let path = self.text()?;
         // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
-        let asked = check(unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), libc::F_OK, 0) });
-        match asked {
+        match check(unsafe { libc::faccessat(self.descriptor(), path.as_ptr(), libc::F_OK, 0) }) {
+            Ok(()) => Ok(false),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
-            asked => asked.map(|()| false),
+            Err(e) => Err(e),
         }
     }
 
@@ -96,7 +96,7 @@ impl RelativePath {
         check(unsafe { libc::unlinkat(self.descriptor(), path.as_ptr(), 0) })
     }
 
-    /// Gives the file there a second name (linkat(2)).
+    /// Gives the file a second name (linkat(2)).
     pub(crate) fn link(&self, to: &RelativePath) -> io::Result<()> {
         let from = self.text()?;
         let name = to.text()?;
@@ -104,7 +104,7 @@ impl RelativePath {
         check(unsafe { libc::linkat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr(), 0) })
     }
 
-    /// Renames the file there, and replaces the one at `to` (renameat(2)).
+    /// Renames the file. Replaces the one at `to` (renameat(2)).
     pub(crate) fn rename(&self, to: &RelativePath) -> io::Result<()> {
         let from = self.text()?;
         let name = to.text()?;
@@ -112,7 +112,7 @@ impl RelativePath {
         check(unsafe { libc::renameat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr()) })
     }
 
-    /// Renames the file there; `AlreadyExists` if there is one at `to`.
+    /// Renames the file; `AlreadyExists` if there is one at `to`.
     pub(crate) fn rename_to_free(&self, to: &RelativePath) -> io::Result<()> {
         match self.rename_with(to, NO_REPLACE) {
             // The file system has no such call, but links that replace nothing.
@@ -133,7 +133,7 @@ impl RelativePath {
     }
 
     fn is_same_as(&self, other: &RelativePath) -> bool {
-        matches!((self.identity(), other.identity()), (Ok(own), Ok(there)) if own == there)
+        matches!((self.identity(), other.identity()), (Ok(one), Ok(two)) if one == two)
     }
 
     /// Exchanges two names, atomically (renameat2(2)).
@@ -145,11 +145,14 @@ impl RelativePath {
     fn rename_with(&self, to: &RelativePath, flags: u32) -> io::Result<()> {
         let from = self.text()?;
         let name = to.text()?;
-        let (own, other) = (self.descriptor(), to.descriptor());
-        // Not every C library has that function.
+        let from_descriptor = self.descriptor();
+        let to_descriptor = to.descriptor();
+        // A direct call, as not every C library has the function.
         // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
-        let done = unsafe { libc::syscall(libc::SYS_renameat2, own, from.as_ptr(), other, name.as_ptr(), flags) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let result = unsafe {
+            libc::syscall(libc::SYS_renameat2, from_descriptor, from.as_ptr(), to_descriptor, name.as_ptr(), flags)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -167,8 +170,8 @@ const NO_REPLACE: u32 = 1;
 #[cfg(not(target_os = "linux"))]
 const EXCHANGE: u32 = 2;
 
-/// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail for
-/// want of space. Returns false if the file system has no such call. A failed call releases what it has allocated.
+/// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail because
+/// the disk is full. Returns false if the file system has no such call. A failed call releases its blocks.
 pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     match fallocate(file, KEEP_SIZE, offset, len) {
         Ok(()) => Ok(true),
@@ -177,23 +180,26 @@ pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     }
 }
 
-/// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`): only those pages, not other writes
-/// to the file. Syncs the whole file if the system has no such call.
+/// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`). Syncs only these pages, not other
+/// writes to the file, but the whole file if the system has no such call.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        let rest = &bytes[done..];
+    let mut written = 0;
+    while written < bytes.len() {
+        let rest = &bytes[written..];
         let part = libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
-        let at = libc::off_t::try_from(offset + done as u64).map_err(|_| too_large())?;
+        let rest_offset = libc::off_t::try_from(offset + written as u64).map_err(|_| too_large())?;
         // SAFETY: the one part is `rest`, which outlives the call and is only read by it.
-        let written = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const part, 1, at, libc::RWF_DSYNC) };
-        match usize::try_from(written) {
+        let count = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const part, 1, rest_offset, libc::RWF_DSYNC) };
+        match usize::try_from(count) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => done += count,
+            Ok(count) => {
+                assert!(count <= rest.len(), "the system wrote {count} bytes of {}", rest.len());
+                written += count;
+            }
             Err(_) => match io::Error::last_os_error() {
                 e if e.kind() == io::ErrorKind::Interrupted => (),
-                e if is_unsupported(&e) => return write_and_sync(file, at as u64, rest),
+                e if is_unsupported(&e) => return write_and_sync(file, rest_offset as u64, rest),
                 e => return Err(e),
             },
         }
@@ -201,7 +207,7 @@ pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result
     Ok(())
 }
 
-/// Syncs the whole file: this system can't sync a part.
+/// Writes `bytes` and syncs the whole file, as this system can't sync a part.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     write_and_sync(file, offset, bytes)
@@ -220,15 +226,15 @@ pub(crate) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. Where the file
-/// system doesn't tell holes, none of its bytes is in one.
+/// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the file system
+/// can't report holes, no byte counts as in one.
 #[cfg(target_os = "linux")]
 pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     let start = libc::off_t::try_from(offset).map_err(io::Error::other)?;
     // SAFETY: takes numbers only.
-    let found = unsafe { libc::lseek(file.as_raw_fd(), start, libc::SEEK_DATA) };
-    if let Ok(found) = u64::try_from(found) {
-        return Ok(Some(found));
+    let data = unsafe { libc::lseek(file.as_raw_fd(), start, libc::SEEK_DATA) };
+    if let Ok(data) = u64::try_from(data) {
+        return Ok(Some(data));
     }
     match io::Error::last_os_error() {
         e if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
@@ -237,8 +243,8 @@ pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Returns the offset of the first byte from `offset` on that is in a hole, or the end of the file; `None` where the file system
-/// doesn't tell, or `offset` is not before the end.
+/// Returns the offset of the first byte from `offset` on that is in a hole, or the end of the file; `None` if the file
+/// system can't report holes, or `offset` is not before the end.
 #[cfg(target_os = "linux")]
 pub(crate) fn next_hole(file: &File, offset: u64) -> Option<u64> {
     let start = libc::off_t::try_from(offset).ok()?;
@@ -265,7 +271,7 @@ const KEEP_SIZE: i32 = 1;
 #[cfg(not(target_os = "linux"))]
 const PUNCH_HOLE: i32 = 2;
 
-/// The mount through which a file was opened, and when the file was made.
+/// The mount through which a file was opened, and the time at which the file was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
@@ -277,28 +283,29 @@ pub struct MountInfo {
 /// Asks through which mount `file` was opened (statx(2), Linux 6.8).
 ///
 /// # Errors
-/// Those of the system. One without that call, or that forbids it, tells nothing.
+/// Errors of the system. One without that call, or that forbids it, tells nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
     const UNIQUE_MOUNT_ID: u32 = 0x4000;
-    let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    let (flags, mask) = (libc::AT_EMPTY_PATH, UNIQUE_MOUNT_ID | libc::STATX_BTIME);
-    // Not every C library has that function.
-    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `found` has room for
+    let mut statx = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH;
+    let mask = UNIQUE_MOUNT_ID | libc::STATX_BTIME;
+    // A direct call, as not every C library has the function.
+    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `statx` has room for
     // the one structure that the call writes.
-    let done =
-        unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, found.as_mut_ptr()) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, statx.as_mut_ptr()) };
     // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
-    let found = unsafe { found.assume_init() };
-    if done != 0 {
+    let statx = unsafe { statx.assume_init() };
+    if result != 0 {
         let e = io::Error::last_os_error();
-        let is_without = is_unsupported(&e) || e.raw_os_error() == Some(libc::EPERM);
-        return if is_without { Ok(MountInfo::default()) } else { Err(e) };
+        let is_unavailable = is_unsupported(&e) || e.raw_os_error() == Some(libc::EPERM);
+        return if is_unavailable { Ok(MountInfo::default()) } else { Err(e) };
     }
-    if found.stx_mask & UNIQUE_MOUNT_ID == 0 {
+    if statx.stx_mask & UNIQUE_MOUNT_ID == 0 {
         return Ok(MountInfo::default());
     }
-    Ok(MountInfo { mount: found.stx_mnt_id, made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec) })
+    Ok(MountInfo { mount: statx.stx_mnt_id, made: (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec) })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -306,7 +313,7 @@ pub(crate) fn mounted(_file: &File) -> io::Result<MountInfo> {
     Ok(MountInfo::default())
 }
 
-/// Whether `file`, on the device `device`, is on an overlay file system (fstatfs(2)).
+/// Returns true if `file`, on the device `device`, is on an overlay file system (fstatfs(2)).
 #[cfg(target_os = "linux")]
 pub(crate) fn is_on_overlay(file: &File, device: u64) -> io::Result<bool> {
     // Overlays have no device of their own; most other file systems need not be asked.
@@ -334,14 +341,14 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// Creates a file without a name, with these permissions, in the directory `folder`. `None` if the file system has no
-/// such files.
+/// Creates a file without a name, with these permissions, in the directory `folder`. Returns `None` if the file system has
+/// no such files.
 #[cfg(target_os = "linux")]
 pub(crate) fn unnamed(folder: &RelativePath, mode: u32) -> io::Result<Option<File>> {
     match folder.open(libc::O_RDWR | libc::O_TMPFILE, mode) {
         Ok(file) => Ok(Some(file)),
         Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::EISDIR) => Ok(None),
-        // ext4 says that it is not permitted where the directory was removed.
+        // ext4 returns this error if the directory was removed.
         Err(e) if e.raw_os_error() == Some(libc::EPERM) && folder.is_removed() => {
             Err(io::Error::from_raw_os_error(libc::ENOENT))
         }
@@ -354,7 +361,7 @@ pub(crate) fn unnamed(_folder: &RelativePath, _mode: u32) -> io::Result<Option<F
     Ok(None)
 }
 
-/// Names a file that has no name, atomically; `AlreadyExists` if there is one of that name.
+/// Names a file that has no name, atomically; `AlreadyExists` if another file has the name.
 pub(crate) fn name(file: &File, to: &RelativePath) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let name = to.text()?;
@@ -367,7 +374,7 @@ pub(crate) fn name(file: &File, to: &RelativePath) -> io::Result<()> {
 /// process, or is an error if the signal is ignored.
 pub(crate) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: `limit` has room for the one structure the call writes; where it fails nothing is limited.
+    // SAFETY: `limit` has room for the one structure the call writes; if the call fails, nothing is limited.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
 }
@@ -377,7 +384,7 @@ pub(crate) fn too_large() -> io::Error {
     io::Error::from_raw_os_error(libc::EFBIG)
 }
 
-/// The error of a full disk.
+/// Returns the error of a full disk.
 pub(crate) fn no_space() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOSPC)
 }
@@ -385,28 +392,28 @@ pub(crate) fn no_space() -> io::Error {
 /// The space of a file system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSystemSpace {
-    /// Bytes that are free for those who have no privileges.
+    /// Bytes that are free for unprivileged users.
     pub available: u64,
-    /// Whether its files are in memory (tmpfs).
+    /// True if its files are in memory (tmpfs).
     pub is_in_memory: bool,
 }
 
-/// Asks for the file system of `file` (fstatfs(2)).
+/// Returns the file system of `file` (fstatfs(2)).
 #[cfg(target_os = "linux")]
 fn file_system(file: &File) -> io::Result<libc::statfs> {
-    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open as long as `file` lives, and `found` has room for the one structure the call writes.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
+    let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open as long as `file` lives, and `statfs` has room for the one structure the call writes.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), statfs.as_mut_ptr()) })?;
     // SAFETY: fstatfs(2) has succeeded, so it has filled the structure.
-    Ok(unsafe { found.assume_init() })
+    Ok(unsafe { statfs.assume_init() })
 }
 
-/// Asks for the space of the file system of `file`.
+/// Returns the space of the file system of `file`.
 #[cfg(target_os = "linux")]
 pub(crate) fn space(file: &File) -> io::Result<FileSystemSpace> {
-    let found = file_system(file)?;
-    let available = found.f_bavail.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(u64::MAX));
-    Ok(FileSystemSpace { available, is_in_memory: found.f_type == libc::TMPFS_MAGIC })
+    let statfs = file_system(file)?;
+    let available = statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(u64::MAX));
+    Ok(FileSystemSpace { available, is_in_memory: statfs.f_type == libc::TMPFS_MAGIC })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -421,20 +428,21 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock: there the descriptor
-/// leads to something else.
+/// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock, because its copy of the
+/// descriptor is replaced.
 #[derive(Debug)]
 pub(crate) struct DirectoryHandle {
     file: File,
-    place: &'static AtomicI32,
+    /// The entry of the descriptor in [`OPEN_DIRECTORIES`].
+    entry: &'static AtomicI32,
 }
 
 impl DirectoryHandle {
     pub(crate) fn open(path: &Path) -> io::Result<DirectoryHandle> {
         fork_count();
         let file = File::open(path)?;
-        let place = note_held(file.as_raw_fd());
-        Ok(DirectoryHandle { file, place })
+        let entry = register_directory(file.as_raw_fd());
+        Ok(DirectoryHandle { file, entry })
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -461,80 +469,81 @@ impl DirectoryHandle {
 
 impl Drop for DirectoryHandle {
     fn drop(&mut self) {
-        // Before the descriptor is closed, and given to another file.
-        self.place.store(NONE, Ordering::Release);
+        // The entry is cleared before the descriptor is closed, and may be assigned to another file.
+        self.entry.store(NO_DESCRIPTOR, Ordering::Release);
     }
 }
 
-/// Descriptors of held directories, for the handler of forks: it may neither allocate nor wait, so places are only added.
+/// Descriptors of open directories, for the handler of forks. The handler may neither allocate nor wait, so entries are
+/// only added.
 #[derive(Debug)]
 struct DescriptorTable {
-    places: [AtomicI32; 64],
-    more: OnceLock<Box<DescriptorTable>>,
+    entries: [AtomicI32; 64],
+    next: OnceLock<Box<DescriptorTable>>,
 }
 
-const NONE: i32 = -1;
+const NO_DESCRIPTOR: i32 = -1;
 
 impl DescriptorTable {
     const fn new() -> DescriptorTable {
-        DescriptorTable { places: [const { AtomicI32::new(NONE) }; 64], more: OnceLock::new() }
+        DescriptorTable { entries: [const { AtomicI32::new(NO_DESCRIPTOR) }; 64], next: OnceLock::new() }
     }
 }
 
-static HELD: DescriptorTable = DescriptorTable::new();
-/// What leads nowhere, and takes the place of held descriptors in forked children.
-static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
+static OPEN_DIRECTORIES: DescriptorTable = DescriptorTable::new();
+/// A descriptor of no directory, which replaces the ones of directories in forked children.
+static PLACEHOLDER: OnceLock<OwnedFd> = OnceLock::new();
 
-/// Notes the descriptor of a held directory, and returns where.
-fn note_held(descriptor: i32) -> &'static AtomicI32 {
-    let mut held = &HELD;
+/// Adds the descriptor of an open directory to the table, and returns its entry.
+fn register_directory(descriptor: i32) -> &'static AtomicI32 {
+    let mut table = &OPEN_DIRECTORIES;
     loop {
-        let take =
-            |place: &&AtomicI32| place.compare_exchange(NONE, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        match held.places.iter().find(take) {
-            Some(place) => return place,
-            None => held = held.more.get_or_init(|| Box::new(DescriptorTable::new())),
-        }
-    }
-}
-
-/// In a forked child: gives the locks of its parent back.
-#[cfg(target_os = "linux")]
-fn release_held() {
-    let Some(nowhere) = NOWHERE.get() else { return };
-    let mut held = Some(&HELD);
-    while let Some(now) = held {
-        for place in &now.places {
-            let descriptor = place.load(Ordering::Acquire);
-            if descriptor != NONE {
-                // SAFETY: takes numbers only, and is allowed between fork and exec. The descriptor is that of a
-                // `DirectoryHandle`, which goes on to own it: it stays open, and leads to something that is no directory.
-                unsafe { libc::dup3(nowhere.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
+        for entry in &table.entries {
+            if entry.compare_exchange(NO_DESCRIPTOR, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return entry;
             }
         }
-        held = now.more.get().map(Box::as_ref);
+        table = table.next.get_or_init(|| Box::new(DescriptorTable::new()));
+    }
+}
+
+/// Gives the locks of the parent process back, in a forked child.
+#[cfg(target_os = "linux")]
+fn release_parent_locks() {
+    let Some(placeholder) = PLACEHOLDER.get() else { return };
+    let mut next = Some(&OPEN_DIRECTORIES);
+    while let Some(table) = next {
+        for entry in &table.entries {
+            let descriptor = entry.load(Ordering::Acquire);
+            if descriptor != NO_DESCRIPTOR {
+                // SAFETY: takes numbers only, and is allowed between fork and exec. A `DirectoryHandle` owns the
+                // descriptor, and continues to: it stays open, but refers to an object that is no directory.
+                unsafe { libc::dup3(placeholder.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
+            }
+        }
+        next = table.next.get().map(Box::as_ref);
     }
 }
 
 #[cfg(target_os = "linux")]
-fn open_nowhere() {
+fn open_placeholder() {
     // SAFETY: takes numbers only.
-    if let Ok(nowhere) = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }) {
+    if let Ok(placeholder) = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }) {
         // If there is one already, this one is closed.
-        let _ = NOWHERE.set(nowhere);
+        let _ = PLACEHOLDER.set(placeholder);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn release_held() {}
+fn release_parent_locks() {}
 
 #[cfg(not(target_os = "linux"))]
-fn open_nowhere() {}
+fn open_placeholder() {}
 
 /// Returns the kind of file system of `folder` if mappings on several machines are inconsistent there.
 ///
 /// # Errors
-/// Those of the system, such as `NotFound`.
+/// Errors of the system, such as `NotFound`.
 #[cfg(target_os = "linux")]
 pub fn remote_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
     const REMOTE: [(u32, &str); 8] = [
@@ -548,11 +557,11 @@ pub fn remote_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
         (0x00c3_6400, "Ceph"),
     ];
     let path = CString::new(folder.as_os_str().as_bytes())?;
-    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the path ends in zero, and `found` has room for the one structure the call writes.
-    check(unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) })?;
+    let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the path ends in zero, and `statfs` has room for the one structure the call writes.
+    check(unsafe { libc::statfs(path.as_ptr(), statfs.as_mut_ptr()) })?;
     // SAFETY: statfs(2) has succeeded, so it has filled the structure.
-    let kind = unsafe { found.assume_init() }.f_type as u32;
+    let kind = unsafe { statfs.assume_init() }.f_type as u32;
     Ok(REMOTE.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name))
 }
 
@@ -570,7 +579,7 @@ pub(crate) struct DirectoryWatcher {
 
 #[cfg(target_os = "linux")]
 impl DirectoryWatcher {
-    /// A watch of no directory.
+    /// Creates a watcher of no directory.
     pub(crate) fn new() -> io::Result<DirectoryWatcher> {
         // SAFETY: takes numbers only.
         let events = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
@@ -591,14 +600,18 @@ impl DirectoryWatcher {
 
     /// Returns true when names were added or removed, and false after [`DirectoryWatcher::end`].
     pub(crate) fn wait(&self) -> bool {
-        let poll = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut list = [poll(&self.events), poll(&self.end)];
+        let mut polled = [&self.events, &self.end].map(|descriptor| libc::pollfd {
+            fd: descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
         loop {
-            // SAFETY: the list has two structures, which the call writes to.
-            let answer = unsafe { libc::poll(list.as_mut_ptr(), 2, -1) };
+            // SAFETY: the array has two structures, which the call writes to.
+            let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
             let is_interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
-            if answer >= 0 || !is_interrupted {
-                return list[1].revents == 0;
+            if result >= 0 || !is_interrupted {
+                let [_, end] = polled;
+                return end.revents == 0;
             }
         }
     }
@@ -606,8 +619,8 @@ impl DirectoryWatcher {
     /// Ends the wait.
     pub(crate) fn end(&self) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: 8 bytes that live through the call; the descriptor is open as long as `self` lives. It takes them: there
-        // is room for 2⁶⁴ - 2 such calls.
+        // SAFETY: 8 bytes that live through the call; the descriptor is open as long as `self` lives. The call does not
+        // wait, as the counter has room for 2⁶⁴ - 2 such calls.
         unsafe { libc::write(self.end.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
@@ -616,7 +629,7 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the system has just opened it for the caller, and nobody else knows of it.
+    // SAFETY: the system has just opened it for the caller, and no other code knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -639,28 +652,29 @@ impl DirectoryWatcher {
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of forks between the first caller and this process: a writer belongs to the process that made it.
+/// Returns the number of forks between the process that called this first and the current one. A writer compares it to
+/// find out if it belongs to this process.
 #[inline]
 pub fn fork_count() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
-        release_held();
+        release_parent_locks();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        open_nowhere();
-        // SAFETY: the handler only uses atomics and dup3(2), which is allowed between fork and exec. That registering it
-        // may fail for want of memory is accepted: then a forked writer is not noticed.
+        open_placeholder();
+        // SAFETY: the handler only uses atomics and dup3(2), which is allowed between fork and exec. It is accepted that
+        // registering it may fail without memory: then a forked writer is not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Whether this is the thread that the process began with, or, in a fork, the one that forked. True where the system doesn't
-/// tell.
+/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked. Returns true as well
+/// if the system doesn't tell.
 pub fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
-    // SAFETY: neither call takes anything, or fails.
+    // SAFETY: neither call takes an argument, or fails.
     let thread = unsafe { libc::gettid() };
     #[cfg(target_os = "linux")]
     // SAFETY: as above.
@@ -686,8 +700,8 @@ fn is_unsupported(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
 }
 
-fn check(answer: i32) -> io::Result<()> {
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -704,7 +718,7 @@ mod tests {
         assert!(!inside.is_removed());
         folder.close().unwrap();
         assert!(inside.is_removed());
-        // Other file systems make files that can't be named any more.
+        // Other file systems create files that can't be named.
         unnamed(&inside, 0o644).err().inspect(|e| assert_eq!(e.kind(), io::ErrorKind::NotFound, "{e}"));
     }
 }

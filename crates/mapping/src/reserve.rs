@@ -1,4 +1,4 @@
-//! [`ReserveAllocator`]: memory for the small allocations of a program that has run out of it.
+//! Provides [`ReserveAllocator`], which has memory for the small allocations of a program that has run out of it.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys::MemoryRegion;
 
-/// The addresses that are kept free. They take no memory, as nothing touches them.
+/// The number of addresses in the reserve. They take no memory, as nothing touches them.
 const RESERVED: usize = 64 << 20;
 
 static RESERVE: Mutex<Option<MemoryRegion>> = Mutex::new(None);
@@ -15,28 +15,29 @@ static IS_SPENT: AtomicBool = AtomicBool::new(false);
 
 /// The system's allocator with a reserve.
 ///
-/// Rust ends a program whose allocation fails, unless it was made by a function that may fail. Vectors of rows are made by
-/// those; but a program that is short of memory also has to make an error's message, a path or a vector of ten elements.
-/// Where the system refuses memory for such, this allocator gives it the addresses of its reserve. What works in steps calls
-/// [`is_memory_short`] between them, and ends with an error while the reserve is spent.
+/// Rust ends a program whose allocation fails, unless it was made by a fallible function. Vectors of rows are allocated
+/// fallibly, but a program that is short of memory also has to allocate an error's message, a path or a vector of ten
+/// elements. If the system refuses memory for these, this allocator releases the addresses of its reserve to the system,
+/// and tries again. Work in steps calls [`is_memory_short`] between the steps, and ends with an error while the reserve is
+/// spent.
 ///
-/// A program has it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;` and a first call of
-/// [`is_memory_short`].
+/// A program uses it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;` and a first call of
+/// [`is_memory_short`], which fills the reserve.
 #[derive(Debug)]
 pub struct ReserveAllocator;
 
-/// Whether the system has refused memory, so that the reserve of a [`ReserveAllocator`] was spent, and refuses it still.
-/// Restores the reserve where it doesn't.
+/// Returns true if the system has refused memory, so that the reserve of a [`ReserveAllocator`] was spent, and it still
+/// refuses memory. Otherwise restores the reserve.
 ///
 /// Costs a load of an atomic while memory is not short. Any thread may call it.
 pub fn is_memory_short() -> bool {
-    /// Set by the first call, which makes the reserve.
-    static IS_MADE: AtomicBool = AtomicBool::new(false);
-    let is_first = !IS_MADE.load(Ordering::Relaxed) && !IS_MADE.swap(true, Ordering::Relaxed);
+    /// Set by the first call, which fills the reserve.
+    static IS_FILLED: AtomicBool = AtomicBool::new(false);
+    let is_first = !IS_FILLED.load(Ordering::Relaxed) && !IS_FILLED.swap(true, Ordering::Relaxed);
     if !is_first && !IS_SPENT.load(Ordering::Relaxed) {
         return false;
     }
-    // Another thread restores it just now.
+    // If the lock is taken, another thread is restoring it.
     let Ok(mut reserve) = RESERVE.try_lock() else { return false };
     if reserve.is_none() {
         *reserve = MemoryRegion::sparse(RESERVED).ok();
@@ -45,54 +46,54 @@ pub fn is_memory_short() -> bool {
     !is_first && reserve.is_none()
 }
 
-/// Whether the system would give as many bytes now, without the reserve of a [`ReserveAllocator`].
+/// Returns true if the system would grant `bytes` bytes, without the reserve of a [`ReserveAllocator`].
 ///
-/// For what is made by functions that can't fail, such as objects of an interpreter. Costs some microseconds.
+/// Call it before infallible allocations, such as objects of an interpreter. Costs some microseconds.
 pub fn can_allocate(bytes: usize) -> bool {
     MemoryRegion::sparse(bytes).is_ok()
 }
 
-/// Gives the reserve back to the system, where an allocation of `size` bytes may succeed then.
+/// Gives the reserve back to the system. Returns true if an allocation of `size` bytes may succeed then.
 fn spend_reserve(size: usize) -> bool {
     if size > RESERVED {
         return false;
     }
-    // No lock is waited for: a child of fork(2) may have a copy of one that a thread held which it does not have.
+    // Does not wait for the lock: in a child of fork(2), the thread that held it may not exist.
     let reserve = RESERVE.try_lock().ok().and_then(|mut reserve| reserve.take());
     if reserve.is_some() {
         IS_SPENT.store(true, Ordering::Relaxed);
     }
-    // Where another thread has spent it just now, it is there for all.
+    // If another thread has just spent it, its addresses are available to all.
     reserve.is_some() || IS_SPENT.load(Ordering::Relaxed)
 }
 
-/// What `allocate` returns, for which the reserve is spent if the system refuses it.
+/// Calls `allocate`, and again after spending the reserve if the system has refused the memory.
 #[inline]
-fn reserved(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+fn allocate_or_spend(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     let memory = allocate();
     if memory.is_null() && spend_reserve(size) { allocate() } else { memory }
 }
 
-// SAFETY: all memory is that of the system's allocator, which gets the layouts that this one was given. Nothing here
-// allocates or panics.
+// SAFETY: all memory comes from the system's allocator, which gets the same layouts as this one. Nothing here allocates
+// or panics.
 unsafe impl GlobalAlloc for ReserveAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        reserved(layout.size(), || unsafe { System.alloc(layout) })
+        // SAFETY: the caller's promises are the ones that the system's allocator asks for.
+        allocate_or_spend(layout.size(), || unsafe { System.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; the memory is the system's allocator's.
+        // SAFETY: as above; the memory comes from the system's allocator.
         unsafe { System.dealloc(memory, layout) };
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        reserved(layout.size(), || unsafe { System.alloc_zeroed(layout) })
+        allocate_or_spend(layout.size(), || unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as in `dealloc`; memory whose growth was refused is as it was.
-        reserved(size, || unsafe { System.realloc(memory, layout, size) })
+        // SAFETY: as in `dealloc`; memory whose growth was refused is unchanged.
+        allocate_or_spend(size, || unsafe { System.realloc(memory, layout, size) })
     }
 }

@@ -1,5 +1,7 @@
-//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `src/table/protocol/publish.rs` is
-//! generic over it, so that a model checker can run the same code over its own words.
+//! Defines the [`SharedWords`] of a file that the two sides of a table communicate by.
+//!
+//! `src/table/protocol/publish.rs` is generic over the trait, so that a model checker can run the same code over its own
+//! words.
 
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -9,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::mode::Mode;
 use crate::shared_file::SharedFile;
 
-/// Words that one process stores and others load, at offsets that are multiples of their size. All loads and stores are
+/// Words that one process stores and others load. Their offsets are multiples of their size, and all loads and stores are
 /// atomic.
 pub trait SharedWords {
     /// Stores words of 8 bytes, in no order (relaxed).
@@ -23,7 +25,7 @@ pub trait SharedWords {
     fn load_words(&self, offset: u64, into: &mut [u8]);
     /// Loads a word (acquire).
     fn load64(&self, offset: u64) -> u64;
-    /// Stores a word (release): a process that loads it sees everything stored before.
+    /// Stores a word (release). A process that loads it sees everything stored before.
     fn publish64(&self, offset: u64, value: u64);
     /// As [`load64`](SharedWords::load64).
     fn load32(&self, offset: u64) -> u32;
@@ -47,7 +49,7 @@ pub trait SharedWords {
     }
 }
 
-/// Whether bytes are whole 8-byte words, each loaded or stored atomically.
+/// Returns true if the bytes are whole 8-byte words, each of which is loaded or stored atomically.
 fn are_words(offset: u64, len: usize) -> bool {
     offset.is_multiple_of(8) && len.is_multiple_of(8)
 }

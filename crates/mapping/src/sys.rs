@@ -1,4 +1,4 @@
-//! The system calls, each wrapped once.
+//! Wraps the system calls on memory, and accesses mapped memory.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -19,8 +19,8 @@ use crate::mode::Mode;
 
 /// A contiguous range of mapped addresses.
 ///
-/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that nobody but `drop` unmaps; with
-/// `len == 0` nothing is mapped and `base` dangles. Bytes can be stored to where `is_writable`.
+/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that only `drop` unmaps; with `len == 0` nothing
+/// is mapped and `base` dangles. Bytes can be stored to if `is_writable`.
 ///
 /// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion`
 /// they are loaded and stored atomically only ([`atoms`](MemoryRegion::atoms), [`word64`](MemoryRegion::word64)).
@@ -32,24 +32,24 @@ pub(crate) struct MemoryRegion {
     len: usize,
     is_writable: bool,
     /// The registration with the fault handler, for regions of files.
-    known: Option<FaultRegistration>,
+    registration: Option<FaultRegistration>,
     /// Counts as one of the system's mappings of files.
     counted: Option<MappingCount>,
 }
 
 // SAFETY: a MemoryRegion is an address range owned for its whole life, not tied to the thread that mapped it.
 unsafe impl Send for MemoryRegion {}
-// SAFETY: through `&MemoryRegion` bytes are loaded and stored atomically, or, of memory of no file, read while nobody
-// can have the `&mut MemoryRegion` that writing to them takes.
+// SAFETY: through `&MemoryRegion` bytes are loaded and stored atomically, or, of memory of no file, read while no other
+// code can have the `&mut MemoryRegion` that writing to them takes.
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// Maps the first `len` bytes of `file`, which is that of `origin`.
+    /// Maps the first `len` bytes of `file`, which is the file of `origin`.
     pub(crate) fn map_file(file: &File, len: usize, mode: Mode, origin: MappedOrigin) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
-            // No swap is reserved: a private mapping larger than memory is fine as long as few pages are written.
+            // Without reserving swap, as a private mapping larger than memory is fine if few pages are written.
             Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
         };
         Ok(map(len, protection, flags, file.as_raw_fd())?.registered(origin))
@@ -57,31 +57,31 @@ impl MemoryRegion {
 
     fn registered(mut self, origin: MappedOrigin) -> MemoryRegion {
         if self.len > 0 {
-            self.known = FaultRegistration::new(self.address(), self.len, origin);
+            self.registration = FaultRegistration::new(self.address(), self.len, origin);
             self.counted = Some(MappingCount::new());
         }
         self
     }
 
-    /// Whether a file of the region was found to have changed.
+    /// Returns true if a file of the region was found to have changed.
     #[inline]
     pub(crate) fn is_changed(&self) -> bool {
-        self.known.as_ref().is_some_and(FaultRegistration::is_changed)
+        self.registration.as_ref().is_some_and(FaultRegistration::is_changed)
     }
 
-    /// Lets all pages of the region be lost with one that can't be touched.
+    /// Makes all pages of the region be lost as soon as one can't be touched.
     pub(crate) fn lose_whole(&self) {
-        self.known.iter().for_each(FaultRegistration::lose_whole);
+        self.registration.iter().for_each(FaultRegistration::lose_whole);
     }
 
-    /// The error of the page that was lost first, if it is that of the system and not of a file that has changed.
+    /// Returns the system's error for the page that was lost first; `None` if the file has changed instead.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.known.as_ref().and_then(FaultRegistration::failure)
+        self.registration.as_ref().and_then(FaultRegistration::failure)
     }
 
     /// Records that the file has changed, for good.
     pub(crate) fn mark(&self) {
-        self.known.iter().for_each(FaultRegistration::mark);
+        self.registration.iter().for_each(FaultRegistration::mark);
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched, without huge pages. Adjacent
@@ -91,7 +91,7 @@ impl MemoryRegion {
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
         if len > 0 {
-            // SAFETY: the range was just mapped. A hint: that it is refused changes nothing but the memory it takes.
+            // SAFETY: the range was just mapped. A hint: refusing it changes nothing but the memory it takes.
             unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
         }
         Ok(region)
@@ -103,7 +103,7 @@ impl MemoryRegion {
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
         if len >= HUGE {
-            // SAFETY: the range was just mapped. A hint: that it is refused changes nothing but speed.
+            // SAFETY: the range was just mapped. A hint: refusing it changes nothing but speed.
             unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }
         Ok(region)
@@ -111,11 +111,11 @@ impl MemoryRegion {
 
     /// Returns the empty region.
     pub(crate) const fn none() -> MemoryRegion {
-        MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None, counted: None }
+        MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, registration: None, counted: None }
     }
 
-    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch; the first one is the start of a
-    /// huge page. May reserve more than the machine's memory, unless the system refuses.
+    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch. The first address is the start of
+    /// a huge page. May reserve more than the machine's memory, unless the system refuses.
     pub(crate) fn reserved(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -124,10 +124,10 @@ impl MemoryRegion {
         // SAFETY: `lead < HUGE_PAGE <= wide`, so this stays inside of what was just mapped.
         let base = unsafe { mapped.base.add(lead) };
         if lead > 0 {
-            // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and nobody knows of.
+            // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and no other code knows of.
             unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
         }
-        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, known: None, counted: None })
+        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, registration: None, counted: None })
     }
 
     /// Asks for huge pages from byte `offset` on. A hint.
@@ -135,9 +135,9 @@ impl MemoryRegion {
         #[cfg(target_os = "linux")]
         if offset < self.len && offset.is_multiple_of(HUGE_PAGE) {
             // SAFETY: `offset < self.len`, so the sum stays inside the mapped range.
-            let at = unsafe { self.base.as_ptr().add(offset) };
+            let start = unsafe { self.base.as_ptr().add(offset) };
             // SAFETY: mapped bytes of our own from the start of a page on; contents don't change.
-            unsafe { libc::madvise(at.cast(), self.len - offset, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(start.cast(), self.len - offset, libc::MADV_HUGEPAGE) };
         }
         #[cfg(not(target_os = "linux"))]
         let _ = offset;
@@ -146,17 +146,18 @@ impl MemoryRegion {
     /// Allows the system to reclaim the memory of the first `len` bytes; their contents may be lost until they are
     /// written again. A hint.
     pub(crate) fn lend(&mut self, len: usize) {
+        assert!(len <= self.len, "lending {len} bytes of {}", self.len);
         #[cfg(target_os = "linux")]
-        if len > 0 && len <= self.len {
-            // SAFETY: mapped bytes of our own; `&mut self` proves that nobody else looks at them.
+        if len > 0 {
+            // SAFETY: mapped bytes of our own, asserted above; `&mut self` proves that no other code accesses them.
             unsafe { libc::madvise(self.base.as_ptr().cast(), len, libc::MADV_FREE) };
         }
         #[cfg(not(target_os = "linux"))]
         let _ = len;
     }
 
-    /// Writes to each page of a range of anonymous memory, so that the system does not reclaim it: see `lend`. The
-    /// contents are lost.
+    /// Writes to each page of a range of anonymous memory, so that the system does not reclaim it; see
+    /// [`lend`](MemoryRegion::lend). The contents are lost.
     pub(crate) fn hold(&mut self, range: Range<usize>) {
         let page = page_size();
         let bytes = &mut self.bytes_mut()[range];
@@ -170,11 +171,11 @@ impl MemoryRegion {
     /// Extends the region, of anonymous memory, to `len` bytes. Keeps the first `used` bytes, which were written, but
     /// may move them.
     pub(crate) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
-        debug_assert!(used <= self.len && self.len <= len, "memory becomes longer");
+        assert!(used <= self.len && self.len <= len, "extending {} bytes, {used} in use, to {len}", self.len);
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in
-            // it.
+            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that no other code holds addresses
+            // in it.
             let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
             if base != libc::MAP_FAILED {
                 self.base =
@@ -190,46 +191,47 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Maps parts of shared mappings of files contiguously. Parts are whole pages, but for the last. The files' path is
-    /// `path`; they need not be open, and may have lost their names.
+    /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are whole pages, but for
+    /// the last. The first file is at `path`. The files need not be open, and may have lost their names.
     #[cfg(target_os = "linux")]
     pub(crate) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
         let page = page_size();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let whole = |(number, (from, offset, len)): (usize, &(&MemoryRegion, usize, usize))| {
+        for (number, (from, offset, len)) in parts.iter().enumerate() {
             let is_inside = offset.checked_add(*len).is_some_and(|end| end <= from.len);
             let is_last = number + 1 == parts.len();
-            is_inside && offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || is_last)
-        };
-        if !parts.iter().enumerate().all(whole) {
-            return Err(io::Error::other("parts that are joined are whole pages"));
+            let has_whole_pages = offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || is_last);
+            if !is_inside || !has_whole_pages {
+                return Err(io::Error::other("parts that are joined are whole pages"));
+            }
         }
         let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
-        let mut at = 0;
+        let mut start = 0;
         let mut joined = Vec::with_capacity(parts.len());
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         for (from, offset, len) in parts {
-            // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
-            let place = unsafe { region.base.as_ptr().add(at) };
-            let origin = from.known.as_ref().and_then(FaultRegistration::origin);
+            // SAFETY: `start` is the sum of lengths before this one, so inside the region just reserved.
+            let target = unsafe { region.base.as_ptr().add(start) };
+            let origin = from.registration.as_ref().and_then(FaultRegistration::origin);
             let origin = origin.unwrap_or_else(|| MappedOrigin::joined(path, Vec::new()));
-            joined.push(JoinedPart { start: at as u64, offset: *offset as u64, origin });
+            joined.push(JoinedPart { start: start as u64, offset: *offset as u64, origin });
             // SAFETY: `offset` is inside of the mapping, checked above.
             let from = unsafe { from.base.as_ptr().add(*offset) };
             // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)),
-            // which stays as it is. It replaces `len` bytes of our own reservation, from the start of a page on, that
-            // nobody has seen yet; a part's last page may be longer than the part, and is then the last of the region.
-            let base = unsafe { libc::mremap(from.cast(), 0, *len, flags, place) };
+            // which stays unchanged. It replaces `len` bytes of our own reservation, from the start of a page on, that no
+            // other code has seen yet; a part's last page may be longer than the part, and is then the region's last.
+            let base = unsafe { libc::mremap(from.cast(), 0, *len, flags, target) };
             if base == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            at += len;
+            start += len;
         }
+        assert_eq!(start, region.len, "the parts fill the region");
         Ok(region.registered(MappedOrigin::joined(path, joined)))
     }
 
-    /// Not supported on this system.
+    /// Returns an error, as this system can't map parts again.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
@@ -237,20 +239,20 @@ impl MemoryRegion {
 
     /// Returns the bytes of anonymous memory.
     ///
-    /// Bytes that were lent to the system (`lend`) and not written since may become zeros at any time; call `hold`
-    /// before reading or borrowing them.
+    /// Bytes that were [lent](MemoryRegion::lend) to the system and not written since may become zeros at any time; call
+    /// [`hold`](MemoryRegion::hold) before reading or borrowing them.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        debug_assert!(self.known.is_none() && (self.is_writable || self.len == 0), "memory of no file");
-        // SAFETY: `base` starts `len` mapped, writable bytes of no file (`anonymous` and `reserved` are the callers'
-        // origins), which nobody else has: addresses of them leave with `GrowableBuffer::into_parts` only, which takes
-        // the region along. They are borrowed as long as `&mut self`.
+        debug_assert!(self.registration.is_none() && (self.is_writable || self.len == 0), "memory of no file");
+        // SAFETY: `base` starts `len` mapped, writable bytes of no file (callers create the region by `anonymous` or
+        // `reserved`), which no other code has: addresses of them leave with `GrowableBuffer::into_parts` only, which
+        // moves the region as well. They are borrowed as long as `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
 
     /// Returns the first `len` bytes of anonymous memory, which must all be written or held.
     pub(crate) fn bytes(&self, len: usize) -> &[u8] {
         assert!(len <= self.len, "bytes past the mapping");
-        debug_assert!(self.known.is_none(), "memory of no file");
+        debug_assert!(self.registration.is_none(), "memory of no file");
         // SAFETY: `len` mapped bytes, asserted above, of memory that is written to through `&mut self` alone; a shared
         // borrow of it is a shared borrow of the region.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), len) }
@@ -262,7 +264,7 @@ impl MemoryRegion {
         if offset > self.len || from.len() > self.len - offset {
             return false;
         }
-        debug_assert!(self.known.is_none() && (self.is_writable || from.is_empty()), "memory of no file");
+        debug_assert!(self.registration.is_none() && (self.is_writable || from.is_empty()), "memory of no file");
         // SAFETY: `offset + from.len() <= self.len`, checked above.
         let into = unsafe { self.base.as_ptr().add(offset) };
         if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
@@ -276,14 +278,14 @@ impl MemoryRegion {
             unsafe { into.cast::<[u8; 4]>().write(*word) };
             return true;
         }
-        // SAFETY: destination range inside of writable memory that `&mut self` proves nobody else looks at, so that
+        // SAFETY: the destination is inside of writable memory. `&mut self` proves that no other code accesses it, so
         // `from`, a live borrow, is no part of it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         true
     }
 
-    /// Returns `len` bytes from `offset` on, which others may be storing to: those before the first aligned word, the
-    /// words, and those after the last. Panics if they are not inside, which callers rule out.
+    /// Returns `len` bytes from `offset` on, which other processes may be storing to, as the bytes before the first
+    /// aligned word, the words, and the bytes after the last word. Panics if they are not inside, which callers rule out.
     #[inline]
     pub(crate) fn atoms(&self, offset: usize, len: usize) -> (&[AtomicU8], &[AtomicU64], &[AtomicU8]) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
@@ -300,7 +302,7 @@ impl MemoryRegion {
         let middle = match words {
             0 => &[],
             // SAFETY: `words` words inside, aligned since `head` bytes lead to a multiple of 8. References to atomics
-            // may be to what others store to; they live as long as the range is borrowed.
+            // may be to memory that others store to; they live as long as the range is borrowed.
             _ => unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), words) },
         };
         // SAFETY: `head + 8 * words <= len`.
@@ -310,19 +312,20 @@ impl MemoryRegion {
         (first, middle, last)
     }
 
-    /// Returns `len` bytes from `offset` on, which others may be storing to. Panics if they are not inside, which callers rule
-    /// out.
+    /// Returns `len` bytes from `offset` on, which other processes may be storing to. Panics if they are not inside, which
+    /// callers rule out.
     #[inline]
     pub(crate) fn atoms8(&self, offset: usize, len: usize) -> &[AtomicU8] {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
         // SAFETY: `offset <= self.len`, asserted above, so this stays inside the range.
         let start = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: `len` bytes inside, asserted above. References to atomics may be to what others store to; they live as long
-        // as the range is borrowed.
+        // SAFETY: `len` bytes inside, asserted above. References to atomics may be to memory that others store to; they
+        // live as long as the range is borrowed.
         unsafe { std::slice::from_raw_parts(start.cast::<AtomicU8>(), len) }
     }
 
-    /// [`prefetch`] of bytes that others may be storing to. Panics if they are not inside, which callers rule out.
+    /// [Prefetches](prefetch) bytes that other processes may be storing to. Panics if they are not inside, which callers
+    /// rule out.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
         prefetch_at(self.base.as_ptr().wrapping_add(offset), len);
@@ -437,7 +440,7 @@ impl MemoryRegion {
         #[cfg(target_os = "linux")]
         {
             let word = self.word32(offset).as_ptr();
-            // SAFETY: `word` is mapped (see `word32`); waking nobody is fine.
+            // SAFETY: `word` is mapped (see `word32`); it is fine if no thread is woken.
             unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
         }
         #[cfg(not(target_os = "linux"))]
@@ -445,57 +448,59 @@ impl MemoryRegion {
     }
 
     /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. Returns
-    /// false if a store would raise a signal. Where the system has no such call, pages are made on first touch.
+    /// false if a store would raise a signal. If the system has no such call, pages are made on first touch.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> bool {
         #[cfg(target_os = "linux")]
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
             let start = offset - offset % page_size();
             // SAFETY: `start <= offset < self.len`, so the sum stays inside the mapped range.
-            let at = unsafe { self.base.as_ptr().add(start) };
+            let page = unsafe { self.base.as_ptr().add(start) };
             // SAFETY: the range is mapped, its start a multiple of the page size; contents don't change.
-            let done = unsafe { libc::madvise(at.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
-            // Every other error is that of a hint that was not taken.
+            let result = unsafe { libc::madvise(page.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
+            // Every other error says that the hint was not taken.
             let would_fault = [libc::EFAULT, libc::EHWPOISON, libc::EIO, libc::ENOSPC];
-            return done == 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| would_fault.contains(&e));
+            return result == 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| would_fault.contains(&e));
         }
         let _ = (offset, len);
         true
     }
 
-    /// The number of resident bytes.
+    /// Returns the number of resident bytes.
     pub(crate) fn resident(&self) -> io::Result<usize> {
         let mut pages = 0;
         self.each_page(|_, is_resident| pages += usize::from(is_resident))?;
         Ok((pages * page_size()).min(self.len))
     }
 
-    /// The share of resident pages in each of `parts` parts of the same length.
+    /// Returns the share of resident pages in each of `parts` parts of the same length.
     pub(crate) fn residency(&self, parts: usize) -> io::Result<Vec<f32>> {
-        let all = self.len.div_ceil(page_size());
-        let mut counts = vec![(0u32, 0u32); parts.min(all)];
+        let page_count = self.len.div_ceil(page_size());
+        // The resident pages of each part, and all its pages.
+        let mut counts = vec![(0u32, 0u32); parts.min(page_count)];
         let parts = counts.len();
         self.each_page(|page, is_resident| {
-            let part = (page as u128 * parts as u128 / all as u128) as usize;
+            let part = (page as u128 * parts as u128 / page_count as u128) as usize;
             counts[part].0 += u32::from(is_resident);
             counts[part].1 += 1;
         })?;
         Ok(counts.into_iter().map(|(resident, pages)| resident as f32 / pages.max(1) as f32).collect())
     }
 
-    /// Calls `seen` with each page's number, and whether the page is resident. Asks in steps of 1 GiB, so that the
-    /// system's answer, a byte for each page, stays small.
-    fn each_page(&self, mut seen: impl FnMut(usize, bool)) -> io::Result<()> {
+    /// Calls `visit` with the number of each page, and true if the page is resident. Asks the system in steps of 1 GiB, so
+    /// that its answer, a byte for each page, stays small.
+    fn each_page(&self, mut visit: impl FnMut(usize, bool)) -> io::Result<()> {
         const STEP: usize = 1 << 30;
         let page = page_size();
         let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
         for start in (0..self.len).step_by(STEP) {
             let len = STEP.min(self.len - start);
             // SAFETY: `start < self.len`, so the sum stays inside the mapped range.
-            let at = unsafe { self.base.as_ptr().add(start) };
+            let address = unsafe { self.base.as_ptr().add(start) };
             // SAFETY: the range is mapped, its start a multiple of the page size; `flags` has a byte for each page.
-            check(unsafe { libc::mincore(at.cast(), len, flags.as_mut_ptr().cast()) })?;
-            let asked = flags.iter().take(len.div_ceil(page)).enumerate();
-            asked.for_each(|(number, flag)| seen(start / page + number, flag & 1 == 1));
+            check(unsafe { libc::mincore(address.cast(), len, flags.as_mut_ptr().cast()) })?;
+            for (number, flag) in flags.iter().take(len.div_ceil(page)).enumerate() {
+                visit(start / page + number, flag & 1 == 1);
+            }
         }
         Ok(())
     }
@@ -511,8 +516,8 @@ impl MemoryRegion {
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        // The range may be reused as soon as it is unmapped.
-        self.known = None;
+        // First, because the range may be reused as soon as it is unmapped.
+        self.registration = None;
         if self.len > 0 {
             // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
@@ -520,13 +525,13 @@ impl Drop for MemoryRegion {
     }
 }
 
-/// The most words that [`wait_for_any`] takes.
-pub(crate) const MOST_AWAITED: usize = 128;
+/// The maximum number of words that [`wait_for_any`] takes.
+pub(crate) const MAX_AWAITED: usize = 128;
 
 /// Waits until one of the words differs from its expected value, or is woken (futex_waitv(2)); may return early.
 ///
 /// # Errors
-/// Those of the system, such as `EFAULT` for a word of a truncated file.
+/// Errors of the system, such as `EFAULT` for a word of a truncated file.
 #[cfg(target_os = "linux")]
 pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
     /// The layout of the system's structure.
@@ -538,19 +543,22 @@ pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
         reserved: u32,
     }
     const SIZE_OF_WORD: u32 = 2;
-    let waiter = |&(word, value): &(&AtomicU32, u32)| {
+    assert!(words.len() <= MAX_AWAITED, "waiting for {} words", words.len());
+    let mut waiters = Vec::with_capacity(words.len());
+    for &(word, value) in words {
         let address = word.as_ptr() as u64;
-        Waiter { value: value.into(), address, flags: SIZE_OF_WORD, reserved: 0 }
-    };
-    let waiters: Vec<Waiter> = words.iter().map(waiter).collect();
-    let none = std::ptr::null::<libc::timespec>();
+        waiters.push(Waiter { value: value.into(), address, flags: SIZE_OF_WORD, reserved: 0 });
+    }
+    let no_timeout = std::ptr::null::<libc::timespec>();
     // SAFETY: the list has as many structures as its length says, and lives through the call, as do the words, which are
-    // borrowed; without a timeout the clock is not looked at.
-    let woken = unsafe {
-        libc::syscall(libc::SYS_futex_waitv, waiters.as_ptr(), waiters.len(), 0, none, libc::CLOCK_MONOTONIC)
+    // borrowed; without a timeout the clock is not used.
+    let result = unsafe {
+        libc::syscall(libc::SYS_futex_waitv, waiters.as_ptr(), waiters.len(), 0, no_timeout, libc::CLOCK_MONOTONIC)
     };
+    if result >= 0 {
+        return Ok(());
+    }
     match io::Error::last_os_error() {
-        _ if woken >= 0 => Ok(()),
         e if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
         e => Err(e),
     }
@@ -561,16 +569,16 @@ pub(crate) fn wait_for_any(_words: &[(&AtomicU32, u32)]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the system has [`wait_for_any`], and allows it.
+/// Returns true if the system has [`wait_for_any`], and allows it.
 pub(crate) fn can_wait_for_any() -> bool {
-    // It has another value, so this returns at once.
+    // The word has another value, so this returns at once.
     wait_for_any(&[(&AtomicU32::new(1), 0)]).is_ok()
 }
 
 /// Wakes all threads of this process that wait for `word`.
 pub(crate) fn wake_word(word: &AtomicU32) {
     #[cfg(target_os = "linux")]
-    // SAFETY: the word is borrowed; waking nobody is fine.
+    // SAFETY: the word is borrowed; it is fine if no thread is woken.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
     }
@@ -580,7 +588,7 @@ pub(crate) fn wake_word(word: &AtomicU32) {
 
 /// The number of mappings of files.
 static FILES: AtomicUsize = AtomicUsize::new(0);
-/// The argument of [`limit_mappings`].
+/// The simulated limit; see [`limit_mappings`].
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Counts as one of [`FILES`] until it is dropped.
@@ -596,31 +604,38 @@ impl MappingCount {
 
 impl Drop for MappingCount {
     fn drop(&mut self) {
-        FILES.fetch_sub(1, Ordering::Relaxed);
+        let before = FILES.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "more mappings of files were removed than made");
     }
 }
 
-/// Whether so many files are mapped that other code in the process, such as its allocator, might soon be refused a
-/// mapping. Linux allows 65,530 (`vm.max_map_count`).
+/// Returns true if the number of mapped files is so high that other code in the process, such as its allocator, might soon
+/// be refused a mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
-    mapped_file_count() >= LIMIT.load(Ordering::Relaxed).min(most_mappings())
+    mapped_file_count() >= LIMIT.load(Ordering::Relaxed).min(max_mappings())
 }
 
-/// The part of the system's limit that is taken at most. What is read once is remembered, and no failure to read it.
-fn most_mappings() -> usize {
+/// Returns three quarters of the system's limit of mappings; the maximum if the system has none. A failure to read the
+/// limit is not remembered.
+fn max_mappings() -> usize {
     const DEFAULT: usize = 65_530;
-    static MOST: OnceLock<usize> = OnceLock::new();
-    let part = |count: usize| count / 4 * 3;
-    if let Some(most) = MOST.get() {
-        return *most;
+    static MAX: OnceLock<usize> = OnceLock::new();
+    if let Some(max) = MAX.get() {
+        return *max;
     }
-    match std::fs::read_to_string("/proc/sys/vm/max_map_count") {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => part(DEFAULT),
-        text => *MOST.get_or_init(|| text.ok().and_then(|text| text.trim().parse().ok()).map_or(usize::MAX, part)),
-    }
+    let text = match std::fs::read_to_string("/proc/sys/vm/max_map_count") {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return three_quarters(DEFAULT),
+        text => text.ok(),
+    };
+    let limit = text.and_then(|text| text.trim().parse().ok());
+    *MAX.get_or_init(|| limit.map_or(usize::MAX, three_quarters))
 }
 
-/// The number of files that the process has mapped.
+fn three_quarters(count: usize) -> usize {
+    count / 4 * 3
+}
+
+/// Returns the number of files that the process has mapped.
 pub fn mapped_file_count() -> usize {
     FILES.load(Ordering::Relaxed)
 }
@@ -632,7 +647,7 @@ pub fn limit_mappings(count: usize) {
 
 /// The size of huge pages on most systems.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
-/// The least memory for which huge pages are worthwhile: several of them.
+/// The minimum size of memory for which huge pages are worthwhile: several of them.
 pub(crate) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
@@ -647,14 +662,14 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryReg
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None, counted: None })
+    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, registration: None, counted: None })
 }
 
 /// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
 pub(crate) fn physical_memory() -> usize {
     // SAFETY: sysconf reads a constant of the system.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    usize::try_from(pages).unwrap_or(0).saturating_mul(page_size())
+    usize::try_from(pages).map_or(0, |pages| pages.saturating_mul(page_size()))
 }
 
 fn page_size() -> usize {
@@ -662,8 +677,8 @@ fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-fn check(answer: i32) -> io::Result<()> {
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is refused,
@@ -672,21 +687,21 @@ pub fn prefetch(bytes: &[u8]) {
     prefetch_at(bytes.as_ptr(), bytes.len());
 }
 
-/// The same of `len` bytes at an address, which may be written to.
+/// As [`prefetch`], for `len` bytes at an address, which may be written to.
 fn prefetch_at(start: *const u8, len: usize) {
     #[cfg(target_os = "linux")]
     if len > 0 {
         let before = start.addr() % page_size();
         let page = start.wrapping_sub(before).cast_mut();
-        // SAFETY: this advice changes no byte, whatever is there; where nothing is mapped, it is refused.
+        // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
         unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (start, len);
 }
 
-/// Asks the processor for the first of `bytes`, without waiting for it. A hint: on most kinds of processors nothing happens, nor
-/// where the page has not been touched yet.
+/// Asks the processor to load the first of `bytes` into its cache, without waiting for it. A hint: nothing happens on most
+/// kinds of processors, or if the page has not been touched yet.
 #[inline(always)]
 pub fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
@@ -698,8 +713,8 @@ pub fn prefetch_line(bytes: &[u8]) {
     let _ = bytes;
 }
 
-/// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see
-/// them after `settle`.
+/// Copies bytes past the caches, to memory that is not read soon. This saves reading the overwritten bytes. Other threads
+/// see them after [`store_fence`].
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -712,7 +727,9 @@ pub fn copy_nontemporal(into: &mut [u8], from: &[u8]) {
         let (into_head, into) = into.split_at_mut(head);
         let (from_head, from) = from.split_at(head);
         into_head.copy_from_slice(from_head);
-        let ((into, into_tail), (from, from_tail)) = (into.as_chunks_mut::<16>(), from.as_chunks::<16>());
+        let (into, into_tail) = into.as_chunks_mut::<16>();
+        let (from, from_tail) = from.as_chunks::<16>();
+        debug_assert_eq!((into.len(), into_tail.len()), (from.len(), from_tail.len()), "bytes cut alike");
         for (into, from) in into.iter_mut().zip(from) {
             // SAFETY: 16 readable bytes, which need no alignment; every x86-64 has SSE2.
             let word = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };

@@ -1,4 +1,4 @@
-//! Incomplete files, and their names.
+//! Writes files that get their name when they are complete, and names incomplete ones.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::os::{self, RelativePath};
 
-/// A file that does not belong to a table, and gets its name when it is complete. Nothing is left of it if it is
-/// dropped before, or its process is killed, on file systems that support unnamed files (open(2), `O_TMPFILE`). On
-/// others a killed process leaves `.NAME.PID.NUMBER.part`.
+/// A file that does not belong to a table, and gets its name when it is complete.
 ///
-/// A file that replaces another one takes over its permissions, and its owner and group if this process may set them, but no
-/// access control lists. A symbolic link stays: the file that it leads to is replaced.
+/// Nothing is left of it if it is dropped before, or its process is killed, on file systems that support unnamed files
+/// (open(2), `O_TMPFILE`). On others a killed process leaves `.NAME.PID.NUMBER.part`.
+///
+/// A file that replaces another one takes over its permissions, and its owner and group if this process may set them, but
+/// no access control lists. A symbolic link stays, and the file that it leads to is replaced.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     file: File,
     part: PathBuf,
-    /// Whether the file is named `part` by now.
+    /// True if the file is named `part` by now.
     is_named: bool,
 }
 
@@ -28,7 +29,7 @@ impl UnfinishedFile {
     /// Creates a file in the directory of `path`, or of the file that the link there leads to.
     ///
     /// # Errors
-    /// Those of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is there.
+    /// Errors of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is there.
     pub fn create_beside(path: &Path) -> io::Result<UnfinishedFile> {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
@@ -42,7 +43,7 @@ impl UnfinishedFile {
         let is_named = unnamed.is_none();
         let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
         let unfinished = UnfinishedFile { file, part, is_named };
-        // What is being written must not be readable by more people than the file.
+        // The incomplete file must not be readable by more people than the one that it replaces.
         unfinished.take_over(path)?;
         Ok(unfinished)
     }
@@ -51,7 +52,7 @@ impl UnfinishedFile {
     /// power is cut: the new one is synced first. One that replaces none is not synced.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn persist(mut self, path: &Path) -> io::Result<()> {
         let path = &target_of(path)?;
         if self.take_over(path)? {
@@ -68,46 +69,46 @@ impl UnfinishedFile {
         Ok(())
     }
 
-    /// Takes over permissions and owner of the file at `path`; returns whether there is one.
+    /// Takes over permissions and owner of the file at `path`. Returns false if there is none.
     fn take_over(&self, path: &Path) -> io::Result<bool> {
-        let there = match std::fs::metadata(path) {
-            Ok(there) => there,
+        let replaced = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
-        if !there.is_file() {
+        if !replaced.is_file() {
             let message = "a directory, pipe or device is there, which a file can't replace";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        take_over(&self.file, &there)?;
+        take_over(&self.file, &replaced)?;
         Ok(true)
     }
 }
 
-/// Gives a new file the permissions of another one, which it is to replace, and its owner and group if this process may
-/// set them.
-pub(crate) fn take_over(file: &File, there: &Metadata) -> io::Result<()> {
-    let own = file.metadata()?;
-    let mut mode = there.mode() & 0o777;
-    if own.gid() != there.gid() && fchown(file, None, Some(there.gid())).is_err() {
-        // What the file's group may do is not for another group.
+/// Gives a new file the permissions of the one that it is to replace, and its owner and group if this process may set
+/// them.
+pub(crate) fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let mut mode = replaced.mode() & 0o777;
+    if metadata.gid() != replaced.gid() && fchown(file, None, Some(replaced.gid())).is_err() {
+        // The rights of the replaced file's group are not for another group, which gets those of others.
         mode = mode & 0o707 | (mode & 0o007) << 3;
     }
-    if own.uid() != there.uid() {
+    if metadata.uid() != replaced.uid() {
         // Only root can.
-        let _ = fchown(file, Some(there.uid()), None);
+        let _ = fchown(file, Some(replaced.uid()), None);
     }
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// The path that the symbolic link at `path` leads to, through further links, whether there is a file or not; `path`
-/// itself if it is none.
+/// Returns the path that the symbolic link at `path` leads to, through further links, even if there is no file. Returns
+/// `path` itself if it is no link.
 fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match std::fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            // It is no link, or not there.
+            // There is no link.
             Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(path);
             }
@@ -117,8 +118,8 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
-/// As many as the system follows.
-const MOST_LINKS: usize = 40;
+/// The maximum number of links that are followed: the system's own.
+const MAX_LINKS: usize = 40;
 
 impl Write for UnfinishedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -143,39 +144,40 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// Returns an unused name beside the directory, where listings of the directory don't show it.
+/// Returns an unused name next to the directory, where listings of the directory don't show it.
 pub(crate) fn part_name(folder: &Path) -> PathBuf {
     beside(folder, &part_suffix())
 }
 
-/// The path beside `folder` of a hidden file named after it.
+/// Returns the path of a hidden file that is next to `folder` and named after it.
 pub(crate) fn beside(folder: &Path, suffix: &str) -> PathBuf {
     let mut name = hidden_prefix(folder);
     name.push(suffix);
     folder.parent().unwrap_or(Path::new(".")).join(name)
 }
 
-/// How the names of hidden files begin that lie beside `folder` and are named after it.
+/// Returns the common prefix of the names of hidden files that are next to `folder` and named after it.
 pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
     let mut prefix = OsString::from(".");
-    prefix.push(folder.file_name().unwrap_or_default());
+    // Paths such as `..` have no name.
+    prefix.push(folder.file_name().unwrap_or(OsStr::new("")));
     prefix.push(".");
     prefix
 }
 
-/// The hidden files of `folder`, each with the rest of its name: beside it, what follows `.NAME.`; inside it, what follows
-/// the dot. Files with a rest that is not UTF-8 are left out. Directories that are not there, or that this process may not list,
-/// have none.
+/// Returns the hidden files of `folder`, each with the rest of its name: the part after `.NAME.` if the file is next to
+/// the directory, and the part after the dot if it is inside. Files whose rest is not UTF-8 are left out. Directories that
+/// don't exist, or that this process may not list, have none.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn hidden_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     Ok(hidden_and_dropped(folder)?.0)
 }
 
-/// [`hidden_files`], and the directories beside `folder` that have names of ones to be removed.
+/// Returns the [`hidden_files`], and the directories next to `folder` whose names say that they are to be removed.
 ///
-/// Both at once, as there may be many thousands of names.
+/// Lists both at once, as there may be many thousands of names.
 pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenEntries> {
     let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut hidden = Vec::new();
@@ -206,26 +208,37 @@ pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenEntries> {
 
 type HiddenEntries = (Vec<(PathBuf, String)>, Vec<PathBuf>);
 
-/// The name of the directory with this number in its file system while it is removed. It begins with a dot, so it is no
-/// partition's.
+/// Returns the name of the directory with this inode number while it is removed. No partition has it, as it begins with a
+/// dot.
 pub(crate) fn dropped_name(inode: u64) -> String {
     format!(".{inode}{DROPPED}")
 }
 
 const DROPPED: &str = ".dropped";
 
-/// Whether `path`, which ends in `name`, is a directory with the name of one to be removed. The number says that it is the
-/// one that got the name, and none that was put there.
+/// Returns true if `path`, which ends in `name`, is a directory that is to be removed. The inode number in the name shows
+/// that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
-    let is_named_so = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
-    let is_own = |there: Metadata| there.is_dir() && name == dropped_name(there.ino()).as_str();
-    is_named_so && std::fs::symlink_metadata(path).is_ok_and(is_own)
+    let has_suffix = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
+    has_suffix
+        && std::fs::symlink_metadata(path)
+            .is_ok_and(|metadata| metadata.is_dir() && name == dropped_name(metadata.ino()).as_str())
 }
 
-/// Returns an unused end of the name of an incomplete file.
+/// Returns an unused suffix for the name of an incomplete file: `PID.NUMBER.part`.
 pub(crate) fn part_suffix() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     format!("{}.{}.part", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns true if `suffix` has the form of a [`part_suffix`] of any process.
+pub(crate) fn is_part_suffix(suffix: &str) -> bool {
+    let numbers = suffix.strip_suffix(".part").and_then(|numbers| numbers.split_once('.'));
+    numbers.is_some_and(|(pid, number)| is_decimal(pid) && is_decimal(number))
+}
+
+fn is_decimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -249,7 +262,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         drop(unfinished);
         assert_eq!(names(folder.path()), ["x.csv"]);
-        // Left by a process with this id that was killed at the worst moment.
+        // A process with this id that was killed at the worst moment has left this file.
         let mut finished = UnfinishedFile::create_beside(&path).unwrap();
         std::fs::write(&finished.part, "older").unwrap();
         finished.write_all(b"new").unwrap();
@@ -284,7 +297,7 @@ mod tests {
         std::fs::create_dir(place("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere/real", place("link")).unwrap();
         std::os::unix::fs::symlink("link", place("link to it")).unwrap();
-        // Of what is not there yet, and of a file.
+        // The target does not exist at first, and then does.
         for text in ["one", "two"] {
             write(&place("link to it"), text);
             assert_eq!(std::fs::read_to_string(place("elsewhere/real")).unwrap(), text);

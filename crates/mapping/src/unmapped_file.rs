@@ -1,4 +1,4 @@
-//! A file that is read, and mapped only if more than its metadata is wanted.
+//! Reads files that are mapped only if more than their metadata is needed.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -21,18 +21,18 @@ impl FileState {
         FileState { identity, stamp }
     }
 
-    /// The file's size in bytes.
+    /// Returns the file's size in bytes.
     pub fn size(&self) -> u64 {
         self.stamp.0
     }
 
-    /// The size, the modification time and the inode as text.
+    /// Returns the size, the modification time and the inode as text.
     pub fn version(&self) -> String {
         let (size, (seconds, nanoseconds)) = self.stamp;
         format!("{size} bytes of {seconds}.{nanoseconds:09}, inode {}", self.identity.1)
     }
 
-    /// Whether it is a later state of the file in state `before`, if that file may only grow.
+    /// Returns true if this is a later state than `before` of the same file, if that file may only grow.
     pub fn has_grown_from(&self, before: &FileState) -> bool {
         self.identity == before.identity && self.size() > before.size()
     }
@@ -48,18 +48,18 @@ pub struct UnmappedFile {
     front: Vec<u8>,
 }
 
-/// The most bytes that are read when a file is opened.
-const FRONT: usize = 4 << 10;
+/// The maximum number of bytes that are read when a file is opened.
+const FRONT_LEN: usize = 4 << 10;
 
 impl UnmappedFile {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// Those of [`Mapping::open`](crate::Mapping::open), but for those of mapping it.
+    /// The errors of [`Mapping::open`](crate::Mapping::open), except the errors of mapping the file.
     pub fn open(path: &Path) -> Result<UnmappedFile> {
         let (file, metadata, len) = open_regular(path, false).map_err(|e| e.at(path))?;
         let state = FileState::new((metadata.dev(), metadata.ino()), stamp(&metadata));
-        let mut front = vec![0; len.min(FRONT)];
+        let mut front = vec![0; len.min(FRONT_LEN)];
         read_file(&file, 0, &mut front).map_err(|e| e.at(path))?;
         Ok(UnmappedFile { file, state, len, front })
     }
@@ -80,7 +80,7 @@ impl UnmappedFile {
     /// # Errors
     /// `OutOfBounds` if the file ended before when it was opened, `FileChanged` if it has become shorter, `Io`.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
-        bounded(offset, buffer.len(), self.len)?;
+        check_bounds(offset, buffer.len(), self.len)?;
         match self.front.get(offset..offset + buffer.len()) {
             Some(bytes) => {
                 buffer.copy_from_slice(bytes);
@@ -93,26 +93,27 @@ impl UnmappedFile {
 
 /// Opens the regular file at `path`, and returns its metadata and size.
 pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, usize)> {
-    let opening = |e| Error::io("opening the file to map it", &e);
     let mut options = OpenOptions::new();
     options.read(true).write(write);
-    // A pipe would wait for its other end, and no signal of Python's would end that.
-    let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
-    let file = match file {
+    // Otherwise opening a pipe would wait for its other end, and Python's signals would not end the wait.
+    let mut opened = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
+    if let Err(e) = &opened
+        && e.kind() == io::ErrorKind::WouldBlock
+        && path.is_file()
+    {
         // Another process holds a lease on the file (fcntl(2)), and gives it up soon.
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock && path.is_file() => options.open(path),
-        file => file,
-    };
-    let file = file.map_err(opening)?;
+        opened = options.open(path);
+    }
+    let file = opened.map_err(|e| Error::io("opening the file to map it", &e))?;
     let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
-    refuse_others(&metadata)?;
+    check_regular(&metadata)?;
     let len = usize::try_from(metadata.len())
         .map_err(|_| Error::invalid_argument("the file is larger than the address space"))?;
     Ok((file, metadata, len))
 }
 
-/// Refuses anything but regular files.
-fn refuse_others(metadata: &Metadata) -> Result<()> {
+/// Returns an error if the file is not a regular one.
+fn check_regular(metadata: &Metadata) -> Result<()> {
     let message = match metadata.file_type() {
         kind if kind.is_file() => return Ok(()),
         kind if kind.is_fifo() => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),
@@ -122,15 +123,13 @@ fn refuse_others(metadata: &Metadata) -> Result<()> {
     Err(Error::invalid_argument(message))
 }
 
-/// Refuses to read `wanted` bytes at `offset` of `len`, if there are not as many.
-pub(crate) fn bounded(offset: usize, wanted: usize, len: usize) -> Result<()> {
-    match offset.checked_add(wanted) {
-        Some(end) if end <= len => Ok(()),
-        _ => {
-            let message = format!("reading {wanted} bytes at offset {offset} of only {len}");
-            Err(Error::new(ErrorKind::OutOfBounds, message))
-        }
+/// Checks that there are `wanted` bytes from `offset` on in a file of `len` bytes.
+pub(crate) fn check_bounds(offset: usize, wanted: usize, len: usize) -> Result<()> {
+    if offset.checked_add(wanted).is_some_and(|end| end <= len) {
+        return Ok(());
     }
+    let message = format!("reading {wanted} bytes at offset {offset} of only {len}");
+    Err(Error::new(ErrorKind::OutOfBounds, message))
 }
 
 pub(crate) fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {

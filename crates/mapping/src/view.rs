@@ -1,4 +1,4 @@
-//! Typed elements over a mapping, read and written without alignment requirements.
+//! Reads and writes typed elements of a mapping, without alignment requirements.
 
 use std::marker::PhantomData;
 
@@ -19,7 +19,7 @@ pub struct View<T> {
 }
 
 impl Mapping {
-    /// Returns a view of `len` elements of type `T` from byte `offset` on, or of as many as fit.
+    /// Returns a view of `len` elements of type `T` from byte `offset` on, or of all that fit if `len` is `None`.
     ///
     /// ```
     /// # use arrowwood_mapping::{Mapping, Mode};
@@ -63,7 +63,7 @@ impl<T: Element> View<T> {
         self.len
     }
 
-    /// Whether the view is empty.
+    /// Returns true if the view is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -74,7 +74,7 @@ impl<T: Element> View<T> {
     /// `NoSuchElement` if there is no element `i`, `FileChanged` if the file was truncated.
     pub fn get(&self, i: usize) -> Result<T> {
         let position = self.position(i)?;
-        self.watched(ChangeCheck::Seldom, || Ok(self.load(position)))
+        self.with_change_check(ChangeCheck::Seldom, || Ok(self.load(position)))
     }
 
     fn load(&self, position: usize) -> T {
@@ -85,7 +85,7 @@ impl<T: Element> View<T> {
     }
 
     #[inline]
-    fn watched<R>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    fn with_change_check<R>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<R>) -> Result<R> {
         with_change_check(when, |when| self.mapping.check_unchanged(when), work)
     }
 
@@ -104,7 +104,7 @@ impl<T: Element> View<T> {
         let raw = &mut raw[..T::WIDTH];
         value.to_bytes(raw);
         let position = self.position(i)?;
-        self.watched(ChangeCheck::Seldom, || {
+        self.with_change_check(ChangeCheck::Seldom, || {
             self.mapping.region().copy_in(position, raw);
             Ok(())
         })
@@ -126,7 +126,9 @@ impl<T: Element> View<T> {
     /// # Errors
     /// `FileChanged` if the file was truncated.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.watched(ChangeCheck::Now, || Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect()))
+        self.with_change_check(ChangeCheck::Now, || {
+            Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect())
+        })
     }
 
     /// Iterates over the elements. Ends early if the file was truncated, which [`View::to_vec`] reports.

@@ -1,4 +1,4 @@
-//! [`WaitSet`]: sleeps until any of many words changes, or names in any of several directories.
+//! Sleeps until any of many words changes, or a name in any of several directories does; see [`WaitSet`].
 
 use crate::sync::MutexExt;
 use std::io;
@@ -20,12 +20,12 @@ pub struct AwaitedWord {
     pub mapping: Mapping,
     /// The offset of the 4-byte word.
     pub offset: usize,
-    /// Its value.
+    /// The expected value.
     pub value: u32,
 }
 
-/// Waits for many words at a time, and for names in directories: with a thread per 127 words, and one for all
-/// directories. They sleep until a change, and end when this is dropped.
+/// Waits for many words at a time, and for names in directories. It has a thread per 127 words, and one for all
+/// directories. The threads sleep until a change, and end when the set is dropped.
 #[derive(Debug)]
 pub struct WaitSet {
     shared: Arc<WaitState>,
@@ -43,53 +43,55 @@ struct WaitState {
 }
 
 /// The maximum number of words that one thread waits for, besides the one that ends it.
-const MOST_WORDS: usize = sys::MOST_AWAITED - 1;
-/// The stack size of a waiting thread.
-const STACK: usize = 128 << 10;
+const MAX_WORDS: usize = sys::MAX_AWAITED - 1;
+/// The stack size of a waiting thread in bytes.
+const STACK_SIZE: usize = 128 << 10;
 
 impl WaitSet {
     /// Starts to wait. Words that already differ from their expected values count as changes. In directories only later
     /// changes of names are noticed; the caller must check for earlier ones.
     ///
     /// # Errors
-    /// `Unsupported` if the system can't wait for several words (Linux before 5.16), those of starting a thread, and of
-    /// watching a directory, of which the system allows a limited number.
+    /// `Unsupported` if the system can't wait for several words (Linux before 5.16); the errors of starting a thread, and
+    /// of watching a directory, of which the system allows a limited number.
     pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitSet> {
         if !sys::can_wait_for_any() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let names = if directories.is_empty() { None } else { Some(os::DirectoryWatcher::new()?) };
         if let Some(names) = &names {
-            directories.iter().try_for_each(|directory| names.add(directory))?;
+            for directory in directories {
+                names.add(directory)?;
+            }
         }
         let watches_names = names.is_some();
         let end = AtomicU32::new(0);
         let shared = Arc::new(WaitState { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
-        let mut this = WaitSet { shared: shared.clone(), threads: Vec::new(), forks: os::fork_count() };
-        for words in words.chunks(MOST_WORDS) {
+        let mut set = WaitSet { shared, threads: Vec::new(), forks: os::fork_count() };
+        for words in words.chunks(MAX_WORDS) {
             let words = words.to_vec();
-            this.start(move |shared| shared.await_words(&words))?;
+            set.start(move |shared| shared.await_words(&words))?;
         }
         if watches_names {
-            this.start(WaitState::await_names)?;
+            set.start(WaitState::await_names)?;
         }
-        Ok(this)
+        Ok(set)
     }
 
     fn start(&mut self, work: impl FnOnce(&WaitState) + Send + 'static) -> io::Result<()> {
         let shared = self.shared.clone();
-        let thread = Builder::new().name("arrowwood-wait".into()).stack_size(STACK);
+        let thread = Builder::new().name("arrowwood-wait".into()).stack_size(STACK_SIZE);
         self.threads.push(thread.spawn(move || work(&shared))?);
         Ok(())
     }
 
-    /// Whether there was a change.
+    /// Returns true if there was a change.
     pub fn has_changed(&self) -> bool {
         // A forked child lacks the threads, and has to check for itself.
         self.forks != os::fork_count() || *self.shared.lock()
     }
 
-    /// Returns whether there was a change, after waiting at most `timeout`.
+    /// Waits for a change, at most `timeout`. Returns true if there was one.
     pub fn wait(&self, timeout: Duration) -> bool {
         if self.forks != os::fork_count() {
             return true;
@@ -104,25 +106,28 @@ impl WaitState {
         self.has_happened.lock_ignoring_poison()
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         *self.lock() = true;
         self.happened.notify_all();
     }
 
-    fn is_to_end(&self) -> bool {
+    fn should_end(&self) -> bool {
         self.end.load(Ordering::Acquire) != 0
     }
 
     fn await_words(&self, words: &[AwaitedWord]) {
-        let places = words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value));
-        let list: Vec<(&AtomicU32, u32)> = [(&self.end, 0)].into_iter().chain(places).collect();
-        let has_changed = || list[1..].iter().any(|(word, value)| word.load(Ordering::Acquire) != *value);
-        while !self.is_to_end() {
-            let waited = sys::wait_for_any(&list);
-            // A truncated file has no words: the waiter must find that out.
-            let is_over = waited.is_err() || guard(|| Ok::<bool, Error>(has_changed())).unwrap_or(true);
-            if is_over && !self.is_to_end() {
-                return self.tell();
+        let mut awaited: Vec<(&AtomicU32, u32)> = vec![(&self.end, 0)];
+        awaited.extend(words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value)));
+        while !self.should_end() {
+            let waited = sys::wait_for_any(&awaited);
+            // A truncated file has no words, which counts as a change: the caller must find that out.
+            let has_changed = waited.is_err()
+                || guard(|| {
+                    Ok::<_, Error>(awaited[1..].iter().any(|(word, value)| word.load(Ordering::Acquire) != *value))
+                })
+                .unwrap_or(true);
+            if has_changed && !self.should_end() {
+                return self.notify();
             }
         }
     }
@@ -130,7 +135,7 @@ impl WaitState {
     fn await_names(&self) {
         let Some(names) = &self.names else { return };
         if names.wait() {
-            self.tell();
+            self.notify();
         }
     }
 }
@@ -139,14 +144,14 @@ impl Drop for WaitSet {
     fn drop(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         if self.forks != os::fork_count() {
-            // The threads are missing after a fork.
+            // After a fork the threads don't exist.
             return std::mem::forget(threads);
         }
         self.shared.end.store(1, Ordering::Release);
         sys::wake_word(&self.shared.end);
         self.shared.names.iter().for_each(os::DirectoryWatcher::end);
         for thread in threads {
-            // It doesn't panic, and if it did, nothing could be done here.
+            // The thread doesn't panic, and if it did, nothing could be done here.
             let _ = thread.join();
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Connector {
     pub connect_timeout: Duration,
     /// The user and the password of the URL, for its host.
     pub authorization: Option<HeaderValue>,
-    /// Whether an upload in parts must name no object that there is already. For an object that is sent at once,
+    /// True if an upload in parts must name no object that there is already. For an object that is sent at once,
     /// `PutMode::Create` says so; the end of an upload has no such mode.
     pub creates_only: bool,
 }

@@ -82,24 +82,24 @@ impl Location {
         url.into()
     }
 
-    /// Whether the URL allows an object of this version.
+    /// Returns true if the URL allows an object of this version.
     pub(crate) fn is_version(&self, version: &str) -> bool {
         let mut url = self.given.clone();
         url.set_fragment(Some(version));
         self.version.is_none() || self.version.as_deref() == url.fragment()
     }
 
-    /// Whether the store lists what it has.
+    /// Returns true if the store lists what it has.
     pub(crate) fn is_listed(&self) -> bool {
         self.url.scheme() == "s3"
     }
 
-    /// Whether objects can be made there.
+    /// Returns true if objects can be made there.
     pub(crate) fn is_writable(&self) -> bool {
         matches!(self.url.scheme(), "s3" | "file")
     }
 
-    /// Whether it is a file of this machine.
+    /// Returns true if it is a file of this machine.
     pub(crate) fn is_file(&self) -> bool {
         self.url.scheme() == "file"
     }
@@ -111,7 +111,7 @@ impl Location {
         folder.join(format!(".{name}{suffix}"))
     }
 
-    /// Whether the URL names a folder.
+    /// Returns true if the URL names a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.url.path().ends_with('/')
     }

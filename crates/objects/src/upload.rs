@@ -250,7 +250,7 @@ impl UploadTarget {
     }
 }
 
-/// Whether an object was made by a request that makes none where there is one.
+/// Returns true if an object was made by a request that makes none where there is one.
 fn sent<T>(answer: object_store::Result<T>) -> object_store::Result<SendOutcome> {
     use object_store::Error as Store;
     match answer {
