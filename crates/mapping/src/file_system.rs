@@ -540,10 +540,8 @@ pub fn read_boot_id() -> io::Result<[u8; 16]> {
         text => text?,
     };
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    match u128::from_str_radix(&digits, 16) {
-        Ok(id) => Ok(*BOOT.get_or_init(|| id.to_be_bytes())),
-        Err(_) => Ok(NO_BOOT_ID),
-    }
+    let id = u128::from_str_radix(&digits, 16);
+    Ok(id.map_or(NO_BOOT_ID, |id| *BOOT.get_or_init(|| id.to_be_bytes())))
 }
 
 /// The mount id that stands for no simulation.

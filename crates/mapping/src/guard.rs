@@ -10,7 +10,7 @@
 //! └── leaves: lost pages mended, `FileChanged` ◀── the work continues, to no effect
 //! ```
 //! The handler does not jump out of the work, which would leave locks held and memory leaked. *Mended* pages are
-//! replaced by those of an empty file: the next access faults again, as without this library, instead of reading zeros.
+//! replaced by pages of an empty file: the next access faults again, as without this library, instead of reading zeros.
 //! Faults outside of our regions, or outside of guarded calls, go to the previous handler of SIGBUS.
 //!
 //! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits, because a
@@ -440,7 +440,7 @@ fn truncated(offset: Option<u64>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Makes all pages that were replaced by zeros fault again, including those of other calls in progress.
+/// Makes all pages that were replaced by zeros fault again, including pages that other calls in progress have lost.
 #[cold]
 fn mend() {
     for number in 0..COUNT.load(Ordering::Acquire) {

@@ -276,7 +276,7 @@ const PUNCH_HOLE: i32 = 2;
 pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
     pub mount: u64,
-    /// Seconds and nanoseconds since 1970, zeros if unknown: later files get inode numbers again.
+    /// Seconds and nanoseconds since 1970, zeros if unknown. It tells a file from a later one with the same inode number.
     pub made: (i64, u32),
 }
 
@@ -422,7 +422,7 @@ pub(crate) fn space(_file: &File) -> io::Result<FileSystemSpace> {
 }
 
 /// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
-/// For programs, not for libraries.
+/// Programs may call this, libraries should not.
 pub fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, the signal is only ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

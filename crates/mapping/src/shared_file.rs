@@ -249,7 +249,7 @@ impl SharedFile {
     /// Fills `into` with the bytes from `offset` on (pread(2)).
     ///
     /// # Errors
-    /// Those of the system; `UnexpectedEof` past the end.
+    /// Errors of the system; `UnexpectedEof` past the end.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }

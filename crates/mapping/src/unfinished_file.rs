@@ -91,7 +91,7 @@ pub(crate) fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mut mode = replaced.mode() & 0o777;
     if metadata.gid() != replaced.gid() && fchown(file, None, Some(replaced.gid())).is_err() {
-        // The rights of the replaced file's group are not for another group, which gets those of others.
+        // Another group than the replaced file's gets no more rights than all others have.
         mode = mode & 0o707 | (mode & 0o007) << 3;
     }
     if metadata.uid() != replaced.uid() {
@@ -220,9 +220,11 @@ const DROPPED: &str = ".dropped";
 /// that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let has_suffix = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
-    has_suffix
-        && std::fs::symlink_metadata(path)
-            .is_ok_and(|metadata| metadata.is_dir() && name == dropped_name(metadata.ino()).as_str())
+    has_suffix && std::fs::symlink_metadata(path).is_ok_and(|data| is_dropped_inode(name, &data))
+}
+
+fn is_dropped_inode(name: &OsStr, metadata: &Metadata) -> bool {
+    metadata.is_dir() && name == dropped_name(metadata.ino()).as_str()
 }
 
 /// Returns an unused suffix for the name of an incomplete file: `PID.NUMBER.part`.
