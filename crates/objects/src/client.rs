@@ -1,5 +1,7 @@
-//! [`Client`]: requests as they are sent. A redirect to another host gets what is asked for, and nothing that only the first host
-//! may know: no signature, token or password in headers, and no URL of the first host as a `Referer`.
+//! Sends requests, and follows redirects without giving away secrets.
+//!
+//! After a redirect, another host is sent the request for the object, but nothing that only the first host may know: no
+//! signature, token or password in headers, and no URL of the first host as a `Referer`.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,25 +17,26 @@ use reqwest::header::{
 use reqwest::{Method, StatusCode, redirect};
 use url::Url;
 
-/// The most redirects of one request.
+/// The maximum number of redirects of one request.
 const REDIRECTS: usize = 10;
-/// What another host is told: what is asked for. Whatever else a request has may be secret.
+/// The headers that are sent to another host. All others may be secret.
 const TOLD: [HeaderName; 5] = [ACCEPT, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT];
 
-/// How a store is connected to.
+/// The settings of connections to a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     pub connect_timeout: Duration,
     /// The user and the password of the URL, for its host.
     pub authorization: Option<HeaderValue>,
-    /// True if an upload in parts must name no object that there is already. For an object that is sent at once,
-    /// `PutMode::Create` says so; the end of an upload has no such mode.
+    /// True if an upload in parts must not replace an object. An object that is sent at once has `PutMode::Create` for
+    /// this, but the end of an upload has no such mode.
     pub creates_only: bool,
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        // Those of a store, or those for the credentials of a machine, who are asked without TLS, and answer at once or never.
+        // The options of a store, or of the service for the credentials of a machine. That service is asked without TLS,
+        // and answers at once or never.
         let is_plain = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|allowed| allowed == "true");
         let builder = reqwest::Client::builder()
             .user_agent(concat!("arrowwood/", env!("CARGO_PKG_VERSION")))
@@ -42,19 +45,19 @@ impl HttpConnector for Connector {
             .connect_timeout(self.connect_timeout)
             .https_only(!is_plain)
             .http1_only();
-        // What is compressed has another length than the object.
+        // A compressed answer would have another length than the object.
         let client = builder.no_gzip().no_brotli().no_zstd().no_deflate().build();
         let broken = |e| object_store::Error::Generic { store: "http", source: Box::new(e) };
         Ok(HttpClient::new(Client { client: client.map_err(broken)?, how: self.clone() }))
     }
 }
 
-/// `Authorization` for the user and the password of a URL, if it has any.
+/// Returns the header `Authorization` for the user and the password of a URL, if it has any.
 pub(crate) fn authorization_of(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
-    // It makes a header of them, and asks nobody.
+    // This builds the header, and sends nothing.
     let request = reqwest::Client::new().get(url.as_str()).build().ok()?;
     let mut header = request.headers().get(AUTHORIZATION)?.clone();
     header.set_sensitive(true);
@@ -97,10 +100,10 @@ impl Client {
     }
 }
 
-/// The request that goes on where an answer says; `None` if it is no redirect.
+/// Returns the request that follows the redirect in `answer`; `None` if it is no redirect.
 ///
 /// # Errors
-/// `RedirectError`, if it would be another request, or tell what it must not.
+/// `RedirectError` if it would be a different request, or would give away a secret.
 fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpRequest>, HttpError> {
     let keeps_method = matches!(answer.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let changes_method =
@@ -139,11 +142,11 @@ fn elsewhere(request: HttpRequest, answer: &HttpResponse) -> Result<Option<HttpR
 pub(crate) enum RedirectError {
     /// There are more than [`REDIRECTS`].
     TooMany,
-    /// It names no place.
+    /// The location is no URL.
     Nowhere,
-    /// From `https` to `http`, or to something else, on this host.
+    /// The redirect leads from `https` to `http`, or to another scheme, on this host.
     WithoutTls(String),
-    /// What is written would have to be sent to this host, with a signature that only the first one may know.
+    /// A write would have to be sent to this host, with a signature that only the first host may know.
     OfWrite(String),
 }
 

@@ -1,18 +1,18 @@
-//! What went wrong in a store, in a sentence.
+//! Converts the errors of stores to ours, each in a sentence.
 
 use arrowwood::{Error, ErrorKind, ellipsize, escape_hidden};
 
 use crate::client::RedirectError;
 
-/// What is being done to an object that is read.
+/// The operation in the errors of an object that is read.
 pub(crate) const READING: &str = "reading the object";
 
 const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the \
                            region from AWS_REGION; for a public bucket set AWS_SKIP_SIGNATURE=true";
-/// For a web server.
+/// The advice for a web server.
 const PASSWORD: &str = "both are given in the URL, before the host: USER:PASSWORD@HOST";
 
-/// The error of a request, to a bucket or to a web server, that failed while `doing`.
+/// Returns the error of a request to a bucket, or to a web server, that failed. `doing` names the operation.
 pub(crate) fn failed(doing: &str, e: &object_store::Error, is_bucket: bool) -> Error {
     use object_store::Error as Store;
     let (kind, what) = match e {
@@ -44,7 +44,7 @@ fn denied(status: u16, is_bucket: bool) -> (ErrorKind, String) {
     (ErrorKind::PermissionDenied, what)
 }
 
-/// The kind of an error of a request that has none of its own, and what it says.
+/// Returns the kind and the message of a request's error by its text, if it has no variant of its own.
 fn classify_cause(e: &object_store::Error, doing: &str, is_bucket: bool) -> (ErrorKind, String) {
     if let Some(redirect) = causes(e).find_map(|cause| cause.downcast_ref::<RedirectError>()) {
         return (ErrorKind::Unsupported, redirect.to_string());
@@ -72,13 +72,13 @@ fn classify_cause(e: &object_store::Error, doing: &str, is_bucket: bool) -> (Err
     }
 }
 
-/// The error and its causes, down to the first of them.
+/// Returns the error and its causes, down to the first of them.
 fn causes(e: &object_store::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     let first: &(dyn std::error::Error + 'static) = e;
     std::iter::successors(Some(first), |cause| cause.source())
 }
 
-/// The first cause, without the URL, which may have a signature in it.
+/// Returns the first cause, without URLs, which may have signatures in them.
 fn cause(e: &object_store::Error) -> String {
     let text = causes(e).last().map(ToString::to_string).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
@@ -86,7 +86,7 @@ fn cause(e: &object_store::Error) -> String {
     ellipsize(escape_hidden(&words.collect::<Vec<_>>().join(" ")), 200)
 }
 
-/// The error for an object that is another one than was opened.
+/// Returns the error of an object that was replaced after it was opened.
 pub(crate) fn changed() -> Error {
     Error::new(ErrorKind::FileChanged, "the object was replaced after it was opened; open it again")
 }

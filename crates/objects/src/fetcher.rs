@@ -1,4 +1,4 @@
-//! [`Fetcher`]: brings ranges of an object into a sparse file, each once, whichever thread asks for it.
+//! Fetches ranges of an object into a sparse file, each once, even if several threads ask for it.
 
 use arrowwood::mapping::MutexExt;
 use std::fs::{File, OpenOptions};
@@ -19,35 +19,35 @@ use crate::object::{Object, Version};
 use crate::range_set::{RangeSet, requests};
 use crate::runtime::{REQUESTS, RequestRuntime};
 
-/// The bytes that are read of the end of an object when it is opened: the footer of most files.
+/// The number of bytes at the end of an object that are read when it is opened: the footer of most files.
 const TAIL: u64 = 64 << 10;
 
-/// An object, and the file that has what was fetched of it.
+/// An object, and the file that has the fetched ranges.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     object: Arc<Object>,
     version: Version,
     file: Arc<File>,
     state: Mutex<State>,
-    /// Notified when something has come, or was given up.
+    /// Notified when ranges were fetched, or a request has failed.
     came: Condvar,
-    /// The process that made it.
+    /// The process that created the fetcher.
     process: u64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is in the file.
+    /// The ranges that are in the file.
     present: RangeSet,
-    /// What some thread is fetching.
+    /// The ranges that some thread is fetching.
     coming: RangeSet,
-    /// The process whose threads those are.
+    /// The process of these threads.
     process: u64,
     /// The error of an object that was replaced.
     changed: Option<Error>,
 }
 
-/// Opens an object: its end is read, and the rest when it is asked for.
+/// Opens an object. Reads its end; other ranges are read when they are needed.
 pub(crate) fn open(object: Object) -> Result<Bytes> {
     let object = Arc::new(object);
     let asked = object.clone();
@@ -56,7 +56,7 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
         return Err(changed());
     }
     let address = object.location.address(&version.text());
-    // No file can be larger.
+    // No file can be larger than `i64::MAX`.
     let size = i64::try_from(version.size).ok().and_then(|size| usize::try_from(size).ok());
     let size = size.ok_or_else(|| too_large(version.size))?;
     let (file, mapping) = sparse(&object, size)?;
@@ -74,7 +74,7 @@ fn too_large(size: u64) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the store says that the object has {size} bytes"))
 }
 
-/// A sparse file of `size` bytes, and its mapping. It has no name, so it ends with those that have it open.
+/// Creates a sparse file of `size` bytes, and maps it. The file has no name, so the system removes it when it is closed.
 fn sparse(object: &Object, size: usize) -> Result<(File, Mapping)> {
     if size == 0 {
         return Err(Error::new(ErrorKind::InvalidData, "not Arrow data: the object is empty"));
@@ -87,10 +87,10 @@ fn sparse(object: &Object, size: usize) -> Result<(File, Mapping)> {
     Ok((file, mapped?))
 }
 
-/// A new file that only this user can open, with a name that nobody can have taken before: others may write to the folder.
+/// Creates a file that only this user can open, with an unguessable name, as other users may write to the folder.
 fn unguessable(folder: &Path) -> io::Result<(File, PathBuf)> {
     loop {
-        // Each has keys of its own, which come from the system's random numbers.
+        // Each state has keys of its own, which come from the system's random numbers.
         let words = [(); 2].map(|()| RandomState::new().hash_one(folder));
         let path = folder.join(format!(".arrowwood-{:016x}{:016x}", words[0], words[1]));
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
@@ -103,18 +103,18 @@ fn unguessable(folder: &Path) -> io::Result<(File, PathBuf)> {
 fn sized(file: &File, path: &Path, size: usize, poison: Option<u8>) -> Result<Mapping> {
     let doing = format!("making room for an object of {size} bytes");
     file.set_len(size as u64).map_err(|e| Error::io(&doing, &e).at(path))?;
-    /// Larger objects are only in tests that don't look for this.
+    /// Larger objects are only in tests that don't check this.
     const MOST: usize = 1 << 28;
     if let Some(byte) = poison.filter(|_| size <= MOST) {
         file.write_all_at(&vec![byte; size], 0).map_err(|e| Error::io(&doing, &e))?;
     }
     let mapping = Mapping::open(path, Mode::Read)?;
-    // The other handle is enough, and there may be many objects.
+    // The other handle is enough, and there may be too many objects for two each.
     mapping.close_file();
     Ok(mapping)
 }
 
-/// The folder for files of the cache: on a disk rather than in memory. Nothing in `$TMPDIR` is as none.
+/// Returns the folder for files of the cache, on a disk rather than in memory. An empty `$TMPDIR` counts as unset.
 fn folder(named: Option<&Path>) -> PathBuf {
     let of_user = || std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir());
@@ -122,7 +122,7 @@ fn folder(named: Option<&Path>) -> PathBuf {
 }
 
 impl Fetcher {
-    /// The state. In a fork the lock may be that of a thread that is not there.
+    /// Locks the state. In a fork, a thread that does not exist there may hold the lock.
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
         let process = fork_count();
         if process == self.process {
@@ -147,7 +147,7 @@ impl Fetcher {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// Sends the requests `asked`, writes the parts `own` of what comes, which nobody else fetches, and records them.
+    /// Sends the requests `asked`, writes the parts `own` of the answers, which no other thread fetches, and records them.
     fn fetch(&self, asked: Vec<Range<usize>>, own: Vec<Range<usize>>) -> Result<()> {
         let own: Arc<[_]> = own.into();
         let done = self.request(asked, own.clone());
@@ -194,15 +194,15 @@ impl Fetch for Fetcher {
             }
             let own = state.coming.missing_of(&missing);
             if own.is_empty() {
-                // Looks again now and then: whoever fetches may be in a process before a fork.
+                // Checks again regularly, as the thread that fetches may be in the parent of a fork.
                 let waited = self.came.wait_timeout(state, blocking::TURN);
                 drop(waited.unwrap_or_else(PoisonError::into_inner).0);
                 blocking::check_interrupt()?;
                 state = self.lock()?;
                 continue;
             }
-            // Requests are longer than that. What others have or fetch of them is not written: somebody may have checked it,
-            // and a store need not answer the same twice.
+            // Requests are longer than the missing ranges. Parts that other threads have fetched, or are fetching, are not
+            // written: they may have been checked, and a store may answer differently the second time.
             let asked = requests(&own, self.version.size as usize);
             let own = state.coming.missing_of(&state.present.missing_of(&asked));
             own.iter().for_each(|range| state.coming.insert(range.clone()));

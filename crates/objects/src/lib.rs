@@ -1,4 +1,4 @@
-//! Arrow files in object stores and on web servers, read by ranges of bytes.
+//! Reads Arrow files in object stores and on web servers, by ranges of bytes.
 //!
 //! ```no_run
 //! let ticks = arrowwood_objects::open("s3://bucket/ticks/00000000000000000000.arrow")?;
@@ -6,14 +6,13 @@
 //! println!("{:?}", ticks.column("price")?.sum()?); // fetches this column
 //! # Ok::<(), arrowwood::Error>(())
 //! ```
-//! The end of a file, which lists its batches, is read when it is opened; what a call looks at, is fetched when it does. It
-//! comes into a sparse file that is mapped, so that everything works as on a local file.
+//! The end of a file, which lists its batches, is read when the file is opened. Other ranges are fetched by the calls that
+//! need them, into a sparse file that is mapped, so that everything works as on a local file.
 //!
 //! # Inside
-//! In reading order: `range_set` (which bytes are there), `client` (requests as they are sent), `error` (what went
-//! wrong, in a sentence), `runtime` (threads),
-//! `location` (URLs and stores), `object` (one object, read by ranges), `fetcher` (what is asked for, into a sparse file),
-//! `open`, `upload` (rows as an object), `push`.
+//! The modules in reading order: `range_set` (sets of ranges), `client` (sends requests), `error` (messages), `runtime`
+//! (threads), `location` (URLs and stores), `object` (one object, read by ranges), `fetcher` (fetches ranges into a sparse
+//! file), `open`, `upload` (rows as an object), `push`.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod client;

@@ -1,4 +1,4 @@
-//! URLs, and the stores that they are in.
+//! Parses URLs, and connects to the stores that they name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use url::Url;
 use crate::client::{Connector, authorization_of};
 use crate::error::failed;
 
-/// A place in a store.
+/// The location of an object, or of a folder, in a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
-    /// What it is called: its URL, without what may be secret.
+    /// The URL without parts that may be secret, for messages.
     pub name: String,
-    /// The place in the store; empty for one of a web server, whose URL says all.
+    /// The path in the store; empty on a web server, where the URL is enough.
     pub path: Path,
-    /// Without user, password and fragment.
+    /// The URL without user, password and fragment.
     url: Url,
     /// The user and the password that the URL had.
     authorization: Option<HeaderValue>,
@@ -33,7 +33,7 @@ pub(crate) struct Location {
     version: Option<String>,
 }
 
-/// What stands before an object's version in the fragment of its URL, which no server is told.
+/// The prefix of an object's version in the fragment of its URL, which is not sent to servers.
 const VERSION: &str = "arrowwood-version=";
 
 impl Location {
@@ -70,7 +70,7 @@ impl Location {
         Ok(Location { name: shown.into(), path, url, authorization, given, version })
     }
 
-    /// The URL of the object in this version, with what is secret in it.
+    /// Returns the URL of the object in this version, including its secret parts.
     pub(crate) fn address(&self, version: &str) -> String {
         let mut url = self.given.clone();
         if self.is_listed()
@@ -89,12 +89,12 @@ impl Location {
         self.version.is_none() || self.version.as_deref() == url.fragment()
     }
 
-    /// Returns true if the store lists what it has.
+    /// Returns true if the store can list its objects.
     pub(crate) fn is_listed(&self) -> bool {
         self.url.scheme() == "s3"
     }
 
-    /// Returns true if objects can be made there.
+    /// Returns true if objects can be created there.
     pub(crate) fn is_writable(&self) -> bool {
         matches!(self.url.scheme(), "s3" | "file")
     }
@@ -104,7 +104,7 @@ impl Location {
         self.url.scheme() == "file"
     }
 
-    /// The place in the same folder that has this name between a dot and `suffix`.
+    /// Returns the path in the same folder whose name is this one's between a dot and `suffix`.
     pub(crate) fn beside(&self, suffix: &str) -> Path {
         let name = self.path.filename().unwrap_or_default();
         let folder: Path = self.path.parts().take(self.path.parts_count().saturating_sub(1)).collect();
@@ -116,19 +116,19 @@ impl Location {
         self.url.path().ends_with('/')
     }
 
-    /// The place of `name` in this folder.
+    /// Returns the location of `name` in this folder.
     pub(crate) fn child(&self, name: &str) -> Location {
         self.listed(self.path.clone().join(name))
     }
 
-    /// The object of this folder that the store lists as `path`.
+    /// Returns the location of the object in this folder that the store lists as `path`.
     pub(crate) fn listed(&self, path: Path) -> Location {
         let folder = self.name.trim_end_matches('/');
         let name = format!("{folder}/{}", path.filename().unwrap_or_default());
         Location { name, path, ..self.clone() }
     }
 
-    /// The store, whose connections belong to the runtime that uses them.
+    /// Creates a store, whose connections belong to the runtime that uses them.
     pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
         let failed = |e| failed("preparing requests", &e, self.is_listed()).at(&self.name);
         if self.is_file() {
@@ -146,13 +146,13 @@ impl Location {
             authorization: self.authorization.clone(),
             creates_only: self.is_listed(),
         };
-        // The whole of a request has limits of its own, by what it asks for.
+        // Callers limit the time of whole requests, depending on their size.
         let options = |is_plain| ClientOptions::new().with_timeout_disabled().with_allow_http(is_plain);
         if self.is_listed() {
             let endpoint =
                 ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(|name| std::env::var(name).ok());
             let endpoint = endpoint.into_iter().flatten().find(|endpoint| !endpoint.is_empty());
-            // Whoever names such an endpoint means it.
+            // An endpoint with this scheme was chosen on purpose.
             let is_plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
             let mut builder = AmazonS3Builder::from_env()
                 .with_bucket_name(self.url.host_str().unwrap_or_default())
@@ -171,7 +171,7 @@ impl Location {
     }
 }
 
-/// Has TLS use the cryptography that this crate is built with.
+/// Makes TLS use the cryptography that this crate is built with.
 fn use_ring() {
     // An error says that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,5 +1,6 @@
-//! [`Object`]: one object of a store, read by ranges. Nothing that a store says is trusted: what comes must be of the size
-//! that was asked for, of the object that was opened, and in time.
+//! Reads one object of a store by ranges.
+//!
+//! Stores are not trusted: an answer must have the requested size, be of the object that was opened, and come in time.
 
 use arrowwood::mapping::MutexExt;
 use std::fs::File;
@@ -18,10 +19,10 @@ use tokio::time::timeout;
 use crate::error::{READING, changed, failed};
 use crate::location::{Location, Options};
 
-/// Bytes a second, at least, of answers that are long.
+/// The minimum speed of long answers, in bytes per second.
 pub(crate) const SLOWEST: u64 = 32 << 10;
 
-/// A store, and the process whose connections it has.
+/// A store, and the process that has its connections.
 type ProcessStore = Option<(u64, Arc<dyn ObjectStore>)>;
 
 /// An object.
@@ -31,7 +32,7 @@ pub(crate) struct Object {
     store: Mutex<ProcessStore>,
 }
 
-/// What tells an object from one that has its name later.
+/// The version of an object, which differs from the versions of later objects with the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     pub size: u64,
@@ -44,7 +45,7 @@ impl Version {
         Version { size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp_millis() }
     }
 
-    /// The version as text, to be compared.
+    /// Returns the version as text, to be compared.
     pub(crate) fn text(&self) -> String {
         format!("{}-{}-{}", self.size, self.modified, self.e_tag.as_deref().unwrap_or_default())
     }
@@ -119,7 +120,7 @@ impl Object {
         Ok(())
     }
 
-    /// Reads up to `most` bytes at the end; also returns what the object is.
+    /// Reads up to `most` bytes at the end. Returns them, and the version of the object.
     pub(crate) async fn tail(&self, most: u64) -> Result<(Version, Vec<u8>)> {
         let answer = self.get(GetRange::Suffix(most), None).await?;
         let version = Version::from_meta(&answer.meta);
@@ -133,8 +134,8 @@ impl Object {
         Ok((version, bytes))
     }
 
-    /// Reads bytes `range` of the object that is `version`, and writes the parts `own` of them, which are in order, to `file`
-    /// at the same offsets.
+    /// Reads bytes `range` of the object if it has this `version`. Writes the parts `own` of them, which are in order, to
+    /// `file` at the same offsets.
     pub(crate) async fn read_into(
         &self,
         file: &File,

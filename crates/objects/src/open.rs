@@ -1,4 +1,4 @@
-//! [`open`]: a URL as a dataset.
+//! Opens a URL as a dataset.
 
 use arrowwood::mapping::MutexExt;
 use std::ops::Range;
@@ -16,19 +16,19 @@ use crate::location::{Location, Options};
 use crate::object::Object;
 use crate::runtime::{REQUESTS, RequestRuntime};
 
-/// Most objects of a folder that are opened as one dataset.
+/// The maximum number of objects of a folder that are opened as one dataset.
 const MOST: usize = 100_000;
 
 /// Opens the object at `url`, as [`arrowwood::open`] does a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. A folder of a
 /// bucket is all its objects that end in `.arrow`, in the order of their names.
 ///
 /// # Errors
-/// Those of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores ranges.
+/// The errors of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores ranges.
 pub fn open(url: &str) -> Result<Dataset> {
     open_with(url, OpenOptions::new(), &Options::default())
 }
 
-/// As [`open`], in a certain way.
+/// As [`open`], with options.
 ///
 /// # Errors
 /// As [`open`].
@@ -46,7 +46,7 @@ pub fn open_with(url: &str, how: OpenOptions, options: &Options) -> Result<Datas
     open_folder(&location, how, options)?.ok_or_else(missing)
 }
 
-/// Has [`arrowwood::open`] take URLs, for the whole process.
+/// Makes [`arrowwood::open`] accept URLs, for the whole process.
 pub fn install() {
     let takes = |url: &str| {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
@@ -60,7 +60,7 @@ pub(crate) fn open_object(location: &Location, how: OpenOptions, options: &Optio
     how.named_bytes(bytes.map_err(|e| e.at(&location.name))?, &location.name)
 }
 
-/// The objects of a folder, as one dataset; `None` if there is none.
+/// Opens the objects of a folder as one dataset; `None` if there is none.
 fn open_folder(location: &Location, how: OpenOptions, options: &Options) -> Result<Option<Dataset>> {
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     let opened = each(&objects, |object| open_object(object, how, options))?;
@@ -75,13 +75,13 @@ fn open_folder(location: &Location, how: OpenOptions, options: &Options) -> Resu
     }
 }
 
-/// The number of the first row in an object of a table, which is called by it; `None` for other names.
+/// Returns the number of the first row in an object of a table, which is its name; `None` for other names.
 pub(crate) fn first_row(object: &Location) -> Option<u64> {
     let digits = object.path.filename()?.strip_suffix(".arrow")?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
-/// The numbers of the rows of an object whose first row has number `start`.
+/// Returns the numbers of the rows of an object whose first row has number `start`.
 ///
 /// # Errors
 /// `InvalidData` for a name that no object of a table has.
@@ -109,7 +109,7 @@ pub(crate) fn check_order(objects: &[Location], spans: &[Range<u64>]) -> Result<
     Ok(())
 }
 
-/// What `work` makes of each of `items`, several at a time.
+/// Calls `work` with each of `items`, several at a time, and returns the results in the same order.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -135,7 +135,7 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R>
     done.into_iter().map(|(_, made)| made).collect()
 }
 
-/// The names and sizes of the objects of a folder that end in `.arrow`, in the order of their names.
+/// Returns the objects of a folder whose names end in `.arrow`, in the order of their names.
 pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Location>> {
     let store = location.store(options.timeout)?;
     let wait = options.timeout;
@@ -145,7 +145,7 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
             |_| Error::new(ErrorKind::Io, format!("listing the folder: the store did not answer within {wait:?}"));
         let mut listed = store.list(Some(&folder.path));
         let mut names = Vec::new();
-        // Of any name: a store may list others for ever.
+        // Counts objects with any name, as a store may list others without end.
         let mut count = 0;
         while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
             count += 1;
@@ -161,7 +161,7 @@ pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Locatio
         names.sort_unstable();
         Ok(names)
     })?;
-    // As the store calls them: to make a path of a name would escape it.
+    // Paths are used as the store lists them, because making a path of a name would escape it.
     Ok(names.into_iter().map(|path| location.listed(path)).collect())
 }
 

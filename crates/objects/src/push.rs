@@ -1,8 +1,8 @@
-//! [`push`]: a table's sealed rows as objects of a store.
+//! Pushes a table's sealed rows to a store, as objects.
 //!
-//! The store has a prefix of the rows, in objects called by the number of their first row. How many rows each has, its footer
-//! says, so that the next push knows where to go on, whatever was merged or dropped here meanwhile. No object is ever replaced:
-//! of two pushes at the same time one makes it, and the other one goes on behind its rows.
+//! The store has a prefix of the rows, in objects named after their first row. The number of rows is in the footer of each
+//! object, so that the next push knows where to continue, whatever was merged or dropped here meanwhile. No object is ever
+//! replaced: if two pushes run at the same time, one creates the object, and the other continues after its rows.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,28 +15,29 @@ use crate::location::{Location, Options};
 use crate::open::{check_order, each, first_row, list, open_object, span};
 use crate::upload::{UploadOutcome, upload};
 
-/// Bytes of rows of one object, about, where segments are small.
+/// The approximate number of bytes of rows in one object, if segments are small.
 const OBJECT: u64 = 256 << 20;
-/// How often in a row another object may have the name of one, and no more rows be there than before.
+/// How often in succession a name may be taken without new rows in the store.
 const VAIN: u32 = 3;
 
-/// What [`push`] has done.
+/// The result of [`push`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PushResult {
-    /// Rows that were copied now.
+    /// The number of rows that were copied.
     pub rows: u64,
-    /// Objects that were made.
+    /// The number of objects that were created.
     pub objects: u64,
-    /// Their bytes.
+    /// The bytes of these objects.
     pub bytes: u64,
     /// The number of the row after the last one in the store.
     pub end: u64,
-    /// Rows of the table that are not in the store: those of the segment that grows, and those that a power cut may take.
+    /// The number of rows of the table that are not in the store: rows of the growing segment, and rows that a power cut may
+    /// remove.
     pub left: u64,
 }
 
-/// How [`push`] copies.
+/// The options of [`push`].
 #[derive(Clone, Debug, Default)]
 pub struct PushOptions {
     /// Copy also the durable rows of the segment that grows.
@@ -49,16 +50,16 @@ pub struct PushOptions {
     pub store: Options,
 }
 
-/// Copies the rows of the table at `table` that the folder at `url` does not have, but those of the segment that grows and
-/// those that are not durable: to `s3://BUCKET/PATH` or `file:///PATH`. Calls `progress` with how many rows are done, and of
-/// how many.
+/// Copies the rows of the table at `table` that the folder at `url` does not have, to `s3://BUCKET/PATH` or
+/// `file:///PATH`. Leaves out rows of the growing segment and rows that are not durable. Calls `progress` with the number
+/// of rows that are done, and the total.
 ///
-/// No object is replaced. The last rows in the store must be those of the table. Where the table has dropped them, it must be the
-/// table that they were pushed from, or [`PushOptions::unseen`] be set.
+/// No object is replaced. The last rows in the store must equal the table's. If the table has dropped them, it must be the
+/// table that they were pushed from, or [`PushOptions::unseen`] must be set.
 ///
 /// # Errors
-/// `NotFound` without a table; `SchemaMismatch` if the table has another schema than what is in the store; `InvalidData` if
-/// there are other rows in the store than those of the table; and those of the store.
+/// `NotFound` without a table; `SchemaMismatch` if the table's schema differs from the schema in the store; `InvalidData`
+/// if the rows in the store are not the table's; and errors of the store.
 pub fn push(
     table: impl AsRef<Path>,
     url: &str,
@@ -86,7 +87,8 @@ pub fn push(
     }
 }
 
-/// Goes on behind the last row in the store, as far as there are rows; the object whose name was taken meanwhile, if one was.
+/// Continues after the last row in the store, until there are no more rows. Returns the location of the object whose name
+/// was taken meanwhile, if one was.
 fn push_on(
     table: &Path,
     location: &Location,
@@ -132,7 +134,8 @@ fn push_on(
     Ok(None)
 }
 
-/// Checks that nobody else has begun the folder with another row: the first rows were dropped between two first pushes.
+/// Checks that no other push has begun the folder with another row, as the table may have dropped its first rows between
+/// two first pushes.
 fn check_first(location: &Location, start: u64, options: &Options) -> Result<()> {
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     match objects.iter().find(|object| first_row(object).is_some_and(|first| first < start)) {
@@ -147,7 +150,8 @@ fn check_first(location: &Location, start: u64, options: &Options) -> Result<()>
     }
 }
 
-/// The row after the last one in the store; `None` if there are none. All that is there must be rows of the table.
+/// Returns the number of the row after the last one in the store; `None` if there are none. All rows there must be the
+/// table's.
 fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOptions) -> Result<Option<u64>> {
     let objects = list(location, &options.store).map_err(|e| e.at(&location.name))?;
     let opened = each(&objects, |object| {
@@ -174,7 +178,8 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
         );
         return Err(Error::new(ErrorKind::InvalidData, message).at(&location.name));
     }
-    // Of the table that it was pushed from, the end of the last object is compared: rows may be others in a copy of its volume.
+    // Even if the rows were pushed from this table, the end of the last object is compared, because a copy of its volume may
+    // have other rows.
     let is_own = opened.last().and_then(|(_, found)| found.pushed_rows());
     let is_own = is_own.is_some_and(|pushed| !identity.is_empty() && pushed.table == identity);
     let first = if is_own { objects.len() - 1 } else { 0 };
@@ -190,10 +195,11 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
     Ok(Some(last.end))
 }
 
-/// Compares the last rows of an object, which has those of `span`, with the table's of the same numbers; how many.
+/// Compares the last rows of an object, which has the rows of `span`, with the table's rows of the same numbers. Returns
+/// how many were compared.
 ///
 /// # Errors
-/// `InvalidData` if they are others.
+/// `InvalidData` if they differ.
 fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
     let (Range { start, end }, are_same) = tails_equal((found, span.start), (rows, rows.first_row()), span.end)?;
     if are_same {
@@ -206,7 +212,8 @@ fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
     Err(Error::new(ErrorKind::InvalidData, message))
 }
 
-/// The rows of each object from row `start` on: of one or several segments, which end at `ends`.
+/// Returns the rows of each object from row `start` on. An object has the rows of one or several segments, which end at
+/// `ends`.
 fn objects(rows: &Dataset, start: u64, ends: &[u64]) -> Result<Vec<Range<u64>>> {
     let mut objects: Vec<Range<u64>> = Vec::new();
     let mut bytes = 0;

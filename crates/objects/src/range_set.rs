@@ -1,4 +1,4 @@
-//! [`RangeSet`]: which bytes are there.
+//! Keeps sets of byte ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) struct RangeSet(BTreeMap<usize, usize>);
 
 impl RangeSet {
-    /// Adds a range, joined with those that it touches.
+    /// Adds a range, and joins it with ranges that it touches.
     pub(crate) fn insert(&mut self, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -47,7 +47,7 @@ impl RangeSet {
         self.0.clear();
     }
 
-    /// The parts of `range` that are missing, in order.
+    /// Returns the parts of `range` that are missing, in order.
     pub(crate) fn missing(&self, range: Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let mut at = range.start;
@@ -67,7 +67,7 @@ impl RangeSet {
         found
     }
 
-    /// The parts of all of `ranges` that are missing, in order and without overlap.
+    /// Returns the parts of all of `ranges` that are missing, in order and without overlap.
     pub(crate) fn missing_of(&self, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut wanted = RangeSet::default();
         let missing = ranges.iter().filter(|range| !range.is_empty()).flat_map(|range| self.missing(range.clone()));

@@ -1,4 +1,4 @@
-//! The threads that send requests, and waiting for them from any thread.
+//! Runs requests on threads of their own, and waits for them on any thread.
 
 use arrowwood::mapping::MutexExt;
 use std::future::Future;
@@ -11,10 +11,10 @@ use arrowwood::{Error, ErrorKind, Result, blocking};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
-/// The requests of a process at one time.
+/// The maximum number of requests of a process at one time.
 pub(crate) const REQUESTS: usize = 16;
 
-/// What a process sends requests with.
+/// The threads with which a process sends requests.
 #[derive(Clone)]
 pub(crate) struct RequestRuntime {
     runtime: &'static Runtime,
@@ -23,7 +23,7 @@ pub(crate) struct RequestRuntime {
 }
 
 impl RequestRuntime {
-    /// Those of this process: a fork has none of the threads of the process before.
+    /// Returns the runtime of this process. A fork gets a new one, as it has no threads of its parent.
     pub(crate) fn for_process() -> Result<RequestRuntime> {
         static KNOWN: Mutex<Option<(u64, RequestRuntime)>> = Mutex::new(None);
         let mut known = KNOWN.lock_ignoring_poison();
@@ -34,7 +34,7 @@ impl RequestRuntime {
         }
         let built = Builder::new_multi_thread().worker_threads(2).thread_name("arrowwood-objects").enable_all().build();
         let runtime = built.map_err(|e| Error::io("starting threads for requests", &e))?;
-        // Never ended: its threads sleep while there are no requests, and those of a process before are not there.
+        // The runtime is never ended: its threads sleep while there are no requests, and don't exist in a fork.
         let runtime: &'static Runtime = Box::leak(Box::new(runtime));
         let threads = RequestRuntime { runtime, permits: Arc::new(Semaphore::new(REQUESTS)) };
         *known = Some((fork_count(), threads.clone()));
@@ -55,7 +55,7 @@ impl RequestRuntime {
     pub(crate) fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let task = self.runtime.spawn(async move {
-            // Whoever asked may be gone.
+            // The caller may have been interrupted.
             let _ = sender.send(work.await);
         });
         loop {

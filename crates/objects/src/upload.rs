@@ -1,5 +1,6 @@
-//! [`upload`]: rows as an object of a store, which is there whole or not at all: it gets its name when its last byte has arrived,
-//! and takes it from no other.
+//! Uploads rows as an object of a store, which exists whole or not at all.
+//!
+//! The object gets its name when its last byte has arrived, and never replaces another object.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,28 +20,29 @@ use crate::location::{Location, Options};
 use crate::object::SLOWEST;
 use crate::runtime::RequestRuntime;
 
-/// Bytes of a batch, about: with the footer of an object of 10 GB the batch of a row is fetched by less than 1 MiB.
+/// The approximate number of bytes of a batch. Small, so that a row of an object of 10 GB is fetched by less than 1 MiB,
+/// including the footer.
 const BATCH: u64 = 480 << 10;
-/// Bytes of a part of an upload.
+/// The number of bytes of a part of an upload.
 const PART: usize = 8 << 20;
-/// Parts that are sent at the same time.
+/// The number of parts that are sent at the same time.
 const PARTS: usize = 4;
 
 /// How long to wait for the store's answer when a signal ends an upload.
 const INTERRUPTED: Duration = Duration::from_secs(5);
 
-/// An upload in parts that has neither made its object nor been given up.
+/// An upload in parts that was neither completed nor aborted.
 type PendingUpload = Arc<Mutex<Option<Box<dyn MultipartUpload>>>>;
 
-/// What became of an upload.
+/// The outcome of an upload.
 pub(crate) enum UploadOutcome {
-    /// The object was made; it has so many bytes.
+    /// The object was created, with this number of bytes.
     Made(u64),
-    /// There is an object of this name. It is as it was.
+    /// There is an object of this name, which was not changed.
     Taken,
 }
 
-/// Makes the object `name` of `rows`, those that it says they are, unless there is one.
+/// Creates the object `name` with `rows`, and records their origin `from` in it, unless there is such an object.
 pub(crate) fn upload(
     rows: &Dataset,
     from: &PushedRows,
@@ -58,11 +60,12 @@ pub(crate) fn upload(
     let begun = PendingUpload::default();
     let receive = receive(target, options.timeout, receiver, begun.clone());
     std::thread::scope(|scope| {
-        // On a thread of its own, which waits for those that send: the caller's may be one of a runtime, and must not.
+        // Writing has a thread of its own, which waits for the sending threads. The caller's thread may belong to a
+        // runtime, and must not wait.
         let writing = scope.spawn(|| {
             let mut parts = PartWriter { sender: Some(sender), part: Vec::new(), bytes: 0 };
             write_pushed(rows, &mut parts, batch, from)?;
-            // Without it the upload is given up.
+            // Without this call the upload is aborted.
             parts.end().map_err(|e| Error::io("writing to the store", &e))?;
             Ok(parts.bytes)
         });
@@ -73,7 +76,7 @@ pub(crate) fn upload(
         }
         let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
         let written = writing.join().unwrap_or_else(broken);
-        // That nobody receives has a cause.
+        // If the parts were not received, the cause is the error of sending them.
         match sent? {
             SendOutcome::Taken => Ok(UploadOutcome::Taken),
             SendOutcome::Whole => written.map(UploadOutcome::Made),
@@ -84,7 +87,7 @@ pub(crate) fn upload(
     })
 }
 
-/// What is written, in parts; `None` after the last.
+/// Sends written bytes in parts, and `None` after the last.
 struct PartWriter {
     sender: Option<mpsc::Sender<Option<Vec<u8>>>>,
     part: Vec<u8>,
@@ -121,16 +124,17 @@ impl Write for PartWriter {
     }
 }
 
-/// What became of the parts.
+/// The outcome of sending parts.
 enum SendOutcome {
     Whole,
     /// There is an object of the name.
     Taken,
-    /// Whoever writes has failed.
+    /// The writing thread has failed.
     GivenUp,
 }
 
-/// Sends parts as they come, and names the object when the last was received. What has `begun` is to be given up otherwise.
+/// Sends parts as they come, and names the object when the last was received. Otherwise the caller must abort the upload
+/// that has `begun`.
 async fn receive(
     target: UploadTarget,
     wait: Duration,
@@ -150,7 +154,7 @@ async fn receive(
     }
     let path = target.path();
     let upload = timeout(wait, target.store.put_multipart(&path)).await.map_err(late)?.map_err(failed)?;
-    // It stays there unless its object is made, also if a signal ends this.
+    // The upload stays pending unless its object is created, even if a signal ends this future.
     let mut begun = begun.lock().await;
     let upload = begun.insert(upload);
     let done = async {
@@ -180,22 +184,22 @@ async fn receive(
     Ok(done)
 }
 
-/// Has the store remove the parts of an upload that has failed, was given up, or was ended by a signal.
+/// Makes the store remove the parts of an upload that has failed, was aborted, or was ended by a signal.
 async fn give_up(begun: PendingUpload) {
     if let Some(mut upload) = begun.lock().await.take() {
-        // Stores remove what is left by their own rules, if this fails.
+        // If this fails, stores remove the parts by their own rules.
         let _ = upload.abort().await;
     }
 }
 
-/// The place of an object that is made.
+/// The location of an object that is being created.
 struct UploadTarget {
     store: Arc<dyn ObjectStore>,
     name: Location,
 }
 
 impl UploadTarget {
-    /// Where its bytes go first: in a directory, to a file that no reader takes for one of the table's.
+    /// Returns the path that the bytes are sent to. In a directory, it is a file that readers don't take for the table's.
     fn path(&self) -> Path {
         if self.name.is_file() {
             self.name.beside(&format!(".{}.part", std::process::id()))
@@ -227,7 +231,7 @@ impl UploadTarget {
         sent(upload.complete().await)
     }
 
-    /// Gives the file its name, if no other has it.
+    /// Gives the file its name, if no other file has it.
     fn link(&self) -> object_store::Result<SendOutcome> {
         let files = LocalFileSystem::new();
         let from = files.path_to_filesystem(&self.path())?;
@@ -240,7 +244,7 @@ impl UploadTarget {
             io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => Err(io::ErrorKind::AlreadyExists.into()),
             _ => Err(e),
         });
-        // Gone if it was renamed.
+        // The file does not exist any more if it was renamed.
         let _ = std::fs::remove_file(&from);
         match linked {
             Ok(()) => Ok(SendOutcome::Whole),
@@ -250,7 +254,7 @@ impl UploadTarget {
     }
 }
 
-/// Returns true if an object was made by a request that makes none where there is one.
+/// Returns the outcome of a request that creates an object unless there is one.
 fn sent<T>(answer: object_store::Result<T>) -> object_store::Result<SendOutcome> {
     use object_store::Error as Store;
     match answer {
