@@ -67,8 +67,8 @@ impl DirectoryLock {
         Ok(metadata_at(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
     }
 
-    /// Returns the name that the locked directory gets, in the same parent directory, while it is removed. If the process
-    /// is killed meanwhile, [`remove_leftovers`] of another directory there continues.
+    /// Returns the name that the locked directory gets, in the same parent directory, while it is removed. If the
+    /// process is killed meanwhile, [`remove_leftovers`] of another directory there continues.
     ///
     /// # Errors
     /// Errors of the system.
@@ -92,8 +92,8 @@ impl DirectoryLock {
         self.medium.sync_dir(self.directory.path())
     }
 
-    /// Returns true if, as far as is known before, files can be moved between the locked directory and others next to it,
-    /// and another directory can be created there and replace it.
+    /// Returns true if, as far as is known before, files can be moved between the locked directory and others next to
+    /// it, and another directory can be created there and replace it.
     pub fn is_replaceable(&self) -> bool {
         !self.directory.is_alone()
     }
@@ -205,7 +205,8 @@ impl Drop for StagingDirectory {
     }
 }
 
-/// Opens and locks the directory at `path`, which is to replace the one at `replaced`, and gives it the same permissions.
+/// Opens and locks the directory at `path`, which is to replace the one at `replaced`, and gives it the same
+/// permissions.
 fn lock_replacement(path: &Path, replaced: &Path) -> io::Result<DirectoryHandle> {
     let metadata = std::fs::metadata(replaced)?;
     // Only root can change the owner.
@@ -237,7 +238,8 @@ pub fn remove_leftovers(medium: &FileSystem, folder: &Path) -> io::Result<()> {
         }
     }
     for path in dropped {
-        // A process that is still removing the directory has its lock. Directories that can't be removed only cost space.
+        // A process that is still removing the directory has its lock. Directories that can't be removed only cost
+        // space.
         let Ok(handle) = DirectoryHandle::open(&path) else { continue };
         if handle.try_lock().is_ok_and(|is_locked| is_locked) {
             let _ = remove_part_folder(medium, &path);

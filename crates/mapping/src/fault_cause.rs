@@ -1,7 +1,7 @@
 //! Finds out why a page of a mapped file could not be touched.
 //!
-//! SIGBUS does not tell: it is raised if a file was truncated, if a disk fails, and if a disk has no room for a page that
-//! was stored to.
+//! SIGBUS does not tell: it is raised if a file was truncated, if a disk fails, and if a disk has no room for a page
+//! that was stored to.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -68,9 +68,9 @@ impl MappedOrigin {
         }
     }
 
-    /// Returns the system's error for byte `offset` of the file, which could not be touched, or the error of asking for it.
-    /// Returns `None` if the file has become shorter, if its path leads to another file or none, or if the byte can be
-    /// touched again, for example because the file was truncated and has grown.
+    /// Returns the system's error for byte `offset` of the file, which could not be touched, or the error of asking for
+    /// it. Returns `None` if the file has become shorter, if its path leads to another file or none, or if the byte can
+    /// be touched again, for example because the file was truncated and has grown.
     pub fn cause(&self, offset: u64) -> Option<io::Error> {
         self.find_cause(offset).unwrap_or_else(Some)
     }

@@ -2,8 +2,9 @@
 //!
 //! Every change of a file or a name goes through [`FileSystem`] and the types it creates
 //! ([`SharedFile`](crate::SharedFile), [`DirectoryLock`](crate::DirectoryLock), [`StagingFile`],
-//! [`StagingDirectory`](crate::StagingDirectory)). A file system may have an [`FsObserver`], which is called before each
-//! operation and may refuse it. A test can derive all possible contents of the disk after a crash from these calls.
+//! [`StagingDirectory`](crate::StagingDirectory)). A file system may have an [`FsObserver`], which is called before
+//! each operation and may refuse it. A test can derive all possible contents of the disk after a crash from these
+//! calls.
 
 use std::fmt::Debug;
 use std::fs::{File, FileTimes};
@@ -186,8 +187,8 @@ pub trait FsObserver: Debug + Send + Sync {
 
 /// The disk that a writer writes to.
 ///
-/// The file system of a [`DirectoryLock`](crate::DirectoryLock) knows the locked directory: changes of files inside it or
-/// next to it reach this directory, and no other one that has got its name meanwhile.
+/// The file system of a [`DirectoryLock`](crate::DirectoryLock) knows the locked directory: changes of files inside it
+/// or next to it reach this directory, and no other one that has got its name meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct FileSystem {
     observer: Option<Arc<dyn FsObserver>>,
@@ -377,8 +378,8 @@ impl FileSystem {
     }
 
     /// Creates a file next to `folder`, to be written from front to back. It takes over the permissions of the file at
-    /// `like`, if there is one, and its owner and group if this process may set them: a copy must not be readable by more
-    /// people than the original.
+    /// `like`, if there is one, and its owner and group if this process may set them: a copy must not be readable by
+    /// more people than the original.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -441,8 +442,8 @@ pub struct StagingFile {
 }
 
 impl StagingFile {
-    /// Sets the modification time to the next whole second after the current time and after the modification time of the
-    /// file at `before`, if there is one. Later writes set it to their time.
+    /// Sets the modification time to the next whole second after the current time and after the modification time of
+    /// the file at `before`, if there is one. Later writes set it to their time.
     pub fn set_modified_after(&self, before: &Path) {
         let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         if let Ok(metadata) = std::fs::metadata(before) {

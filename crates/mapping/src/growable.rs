@@ -285,8 +285,8 @@ impl PooledMemory {
         PooledMemory { region: MemoryRegion::none(), touched: 0, lent: 0 }
     }
 
-    /// Returns memory for `len` bytes, with addresses for `wanted` bytes if the system grants them. Takes the best fit of
-    /// the pool, or else new memory.
+    /// Returns memory for `len` bytes, with addresses for `wanted` bytes if the system grants them. Takes the best fit
+    /// of the pool, or else new memory.
     fn take(len: usize, wanted: usize) -> io::Result<PooledMemory> {
         if let Some((region, touched)) = reuse(len, wanted) {
             return Ok(PooledMemory { region, touched, lent: touched });

@@ -1,8 +1,8 @@
 //! Turns faults in mapped files into errors.
 //!
-//! Touching a page past the end of a file that was truncated while mapped raises SIGBUS (mmap(2)), which ends the process.
-//! Inside of guarded calls it becomes `FileChanged`, or the [error of the system](crate::fault_cause) if the disk fails or
-//! is full:
+//! Touching a page past the end of a file that was truncated while mapped raises SIGBUS (mmap(2)), which ends the
+//! process. Inside of guarded calls it becomes `FileChanged`, or the [error of the system](crate::fault_cause) if the
+//! disk fails or is full:
 //!
 //! ```text
 //! guard ── work ── touches a lost page ──▶ SIGBUS ── handler: zeros from that page to the region's end, region marked
@@ -13,8 +13,8 @@
 //! replaced by pages of an empty file: the next access faults again, as without this library, instead of reading zeros.
 //! Faults outside of our regions, or outside of guarded calls, go to the previous handler of SIGBUS.
 //!
-//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits, because a
-//! forked child inherits whatever state the threads of its parent were in.
+//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits,
+//! because a forked child inherits whatever state the threads of its parent were in.
 #![allow(unsafe_code)]
 
 use crate::sync::MutexExt;
@@ -39,8 +39,8 @@ struct Slot {
     is_changed: AtomicBool,
     /// The offset of the byte at which a page was lost first; `usize::MAX` for none.
     lost: AtomicUsize,
-    /// True if all pages are lost with one. Set for a writer, as its later stores must not reach readers without the lost
-    /// one.
+    /// True if all pages are lost with one. Set for a writer, as its later stores must not reach readers without the
+    /// lost one.
     is_lost_whole: AtomicBool,
     /// Number of regions that the slot has had.
     turn: AtomicU32,
@@ -55,8 +55,8 @@ struct Slot {
 struct Origins {
     /// The file of the region that is in the slot.
     current: Option<MappedOrigin>,
-    /// The turn of the last region that lost a page and was unmapped, and its error, as a call that touched the page may
-    /// not have ended.
+    /// The turn of the last region that lost a page and was unmapped, and its error, as a call that touched the page
+    /// may not have ended.
     lost: Option<(u32, Error)>,
 }
 
@@ -298,8 +298,8 @@ impl ThreadState {
     }
 }
 
-/// The scope of a guarded call. A panic ends it as well. Its functions are not generic, so that the thread's data is found
-/// without a call through a pointer.
+/// The scope of a guarded call. A panic ends it as well. Its functions are not generic, so that the thread's data is
+/// found without a call through a pointer.
 struct GuardScope {
     /// The word that counts calls, before this call.
     before: u64,
@@ -338,8 +338,8 @@ impl Drop for GuardScope {
 }
 
 /// Runs `work`, which reads mapped files, and returns an error instead of its result if a file was truncated and a lost
-/// page was touched, which would end the process otherwise. The same happens if the disk fails, or has no room for a page
-/// that is stored to.
+/// page was touched, which would end the process otherwise. The same happens if the disk fails, or has no room for a
+/// page that is stored to.
 ///
 /// Functions of this crate that return a [`Result`] are guarded. Reading mapped bytes in another way, by
 /// [`copy_out`](crate::Mapping::copy_out) or through a pointer, is safe from truncation only inside of a guard, on the
@@ -388,8 +388,8 @@ pub fn is_guarded() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
-/// Checks that this call has lost no page so far. For calls that publish their results, as [`guard`] finds a lost page only
-/// at the end.
+/// Checks that this call has lost no page so far. For calls that publish their results, as [`guard`] finds a lost page
+/// only at the end.
 ///
 /// # Errors
 /// `FileChanged`; the guard's own error takes its place.
@@ -462,8 +462,8 @@ fn mend() {
 /// True if SIGBUS is handled; not set before that is decided.
 static IS_HANDLED: OnceLock<bool> = OnceLock::new();
 
-/// Disables the handler of SIGBUS, for a process whose own handler must not be replaced. A call that touches a page of a
-/// truncated file then ends the process, as without this library. Must be called before the first file is mapped; the
+/// Disables the handler of SIGBUS, for a process whose own handler must not be replaced. A call that touches a page of
+/// a truncated file then ends the process, as without this library. Must be called before the first file is mapped; the
 /// environment variable `ARROWWOOD_SIGBUS=off` does the same.
 ///
 /// # Errors
@@ -565,8 +565,8 @@ mod linux {
     pub(super) fn bury(start: usize, len: usize) {
         let tomb = TOMB.load(Ordering::Acquire);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It replaces pages of ours:
-        // `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
+        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It replaces pages of
+        // ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
         let mapped = unsafe { libc::mremap(tomb as *mut c_void, 0, len, flags, start as *mut c_void) };
         if mapped == libc::MAP_FAILED {
             // SAFETY: as above; no access is the next best.
@@ -619,7 +619,8 @@ mod linux {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: replaces whole pages of a region of ours. The region stays mapped meanwhile, as this thread is reading it.
+        // SAFETY: replaces whole pages of a region of ours. The region stays mapped meanwhile, as this thread is
+        // reading it.
         let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
         LOCAL.with(|local| local.note(fault));
         zeros != libc::MAP_FAILED
@@ -648,7 +649,8 @@ mod linux {
             libc::SIG_IGN if was_raised => (),
             libc::SIG_DFL | libc::SIG_IGN => {
                 let default = default_action();
-                // SAFETY: `default` lives through the call. The access is repeated, and ends the process at its true address.
+                // SAFETY: `default` lives through the call. The access is repeated, and ends the process at its true
+                // address.
                 unsafe { libc::sigaction(signal, &raw const default, null_mut()) };
                 if was_raised {
                     // SAFETY: takes a number; it is delivered when the handler has returned.

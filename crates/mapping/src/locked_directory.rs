@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::os::{DirectoryHandle, RelativePath};
 use crate::unfinished_file::beside;
 
-/// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow 255
-/// bytes, and the names of those files are `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
+/// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow
+/// 255 bytes, and the names of those files are `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.
 const MAX_NAME_LEN: usize = 228;
 
 /// A locked directory, and the path at which it was locked. Paths inside it and next to it are resolved from its
@@ -61,8 +61,8 @@ impl LockedDirectory {
         }
     }
 
-    /// Returns the directory's name in its parent directory; the parent directory itself if the path has no name, such as
-    /// `/`.
+    /// Returns the directory's name in its parent directory; the parent directory itself if the path has no name, such
+    /// as `/`.
     pub(crate) fn name(&self) -> RelativePath {
         let parent = Path::new("..");
         let path = self.path.file_name().map_or_else(|| parent.to_path_buf(), |name| parent.join(name));
@@ -85,14 +85,14 @@ impl LockedDirectory {
         }
     }
 
-    /// Returns a path for a file that does not belong to the directory yet, whose name ends in `suffix`. The file is next
-    /// to the directory, where its listings don't show it, or inside if files can't be moved from there into it.
+    /// Returns a path for a file that does not belong to the directory yet, whose name ends in `suffix`. The file is
+    /// next to the directory, where its listings don't show it, or inside if files can't be moved from there into it.
     pub(crate) fn hidden(&self, suffix: &str) -> PathBuf {
         if self.is_alone() { self.path.join(format!(".{suffix}")) } else { beside(&self.path, suffix) }
     }
 
-    /// Returns true if files can't be moved into the directory from its parent directory: it is a mount point, its parent
-    /// can't be written to, or its name leaves no room for names that begin with it.
+    /// Returns true if files can't be moved into the directory from its parent directory: it is a mount point, its
+    /// parent can't be written to, or its name leaves no room for names that begin with it.
     pub(crate) fn is_alone(&self) -> bool {
         *self.is_alone.get_or_init(|| {
             if self.path.file_name().is_some_and(|name| name.len() > MAX_NAME_LEN) {

@@ -62,8 +62,8 @@ impl Mapping {
     /// Maps the file at `path`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`, `IsPipe`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with
-    /// the system's error (such as ENOMEM under `ulimit -v`).
+    /// `NotFound`, `PermissionDenied`, `IsPipe`, `InvalidArgument` if the path is not a regular file; otherwise `Io`
+    /// with the system's error (such as ENOMEM under `ulimit -v`).
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Mapping> {
         let path = path.as_ref();
         Mapping::open_at(path, mode).map_err(|e| e.at(path))
@@ -106,8 +106,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Copies `parts`, ranges of bytes of the file, to the same offsets in anonymous memory. Other bytes of the copy are
-    /// zeros. It doesn't count towards the system's limit of mappings of files.
+    /// Copies `parts`, ranges of bytes of the file, to the same offsets in anonymous memory. Other bytes of the copy
+    /// are zeros. It doesn't count towards the system's limit of mappings of files.
     ///
     /// # Errors
     /// The errors of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
@@ -146,8 +146,8 @@ impl Mapping {
         Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
-    /// Joins parts of mapped files, each an offset and a length, into one mapping. Parts are whole pages, but for the end
-    /// of the last.
+    /// Joins parts of mapped files, each an offset and a length, into one mapping. Parts are whole pages, but for the
+    /// end of the last.
     ///
     /// # Errors
     /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.
@@ -206,8 +206,8 @@ impl Mapping {
         self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
     }
 
-    /// Returns the share of resident pages in each of `parts` parts of the mapping, all of the same length; fewer parts if
-    /// there are fewer pages.
+    /// Returns the share of resident pages in each of `parts` parts of the mapping, all of the same length; fewer parts
+    /// if there are fewer pages.
     ///
     /// # Errors
     /// `Io` if the system has no such call.
@@ -327,8 +327,8 @@ impl Mapping {
 
     /// Returns true if the file is on an overlay file system; false if the file is closed.
     ///
-    /// The first store to a file of a lower layer makes a copy of it in the upper one. An earlier mapping still maps the
-    /// lower file, and does not change any more.
+    /// The first store to a file of a lower layer makes a copy of it in the upper one. An earlier mapping still maps
+    /// the lower file, and does not change any more.
     ///
     /// # Errors
     /// Errors of the system.
@@ -361,8 +361,8 @@ impl Mapping {
         self.identity().is_some() && self.identity() == other.identity()
     }
 
-    /// Records that the file has changed, and returns the error. If bytes differ because pages could not be read, it is the
-    /// error of the system.
+    /// Records that the file has changed, and returns the error. If bytes differ because pages could not be read, it is
+    /// the error of the system.
     pub fn mark_changed(&self) -> Error {
         let error = self.0.region.failure().unwrap_or_else(|| change_check::changed(change_check::OVERWRITTEN));
         self.0.region.mark();

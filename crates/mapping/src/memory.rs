@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the bytes of memory that this process may still take, as far as the system tells: the minimum of what is left
-/// on the machine, in the container that the process is in, and below the process's own limit (`ulimit -v`).
+/// Returns the bytes of memory that this process may still take, as far as the system tells: the minimum of what is
+/// left on the machine, in the container that the process is in, and below the process's own limit (`ulimit -v`).
 pub fn free_memory() -> Option<u64> {
     let free = [free_on_machine(), free_in_container(Path::new("/sys/fs/cgroup")), free_in_process()];
     free.into_iter().flatten().min()

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-/// A path, relative to an open directory if there is one. It leads into that directory regardless of the directory's name.
+/// A path, relative to an open directory if there is one. It leads into that directory regardless of the directory's
+/// name.
 #[derive(Clone, Debug)]
 pub(crate) struct RelativePath {
     pub folder: Option<Arc<DirectoryHandle>>,
@@ -100,7 +101,8 @@ impl RelativePath {
     pub(crate) fn link(&self, to: &RelativePath) -> io::Result<()> {
         let from = self.text()?;
         let name = to.text()?;
-        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and
+        // `to`.
         check(unsafe { libc::linkat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr(), 0) })
     }
 
@@ -108,7 +110,8 @@ impl RelativePath {
     pub(crate) fn rename(&self, to: &RelativePath) -> io::Result<()> {
         let from = self.text()?;
         let name = to.text()?;
-        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and
+        // `to`.
         check(unsafe { libc::renameat(self.descriptor(), from.as_ptr(), to.descriptor(), name.as_ptr()) })
     }
 
@@ -148,7 +151,8 @@ impl RelativePath {
         let from_descriptor = self.descriptor();
         let to_descriptor = to.descriptor();
         // A direct call, as not every C library has the function.
-        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and `to`.
+        // SAFETY: both paths end in zero and live through the call; the descriptors are open as long as `self` and
+        // `to`.
         let result = unsafe {
             libc::syscall(libc::SYS_renameat2, from_descriptor, from.as_ptr(), to_descriptor, name.as_ptr(), flags)
         };
@@ -170,8 +174,8 @@ const NO_REPLACE: u32 = 1;
 #[cfg(not(target_os = "linux"))]
 const EXCHANGE: u32 = 2;
 
-/// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail because
-/// the disk is full. Returns false if the file system has no such call. A failed call releases its blocks.
+/// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail
+/// because the disk is full. Returns false if the file system has no such call. A failed call releases its blocks.
 pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     match fallocate(file, KEEP_SIZE, offset, len) {
         Ok(()) => Ok(true),
@@ -226,8 +230,8 @@ pub(crate) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the file system
-/// can't report holes, no byte counts as in one.
+/// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the file
+/// system can't report holes, no byte counts as in one.
 #[cfg(target_os = "linux")]
 pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     let start = libc::off_t::try_from(offset).map_err(io::Error::other)?;
@@ -276,7 +280,8 @@ const PUNCH_HOLE: i32 = 2;
 pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
     pub mount: u64,
-    /// Seconds and nanoseconds since 1970, zeros if unknown. It tells a file from a later one with the same inode number.
+    /// Seconds and nanoseconds since 1970, zeros if unknown. It tells a file from a later one with the same inode
+    /// number.
     pub made: (i64, u32),
 }
 
@@ -291,8 +296,8 @@ pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
     let flags = libc::AT_EMPTY_PATH;
     let mask = UNIQUE_MOUNT_ID | libc::STATX_BTIME;
     // A direct call, as not every C library has the function.
-    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `statx` has room for
-    // the one structure that the call writes.
+    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `statx` has room
+    // for the one structure that the call writes.
     let result =
         unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, statx.as_mut_ptr()) };
     // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
@@ -341,8 +346,8 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// Creates a file without a name, with these permissions, in the directory `folder`. Returns `None` if the file system has
-/// no such files.
+/// Creates a file without a name, with these permissions, in the directory `folder`. Returns `None` if the file system
+/// has no such files.
 #[cfg(target_os = "linux")]
 pub(crate) fn unnamed(folder: &RelativePath, mode: u32) -> io::Result<Option<File>> {
     match folder.open(libc::O_RDWR | libc::O_TMPFILE, mode) {
@@ -402,7 +407,8 @@ pub(crate) struct FileSystemSpace {
 #[cfg(target_os = "linux")]
 fn file_system(file: &File) -> io::Result<libc::statfs> {
     let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open as long as `file` lives, and `statfs` has room for the one structure the call writes.
+    // SAFETY: the descriptor is open as long as `file` lives, and `statfs` has room for the one structure the call
+    // writes.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), statfs.as_mut_ptr()) })?;
     // SAFETY: fstatfs(2) has succeeded, so it has filled the structure.
     Ok(unsafe { statfs.assume_init() })
@@ -428,8 +434,8 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock, because its copy of the
-/// descriptor is replaced.
+/// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock, because its copy of
+/// the descriptor is replaced.
 #[derive(Debug)]
 pub(crate) struct DirectoryHandle {
     file: File,
@@ -663,15 +669,15 @@ pub fn fork_count() -> u64 {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         open_placeholder();
-        // SAFETY: the handler only uses atomics and dup3(2), which is allowed between fork and exec. It is accepted that
-        // registering it may fail without memory: then a forked writer is not noticed.
+        // SAFETY: the handler only uses atomics and dup3(2), which is allowed between fork and exec. It is accepted
+        // that registering it may fail without memory: then a forked writer is not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked. Returns true as well
-/// if the system doesn't tell.
+/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked. Returns true as
+/// well if the system doesn't tell.
 pub fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither call takes an argument, or fails.

@@ -17,12 +17,12 @@ static IS_SPENT: AtomicBool = AtomicBool::new(false);
 ///
 /// Rust ends a program whose allocation fails, unless it was made by a fallible function. Vectors of rows are allocated
 /// fallibly, but a program that is short of memory also has to allocate an error's message, a path or a vector of ten
-/// elements. If the system refuses memory for these, this allocator releases the addresses of its reserve to the system,
-/// and tries again. Work in steps calls [`is_memory_short`] between the steps, and ends with an error while the reserve is
-/// spent.
+/// elements. If the system refuses memory for these, this allocator releases the addresses of its reserve to the
+/// system, and tries again. Work in steps calls [`is_memory_short`] between the steps, and ends with an error while the
+/// reserve is spent.
 ///
-/// A program uses it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;` and a first call of
-/// [`is_memory_short`], which fills the reserve.
+/// A program uses it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;` and a first call
+/// of [`is_memory_short`], which fills the reserve.
 #[derive(Debug)]
 pub struct ReserveAllocator;
 

@@ -1,9 +1,9 @@
 //! Writes the file of a growing segment, for its one writer.
 //!
-//! Large pieces are written by pwrite(2), which causes no page faults and reports a full disk as an error. Small ones are
-//! stored through a mapping of the whole file, but only after [`SharedFile::prepare`] has reserved the blocks, as a store
-//! without blocks could raise SIGBUS. If a store raises it nevertheless, later stores don't reach the file either. So a
-//! commit whose record was lost doesn't count, because its number is stored after the record.
+//! Large pieces are written by pwrite(2), which causes no page faults and reports a full disk as an error. Small ones
+//! are stored through a mapping of the whole file, but only after [`SharedFile::prepare`] has reserved the blocks, as a
+//! store without blocks could raise SIGBUS. If a store raises it nevertheless, later stores don't reach the file
+//! either. So a commit whose record was lost doesn't count, because its number is stored after the record.
 
 use crate::sync::MutexExt;
 use std::fs::{File, FileTimes};
@@ -209,8 +209,8 @@ impl SharedFile {
         }
     }
 
-    /// Names a new file. Replaces an existing one atomically, and takes over its permissions, and its owner and group if
-    /// this process may set them. If that fails, the file is removed on drop.
+    /// Names a new file. Replaces an existing one atomically, and takes over its permissions, and its owner and group
+    /// if this process may set them. If that fails, the file is removed on drop.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -254,8 +254,8 @@ impl SharedFile {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the file
-    /// system can't report holes, no byte counts as in one.
+    /// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the
+    /// file system can't report holes, no byte counts as in one.
     ///
     /// # Errors
     /// Errors of the system.
@@ -317,8 +317,8 @@ impl SharedFile {
         Ok(crc)
     }
 
-    /// Reserves space, so that writing there can't fail because the disk is full. Returns false if the file system can't
-    /// reserve any.
+    /// Reserves space, so that writing there can't fail because the disk is full. Returns false if the file system
+    /// can't reserve any.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -360,8 +360,9 @@ impl SharedFile {
         if let Some(rest) = (offset + len).checked_sub(fresh) {
             self.write(fresh, &vec![0; rest as usize])?;
         }
-        // If the file system is full nevertheless, a store would raise a signal, so the range is to be written: pwrite(2)
-        // returns an error. But it would make a file longer that another process has truncated, which the signal reports.
+        // If the file system is full nevertheless, a store would raise a signal, so the range is to be written:
+        // pwrite(2) returns an error. But it would make a file longer that another process has truncated, which the
+        // signal reports.
         Ok(self.region.populate(offset as usize, len as usize) || self.is_truncated()?)
     }
 
@@ -389,8 +390,8 @@ impl SharedFile {
         Ok(self.file.metadata()?.len() < self.region.len() as u64)
     }
 
-    /// Makes the file system keep the pages from `start` to `end` apart from pages of holes around them. A file system that
-    /// keeps many pages together (ext4 since Linux 6.16) needs blocks for all of them before one is stored to.
+    /// Makes the file system keep the pages from `start` to `end` apart from pages of holes around them. A file system
+    /// that keeps many pages together (ext4 since Linux 6.16) needs blocks for all of them before one is stored to.
     fn separate_from_holes(&self, start: u64, end: u64) -> io::Result<()> {
         assert!(start <= end, "pages from byte {start} to byte {end}");
         let size = self.region.len() as u64;

@@ -1,7 +1,7 @@
 //! Defines the [`SharedWords`] of a file that the two sides of a table communicate by.
 //!
-//! `src/table/protocol/publish.rs` is generic over the trait, so that a model checker can run the same code over its own
-//! words.
+//! `src/table/protocol/publish.rs` is generic over the trait, so that a model checker can run the same code over its
+//! own words.
 
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -11,8 +11,8 @@ use crate::mapping::Mapping;
 use crate::mode::Mode;
 use crate::shared_file::SharedFile;
 
-/// Words that one process stores and others load. Their offsets are multiples of their size, and all loads and stores are
-/// atomic.
+/// Words that one process stores and others load. Their offsets are multiples of their size, and all loads and stores
+/// are atomic.
 pub trait SharedWords {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);

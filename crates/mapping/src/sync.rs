@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 /// Locks a mutex even if a thread panicked while it held the lock.
 ///
-/// Only for data that is valid after each single assignment, so that a panic between two of them loses nothing. A writer
-/// whose assertion failed refuses further calls before it locks anything.
+/// Only for data that is valid after each single assignment, so that a panic between two of them loses nothing. A
+/// writer whose assertion failed refuses further calls before it locks anything.
 pub trait MutexExt<T: ?Sized> {
     /// Locks the mutex, and waits for other threads that hold it.
     fn lock_ignoring_poison(&self) -> MutexGuard<'_, T>;

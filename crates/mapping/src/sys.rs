@@ -19,8 +19,8 @@ use crate::mode::Mode;
 
 /// A contiguous range of mapped addresses.
 ///
-/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that only `drop` unmaps; with `len == 0` nothing
-/// is mapped and `base` dangles. Bytes can be stored to if `is_writable`.
+/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that only `drop` unmaps; with `len == 0`
+/// nothing is mapped and `base` dangles. Bytes can be stored to if `is_writable`.
 ///
 /// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion`
 /// they are loaded and stored atomically only ([`atoms`](MemoryRegion::atoms), [`word64`](MemoryRegion::word64)).
@@ -114,8 +114,8 @@ impl MemoryRegion {
         MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, registration: None, counted: None }
     }
 
-    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch. The first address is the start of
-    /// a huge page. May reserve more than the machine's memory, unless the system refuses.
+    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch. The first address is the start
+    /// of a huge page. May reserve more than the machine's memory, unless the system refuses.
     pub(crate) fn reserved(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -174,8 +174,8 @@ impl MemoryRegion {
         assert!(used <= self.len && self.len <= len, "extending {} bytes, {used} in use, to {len}", self.len);
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that no other code holds addresses
-            // in it.
+            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that no other code holds
+            // addresses in it.
             let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
             if base != libc::MAP_FAILED {
                 self.base =
@@ -191,8 +191,8 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are whole pages, but for
-    /// the last. The first file is at `path`. The files need not be open, and may have lost their names.
+    /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are whole pages, but
+    /// for the last. The first file is at `path`. The files need not be open, and may have lost their names.
     #[cfg(target_os = "linux")]
     pub(crate) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
         let page = page_size();
@@ -219,8 +219,9 @@ impl MemoryRegion {
             // SAFETY: `offset` is inside of the mapping, checked above.
             let from = unsafe { from.base.as_ptr().add(*offset) };
             // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)),
-            // which stays unchanged. It replaces `len` bytes of our own reservation, from the start of a page on, that no
-            // other code has seen yet; a part's last page may be longer than the part, and is then the region's last.
+            // which stays unchanged. It replaces `len` bytes of our own reservation, from the start of a page on, that
+            // no other code has seen yet; a part's last page may be longer than the part, and is then the region's
+            // last.
             let base = unsafe { libc::mremap(from.cast(), 0, *len, flags, target) };
             if base == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
@@ -239,8 +240,8 @@ impl MemoryRegion {
 
     /// Returns the bytes of anonymous memory.
     ///
-    /// Bytes that were [lent](MemoryRegion::lend) to the system and not written since may become zeros at any time; call
-    /// [`hold`](MemoryRegion::hold) before reading or borrowing them.
+    /// Bytes that were [lent](MemoryRegion::lend) to the system and not written since may become zeros at any time;
+    /// call [`hold`](MemoryRegion::hold) before reading or borrowing them.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         debug_assert!(self.registration.is_none() && (self.is_writable || self.len == 0), "memory of no file");
         // SAFETY: `base` starts `len` mapped, writable bytes of no file (callers create the region by `anonymous` or
@@ -285,7 +286,8 @@ impl MemoryRegion {
     }
 
     /// Returns `len` bytes from `offset` on, which other processes may be storing to, as the bytes before the first
-    /// aligned word, the words, and the bytes after the last word. Panics if they are not inside, which callers rule out.
+    /// aligned word, the words, and the bytes after the last word. Panics if they are not inside, which callers rule
+    /// out.
     #[inline]
     pub(crate) fn atoms(&self, offset: usize, len: usize) -> (&[AtomicU8], &[AtomicU64], &[AtomicU8]) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
@@ -312,8 +314,8 @@ impl MemoryRegion {
         (first, middle, last)
     }
 
-    /// Returns `len` bytes from `offset` on, which other processes may be storing to. Panics if they are not inside, which
-    /// callers rule out.
+    /// Returns `len` bytes from `offset` on, which other processes may be storing to. Panics if they are not inside,
+    /// which callers rule out.
     #[inline]
     pub(crate) fn atoms8(&self, offset: usize, len: usize) -> &[AtomicU8] {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
@@ -324,8 +326,8 @@ impl MemoryRegion {
         unsafe { std::slice::from_raw_parts(start.cast::<AtomicU8>(), len) }
     }
 
-    /// [Prefetches](prefetch) bytes that other processes may be storing to. Panics if they are not inside, which callers
-    /// rule out.
+    /// [Prefetches](prefetch) bytes that other processes may be storing to. Panics if they are not inside, which
+    /// callers rule out.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
         prefetch_at(self.base.as_ptr().wrapping_add(offset), len);
@@ -486,8 +488,8 @@ impl MemoryRegion {
         Ok(counts.into_iter().map(|(resident, pages)| resident as f32 / pages.max(1) as f32).collect())
     }
 
-    /// Calls `visit` with the number of each page, and true if the page is resident. Asks the system in steps of 1 GiB, so
-    /// that its answer, a byte for each page, stays small.
+    /// Calls `visit` with the number of each page, and true if the page is resident. Asks the system in steps of 1 GiB,
+    /// so that its answer, a byte for each page, stays small.
     fn each_page(&self, mut visit: impl FnMut(usize, bool)) -> io::Result<()> {
         const STEP: usize = 1 << 30;
         let page = page_size();
@@ -550,8 +552,8 @@ pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
         waiters.push(Waiter { value: value.into(), address, flags: SIZE_OF_WORD, reserved: 0 });
     }
     let no_timeout = std::ptr::null::<libc::timespec>();
-    // SAFETY: the list has as many structures as its length says, and lives through the call, as do the words, which are
-    // borrowed; without a timeout the clock is not used.
+    // SAFETY: the list has as many structures as its length says, and lives through the call, as do the words, which
+    // are borrowed; without a timeout the clock is not used.
     let result = unsafe {
         libc::syscall(libc::SYS_futex_waitv, waiters.as_ptr(), waiters.len(), 0, no_timeout, libc::CLOCK_MONOTONIC)
     };
@@ -609,8 +611,8 @@ impl Drop for MappingCount {
     }
 }
 
-/// Returns true if the number of mapped files is so high that other code in the process, such as its allocator, might soon
-/// be refused a mapping. Linux allows 65,530 (`vm.max_map_count`).
+/// Returns true if the number of mapped files is so high that other code in the process, such as its allocator, might
+/// soon be refused a mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
     mapped_file_count() >= LIMIT.load(Ordering::Relaxed).min(max_mappings())
 }
@@ -681,8 +683,8 @@ fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is refused,
-/// pages are loaded when they are touched, together with as much around them as the device reads ahead.
+/// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is
+/// refused, pages are loaded when they are touched, together with as much around them as the device reads ahead.
 pub fn prefetch(bytes: &[u8]) {
     prefetch_at(bytes.as_ptr(), bytes.len());
 }
@@ -700,8 +702,8 @@ fn prefetch_at(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Asks the processor to load the first of `bytes` into its cache, without waiting for it. A hint: nothing happens on most
-/// kinds of processors, or if the page has not been touched yet.
+/// Asks the processor to load the first of `bytes` into its cache, without waiting for it. A hint: nothing happens on
+/// most kinds of processors, or if the page has not been touched yet.
 #[inline(always)]
 pub fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
@@ -713,8 +715,8 @@ pub fn prefetch_line(bytes: &[u8]) {
     let _ = bytes;
 }
 
-/// Copies bytes past the caches, to memory that is not read soon. This saves reading the overwritten bytes. Other threads
-/// see them after [`store_fence`].
+/// Copies bytes past the caches, to memory that is not read soon. This saves reading the overwritten bytes. Other
+/// threads see them after [`store_fence`].
 ///
 /// # Panics
 /// If the slices differ in length.

@@ -15,8 +15,8 @@ use crate::os::{self, RelativePath};
 /// Nothing is left of it if it is dropped before, or its process is killed, on file systems that support unnamed files
 /// (open(2), `O_TMPFILE`). On others a killed process leaves `.NAME.PID.NUMBER.part`.
 ///
-/// A file that replaces another one takes over its permissions, and its owner and group if this process may set them, but
-/// no access control lists. A symbolic link stays, and the file that it leads to is replaced.
+/// A file that replaces another one takes over its permissions, and its owner and group if this process may set them,
+/// but no access control lists. A symbolic link stays, and the file that it leads to is replaced.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     file: File,
@@ -29,7 +29,8 @@ impl UnfinishedFile {
     /// Creates a file in the directory of `path`, or of the file that the link there leads to.
     ///
     /// # Errors
-    /// Errors of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is there.
+    /// Errors of the system; `InvalidInput` if `path` is not the path of a file, or anything but a regular file is
+    /// there.
     pub fn create_beside(path: &Path) -> io::Result<UnfinishedFile> {
         if path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
@@ -166,8 +167,8 @@ pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
 }
 
 /// Returns the hidden files of `folder`, each with the rest of its name: the part after `.NAME.` if the file is next to
-/// the directory, and the part after the dot if it is inside. Files whose rest is not UTF-8 are left out. Directories that
-/// don't exist, or that this process may not list, have none.
+/// the directory, and the part after the dot if it is inside. Files whose rest is not UTF-8 are left out. Directories
+/// that don't exist, or that this process may not list, have none.
 ///
 /// # Errors
 /// Errors of the system.
@@ -208,16 +209,16 @@ pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenEntries> {
 
 type HiddenEntries = (Vec<(PathBuf, String)>, Vec<PathBuf>);
 
-/// Returns the name of the directory with this inode number while it is removed. No partition has it, as it begins with a
-/// dot.
+/// Returns the name of the directory with this inode number while it is removed. No partition has it, as it begins with
+/// a dot.
 pub(crate) fn dropped_name(inode: u64) -> String {
     format!(".{inode}{DROPPED}")
 }
 
 const DROPPED: &str = ".dropped";
 
-/// Returns true if `path`, which ends in `name`, is a directory that is to be removed. The inode number in the name shows
-/// that this directory got the name, and no other one was moved there.
+/// Returns true if `path`, which ends in `name`, is a directory that is to be removed. The inode number in the name
+/// shows that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let has_suffix = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
     has_suffix && std::fs::symlink_metadata(path).is_ok_and(|data| is_dropped_inode(name, &data))

@@ -52,8 +52,8 @@ impl WaitSet {
     /// changes of names are noticed; the caller must check for earlier ones.
     ///
     /// # Errors
-    /// `Unsupported` if the system can't wait for several words (Linux before 5.16); the errors of starting a thread, and
-    /// of watching a directory, of which the system allows a limited number.
+    /// `Unsupported` if the system can't wait for several words (Linux before 5.16); the errors of starting a thread,
+    /// and of watching a directory, of which the system allows a limited number.
     pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitSet> {
         if !sys::can_wait_for_any() {
             return Err(io::ErrorKind::Unsupported.into());

@@ -35,8 +35,8 @@ pub(crate) struct Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        // The options of a store, or of the service for the credentials of a machine. That service is asked without TLS,
-        // and answers at once or never.
+        // The options of a store, or of the service for the credentials of a machine. That service is asked without
+        // TLS, and answers at once or never.
         let is_plain = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|allowed| allowed == "true");
         let builder = reqwest::Client::builder()
             .user_agent(concat!("arrowwood/", env!("CARGO_PKG_VERSION")))

@@ -74,7 +74,8 @@ fn too_large(size: u64) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the store says that the object has {size} bytes"))
 }
 
-/// Creates a sparse file of `size` bytes, and maps it. The file has no name, so the system removes it when it is closed.
+/// Creates a sparse file of `size` bytes, and maps it. The file has no name, so the system removes it when it is
+/// closed.
 fn sparse(object: &Object, size: usize) -> Result<(File, Mapping)> {
     if size == 0 {
         return Err(Error::new(ErrorKind::InvalidData, "not Arrow data: the object is empty"));
@@ -147,7 +148,8 @@ impl Fetcher {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// Sends the requests `asked`, writes the parts `own` of the answers, which no other thread fetches, and records them.
+    /// Sends the requests `asked`, writes the parts `own` of the answers, which no other thread fetches, and records
+    /// them.
     fn fetch(&self, asked: Vec<Range<usize>>, own: Vec<Range<usize>>) -> Result<()> {
         let own: Arc<[_]> = own.into();
         let done = self.request(asked, own.clone());
@@ -201,8 +203,8 @@ impl Fetch for Fetcher {
                 state = self.lock()?;
                 continue;
             }
-            // Requests are longer than the missing ranges. Parts that other threads have fetched, or are fetching, are not
-            // written: they may have been checked, and a store may answer differently the second time.
+            // Requests are longer than the missing ranges. Parts that other threads have fetched, or are fetching, are
+            // not written: they may have been checked, and a store may answer differently the second time.
             let asked = requests(&own, self.version.size as usize);
             let own = state.coming.missing_of(&state.present.missing_of(&asked));
             own.iter().for_each(|range| state.coming.insert(range.clone()));

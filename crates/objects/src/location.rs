@@ -180,8 +180,8 @@ fn use_ring() {
 /// How objects are read and written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory of the files that hold what was fetched: `$TMPDIR`, or `/var/tmp`. The files have no names, and end with
-    /// the process.
+    /// The directory of the files that hold what was fetched: `$TMPDIR`, or `/var/tmp`. The files have no names, and
+    /// end with the process.
     pub cache: Option<PathBuf>,
     /// How long an answer may take to begin, and each of its pieces to come: 30 seconds.
     pub timeout: Duration,

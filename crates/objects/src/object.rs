@@ -134,8 +134,8 @@ impl Object {
         Ok((version, bytes))
     }
 
-    /// Reads bytes `range` of the object if it has this `version`. Writes the parts `own` of them, which are in order, to
-    /// `file` at the same offsets.
+    /// Reads bytes `range` of the object if it has this `version`. Writes the parts `own` of them, which are in order,
+    /// to `file` at the same offsets.
     pub(crate) async fn read_into(
         &self,
         file: &File,

@@ -19,11 +19,12 @@ use crate::runtime::{REQUESTS, RequestRuntime};
 /// The maximum number of objects of a folder that are opened as one dataset.
 const MOST: usize = 100_000;
 
-/// Opens the object at `url`, as [`arrowwood::open`] does a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. A folder of a
-/// bucket is all its objects that end in `.arrow`, in the order of their names.
+/// Opens the object at `url`, as [`arrowwood::open`] does a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. A folder of
+/// a bucket is all its objects that end in `.arrow`, in the order of their names.
 ///
 /// # Errors
-/// The errors of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores ranges.
+/// The errors of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores
+/// ranges.
 pub fn open(url: &str) -> Result<Dataset> {
     open_with(url, OpenOptions::new(), &Options::default())
 }

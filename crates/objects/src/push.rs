@@ -1,8 +1,9 @@
 //! Pushes a table's sealed rows to a store, as objects.
 //!
-//! The store has a prefix of the rows, in objects named after their first row. The number of rows is in the footer of each
-//! object, so that the next push knows where to continue, whatever was merged or dropped here meanwhile. No object is ever
-//! replaced: if two pushes run at the same time, one creates the object, and the other continues after its rows.
+//! The store has a prefix of the rows, in objects named after their first row. The number of rows is in the footer of
+//! each object, so that the next push knows where to continue, whatever was merged or dropped here meanwhile. No object
+//! is ever replaced: if two pushes run at the same time, one creates the object, and the other continues after its
+//! rows.
 
 use std::ops::Range;
 use std::path::Path;
@@ -32,8 +33,8 @@ pub struct PushResult {
     pub bytes: u64,
     /// The number of the row after the last one in the store.
     pub end: u64,
-    /// The number of rows of the table that are not in the store: rows of the growing segment, and rows that a power cut may
-    /// remove.
+    /// The number of rows of the table that are not in the store: rows of the growing segment, and rows that a power
+    /// cut may remove.
     pub left: u64,
 }
 
@@ -44,22 +45,23 @@ pub struct PushOptions {
     pub all: bool,
     /// The most rows of a batch; by default those of some 480 KiB, so that a row is fetched by a small request.
     pub batch_rows: Option<u64>,
-    /// Go on though the table has none of the rows in the store any more, and nothing else tells that they were its own.
+    /// Go on though the table has none of the rows in the store any more, and nothing else tells that they were its
+    /// own.
     pub unseen: bool,
     /// How the store is spoken to.
     pub store: Options,
 }
 
 /// Copies the rows of the table at `table` that the folder at `url` does not have, to `s3://BUCKET/PATH` or
-/// `file:///PATH`. Leaves out rows of the growing segment and rows that are not durable. Calls `progress` with the number
-/// of rows that are done, and the total.
+/// `file:///PATH`. Leaves out rows of the growing segment and rows that are not durable. Calls `progress` with the
+/// number of rows that are done, and the total.
 ///
-/// No object is replaced. The last rows in the store must equal the table's. If the table has dropped them, it must be the
-/// table that they were pushed from, or [`PushOptions::unseen`] must be set.
+/// No object is replaced. The last rows in the store must equal the table's. If the table has dropped them, it must be
+/// the table that they were pushed from, or [`PushOptions::unseen`] must be set.
 ///
 /// # Errors
-/// `NotFound` without a table; `SchemaMismatch` if the table's schema differs from the schema in the store; `InvalidData`
-/// if the rows in the store are not the table's; and errors of the store.
+/// `NotFound` without a table; `SchemaMismatch` if the table's schema differs from the schema in the store;
+/// `InvalidData` if the rows in the store are not the table's; and errors of the store.
 pub fn push(
     table: impl AsRef<Path>,
     url: &str,
@@ -87,8 +89,8 @@ pub fn push(
     }
 }
 
-/// Continues after the last row in the store, until there are no more rows. Returns the location of the object whose name
-/// was taken meanwhile, if one was.
+/// Continues after the last row in the store, until there are no more rows. Returns the location of the object whose
+/// name was taken meanwhile, if one was.
 fn push_on(
     table: &Path,
     location: &Location,
@@ -134,8 +136,8 @@ fn push_on(
     Ok(None)
 }
 
-/// Checks that no other push has begun the folder with another row, as the table may have dropped its first rows between
-/// two first pushes.
+/// Checks that no other push has begun the folder with another row, as the table may have dropped its first rows
+/// between two first pushes.
 fn check_first(location: &Location, start: u64, options: &Options) -> Result<()> {
     let objects = list(location, options).map_err(|e| e.at(&location.name))?;
     match objects.iter().find(|object| first_row(object).is_some_and(|first| first < start)) {
@@ -178,8 +180,8 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
         );
         return Err(Error::new(ErrorKind::InvalidData, message).at(&location.name));
     }
-    // Even if the rows were pushed from this table, the end of the last object is compared, because a copy of its volume may
-    // have other rows.
+    // Even if the rows were pushed from this table, the end of the last object is compared, because a copy of its
+    // volume may have other rows.
     let is_own = opened.last().and_then(|(_, found)| found.pushed_rows());
     let is_own = is_own.is_some_and(|pushed| !identity.is_empty() && pushed.table == identity);
     let first = if is_own { objects.len() - 1 } else { 0 };
@@ -195,8 +197,8 @@ fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOpti
     Ok(Some(last.end))
 }
 
-/// Compares the last rows of an object, which has the rows of `span`, with the table's rows of the same numbers. Returns
-/// how many were compared.
+/// Compares the last rows of an object, which has the rows of `span`, with the table's rows of the same numbers.
+/// Returns how many were compared.
 ///
 /// # Errors
 /// `InvalidData` if they differ.

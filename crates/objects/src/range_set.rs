@@ -80,8 +80,8 @@ impl RangeSet {
     }
 }
 
-/// Requests for `missing`, which is in order: ranges with less than `gap` bytes between them as one, of up to `most` bytes
-/// each; short ones of `least` bytes, where the object has as many.
+/// Requests for `missing`, which is in order: ranges with less than `gap` bytes between them as one, of up to `most`
+/// bytes each; short ones of `least` bytes, where the object has as many.
 pub(crate) fn requests(missing: &[Range<usize>], size: usize) -> Vec<Range<usize>> {
     /// A request costs as much as some 100 KiB.
     const GAP: usize = 128 << 10;

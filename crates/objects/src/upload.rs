@@ -20,8 +20,8 @@ use crate::location::{Location, Options};
 use crate::object::SLOWEST;
 use crate::runtime::RequestRuntime;
 
-/// The approximate number of bytes of a batch. Small, so that a row of an object of 10 GB is fetched by less than 1 MiB,
-/// including the footer.
+/// The approximate number of bytes of a batch. Small, so that a row of an object of 10 GB is fetched by less than 1
+/// MiB, including the footer.
 const BATCH: u64 = 480 << 10;
 /// The number of bytes of a part of an upload.
 const PART: usize = 8 << 20;
@@ -133,8 +133,8 @@ enum SendOutcome {
     GivenUp,
 }
 
-/// Sends parts as they come, and names the object when the last was received. Otherwise the caller must abort the upload
-/// that has `begun`.
+/// Sends parts as they come, and names the object when the last was received. Otherwise the caller must abort the
+/// upload that has `begun`.
 async fn receive(
     target: UploadTarget,
     wait: Duration,
@@ -199,7 +199,8 @@ struct UploadTarget {
 }
 
 impl UploadTarget {
-    /// Returns the path that the bytes are sent to. In a directory, it is a file that readers don't take for the table's.
+    /// Returns the path that the bytes are sent to. In a directory, it is a file that readers don't take for the
+    /// table's.
     fn path(&self) -> Path {
         if self.name.is_file() {
             self.name.beside(&format!(".{}.part", std::process::id()))
