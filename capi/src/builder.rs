@@ -27,8 +27,8 @@ impl Opaque for CBuilder {
 export! {
     /// Makes a builder of no rows.
     fn arrowwood_builder_new(schema: SchemaIn, builder: HandleOut<CBuilder>) {
-        let made = DatasetBuilder::new(Arc::new(import_schema(schema)?))?;
-        builder.put(CBuilder(CheckedMutex::new(made, "builder", "make another one")));
+        let inner = DatasetBuilder::new(Arc::new(import_schema(schema)?))?;
+        builder.put(CBuilder(CheckedMutex::new(inner, "builder", "make another one")));
         Ok(())
     }
 
@@ -61,11 +61,12 @@ export! {
         Ok(())
     }
 
-    /// The rows as a dataset; frees the builder, also when that fails.
+    /// Returns the rows as a dataset; frees the builder, also when that fails.
     fn arrowwood_builder_finish(builder: OwnedHandle<CBuilder>, dataset: HandleOut<CDataset>) {
-        let missing = || invalid_argument("arrowwood_builder_finish: 'builder' is NULL");
-        let builder = builder.take("builder")?.ok_or_else(missing)?.0.into_inner()?;
-        dataset.put(CDataset::new(builder.finish()?));
+        let Some(builder) = builder.take("builder")? else {
+            return Err(invalid_argument("arrowwood_builder_finish: 'builder' is NULL"));
+        };
+        dataset.put(CDataset::new(builder.0.into_inner()?.finish()?));
         Ok(())
     }
 }

@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard};
 
 use arrowwood::{Error, ErrorKind, Result};
 
-/// A mutex that finds out when the thread that asks for it has it already, in a callback of the call that uses the value: such
-/// a thread would wait for ever.
+/// A mutex that finds out when the thread that asks for it has it already, in a callback of the call that uses the
+/// value: such a thread would wait for ever.
 #[derive(Debug)]
 pub struct CheckedMutex<T> {
     value: Mutex<T>,
     /// The thread that uses it; 0 for none. Only compared with the thread that asks.
     user: AtomicUsize,
-    /// What it is called in messages.
+    /// The name of the value in messages.
     name: &'static str,
-    /// What to do after a panic.
+    /// The advice to callers after a panic.
     way_out: &'static str,
 }
 
@@ -25,21 +25,21 @@ pub struct CheckedMutexGuard<'a, T> {
     user: &'a AtomicUsize,
 }
 
-/// What no two living threads have in common.
+/// Returns a number for this thread that no other living thread has.
 fn this_thread() -> usize {
     thread_local! {
-        static PLACE: u8 = const { 0 };
+        static MARKER: u8 = const { 0 };
     }
-    PLACE.with(|place| std::ptr::from_ref(place).addr())
+    MARKER.with(|marker| std::ptr::from_ref(marker).addr())
 }
 
 impl<T> CheckedMutex<T> {
-    /// A value that messages call `name`; after a panic they advise `way_out`.
+    /// Creates a mutex around `value`, which messages call `name`; after a panic they advise `way_out`.
     pub fn new(value: T, name: &'static str, way_out: &'static str) -> CheckedMutex<T> {
         CheckedMutex { value: Mutex::new(value), user: AtomicUsize::new(0), name, way_out }
     }
 
-    /// The value, as soon as no other thread uses it.
+    /// Waits until no other thread uses the value, and locks it.
     ///
     /// # Errors
     /// `Busy` if this thread uses it; `Closed` if a panic has left it in an unknown state.
@@ -52,12 +52,12 @@ impl<T> CheckedMutex<T> {
         Ok(CheckedMutexGuard { value, user: &self.user })
     }
 
-    /// Whether this thread uses the value. What other threads do meanwhile doesn't change that.
+    /// Returns true if this thread uses the value. Other threads can't change the answer meanwhile.
     pub fn is_locked_by_this_thread(&self) -> bool {
         self.user.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     ///
     /// # Errors
     /// `Closed` as for [`CheckedMutex::lock`].

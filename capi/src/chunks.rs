@@ -90,17 +90,21 @@ impl CChunks {
         }
     }
 
-    /// Numbers without nulls, without making arrays of them.
+    /// Exports numbers without nulls, without making arrays of them.
     fn from_plain(column: &Column, values: &[FixedWidthChunk<'_>]) -> CChunks {
         let mut first_row = 0;
-        let chunk = |plain: &FixedWidthChunk<'_>| {
+        let mut table = Vec::with_capacity(values.len());
+        for plain in values {
+            let rows = plain.rows as u64;
             let values = CBuffer { data: plain.values.as_ptr().expose_provenance(), size: plain.values.len() as u64 };
-            let chunk = CChunk { first_row, rows: plain.rows as u64, values, ..CChunk::default() };
-            first_row += chunk.rows;
-            chunk
-        };
-        let table = values.iter().map(chunk).collect();
-        CChunks { table, _parts: ChunkStorage::default(), _memory: BufferOwner::Column { _kept: column.clone() } }
+            table.push(CChunk { first_row, rows, values, ..CChunk::default() });
+            first_row += rows;
+        }
+        CChunks {
+            table: table.into(),
+            _parts: ChunkStorage::default(),
+            _memory: BufferOwner::Column { _kept: column.clone() },
+        }
     }
 
     fn from_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
@@ -177,7 +181,7 @@ impl CChunk {
     }
 }
 
-/// The bytes of `buffer` from byte `start` on.
+/// Returns the bytes of `buffer` from byte `start` on.
 fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     // A chunk without rows has empty buffers, wherever it begins.
     let start = if buffer.is_empty() { 0 } else { start };
@@ -187,7 +191,7 @@ fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     Ok(CBuffer { data: bytes.as_ptr().expose_provenance(), size: bytes.len() as u64 })
 }
 
-/// The address of a part of the table; 0 for none.
+/// Returns the address of a part of the table; 0 if it is empty.
 fn address<T>(part: &[T]) -> usize {
     if part.is_empty() { 0 } else { part.as_ptr().expose_provenance() }
 }
@@ -205,10 +209,10 @@ export! {
         dataset: HandleRef<CDataset>, column: usize, flags: ExportFlags, chunks: OutPtr<*const CChunk>, count: OutPtr<usize>,
         owner: HandleOut<CChunks>,
     ) {
-        let made = CChunks::new(dataset.column(column)?, flags)?;
-        chunks.put(if made.table.is_empty() { std::ptr::null() } else { made.table.as_ptr() });
-        count.put(made.table.len());
-        owner.put(made);
+        let exported = CChunks::new(dataset.column(column)?, flags)?;
+        chunks.put(if exported.table.is_empty() { std::ptr::null() } else { exported.table.as_ptr() });
+        count.put(exported.table.len());
+        owner.put(exported);
         Ok(())
     }
 }

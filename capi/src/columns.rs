@@ -27,19 +27,18 @@ const _: () = {
     assert!(size_of::<CColumn>() == 48 && offset_of!(CColumn, offsets) == 16 && offset_of!(CColumn, valid) == 32);
 };
 
-/// A batch of `rows` rows with the values of `columns`, which are those of `schema`. All are copied.
+/// Builds a batch of `rows` rows with the values of `columns`, one for each field of `schema`. All are copied.
 ///
 /// # Errors
-/// `InvalidArgument` for other columns or another number of values, and for text that is not UTF-8, naming column and row;
-/// `Unsupported` for nested types; `FileChanged` if the values are those of a file that was truncated.
+/// `InvalidArgument` for other columns or another number of values, and for text that is not UTF-8, naming column and
+/// row; `Unsupported` for nested types; `FileChanged` if the values lie in a mapped file that was truncated.
 pub fn build_batch(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<RecordBatch> {
     let fields = schema.fields();
     if columns.len() != fields.len() {
-        let given = columns.len();
-        return Err(invalid_argument(format!(
-            "'columns': expected {} columns, those of the schema, got {given}",
-            fields.len()
-        )));
+        let expected = fields.len();
+        let got = columns.len();
+        let message = format!("'columns': expected {expected} columns, those of the schema, got {got}");
+        return Err(invalid_argument(message));
     }
     let rows =
         usize::try_from(rows).map_err(|_| invalid_argument(format!("'rows': {rows} rows don't fit into memory")))?;
@@ -48,9 +47,10 @@ pub fn build_batch(schema: &Schema, rows: u64, columns: &[CColumn]) -> Result<Re
         let array = guard(|| RawColumn::try_new(column, rows)?.array(field.data_type()));
         arrays.push(array.map_err(|e| e.context(format_args!("column '{}'", field.name())))?);
     }
-    let made =
+    assert!(arrays.iter().all(|array| array.len() == rows), "each array must have {rows} rows");
+    let fields =
         fields.iter().zip(&arrays).map(|(field, array)| Field::new(field.name(), array.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(made.collect::<Vec<_>>()));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema, arrays, &options).map_err(broken)
 }
@@ -106,7 +106,10 @@ impl RawColumn<'_> {
                 let bits = BooleanBuffer::collect_bool(self.rows, |row| self.bytes[row] != 0);
                 Ok(Arc::new(BooleanArray::new(bits, self.nulls)))
             }
-            FixedSizeBinary(width) => self.fixed(data_type, usize::try_from(*width).unwrap_or(0)),
+            FixedSizeBinary(width) => match usize::try_from(*width) {
+                Ok(width) => self.fixed(data_type, width),
+                Err(_) => Err(invalid_argument(format!("values of {} can't have a width", type_name(data_type)))),
+            },
             other => match other.primitive_width() {
                 Some(width) => self.fixed(data_type, width),
                 None => {

@@ -119,21 +119,21 @@ export! {
         dataset: HandleRef<CDataset>, by[by_count]: InArray<CText>, predicate: Optional<HandleRef<CPredicate>>,
         columns[column_count]: InArray<CAggregate>, groups: HandleOut<CDataset>,
     ) {
-        let mut asked = dataset.aggregate(&texts(by, "by")?);
+        let mut aggregation = dataset.aggregate(&texts(by, "by")?);
         if let Some(predicate) = predicate {
-            asked = asked.filter(predicate.predicate().clone());
+            aggregation = aggregation.filter(predicate.predicate().clone());
         }
         for column in columns {
             column.reserved.check("columns.reserved")?;
             let name = column.name.to_rust("columns.name")?;
             let of = column.column.to_rust("columns.column")?;
-            asked = match (of, column.function) {
-                (None, function::COUNT) => asked.count_rows(name),
+            aggregation = match (of, column.function) {
+                (None, function::COUNT) => aggregation.count_rows(name),
                 (None, _) => return Err(invalid_argument(format!("column '{name}' of the result is of no column"))),
-                (Some(of), function) => asked.column_as(name, of, function_of_groups(function)?),
+                (Some(of), function) => aggregation.column_as(name, of, function_of_groups(function)?),
             };
         }
-        groups.put(CDataset::new(asked.finish()?));
+        groups.put(CDataset::new(aggregation.finish()?));
         Ok(())
     }
 

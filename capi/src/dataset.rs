@@ -10,8 +10,8 @@ use crate::error::invalid_argument;
 use crate::ffi::*;
 use crate::value::{to_c, with_value};
 
-/// `arrowwood_dataset`: a dataset and its columns, as far as they were used. Values returned to C borrow from these, so they
-/// live as long as the handle.
+/// `arrowwood_dataset`: a dataset and its columns, as far as they were used. Values returned to C borrow from these, so
+/// they live as long as the handle.
 pub struct CDataset {
     dataset: Dataset,
     columns: OnceLock<Box<[OnceLock<Column>]>>,
@@ -27,14 +27,14 @@ impl CDataset {
         CDataset { dataset, columns: OnceLock::new() }
     }
 
-    /// Column number `number`, made once.
+    /// Returns column number `number`, which is made at its first use.
     pub fn column(&self, number: usize) -> Result<&Column> {
         let all = self.columns.get_or_init(|| (0..self.dataset.num_columns()).map(|_| OnceLock::new()).collect());
         match all.get(number).and_then(OnceLock::get) {
             Some(column) => Ok(column),
             None => {
                 let column = self.dataset.column_at(number)?;
-                all.get(number).map(|place| place.get_or_init(|| column)).ok_or_else(|| no_column(number, all.len()))
+                all.get(number).map(|slot| slot.get_or_init(|| column)).ok_or_else(|| no_column(number, all.len()))
             }
         }
     }
@@ -57,7 +57,7 @@ impl Deref for CDataset {
     }
 }
 
-/// The value at `path` of a row: a column, and steps inside of its cell.
+/// Returns the value at `path` in a row: a column, and steps inside of its cell.
 fn nested<'a>(dataset: &'a Dataset, row: u64, path: &[u64]) -> Result<Value<'a>> {
     let (&column, rest) =
         path.split_first().ok_or_else(|| invalid_argument("the path is empty: it begins with a column"))?;
@@ -68,7 +68,7 @@ fn nested<'a>(dataset: &'a Dataset, row: u64, path: &[u64]) -> Result<Value<'a>>
     inside(dataset.row(row)?.get(column)?, rest)
 }
 
-/// The value nested in `value` at `path`.
+/// Returns the value nested in `value` at `path`.
 fn inside<'a>(value: Value<'a>, path: &[u64]) -> Result<Value<'a>> {
     let Some((&step, rest)) = path.split_first() else { return Ok(value) };
     let number = usize::try_from(step).unwrap_or(usize::MAX);
@@ -89,6 +89,10 @@ export_infallible! {
     fn arrowwood_dataset_free(dataset: OwnedHandle<CDataset>) {
         dataset.free();
     }
+}
+
+fn column_index(dataset: &Dataset, name: &str) -> Option<usize> {
+    dataset.schema().fields().iter().position(|field| field.name() == name)
 }
 
 export! {
@@ -120,8 +124,10 @@ export! {
     fn arrowwood_dataset_column_index(dataset: HandleRef<CDataset>, name: CText, column: OutPtr<usize>) {
         // The error says which names exist, and whether several columns have this one.
         dataset.dataset.column(name)?;
-        let found = dataset.schema().fields().iter().position(|field| field.name() == name);
-        column.put(found.unwrap_or_default());
+        let Some(index) = column_index(dataset, name) else {
+            return Err(Error::new(ErrorKind::Internal, format!("column '{name}' is not in the schema")));
+        };
+        column.put(index);
         Ok(())
     }
 
@@ -145,9 +151,8 @@ export! {
 
     /// The column by which the rows are sorted.
     fn arrowwood_dataset_sorted_by(dataset: HandleRef<CDataset>, column: OutPtr<i64>) {
-        let of_name = |name: &str| dataset.schema().fields().iter().position(|field| field.name() == name);
-        let found = dataset.sorted_by().and_then(|field| of_name(field.name()));
-        column.put(found.map_or(-1, |column| column as i64));
+        let index = dataset.sorted_by().and_then(|field| column_index(dataset, field.name()));
+        column.put(index.map_or(-1, |index| index as i64));
         Ok(())
     }
 
@@ -162,11 +167,15 @@ export! {
         dataset: HandleRef<CDataset>, mapped: Optional<OutPtr<u64>>, copied: Optional<OutPtr<u64>>, resident: Optional<OutPtr<u64>>,
     ) {
         let footprint = dataset.footprint();
-        let in_memory = resident.is_some().then(|| dataset.resident()).transpose()?.unwrap_or(0);
-        for (place, bytes) in [(mapped, footprint.mapped), (copied, footprint.copied), (resident, in_memory)] {
-            if let Some(place) = place {
-                place.put(bytes);
-            }
+        // The system is asked about every page, so only on request.
+        if let Some(resident) = resident {
+            resident.put(dataset.resident()?);
+        }
+        if let Some(mapped) = mapped {
+            mapped.put(footprint.mapped);
+        }
+        if let Some(copied) = copied {
+            copied.put(footprint.copied);
         }
         Ok(())
     }
@@ -210,9 +219,9 @@ export! {
             let columns = dataset.num_columns();
             return Err(invalid_argument(format!("room for {room} cells, and a row has {columns}")));
         }
-        let found = dataset.row(row)?;
+        let row = dataset.row(row)?;
         for column in 0..cells.len() {
-            cells.put(column, to_c(&found.get(column)?)?);
+            cells.put(column, to_c(&row.get(column)?)?);
         }
         Ok(())
     }
@@ -228,8 +237,8 @@ export! {
     fn arrowwood_dataset_between(
         dataset: HandleRef<CDataset>, low: InPtr<CValueIn>, high: InPtr<CValueIn>, rows: HandleOut<CDataset>,
     ) {
-        let found = with_value(low, |low| with_value(high, |high| dataset.between(low, high)))?;
-        rows.put(CDataset::new(found));
+        let between = with_value(low, |low| with_value(high, |high| dataset.between(low, high)))?;
+        rows.put(CDataset::new(between));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ const NAMES: [&str; 15] = [
     "internal error\0",
 ];
 
-/// The code of an error.
+/// Returns the code of an error.
 pub fn error_code(error: &Error) -> i32 {
     match error.kind() {
         ErrorKind::NotFound => 1,
@@ -43,12 +43,12 @@ pub fn error_code(error: &Error) -> i32 {
     }
 }
 
-/// The name of a code, NUL-terminated.
+/// Returns the name of a code, NUL-terminated.
 pub fn error_name(code: i32) -> &'static str {
     usize::try_from(code).ok().and_then(|code| NAMES.get(code)).unwrap_or(&"unknown\0")
 }
 
-/// An `InvalidArgument` error.
+/// Returns an `InvalidArgument` error that says `message`.
 pub fn invalid_argument(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }

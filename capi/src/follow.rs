@@ -26,9 +26,9 @@ impl Opaque for CFollower {
 export! {
     /// Follows a table.
     fn arrowwood_follow(dataset: HandleRef<CDataset>, start: i64, follower: HandleOut<CFollower>) {
-        let mut made = follow(dataset, u64::try_from(start).ok(), None)?;
-        let waker = made.waker();
-        follower.put(CFollower { follow: CheckedMutex::new(made, "follower", "follow the table again"), waker });
+        let mut inner = follow(dataset, u64::try_from(start).ok(), None)?;
+        let waker = inner.waker();
+        follower.put(CFollower { follow: CheckedMutex::new(inner, "follower", "follow the table again"), waker });
         Ok(())
     }
 

@@ -1,11 +1,10 @@
 //! The C library: `libarrowwood.so` for `include/arrowwood.h`, which documents it.
 //!
-//! `export!` (see [`ffi`]) declares each function, whose body is safe Rust: `open`, `dataset`, `cdata` (the Arrow C data
-//! interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`, `maintain` (files
-//! and tables as a whole) and `messages`. `value` converts cells, `columns` columns of C values, `checked_mutex` is what one thread uses at a
-//! time, `error` numbers errors, `translation` has
-//! their messages. `capi/README.md` explains how to
-//! add a function.
+//! `export!` (see [`ffi`]) declares each function, whose body is safe Rust: `open`, `dataset`, `cdata` (the Arrow C
+//! data interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`,
+//! `maintain` (files and tables as a whole) and `messages`. `value` converts cells, `columns` columns of C values,
+//! `checked_mutex` is what one thread uses at a time, `error` numbers errors, `translation` has their messages.
+//! `capi/README.md` explains how to add a function.
 
 #[macro_use]
 mod ffi;

@@ -48,6 +48,9 @@ const _: () = {
     assert!(offset_of!(CStat, writer) == 80 && offset_of!(CStat, is_live) == 84);
 };
 
+/// The number of rows in a segment if it is unknown.
+const UNKNOWN: u64 = 0;
+
 fn numbers_of(report: &Report) -> CReport {
     let repaired = report.repaired.as_ref();
     CReport {
@@ -61,14 +64,17 @@ fn numbers_of(report: &Report) -> CReport {
     }
 }
 
-/// A row for each finding.
+/// Returns a row for each finding.
 fn findings_of(report: &Report) -> Result<Dataset> {
     let all = &report.findings;
     let columns: Vec<(Field, ArrayRef)> = vec![
-        (text_field("path"), Arc::new(StringArray::from_iter_values(all.iter().map(|found| shown(&found.path))))),
+        (
+            text_field("path"),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|finding| path_text(&finding.path)))),
+        ),
         (
             Field::new("offset", DataType::UInt64, true),
-            Arc::new(all.iter().map(|found| found.offset).collect::<UInt64Array>()),
+            Arc::new(all.iter().map(|finding| finding.offset).collect::<UInt64Array>()),
         ),
         (text_field("message"), Arc::new(StringArray::from_iter_values(all.iter().map(|found| &found.message)))),
         (
@@ -79,9 +85,9 @@ fn findings_of(report: &Report) -> Result<Dataset> {
     dataset_from_columns(columns)
 }
 
-/// The paths of damaged files.
+/// Returns the paths of damaged files.
 fn moved_by(report: &Report) -> Result<Dataset> {
-    let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(shown(path)));
+    let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(path_text(path)));
     dataset_from_columns(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
 }
 
@@ -89,11 +95,11 @@ fn text_field(name: &str) -> Field {
     Field::new(name, DataType::Utf8, false)
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
 }
 
-/// Columns as a dataset.
+/// Creates a dataset from columns.
 pub fn dataset_from_columns(columns: Vec<(Field, ArrayRef)>) -> Result<Dataset> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Arc::new(Schema::new(fields));
@@ -108,10 +114,10 @@ export! {
         path: CPath, progress: Progress, context: Context, report: SizedOut<CReport>,
         findings: Optional<HandleOut<CDataset>>,
     ) {
-        let found = check(path, progress.with(context))?;
-        let listed = findings_of(&found)?;
-        report.put(numbers_of(&found));
-        findings.into_iter().for_each(|place| place.put(CDataset::new(listed.clone())));
+        let checked = check(path, progress.with(context))?;
+        let listed = findings_of(&checked)?;
+        report.put(numbers_of(&checked));
+        findings.into_iter().for_each(|out| out.put(CDataset::new(listed.clone())));
         Ok(())
     }
 
@@ -120,39 +126,40 @@ export! {
         path: CPath, progress: Progress, context: Context, report: SizedOut<CReport>,
         findings: Optional<HandleOut<CDataset>>, moved: Optional<HandleOut<CDataset>>,
     ) {
-        let found = repair(path, progress.with(context))?;
-        let listed = findings_of(&found)?;
-        let aside = moved_by(&found)?;
-        report.put(numbers_of(&found));
-        findings.into_iter().for_each(|place| place.put(CDataset::new(listed.clone())));
-        moved.into_iter().for_each(|place| place.put(CDataset::new(aside.clone())));
+        let repaired = repair(path, progress.with(context))?;
+        let listed = findings_of(&repaired)?;
+        let aside = moved_by(&repaired)?;
+        report.put(numbers_of(&repaired));
+        findings.into_iter().for_each(|out| out.put(CDataset::new(listed.clone())));
+        moved.into_iter().for_each(|out| out.put(CDataset::new(aside.clone())));
         Ok(())
     }
 
     /// Rewrites all segments of a table densely.
     fn arrowwood_compact(path: CPath, progress: Progress, context: Context, rewritten: Optional<OutPtr<u64>>) {
         let count = compact(path, progress.with(context))?;
-        rewritten.into_iter().for_each(|place| place.put(count));
+        rewritten.into_iter().for_each(|out| out.put(count));
         Ok(())
     }
 
     /// Information about a table.
     fn arrowwood_table_stat(path: CPath, stat: SizedOut<CStat>) {
-        let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-        let found = table_stat(path)?.ok_or_else(missing)?;
+        let Some(table) = table_stat(path)? else {
+            return Err(Error::new(ErrorKind::NotFound, "there is no table").at(path));
+        };
         stat.put(CStat {
             size: 0,
-            segments: found.segments,
-            dense: found.dense,
-            first_row: found.first_row,
-            end: found.end,
-            durable_end: found.durable_end,
-            sequence: found.sequence,
-            disk: found.disk,
-            apparent: found.apparent,
-            segment_rows: found.segment_rows.unwrap_or(0),
-            writer: found.writer.map_or(0, u32::cast_signed),
-            is_live: found.live.into(),
+            segments: table.segments,
+            dense: table.dense,
+            first_row: table.first_row,
+            end: table.end,
+            durable_end: table.durable_end,
+            sequence: table.sequence,
+            disk: table.disk,
+            apparent: table.apparent,
+            segment_rows: table.segment_rows.unwrap_or(UNKNOWN),
+            writer: table.writer.map_or(0, u32::cast_signed),
+            is_live: table.live.into(),
         });
         Ok(())
     }

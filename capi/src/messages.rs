@@ -8,7 +8,7 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{ArrowError, DataType, Field, Fields};
 use arrowwood::{Dataset, Error, ErrorKind, FieldInfo, Message, Result};
 
 use crate::dataset::CDataset;
@@ -30,24 +30,29 @@ fn texts(name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> NamedArra
     column(name, values.map(Some).collect::<StringArray>(), false)
 }
 
-/// A list of structs for each message: the lengths of the lists, and the members of all structs.
+/// Builds a list of structs for each message, from the lengths of the lists and the members of all structs.
 fn lists(name: &str, lengths: impl Iterator<Item = usize>, members: Vec<NamedArray>) -> Result<NamedArray> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = members.into_iter().unzip();
     let fields = Fields::from(fields);
-    let failed = |e: arrow_schema::ArrowError| Error::new(ErrorKind::InvalidData, e.to_string());
-    let structs = StructArray::try_new(fields.clone(), arrays, None).map_err(failed)?;
+    let structs = StructArray::try_new(fields.clone(), arrays, None).map_err(invalid_lists)?;
     let item = Arc::new(Field::new("item", DataType::Struct(fields), false));
     let offsets = OffsetBuffer::from_lengths(lengths);
-    Ok(column(name, ListArray::try_new(item, offsets, Arc::new(structs), None).map_err(failed)?, false))
+    let lists = ListArray::try_new(item, offsets, Arc::new(structs), None).map_err(invalid_lists)?;
+    Ok(column(name, lists, false))
+}
+
+fn invalid_lists(error: ArrowError) -> Error {
+    Error::new(ErrorKind::InvalidData, error.to_string())
 }
 
 fn pairs(name: &str, maps: &[&BTreeMap<String, String>]) -> Result<NamedArray> {
-    let all = || maps.iter().flat_map(|map| map.iter());
-    let members = vec![texts("key", all().map(|(key, _)| key)), texts("value", all().map(|(_, value)| value))];
+    let keys = maps.iter().flat_map(|map| map.keys());
+    let values = maps.iter().flat_map(|map| map.values());
+    let members = vec![texts("key", keys), texts("value", values)];
     lists(name, maps.iter().map(|map| map.len()), members)
 }
 
-/// A field and its descendants, each with its depth.
+/// Appends a field and its descendants, each with its depth, to `into`.
 fn flattened<'a>(field: &'a FieldInfo, depth: u32, into: &mut Vec<(u32, &'a FieldInfo)>) {
     into.push((depth, field));
     field.children.iter().for_each(|child| flattened(child, depth + 1, into));
@@ -61,15 +66,15 @@ fn fields(messages: &[Message]) -> Result<NamedArray> {
         message.fields.iter().for_each(|field| flattened(field, 0, &mut all));
         lengths.push(all.len() - before);
     }
-    let info = || all.iter().map(|(_, field)| *field);
-    let ids: Int64Array = info().map(|field| field.dictionary.as_ref().map(|(id, ..)| *id)).collect();
-    let keys: StringArray = info().map(|field| field.dictionary.as_ref().map(|(_, keys, _)| keys)).collect();
-    let metadata: Vec<&BTreeMap<String, String>> = info().map(|field| &field.metadata).collect();
+    let infos: Vec<&FieldInfo> = all.iter().map(|(_, field)| *field).collect();
+    let ids: Int64Array = infos.iter().map(|field| field.dictionary.as_ref().map(|(id, ..)| *id)).collect();
+    let keys: StringArray = infos.iter().map(|field| field.dictionary.as_ref().map(|(_, keys, _)| keys)).collect();
+    let metadata: Vec<&BTreeMap<String, String>> = infos.iter().map(|field| &field.metadata).collect();
     let members = vec![
         column("depth", UInt32Array::from_iter_values(all.iter().map(|(depth, _)| *depth)), false),
-        texts("name", info().map(|field| &field.name)),
-        texts("type", info().map(|field| &field.data_type)),
-        column("nullable", BooleanArray::from_iter(info().map(|field| Some(field.nullable))), false),
+        texts("name", infos.iter().map(|field| &field.name)),
+        texts("type", infos.iter().map(|field| &field.data_type)),
+        column("nullable", BooleanArray::from_iter(infos.iter().map(|field| Some(field.nullable))), false),
         column("dictionary", ids, true),
         column("keys", keys, true),
         pairs("metadata", &metadata)?,
@@ -78,47 +83,47 @@ fn fields(messages: &[Message]) -> Result<NamedArray> {
 }
 
 fn nodes(messages: &[Message]) -> Result<NamedArray> {
-    let all = || messages.iter().flat_map(|message| &message.nodes);
+    let nodes: Vec<_> = messages.iter().flat_map(|message| &message.nodes).collect();
     let members = vec![
-        texts("field", all().map(|node| &node.field)),
-        column("length", Int64Array::from_iter_values(all().map(|node| node.length)), false),
-        column("null_count", Int64Array::from_iter_values(all().map(|node| node.null_count)), false),
+        texts("field", nodes.iter().map(|node| &node.field)),
+        column("length", Int64Array::from_iter_values(nodes.iter().map(|node| node.length)), false),
+        column("null_count", Int64Array::from_iter_values(nodes.iter().map(|node| node.null_count)), false),
     ];
     lists("nodes", messages.iter().map(|message| message.nodes.len()), members)
 }
 
 fn buffers(messages: &[Message]) -> Result<NamedArray> {
-    let all = || messages.iter().flat_map(|message| &message.buffers);
+    let buffers: Vec<_> = messages.iter().flat_map(|message| &message.buffers).collect();
     let members = vec![
-        texts("field", all().map(|buffer| &buffer.field)),
-        texts("name", all().map(|buffer| buffer.name)),
-        column("offset", Int64Array::from_iter_values(all().map(|buffer| buffer.offset)), false),
-        column("length", Int64Array::from_iter_values(all().map(|buffer| buffer.length)), false),
+        texts("field", buffers.iter().map(|buffer| &buffer.field)),
+        texts("name", buffers.iter().map(|buffer| buffer.name)),
+        column("offset", Int64Array::from_iter_values(buffers.iter().map(|buffer| buffer.offset)), false),
+        column("length", Int64Array::from_iter_values(buffers.iter().map(|buffer| buffer.length)), false),
     ];
     lists("buffers", messages.iter().map(|message| message.buffers.len()), members)
 }
 
 fn messages_dataset(messages: &[Message]) -> Result<Dataset> {
-    let all = || messages.iter();
-    let dictionaries: Int64Array = all().map(|message| message.dictionary.map(|(id, _)| id)).collect();
-    let deltas: BooleanArray = all().map(|message| message.dictionary.map(|(_, is_delta)| is_delta)).collect();
-    let codecs: StringArray = all().map(|message| message.compression.map(|codec| codec.name())).collect();
+    let dictionaries: Int64Array = messages.iter().map(|message| message.dictionary.map(|(id, _)| id)).collect();
+    let deltas: BooleanArray =
+        messages.iter().map(|message| message.dictionary.map(|(_, is_delta)| is_delta)).collect();
+    let codecs: StringArray = messages.iter().map(|message| message.compression.map(|codec| codec.name())).collect();
     dataset_from_columns(vec![
-        texts("kind", all().map(|message| message.kind.name())),
-        numbers("offset", all().map(|message| message.offset)),
-        numbers("metadata_offset", all().map(|message| message.metadata_offset)),
-        numbers("metadata_length", all().map(|message| message.metadata_length)),
-        numbers("body_offset", all().map(|message| message.body_offset)),
-        numbers("body_length", all().map(|message| message.body_length)),
-        column("version", UInt8Array::from_iter_values(all().map(|message| message.version)), false),
-        column("rows", all().map(|message| message.rows).collect::<UInt64Array>(), true),
+        texts("kind", messages.iter().map(|message| message.kind.name())),
+        numbers("offset", messages.iter().map(|message| message.offset)),
+        numbers("metadata_offset", messages.iter().map(|message| message.metadata_offset)),
+        numbers("metadata_length", messages.iter().map(|message| message.metadata_length)),
+        numbers("body_offset", messages.iter().map(|message| message.body_offset)),
+        numbers("body_length", messages.iter().map(|message| message.body_length)),
+        column("version", UInt8Array::from_iter_values(messages.iter().map(|message| message.version)), false),
+        column("rows", messages.iter().map(|message| message.rows).collect::<UInt64Array>(), true),
         column("dictionary", dictionaries, true),
         column("is_delta", deltas, true),
         column("compression", codecs, true),
         fields(messages)?,
         nodes(messages)?,
         buffers(messages)?,
-        pairs("metadata", &all().map(|message| &message.metadata).collect::<Vec<_>>())?,
+        pairs("metadata", &messages.iter().map(|message| &message.metadata).collect::<Vec<_>>())?,
     ])
 }
 

@@ -90,8 +90,9 @@ impl CCsvOptions {
         let names = self.dictionary.to_rust("options.dictionary")?;
         options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
         if self.delimiter != 0 {
-            let wrong = |_| invalid_argument(format!("options.delimiter: {} is no ASCII character", self.delimiter));
-            options.delimiter = u8::try_from(self.delimiter).map_err(wrong)?;
+            options.delimiter = u8::try_from(self.delimiter).map_err(|_| {
+                invalid_argument(format!("options.delimiter: {} is no ASCII character", self.delimiter))
+            })?;
         }
         Ok(options)
     }
@@ -104,8 +105,9 @@ pub fn import_schema(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schem
 
 fn copy_of(bytes: &Bytes) -> Result<Bytes> {
     let mut copy = Vec::new();
-    let full = |_| Error::new(ErrorKind::Io, format!("no memory for a copy of {} bytes", bytes.len()));
-    copy.try_reserve_exact(bytes.len()).map_err(full)?;
+    if copy.try_reserve_exact(bytes.len()).is_err() {
+        return Err(Error::new(ErrorKind::Io, format!("no memory for a copy of {} bytes", bytes.len())));
+    }
     copy.resize(bytes.len(), 0);
     bytes.read_at(0, &mut copy)?;
     Ok(Bytes::from(copy))

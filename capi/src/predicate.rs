@@ -30,9 +30,9 @@ impl CPredicate {
         CPredicate { predicate, depth: 1 }
     }
 
-    /// `predicate`, which is combined from `parts`.
+    /// Combines `parts` by `make`.
     fn combine(parts: &[&CPredicate], make: impl FnOnce() -> Predicate) -> Result<CPredicate> {
-        let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
+        let depth = 1 + parts.iter().map(|part| part.depth).fold(0, Ord::max);
         if depth > DEEPEST {
             let message = format!(
                 "predicates are nested more than {DEEPEST} deep; combine them in pairs, or use arrowwood_predicate_in for \
@@ -74,26 +74,26 @@ export! {
         Ok(())
     }
 
-    /// Whether a column is one of some values.
+    /// True where a column equals any of some values.
     fn arrowwood_predicate_in(column: CText, values[count]: InArray<CValueIn>, predicate: HandleOut<CPredicate>) {
         let literals = with_values(values, |values| Ok(values.into_iter().map(Literal::from).collect::<Vec<_>>()))?;
         predicate.put(CPredicate::simple(col(column).is_in(literals)));
         Ok(())
     }
 
-    /// Whether a column is null.
+    /// True where a column is null.
     fn arrowwood_predicate_null(column: CText, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::simple(col(column).is_null()));
         Ok(())
     }
 
-    /// Whether both are true.
+    /// True where both are true.
     fn arrowwood_predicate_and(a: HandleRef<CPredicate>, b: HandleRef<CPredicate>, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::combine(&[a, b], || a.predicate.clone() & b.predicate.clone())?);
         Ok(())
     }
 
-    /// Whether at least one is true.
+    /// True where at least one is true.
     fn arrowwood_predicate_or(a: HandleRef<CPredicate>, b: HandleRef<CPredicate>, predicate: HandleOut<CPredicate>) {
         predicate.put(CPredicate::combine(&[a, b], || a.predicate.clone() | b.predicate.clone())?);
         Ok(())

@@ -3,7 +3,7 @@
 const OF_A_ZONE: &str = "give a timestamp with a zone: as.timestamp.zone";
 const BY_ANOTHER_LIBRARY: &str = "write it as Arrow with a library that reads it";
 
-/// What the library says, and what is said instead. The longer of two first, where one is part of the other.
+/// Texts of the library, and the texts that replace them. A text comes before its parts.
 const WORDS: &[(&str, &str)] = &[
     (
         "convert the value to the zone that the column is meant in, and take that off, as by \
@@ -33,7 +33,7 @@ const WORDS: &[(&str, &str)] = &[
 /// Where advice for Python begins that goes to the end of a message.
 const BY_SQL: &str = ", and in Python by SQL: ds.sql(";
 
-/// A message of the library as users of C can follow it.
+/// Translates a message of the library to one that users of C can follow.
 pub fn translate_message(message: String) -> String {
     let mut said = message;
     for (words, instead) in WORDS {
@@ -72,7 +72,7 @@ mod tests {
         "follow_partitions",
     ];
 
-    /// The texts in a source, without those of its tests and comments.
+    /// Returns the string literals in a source, without its tests and comments.
     fn texts(code: &str) -> Vec<String> {
         let code = code.split("#[cfg(test)]\nmod ").next().unwrap();
         let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -31,7 +31,7 @@ pub mod kind {
     pub const UNION: i32 = 19;
 }
 
-/// A value in C. Text and bytes stay in place: they live as long as the owner from which `value` is borrowed.
+/// Converts a value to C. Text and bytes stay in place: they live as long as the owner from which `value` is borrowed.
 #[inline]
 pub fn to_c(value: &Value<'_>) -> Result<CValue> {
     Ok(match value {
@@ -62,17 +62,17 @@ pub fn to_c(value: &Value<'_>) -> Result<CValue> {
     })
 }
 
-/// A value, or null.
+/// Converts a float, or null, to C.
 pub fn float(number: Option<f64>) -> CValue {
     number.map_or_else(CValue::default, |number| word(kind::FLOAT64, number.to_bits()))
 }
 
-/// A count.
+/// Converts a count to C.
 pub fn count(number: u64) -> CValue {
     word(kind::UINT64, number)
 }
 
-/// A boolean.
+/// Converts a boolean to C.
 pub fn flag(flag: bool) -> CValue {
     word(kind::BOOL, u64::from(flag))
 }
@@ -85,7 +85,7 @@ fn wide(kind: i32, number: i256) -> CValue {
     let mut wide = CValue { kind, ..CValue::default() };
     let bytes = number.to_le_bytes();
     let words = bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
-    wide.words.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+    wide.words.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
     wide
 }
 
@@ -135,27 +135,27 @@ fn time_unit(value: &CValue) -> Result<TimeUnit> {
     })
 }
 
-/// The zone of a time that C has filled. Its count is in UTC whatever the zone's name is, which is not read. Without one it
-/// is unknown whether the time has a zone: columns in UTC and without one accept it.
+/// The zone of a time that C has filled. Its count is in UTC whatever the zone's name is, which is not read. Without
+/// one it is unknown whether the time has a zone: columns in UTC and without one accept it.
 #[inline]
 fn zone(value: &CValue) -> &'static str {
     if value.words[1] == 0 { "" } else { "UTC" }
 }
 
-/// Calls `work` with the value filled by C, whose text or bytes may be those of a mapped file.
+/// Calls `work` with the value filled by C, whose text or bytes may lie in a mapped file.
 ///
 /// # Errors
-/// `FileChanged` if the file was truncated; then what `work` has made is dropped.
-pub fn with_value<T>(given: &CValueIn, work: impl FnOnce(&Value<'_>) -> Result<T>) -> Result<T> {
-    guard(|| work(&from_c(given)?))
+/// `FileChanged` if the file was truncated; then the result of `work` is dropped.
+pub fn with_value<T>(value: &CValueIn, work: impl FnOnce(&Value<'_>) -> Result<T>) -> Result<T> {
+    guard(|| work(&from_c(value)?))
 }
 
-/// As [`with_value`], for several.
-pub fn with_values<T>(given: &[CValueIn], work: impl FnOnce(Vec<Value<'_>>) -> Result<T>) -> Result<T> {
-    guard(|| work(given.iter().map(from_c).collect::<Result<_>>()?))
+/// Like [`with_value`], for several values.
+pub fn with_values<T>(values: &[CValueIn], work: impl FnOnce(Vec<Value<'_>>) -> Result<T>) -> Result<T> {
+    guard(|| work(values.iter().map(from_c).collect::<Result<_>>()?))
 }
 
-/// As [`with_values`], for a row as columns store it. A row of few columns needs no allocation.
+/// Like [`with_values`], for a row as columns store it. A row of few columns needs no allocation.
 #[inline]
 pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
     guard(|| match values.len() {
@@ -165,7 +165,7 @@ pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Resul
     })
 }
 
-/// As [`with_row`], for at most `N` values.
+/// Like [`with_row`], for at most `N` values.
 #[inline]
 fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
     let mut row = [const { Value::Null }; N];
@@ -185,7 +185,7 @@ fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_
     work(&row[..values.len()])
 }
 
-/// The value filled by C, as stored by columns: a UUID is bytes.
+/// Converts the value filled by C to the form that columns store: a UUID is bytes.
 #[inline]
 fn stored(value: &CValueIn) -> Result<Value<'_>> {
     Ok(match from_c(value)? {
@@ -194,7 +194,7 @@ fn stored(value: &CValueIn) -> Result<Value<'_>> {
     })
 }
 
-/// The value filled by C. Only inside of a guard: its text or bytes may be those of a mapped file.
+/// Converts the value filled by C. Only inside of a guard, as its text or bytes may lie in a mapped file.
 #[inline]
 fn from_c(given: &CValueIn) -> Result<Value<'_>> {
     let value = given.raw();
@@ -213,8 +213,11 @@ fn from_c(given: &CValueIn) -> Result<Value<'_>> {
         kind::BYTES => Value::Bytes(given.bytes()?),
         kind::UUID => {
             let bytes = given.bytes()?;
-            let wrong = |_| invalid_argument(format!("a UUID has 16 bytes, this one has {}", bytes.len()));
-            Value::Uuid(bytes.try_into().map_err(wrong)?)
+            Value::Uuid(
+                bytes
+                    .try_into()
+                    .map_err(|_| invalid_argument(format!("a UUID has 16 bytes, this one has {}", bytes.len())))?,
+            )
         }
         kind::DATE => Value::Date(number),
         kind::TIME => Value::Time(number, time_unit(value)?),
@@ -237,8 +240,10 @@ fn text(bytes: &[u8]) -> Result<&str> {
 fn decimal(value: &CValue) -> Result<Value<'static>> {
     let mut bytes = [0; 32];
     bytes.as_chunks_mut::<8>().0.iter_mut().zip(value.words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-    let wrong = |_| invalid_argument(format!("value.unit: {} is no scale of a decimal", value.unit));
-    Ok(Value::Decimal { digits: i256::from_le_bytes(bytes), scale: i8::try_from(value.unit).map_err(wrong)? })
+    let Ok(scale) = i8::try_from(value.unit) else {
+        return Err(invalid_argument(format!("value.unit: {} is no scale of a decimal", value.unit)));
+    };
+    Ok(Value::Decimal { digits: i256::from_le_bytes(bytes), scale })
 }
 
 fn interval_of(value: &CValue) -> Result<Value<'static>> {
@@ -254,7 +259,7 @@ fn interval_of(value: &CValue) -> Result<Value<'static>> {
     Ok(Value::Interval { months, days, nanoseconds: nanoseconds.cast_signed(), unit })
 }
 
-/// A number as a float; `None` if it is not a number.
+/// Converts a number to a float; `None` if it is not a number.
 fn to_float(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
@@ -272,17 +277,16 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
 export! {
     /// A number of any kind as the nearest double.
     fn arrowwood_value_double(value: InPtr<CValueIn>, number: OutPtr<f64>) {
-        let found = with_value(value, |value| {
+        number.put(with_value(value, |value| {
             to_float(value).ok_or_else(|| invalid_argument(format!("{value} is no number")))
-        })?;
-        number.put(found);
+        })?);
         Ok(())
     }
 
     /// A value as text.
     fn arrowwood_value_text(value: InPtr<CValueIn>, text: StringOut) {
-        text.put(with_value(value, |shown| {
-            let Value::Timestamp(count, unit, _) = *shown else { return Ok(shown.to_string()) };
+        text.put(with_value(value, |converted| {
+            let Value::Timestamp(count, unit, _) = *converted else { return Ok(converted.to_string()) };
             let zone = value.zone()?.map(self::text).transpose()?;
             Ok(Value::Timestamp(count, unit, zone).to_string())
         })?);

@@ -108,12 +108,12 @@ impl CWriterOptions {
     }
 }
 
-/// The names of columns.
+/// Returns the names of columns.
 fn names(list: &InSlice<CText>, what: &str) -> Result<Vec<String>> {
     Ok(texts(list.to_rust(what)?, what)?.into_iter().map(String::from).collect())
 }
 
-/// Named positions as data: a row for each.
+/// Returns a row for each named position.
 fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
     let (names, values): (Vec<String>, Vec<i64>) = positions.into_iter().unzip();
     let columns: [(&str, ArrayRef); 2] =
@@ -239,14 +239,14 @@ export! {
         writer: HandleRef<CWriter>, progress: Progress, context: Context, rewritten: Optional<OutPtr<u64>>,
     ) {
         let count = writer.0.lock()?.compact(progress.with(context))?;
-        rewritten.into_iter().for_each(|place| place.put(count));
+        rewritten.into_iter().for_each(|out| out.put(count));
         Ok(())
     }
 
     /// Removes segments of old rows.
     fn arrowwood_writer_drop_before(writer: HandleRef<CWriter>, row: u64, removed: Optional<OutPtr<u64>>) {
         let count = writer.0.lock()?.drop_before(row)?;
-        removed.into_iter().for_each(|place| place.put(count));
+        removed.into_iter().for_each(|out| out.put(count));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument, type_error};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::follow::open_table;
 use crate::index::describe_object;
 use crate::predicate::{Expression, Predicate};
@@ -50,10 +50,10 @@ impl Dataset {
     ) -> Result<Dataset> {
         let predicate = predicate_of("aggregate", r#where)?;
         let rows = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.bind_to(self.inner()))?;
-        let asked = asked("aggregate", &rows, by, predicate)?;
-        let asked = with_columns(asked, self.inner(), columns)?;
+        let aggregation = aggregate_by("aggregate", &rows, by, predicate)?;
+        let aggregation = with_columns(aggregation, self.inner(), columns)?;
         let groups = with_interruptible_progress(py, ("aggregating", "rows"), |watch| {
-            asked.on_progress(usize::MAX, &|progress| watch(progress.rows, progress.of)).finish()
+            aggregation.on_progress(usize::MAX, &|progress| watch(progress.rows, progress.of)).finish()
         })?;
         Ok(Dataset::new(groups))
     }
@@ -94,8 +94,8 @@ pub fn aggregation(
     let rows = open_table("aggregation", py, table)?;
     let predicate = predicate_of("aggregation", r#where)?;
     let rows = predicate.map_or_else(|| Ok(rows.clone()), |predicate| predicate.bind_to(&rows))?;
-    let asked = with_columns(asked("aggregation", &rows, by, predicate)?, &rows, columns)?;
-    Ok(Aggregation { state: Mutex::new(asked.incremental()?) })
+    let aggregation = with_columns(aggregate_by("aggregation", &rows, by, predicate)?, &rows, columns)?;
+    Ok(Aggregation { state: Mutex::new(aggregation.incremental()?) })
 }
 
 #[pymethods]
@@ -132,26 +132,26 @@ impl Aggregation {
     }
 }
 
-fn predicate_of<'a>(what: &str, given: Option<&'a Bound<'_, PyAny>>) -> Result<Option<&'a Predicate>> {
-    let given = given.filter(|given| !given.is_none());
-    given.map(|given| Predicate::new(&format!("{what}: where"), given)).transpose()
+fn predicate_of<'a>(what: &str, object: Option<&'a Bound<'_, PyAny>>) -> Result<Option<&'a Predicate>> {
+    let object = object.filter(|object| !object.is_none());
+    object.map(|object| Predicate::new(&format!("{what}: where"), object)).transpose()
 }
 
-/// The aggregation of `rows` without columns yet.
-fn asked<'a>(
+/// Returns an aggregation of the `rows` that match `predicate`, which has no columns yet.
+fn aggregate_by<'a>(
     what: &str,
     rows: &'a arrowwood::Dataset,
     by: Option<&Bound<'_, PyAny>>,
     predicate: Option<&Predicate>,
 ) -> Result<arrowwood::Aggregation<'a>> {
-    let asked = rows.aggregate(&names(what, by)?);
+    let aggregation = rows.aggregate(&names(what, by)?);
     Ok(match predicate {
-        Some(predicate) => asked.filter(predicate.inner().clone()),
-        None => asked,
+        Some(predicate) => aggregation.filter(predicate.inner().clone()),
+        None => aggregation,
     })
 }
 
-/// The names that `by` has: one, several, or none.
+/// Extracts the names in `by`: one, several, or none.
 fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     match by.filter(|by| !by.is_none()) {
         None => Ok(Vec::new()),
@@ -167,21 +167,21 @@ fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     }
 }
 
-/// The aggregation's input for `given`, a column's name or an expression of columns of `dataset`; `None` if it is
+/// The aggregation's input for `object`, a column's name or an expression of columns of `dataset`; `None` if it is
 /// neither.
 fn expression_of(
-    given: &Bound<'_, PyAny>,
+    object: &Bound<'_, PyAny>,
     dataset: &arrowwood::Dataset,
 ) -> Result<Option<(arrowwood::Expression, Option<String>)>> {
-    if let Ok(name) = given.extract::<String>() {
+    if let Ok(name) = object.extract::<String>() {
         return Ok(Some((arrowwood::col(&name), Some(name))));
     }
-    let Ok(found) = given.cast::<Expression>() else { return Ok(None) };
-    found.get().bind_to(dataset)?;
-    Ok(Some((found.get().inner().clone(), None)))
+    let Ok(expression) = object.cast::<Expression>() else { return Ok(None) };
+    expression.get().bind_to(dataset)?;
+    Ok(Some((expression.get().inner().clone(), None)))
 }
 
-/// What `name="given"` asks for.
+/// The meaning of the keyword `name="given"`.
 enum AggregateSpec {
     /// The number of rows.
     RowCount,
@@ -191,67 +191,79 @@ enum AggregateSpec {
     OfGivenColumn(AggregateFunction),
 }
 
-/// What `name="given"` asks for, where `is_column` knows the columns; an error if that could be two things.
-fn meaning(name: &str, given: &str, is_column: impl Fn(&str) -> bool) -> Result<AggregateSpec> {
-    let function = name.parse::<AggregateFunction>().ok().filter(|_| is_column(given));
-    let ambiguous = |what: &str, one: &str, other: &str| {
-        Err(invalid_argument(format!("{name}=\"{given}\" is ambiguous, {what}: write {one}, or {other}")))
-    };
+fn has_column(dataset: &arrowwood::Dataset, name: &str) -> bool {
+    dataset.schema().fields().iter().any(|field| field.name() == name)
+}
+
+/// Returns the error for a keyword with two meanings, `one` and `other`.
+fn ambiguous(keyword: &str, cause: &str, one: &str, other: &str) -> PyArrowwoodError {
+    invalid_argument(format!("{keyword} is ambiguous, {cause}: write {one}, or {other}"))
+}
+
+/// Returns the meaning of `name="given"` for the columns of `dataset`.
+///
+/// # Errors
+/// `InvalidArgument` if there are two.
+fn meaning(name: &str, given: &str, dataset: &arrowwood::Dataset) -> Result<AggregateSpec> {
+    let keyword = format!("{name}=\"{given}\"");
+    let function = name.parse::<AggregateFunction>().ok().filter(|_| has_column(dataset, given));
     let of_given = format!("{name}=(\"{given}\", \"{name}\") for the {name} of the column '{given}'");
     if given == "count" {
-        // A name that no column has.
-        let rows = (0..).map(|n| if n == 0 { "rows".to_string() } else { format!("rows_{n}") });
-        let rows = rows.into_iter().find(|rows| !is_column(rows)).unwrap_or_default();
-        let rows = format!("{rows}=\"count\" for the number of rows");
-        return match (is_column(name), function) {
+        let mut unused_name = "rows".to_string();
+        let mut number = 0;
+        while has_column(dataset, &unused_name) {
+            number += 1;
+            unused_name = format!("rows_{number}");
+        }
+        let rows = format!("{unused_name}=\"count\" for the number of rows");
+        return match (has_column(dataset, name), function) {
             (true, _) => {
                 let of_name = format!("{name}=(\"{name}\", \"count\") for the number of its values that are not null");
-                ambiguous(&format!("as a column is called '{name}'"), &of_name, &rows)
+                Err(ambiguous(&keyword, &format!("as a column is called '{name}'"), &of_name, &rows))
             }
-            (false, Some(_)) => ambiguous("as a column is called 'count'", &of_given, &rows),
+            (false, Some(_)) => Err(ambiguous(&keyword, "as a column is called 'count'", &of_given, &rows)),
             (false, None) => Ok(AggregateSpec::RowCount),
         };
     }
     match (given.parse::<AggregateFunction>(), function) {
-        (Ok(of_name), Some(_)) if is_column(name) && name != given => {
-            let what = format!("as columns are called '{name}' and '{given}'");
+        (Ok(of_name), Some(_)) if has_column(dataset, name) && name != given => {
+            let cause = format!("as columns are called '{name}' and '{given}'");
             let of_name = format!("{name}=(\"{name}\", \"{of_name}\") for the {of_name} of the column '{name}'");
-            ambiguous(&what, &of_name, &of_given)
+            Err(ambiguous(&keyword, &cause, &of_name, &of_given))
         }
-        (Ok(of_name), _) if is_column(name) => Ok(AggregateSpec::OfNamedColumn(of_name)),
+        (Ok(of_name), _) if has_column(dataset, name) => Ok(AggregateSpec::OfNamedColumn(of_name)),
         (_, Some(of_given)) => Ok(AggregateSpec::OfGivenColumn(of_given)),
         (of_name, None) => Ok(AggregateSpec::OfNamedColumn(of_name?)),
     }
 }
 
-/// The aggregation with columns: a function of the column of that name, a column or an expression and a function, or either by
-/// the name of a function. `dataset` has the columns that have names.
+/// Adds columns to the aggregation: a function of the column of that name, a column or an expression and a function, or
+/// either by the name of a function. `dataset` has the columns that have names.
 fn with_columns<'a>(
-    mut asked: arrowwood::Aggregation<'a>,
+    mut aggregation: arrowwood::Aggregation<'a>,
     dataset: &arrowwood::Dataset,
     columns: Option<&Bound<'_, PyDict>>,
 ) -> Result<arrowwood::Aggregation<'a>> {
-    let is_column = |name: &str| dataset.schema().fields().iter().any(|field| field.name() == name);
     for (name, wanted) in columns.into_iter().flatten() {
         let name: String = name.extract()?;
         if let Ok((of, function)) = wanted.extract::<(Bound<'_, PyAny>, String)>()
             && let Some((of, _)) = expression_of(&of, dataset)?
         {
-            asked = asked.expression_as(&name, of, function.parse()?);
+            aggregation = aggregation.expression_as(&name, of, function.parse()?);
             continue;
         }
-        asked = match expression_of(&wanted, dataset)? {
-            Some((of, Some(given))) => match meaning(&name, &given, is_column)? {
-                AggregateSpec::RowCount => asked.count_rows(&name),
-                AggregateSpec::OfNamedColumn(function) => asked.column(&name, function),
-                AggregateSpec::OfGivenColumn(function) => asked.expression_as(&name, of, function),
+        aggregation = match expression_of(&wanted, dataset)? {
+            Some((of, Some(given))) => match meaning(&name, &given, dataset)? {
+                AggregateSpec::RowCount => aggregation.count_rows(&name),
+                AggregateSpec::OfNamedColumn(function) => aggregation.column(&name, function),
+                AggregateSpec::OfGivenColumn(function) => aggregation.expression_as(&name, of, function),
             },
             Some((of, None)) => {
                 let function = name.parse().map_err(|_| {
                     let pair = format!("{name}=({of}, \"mean\")");
                     invalid_argument(format!("{name} is no function; name one beside the expression: {pair}"))
                 })?;
-                asked.expression_as(&name, of, function)
+                aggregation.expression_as(&name, of, function)
             }
             None => {
                 let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
@@ -259,5 +271,5 @@ fn with_columns<'a>(
             }
         };
     }
-    Ok(asked)
+    Ok(aggregation)
 }

@@ -25,7 +25,7 @@ impl AppendConverter {
         AppendConverter { schema, names }
     }
 
-    /// Appends one row, given as keywords: by `quick`, or where that can't be as a table of one row by `slow`.
+    /// Appends one row, given as keywords: by `quick`, or by `slow` as a table of one row if its columns need one.
     pub fn append_row(
         &self,
         py: Python<'_>,
@@ -34,27 +34,28 @@ impl AppendConverter {
         slow: impl FnOnce(&Bound<'_, PyAny>) -> Result<()>,
     ) -> Result<()> {
         let empty = PyDict::new(py);
-        let given = values.unwrap_or(&empty);
-        let values = self.values(py, given)?;
+        let keywords = values.unwrap_or(&empty);
+        let values = self.values(py, keywords)?;
+        assert_eq!(values.len(), self.names.len(), "a row must have one value for each column");
         match self.row(&values)? {
             Some(row) => quick(&row),
             // Lists, structs and objects other than Python's own.
-            None => slow(PyList::new(py, [given])?.as_any()),
+            None => slow(PyList::new(py, [keywords])?.as_any()),
         }
     }
 
-    /// `data` as rows of these columns.
+    /// Converts `data` to rows of these columns.
     pub fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
-        // The index of a pandas frame is no column, and only `dataset_from` knows.
+        // The index of a pandas frame is no column, and only `convert_to_dataset` knows.
         if !exports_arrow(data)? || data.hasattr(intern!(py, "iloc"))? {
             return convert_to_dataset(data, Some(&self.schema));
         }
         // A stream can be taken once.
-        let given = extract_dataset(data)?;
-        if given.schema().fields() == self.schema.fields() {
-            Ok(given)
+        let rows = extract_dataset(data)?;
+        if rows.schema().fields() == self.schema.fields() {
+            Ok(rows)
         } else {
-            convert_to_dataset(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema))
+            convert_to_dataset(Bound::new(py, Dataset::new(rows))?.as_any(), Some(&self.schema))
         }
     }
 
@@ -72,24 +73,24 @@ impl AppendConverter {
         Ok(Some(row))
     }
 
-    fn values<'py>(&self, py: Python<'py>, given: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
+    fn values<'py>(&self, py: Python<'py>, dict: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
         let mut values = Vec::with_capacity(self.names.len());
-        let mut found = 0;
+        let mut used_keys = 0;
         for name in &self.names {
-            let value = given.get_item(name)?;
-            found += usize::from(value.is_some());
+            let value = dict.get_item(name)?;
+            used_keys += usize::from(value.is_some());
             values.push(value.unwrap_or_else(|| py.None().into_bound(py)));
         }
-        if found == given.len() {
+        if used_keys == dict.len() {
             return Ok(values);
         }
         let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
-        let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
+        let unknown = dict.keys().iter().find(|name| !names.iter().any(|column| name.to_string() == *column));
         Err(unknown.map_or_else(|| invalid_argument("a column is named twice"), |name| column_not_found(&name, &names)))
     }
 }
 
-/// Whether a column takes values in tables only, not in single rows.
+/// Returns true if a column takes values in tables only, not in single rows.
 fn needs_a_table(field: &Field) -> bool {
     use DataType::{Binary, Dictionary, LargeBinary, LargeUtf8, Utf8};
     match field.data_type() {

@@ -28,7 +28,10 @@ struct BufferState {
 }
 
 impl BufferState {
-    /// Whether the bytes can stay in place with `more` bytes, or may be moved because no view is in use.
+    /// Checks that `more` bytes can be appended: in place, or by moving all bytes while no view is in use.
+    ///
+    /// # Errors
+    /// `Busy` if the bytes would have to move while views are in use.
     fn check(&self, more: usize) -> arrowwood::Result<()> {
         let stays = self.bytes.len().saturating_add(more) <= self.bytes.capacity();
         if stays || self.exports == 0 || self.bytes.is_empty() {
@@ -43,7 +46,10 @@ impl BufferState {
 
     fn append(&mut self, bytes: &[u8]) -> arrowwood::Result<()> {
         self.check(bytes.len())?;
-        Ok(self.bytes.extend_from_slice(bytes)?)
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(bytes)?;
+        assert_eq!(self.bytes.len(), before + bytes.len(), "all bytes must be appended");
+        Ok(())
     }
 }
 
@@ -53,24 +59,25 @@ impl Buffer {
         self.inner.lock_ignoring_poison()
     }
 
-    /// The current bytes, which stay in place until `release`.
+    /// Returns the current bytes, which stay in place until `release`.
     pub fn export(&self) -> RawBuffer {
         let mut inner = self.lock();
         inner.exports += 1;
         RawBuffer { address: inner.bytes.address(), len: inner.bytes.len(), width: 1, format: c"B", readonly: true }
     }
 
-    /// One export less.
+    /// Gives back bytes that `export` returned.
     pub fn release(&self) {
         let mut inner = self.lock();
-        inner.exports = inner.exports.saturating_sub(1);
+        assert!(inner.exports > 0, "a view of the buffer was released twice");
+        inner.exports -= 1;
     }
 }
 
 /// Writes to a buffer without asking the interpreter for anything.
 pub struct BufferSink {
     pub buffer: Py<Buffer>,
-    /// Why it took no more.
+    /// The reason why it took no more bytes.
     pub problem: PendingException,
 }
 
@@ -108,8 +115,7 @@ impl Buffer {
             let got = data.get_type().name()?;
             return Err(type_error(format!("expected an object with the buffer protocol, got {got}")));
         }
-        let bytes = memory::buffer_bytes(data)?;
-        let whole = bytes.slice(0, bytes.len()).unwrap_or_default();
+        let whole = memory::arrow_buffer(data)?;
         py.detach(|| {
             let mut inner = self.lock();
             let before = inner.bytes.len();

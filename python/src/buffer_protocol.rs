@@ -1,5 +1,5 @@
-//! The buffer protocol (Python's C API, *Buffer Protocol*): our memory for others to read and write. Memory of others is
-//! in `memory`.
+//! The buffer protocol (Python's C API, *Buffer Protocol*): our memory for others to read and write. Memory of others
+//! is in `memory`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -25,9 +25,10 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
     if memory.readonly && flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
         return Err(PyBufferError::new_err("the memory is read-only; map it with mode 'r+' or 'c' to write"));
     }
+    let size = memory.len.checked_mul(memory.width);
+    assert!(size.is_some_and(|size| isize::try_from(size).is_ok()), "a buffer is larger than the address space");
     let geometry: Box<ShapeAndStrides> = Box::new([memory.len.cast_signed(), memory.width.cast_signed()]);
     let shape: *mut ffi::Py_ssize_t = Box::into_raw(geometry).cast();
-    let if_asked = |flag: c_int, pointer| if flags & flag == flag { pointer } else { std::ptr::null_mut() };
     let filled = ffi::Py_buffer {
         buf: memory.address as *mut c_void,
         obj: owner.into_ptr(),
@@ -36,8 +37,12 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
         readonly: memory.readonly.into(),
         ndim: 1,
         format: if flags & ffi::PyBUF_FORMAT != 0 { memory.format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
-        shape: if_asked(ffi::PyBUF_ND, shape),
-        strides: if_asked(ffi::PyBUF_STRIDES, shape.wrapping_add(1)),
+        shape: if flags & ffi::PyBUF_ND == ffi::PyBUF_ND { shape } else { std::ptr::null_mut() },
+        strides: if flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES {
+            shape.wrapping_add(1)
+        } else {
+            std::ptr::null_mut()
+        },
         suboffsets: std::ptr::null_mut(),
         internal: shape.cast(),
     };
@@ -116,7 +121,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The items of `width` bytes that `memory` holds; `format` is their code in Python's `struct` module.
+    /// Creates a block of the items of `width` bytes in `memory`; `format` is their code in Python's `struct` module.
     pub fn new(memory: GrowableBuffer, width: usize, format: &'static CStr) -> Block {
         Block { memory, width, format }
     }
@@ -130,8 +135,8 @@ impl Block {
     /// CPython calls it with a `Py_buffer` to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.get();
-        // The view keeps `slf` alive, `slf` is frozen and never looks at its memory, which stays where it is: that keeps
-        // the invariant of `RawBuffer`.
+        // The view keeps `slf` alive, `slf` is frozen and never looks at its memory, which stays where it is: that
+        // keeps the invariant of `RawBuffer`.
         let memory = RawBuffer {
             address: this.memory.address(),
             len: this.memory.len() / this.width.max(1),
@@ -162,8 +167,9 @@ pub struct ValuesBuffer {
 }
 
 impl ValuesBuffer {
-    /// The items of `width` bytes that `buffer` holds; `format` is their code in Python's `struct` module.
+    /// Creates a view of the items of `width` bytes in `buffer`; `format` is their code in Python's `struct` module.
     pub fn new(buffer: Buffer, width: usize, format: &'static CStr) -> ValuesBuffer {
+        assert!(buffer.len().is_multiple_of(width), "{} bytes of values of {width} bytes", buffer.len());
         ValuesBuffer { buffer, width, format }
     }
 }

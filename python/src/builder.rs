@@ -3,7 +3,7 @@
 use arrowwood::mapping::MutexExt;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use arrowwood::{Error, ErrorKind, Value};
+use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -79,11 +79,12 @@ impl Builder {
     ///     ColumnNotFound: the builder has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
-        let quick = |row: &[Value<'_>]| {
-            let mut inner = self.lock(py);
-            Ok(inner.as_mut().ok_or_else(closed)?.append_row(row)?)
-        };
-        self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
+        self.columns.append_row(
+            py,
+            values,
+            |row| Ok(self.lock(py).as_mut().ok_or_else(closed)?.append_row(row)?),
+            |rows| self.append(py, rows),
+        )
     }
 
     /// Return the rows as a dataset, in place. This closes the builder.

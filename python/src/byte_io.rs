@@ -17,14 +17,14 @@ use crate::memory::{MemoryWriter, owned_fd};
 use crate::open::{check_not_url, extract_path};
 use crate::py_call::{CallPy, attach};
 
-/// Whether a pipe or a device like a terminal is at `path`.
+/// Returns true if a pipe, or a device like a terminal, is at `path`.
 pub fn is_pipe(path: &Path) -> bool {
-    let kind = std::fs::metadata(path).map(|there| there.file_type());
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
 }
 
-/// Opens the pipe or device at `path`, for reading or writing, in a way that Ctrl-C ends while nobody is at the other end:
-/// Python asks for signals in between. `None` for what is neither.
+/// Opens the pipe or device at `path`, for reading or writing; returns `None` if it is neither. While the other end is
+/// not open, Python handles signals in between, so that Ctrl-C ends the wait.
 pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>> {
     if !is_pipe(path) {
         return Ok(None);
@@ -57,8 +57,7 @@ impl FileObject {
 impl Write for FileObject {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = attach(|py| {
-            let given = PyBytes::new(py, bytes);
-            let written = self.method.bind(py).call_py((&given,))?;
+            let written = self.method.bind(py).call_py((&PyBytes::new(py, bytes),))?;
             // Raw files write less than all and say so; others may say nothing.
             if written.is_none() { Ok(bytes.len()) } else { written.extract() }
         });
@@ -76,18 +75,18 @@ impl Write for FileObject {
 
 impl Read for FileObject {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // As much as is worth a call, but not memory for bytes that may never arrive.
-        let most = into.len().min(1 << 20);
-        let came = attach(|py| {
-            let bytes = self.method.bind(py).call_py((most,))?;
+        // Enough to be worth a call, but no memory for bytes that may never arrive.
+        let max_bytes = into.len().min(1 << 20);
+        let received = attach(|py| {
+            let bytes = self.method.bind(py).call_py((max_bytes,))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
             if let Some(into) = into.get_mut(..bytes.len()) {
                 into.copy_from_slice(bytes);
             }
             Ok(bytes.len())
         });
-        match came {
-            Ok(came) if came <= into.len() => Ok(came),
+        match received {
+            Ok(received) if received <= into.len() => Ok(received),
             Ok(_) => Err(io::Error::other("the file object gave more than it was asked for")),
             Err(problem) => Err(self.problem.store(problem)),
         }
@@ -103,21 +102,20 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// A path (what is there is replaced, and stays as it is for those who have it open), a file descriptor, a socket, an
-    /// object with ``write(bytes)``, a `Buffer`, or memory that can be written to.
+    /// A path (what is there is replaced, and stays as it is for those who have it open), a file descriptor, a socket,
+    /// an object with ``write(bytes)``, a `Buffer`, or memory that can be written to.
     pub fn open(target: &Bound<'_, PyAny>, problem: &PendingException) -> Result<Sink> {
-        let object = |method| Sink::FileObject(BufWriter::with_capacity(1 << 16, FileObject::new(method, problem)));
         if let Ok(buffer) = target.cast::<Buffer>() {
             return Ok(Sink::Buffer(BufferSink { buffer: buffer.clone().unbind(), problem: problem.clone() }));
         }
         if let Some(write) = target.getattr_opt("write")? {
-            return Ok(object(write));
+            return Ok(Sink::for_method(write, problem));
         }
         if let Some(descriptor) = descriptor(target)? {
             return Ok(Sink::File(descriptor.into(), problem.clone()));
         }
         if let Some(send) = target.getattr_opt("sendall")? {
-            return Ok(object(send));
+            return Ok(Sink::for_method(send, problem));
         }
         match extract_path(target)? {
             Some(path) => {
@@ -125,19 +123,26 @@ impl Sink {
                 if let Some(pipe) = open_pipe(target.py(), &path, "O_WRONLY")? {
                     return Ok(Sink::File(pipe, problem.clone()));
                 }
-                let create = || {
-                    if std::fs::metadata(&path).is_ok_and(|there| there.is_file()) {
-                        std::fs::remove_file(&path)?;
-                    }
-                    File::options().write(true).create(true).truncate(true).open(&path)
-                };
-                let file = target.py().detach(create);
-                let failed = |e: io::Error| Error::io("creating the file", &e).at(&path);
-                Ok(Sink::File(file.map_err(failed)?, problem.clone()))
+                let file = target.py().detach(|| replace_file(&path));
+                let file = file.map_err(|e| Error::io("creating the file", &e).at(&path))?;
+                Ok(Sink::File(file, problem.clone()))
             }
             None => Ok(Sink::MemoryWriter(MemoryWriter::for_type(target)?)),
         }
     }
+
+    /// Returns a sink that calls `method` with the bytes.
+    fn for_method(method: Bound<'_, PyAny>, problem: &PendingException) -> Sink {
+        Sink::FileObject(BufWriter::with_capacity(1 << 16, FileObject::new(method, problem)))
+    }
+}
+
+/// Creates an empty file at `path`. An existing file is removed first, as it may be mapped.
+fn replace_file(path: &Path) -> io::Result<File> {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        std::fs::remove_file(path)?;
+    }
+    File::options().write(true).create(true).truncate(true).open(path)
 }
 
 impl Write for Sink {
@@ -206,8 +211,8 @@ impl Read for Source {
     }
 }
 
-/// A descriptor of our own for the one that `object` is, or that the socket `object` has. One that does not wait, as that
-/// of a socket with a timeout, is used by its methods.
+/// A descriptor of our own for the one that `object` is, or that the socket `object` has. One that does not wait, as
+/// that of a socket with a timeout, is used by its methods.
 fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {

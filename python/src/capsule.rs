@@ -21,12 +21,12 @@ const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// The dataset that `data` exports; `None` if it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
+/// Imports the dataset that `data` exports; `None` if it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
 pub fn import_dataset(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
         let stream = take_stream(&with_unwind_barrier(|| export.call0())?)?;
-        // SAFETY: `__arrow_c_stream__` gives a stream that follows the C stream interface (Arrow PyCapsule interface); it
-        // was just moved out of its capsule.
+        // SAFETY: `__arrow_c_stream__` gives a stream that follows the C stream interface (Arrow PyCapsule interface);
+        // it was just moved out of its capsule.
         let imported = data.py().detach(|| unsafe { arrowwood::Dataset::import_stream(stream) });
         return Ok(Some(imported?));
     }
@@ -35,15 +35,15 @@ pub fn import_dataset(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Datas
             with_unwind_barrier(|| export.call0())?.extract()?;
         let array = take_array(&array)?;
         let schema = take_schema(&schema)?;
-        // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
-        // were just moved out of its capsules.
+        // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface);
+        // both were just moved out of its capsules.
         let imported = unsafe { arrowwood::Dataset::import_array(array, &schema) };
         return Ok(Some(imported?));
     }
     Ok(None)
 }
 
-/// The arrays that `data`, one column, exports, and their field.
+/// Imports the arrays of one column that `data` exports, and their field.
 pub fn import_column(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
     let py = data.py();
     if let Some(export) = data.getattr_opt(intern!(py, "__arrow_c_array__"))? {
@@ -62,17 +62,17 @@ pub fn import_column(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> 
     Ok((field, arrays.into_iter().map(make_array).collect()))
 }
 
-/// A capsule that holds `stream`, and releases it unless a consumer has moved it out.
+/// Creates a capsule that holds `stream`, and releases it unless a consumer has moved it out.
 pub fn stream_capsule<'py>(py: Python<'py>, stream: FFI_ArrowArrayStream) -> Result<Bound<'py, PyCapsule>> {
     Ok(PyCapsule::new_with_value(py, stream, STREAM)?)
 }
 
-/// A capsule that holds `schema`, of columns or of one field.
+/// Creates a capsule that holds `schema`, of columns or of one field.
 pub fn schema_capsule(py: Python<'_>, schema: FFI_ArrowSchema) -> Result<Bound<'_, PyCapsule>> {
     Ok(PyCapsule::new_with_value(py, schema, SCHEMA)?)
 }
 
-/// The schema that `data` is as text, as a dict of types by name, or exports.
+/// Extracts a schema from text, from a dict of types by name, or from an object that exports one.
 pub fn extract_schema(data: &Bound<'_, PyAny>) -> Result<Schema> {
     if let Ok(text) = data.cast::<PyString>() {
         return Ok(parse_schema(text.to_str()?)?);
@@ -91,7 +91,7 @@ pub fn extract_schema(data: &Bound<'_, PyAny>) -> Result<Schema> {
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
-/// The field that `data` exports; `None` if it exports none.
+/// Imports the field that `data` exports; `None` if it exports none.
 pub fn extract_field(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         return Ok(None);
@@ -103,19 +103,21 @@ pub fn extract_field(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
 fn schema_of_dict(types: &Bound<'_, PyDict>) -> Result<Schema> {
     let mut fields = Vec::with_capacity(types.len());
     for (name, kind) in types {
-        let wrong = || {
-            type_error(format!("schema: expected the type of column {name} as text such as \"float64\", got {kind}"))
+        let (Ok(column), Ok(text)) = (name.extract::<String>(), kind.extract::<String>()) else {
+            return Err(not_a_type(&name, &kind));
         };
-        let (column, text): (String, String) =
-            name.extract().and_then(|name| Ok((name, kind.extract()?))).map_err(|_| wrong())?;
         // Types of more than one column are no type.
         let parsed = parse_schema(&format!("x: {text}")).map_err(|e| e.context(format!("column '{column}'")))?;
         match &parsed.fields()[..] {
             [field] => fields.push(field.as_ref().clone().with_name(column)),
-            _ => return Err(wrong()),
+            _ => return Err(not_a_type(&name, &kind)),
         }
     }
     Ok(Schema::new(fields))
+}
+
+fn not_a_type(name: &Bound<'_, PyAny>, kind: &Bound<'_, PyAny>) -> PyArrowwoodError {
+    type_error(format!("schema: expected the type of column {name} as text such as \"float64\", got {kind}"))
 }
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> Result<FFI_ArrowArrayStream> {
@@ -141,7 +143,7 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Result<NonNull<T>> {
     Ok(capsule.pointer_checked(Some(name))?.cast())
 }
 
-/// `ColumnNotFound`, naming the columns there are.
+/// Returns a `ColumnNotFound` error that names the existing columns.
 pub fn column_not_found(name: &impl Display, names: &[String]) -> PyArrowwoodError {
     Error::new(ErrorKind::ColumnNotFound, format!("no column '{name}'; there are {}", names.join(", "))).into()
 }

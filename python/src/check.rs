@@ -43,11 +43,11 @@ pub fn repair(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 
 fn report_of<'py>(py: Python<'py>, report: &arrowwood::Report) -> Result<Bound<'py, PyAny>> {
     let types = py.import("arrowwood._types")?;
-    let finding = |found: &Finding| {
-        let facts = (found.path.clone(), found.offset, &found.message, found.is_damage);
-        types.getattr("Finding")?.call_py(facts)
-    };
-    let findings = report.findings.iter().map(finding).collect::<PyResult<Vec<_>>>()?;
+    let finding_class = types.getattr("Finding")?;
+    let mut findings = Vec::with_capacity(report.findings.len());
+    for Finding { path, offset, message, is_damage, .. } in &report.findings {
+        findings.push(finding_class.call_py((path.clone(), *offset, message, *is_damage))?);
+    }
     let repaired = report.repaired.as_ref().map(|done| {
         let facts = (done.kept, done.given_up, done.moved.clone());
         types.getattr("Repaired")?.call_py(facts)

@@ -27,17 +27,17 @@ pub struct Column {
 }
 
 impl Column {
-    /// `inner` for Python.
+    /// Wraps `inner` for Python.
     pub fn new(inner: arrowwood::Column) -> Column {
         Column { inner }
     }
 
-    /// The column of the library.
+    /// Returns the library's column.
     pub fn inner(&self) -> &arrowwood::Column {
         &self.inner
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
@@ -133,23 +133,25 @@ impl Column {
             )));
         }
         let failed = AtomicBool::new(false);
-        let map = |chunk: &ArrayData| {
-            if failed.load(Ordering::Relaxed) {
-                return Vec::new();
-            }
-            let mapped: Result<_> = attach(|py| {
-                let array = array(py, chunk)?;
-                Ok(function.bind(py).call_py((&array,))?.unbind())
-            });
-            failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
-            vec![mapped]
-        };
         // Results come in the order of rows; `combine` is Python's and runs here, where the first error can stop it.
         let all = py.detach(|| {
-            self.inner.map_reduce(map, |mut left, right| {
-                left.extend(right);
-                left
-            })
+            self.inner.map_reduce(
+                |chunk: &ArrayData| {
+                    if failed.load(Ordering::Relaxed) {
+                        return Vec::new();
+                    }
+                    let mapped: Result<_> = attach(|py| {
+                        let array = array(py, chunk)?;
+                        Ok(function.bind(py).call_py((&array,))?.unbind())
+                    });
+                    failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
+                    vec![mapped]
+                },
+                |mut left, right| {
+                    left.extend(right);
+                    left
+                },
+            )
         })?;
         let mut results: Vec<Bound<'py, PyAny>> = Vec::new();
         for result in all.into_iter().flatten() {
@@ -226,14 +228,16 @@ impl Column {
             Some(whole) => Ok(vec![whole]),
             None => self.inner.chunks(),
         })?;
-        // For fixed-size lists the numbers in them, if there are no nulls.
+        // Fixed-size lists without nulls are shown as the numbers in them.
         let chunks = match lengths.as_ref().map(|shape| chunks.iter().map(|chunk| items(chunk, shape)).collect()) {
             None => chunks,
             Some(Some(items)) => items,
             Some(None) => return Ok((None, Vec::new(), None, None)),
         };
-        let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
-        let parts = chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?;
+        let mut parts = Vec::with_capacity(chunks.len());
+        for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
+            parts.push((plain.values(chunk)?, nulls(py, chunk)));
+        }
         let is_bool8 = self.inner.field().extension_type_name() == Some("arrow.bool8");
         let dtype = if is_bool8 { "bool".into() } else { plain.dtype.clone() };
         Ok((Some(dtype), parts, shape, order))
@@ -244,15 +248,15 @@ impl Column {
     fn _lists(&self, py: Python<'_>) -> Result<Option<NumpyLists>> {
         let is_list = matches!(self.inner.data_type(), DataType::List(_) | DataType::LargeList(_));
         let Some(whole) = py.detach(|| self.inner.contiguous())?.filter(|_| is_list) else { return Ok(None) };
-        let (found, shape, ends) = match uniform(&whole) {
-            Some((found, shape)) => (found, shape, None),
+        let (numbers, shape, ends) = match uniform(&whole) {
+            Some((numbers, shape)) => (numbers, shape, None),
             None => match ragged(&whole) {
-                Some((found, ends)) => (found, Vec::new(), Some(ends)),
+                Some((numbers, ends)) => (numbers, Vec::new(), Some(ends)),
                 None => return Ok(None),
             },
         };
-        let Some(plain) = NumpyType::for_type(found.data_type()) else { return Ok(None) };
-        Ok(Some((plain.dtype.clone(), plain.values(&found)?, shape, ends)))
+        let Some(plain) = NumpyType::for_type(numbers.data_type()) else { return Ok(None) };
+        Ok(Some((plain.dtype.clone(), plain.values(&numbers)?, shape, ends)))
     }
 
     /// All values as a list.
@@ -301,18 +305,23 @@ impl Column {
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         let name = escape_hidden(self.name());
         let dtype = self.dtype();
-        // Values without a Python object, such as an instant in an unknown zone, are printed all the same.
-        let text = |value: Value<'_>| match to_object(py, value.clone()) {
-            Ok(object) => Ok(object.repr()?.to_string()),
-            Err(_) => Ok(escape_hidden(&value.to_string()).into_owned()),
-        };
-        let first = || self.inner.slice(0, 10)?.values().map(|value| text(value?)).collect::<Result<Vec<_>>>();
-        let mut shown = retry_until_fetched(py, first)?;
+        let mut texts = retry_until_fetched(py, || {
+            self.inner.slice(0, 10)?.values().map(|value| value_repr(py, value?)).collect::<Result<Vec<_>>>()
+        })?;
         let len = self.len(py)?;
         if len > 10 {
-            shown.push("…".into());
+            texts.push("…".into());
         }
-        Ok(format!("<arrowwood.Column '{name}': {dtype}, {len} rows>\n[{}]", shown.join(", ")))
+        Ok(format!("<arrowwood.Column '{name}': {dtype}, {len} rows>\n[{}]", texts.join(", ")))
+    }
+}
+
+/// Returns the `repr` of a value. Values without a Python object, such as an instant in an unknown zone, are printed
+/// all the same.
+fn value_repr(py: Python<'_>, value: Value<'_>) -> Result<String> {
+    match to_object(py, value.clone()) {
+        Ok(object) => Ok(object.repr()?.to_string()),
+        Err(_) => Ok(escape_hidden(&value.to_string()).into_owned()),
     }
 }
 
@@ -350,7 +359,7 @@ type RowShape = (Option<Vec<usize>>, Option<Vec<usize>>);
 /// NumPy's name of a type, the contents of the chunks, and the shape of a row.
 type NumpyChunks<'py> = (Option<String>, Vec<NumpyChunk<'py>>, Option<Vec<usize>>, Option<Vec<usize>>);
 
-/// The shape of a row of `field`, whose lists have these lengths.
+/// Returns the shape of a row of `field`, whose lists have these lengths.
 pub fn row_shape(field: &Field, lengths: Option<Vec<usize>>) -> RowShape {
     match tensor_shape(field) {
         Some(shape) => (Some(shape.sizes), shape.order),
@@ -366,7 +375,7 @@ pub struct NumpyType {
 }
 
 impl NumpyType {
-    /// `None` for a type that NumPy does not have.
+    /// Returns NumPy's type for `data_type`; `None` if NumPy has none.
     pub fn for_type(data_type: &DataType) -> Option<NumpyType> {
         use DataType::*;
         let (dtype, format) = match data_type {
@@ -391,12 +400,14 @@ impl NumpyType {
         Some(NumpyType { dtype, width: data_type.primitive_width().unwrap_or(1), format })
     }
 
-    /// The values of a chunk, in place; booleans have to be spread from bits to bytes.
+    /// Returns the values of a chunk, in place; booleans have to be spread from bits to bytes.
     fn values(&self, chunk: &ArrayData) -> Result<ValuesBuffer> {
-        let buffer = chunk.buffers().first().cloned().unwrap_or_default();
+        let buffer = chunk.buffers().first().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidData, format!("{} has no buffer of values", chunk.data_type()))
+        })?;
         let values = match chunk.data_type() {
-            DataType::Boolean => spread(&buffer, chunk),
-            _ => cut(&buffer, chunk.offset().checked_mul(self.width), chunk.len().checked_mul(self.width)),
+            DataType::Boolean => spread(buffer, chunk),
+            _ => cut(buffer, chunk.offset().checked_mul(self.width), chunk.len().checked_mul(self.width)),
         };
         let values = values.ok_or_else(|| {
             let message = format!("{} values in a buffer of {} bytes", chunk.len(), buffer.len());
@@ -406,19 +417,20 @@ impl NumpyType {
     }
 }
 
-/// Bytes `start .. start + len` of `buffer`, if they are all there.
+/// Returns bytes `start .. start + len` of `buffer`, or `None` if it ends before.
 fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buffer> {
     let start = start?;
     let len = len?;
     (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
 }
 
-/// Whether lists of the type become rows of an array: numbers with the same layout in Arrow and NumPy.
+/// Returns true if lists of the type become rows of an array: numbers have the same layout in Arrow and NumPy.
 fn is_vector(data_type: &DataType) -> bool {
     data_type.is_numeric() && NumpyType::for_type(data_type).is_some()
 }
 
-/// The numbers in lists of one length, which may be in lists of one length, and the lengths from the outermost one on.
+/// Returns the type of the numbers in lists of one length, which may be nested, and the lengths from the outermost list
+/// on.
 pub fn nested_list_shape(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
     let mut item = data_type;
     let mut shape = Vec::new();
@@ -429,7 +441,7 @@ pub fn nested_list_shape(data_type: &DataType) -> Option<(&DataType, Vec<usize>)
     (!shape.is_empty() && is_vector(item)).then_some((item, shape))
 }
 
-/// The numbers in the lists of these lengths of a chunk; `None` if some are null.
+/// Returns the numbers in the lists of these lengths of a chunk; `None` if some are null.
 fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
     let mut lists = chunk.clone();
     for &width in shape {
@@ -444,7 +456,7 @@ fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
 /// Numbers' type, numbers, and either the shape of a row or where the next row begins.
 type NumpyLists = (String, ValuesBuffer, Vec<usize>, Option<Vec<i64>>);
 
-/// Where the items of each list of `lists` begin, and where the last ones end.
+/// Returns the start of the items of each list, and the end of the last list.
 fn offsets(lists: &ArrayData) -> Option<Vec<i64>> {
     let bytes = lists.buffers().first()?.as_slice();
     let end = lists.offset().checked_add(lists.len())?.checked_add(1)?;
@@ -461,7 +473,8 @@ fn offsets(lists: &ArrayData) -> Option<Vec<i64>> {
     }
 }
 
-/// The items of `lists`, which must not be null, and their starts; `None` if they are not numbers, or some are null.
+/// Returns the items of `lists`, which must not be null, and their starts; `None` if they are not numbers, or some are
+/// null.
 fn items_of(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
     let offsets = offsets(lists).filter(|_| lists.null_count() == 0)?;
     let start = usize::try_from(*offsets.first()?).ok()?;
@@ -470,7 +483,7 @@ fn items_of(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
     Some((items.slice(start, end - start), offsets))
 }
 
-/// The numbers in lists, or lists of lists, and so on, that have one length, with the shape of a row.
+/// Returns the numbers in lists of one length, which may be nested, and the shape of a row.
 fn uniform(lists: &ArrayData) -> Option<(ArrayData, Vec<usize>)> {
     let (found, len) = match lists.data_type() {
         DataType::FixedSizeList(_, width) => {
@@ -491,7 +504,7 @@ fn uniform(lists: &ArrayData) -> Option<(ArrayData, Vec<usize>)> {
     Some((numbers, [vec![len], inner].concat()))
 }
 
-/// The items, which are lists, of lists of `width` items that are not null.
+/// Returns the items, which are lists, of lists of `width` items that are not null.
 fn lists_inside(lists: &ArrayData, width: usize) -> Option<ArrayData> {
     let start = lists.offset().checked_mul(width)?;
     let len = lists.len().checked_mul(width)?;
@@ -499,7 +512,7 @@ fn lists_inside(lists: &ArrayData, width: usize) -> Option<ArrayData> {
     (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))
 }
 
-/// The numbers in lists of several lengths, and where each list but the first begins.
+/// Returns the numbers in lists of several lengths, and the start of each list but the first.
 fn ragged(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
     let (items, offsets) = items_of(lists)?;
     let first = *offsets.first()?;
@@ -508,7 +521,7 @@ fn ragged(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
     is_plain.then(|| (items, inner.iter().map(|offset| offset - first).collect()))
 }
 
-/// The bits of a chunk of booleans as bytes.
+/// Converts the bits of a chunk of booleans to bytes.
 fn spread(buffer: &Buffer, chunk: &ArrayData) -> Option<Buffer> {
     let end = chunk.offset().checked_add(chunk.len())?;
     let enough = end.div_ceil(8) <= buffer.len();
@@ -522,7 +535,7 @@ fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>>
     Some(PyBytes::new(py, &bytes))
 }
 
-/// A chunk without nulls as a NumPy array.
+/// Converts a chunk without nulls to a NumPy array.
 fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, PyArrowwoodError> {
     let Some(plain) = NumpyType::for_type(chunk.data_type()) else {
         let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));

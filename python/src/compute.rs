@@ -13,7 +13,7 @@ use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, try_with_capacity, type_error};
 use crate::index::{Index, count, describe_object, extract_u64, index, is_indices, out_of_range, strided_slice};
-use crate::memory::buffer_bytes;
+use crate::memory::arrow_buffer;
 use crate::predicate::{Expression, NO_TRUTH, Predicate};
 use crate::py_call::{CallPy, call_function, guard};
 use crate::reopen::{renamed_columns, reopen_args};
@@ -88,8 +88,8 @@ impl Column {
         inputs: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let given = (ufunc, method, inputs, keywords);
-        guard(|| call_function(slf.py(), "arrowwood._numpy", "ufunc", given))
+        let arguments = (ufunc, method, inputs, keywords);
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "ufunc", arguments))
     }
 
     /// NumPy's other functions, such as ``np.mean(column, axis=0)``,
@@ -102,56 +102,57 @@ impl Column {
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, PyAny>> {
         let _ = types;
-        let given = (function, inputs, keywords);
-        guard(|| call_function(slf.py(), "arrowwood._numpy", "function", given))
+        let arguments = (function, inputs, keywords);
+        guard(|| call_function(slf.py(), "arrowwood._numpy", "function", arguments))
     }
 }
 
 /// The hint for booleans as row numbers.
 const BY_CONDITION: &str = "rows are picked by a condition or a mask in brackets: ds[ds[\"x\"] > 1], ds[mask]";
 
-/// Row numbers: a list, or anything that NumPy makes an array of integers of.
-fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
-    if let Ok(list) = given.cast_exact::<PyList>() {
-        let beyond = |index: &Bound<'_, PyAny>| out_of_range(format!("row {index} is beyond 64 bits"));
-        let number = |index: Bound<'_, PyAny>| {
-            if index.is_instance_of::<PyBool>() {
-                let message = format!("expected row numbers, got {index}; {BY_CONDITION}");
-                return Err(type_error(message));
-            }
-            index.extract().map_err(|problem: PyErr| {
-                let is_beyond = problem.is_instance_of::<pyo3::exceptions::PyOverflowError>(index.py());
-                let wrong = || type_error(format!("expected row numbers, got {}", describe_object(&index)));
-                if is_beyond { beyond(&index) } else { wrong() }
-            })
-        };
+fn row_number(index: &Bound<'_, PyAny>) -> Result<i64> {
+    if index.is_instance_of::<PyBool>() {
+        return Err(type_error(format!("expected row numbers, got {index}; {BY_CONDITION}")));
+    }
+    index.extract().map_err(|problem: PyErr| {
+        if problem.is_instance_of::<pyo3::exceptions::PyOverflowError>(index.py()) {
+            out_of_range(format!("row {index} is beyond 64 bits"))
+        } else {
+            type_error(format!("expected row numbers, got {}", describe_object(index)))
+        }
+    })
+}
+
+/// Extracts row numbers from a list, or from anything that NumPy can convert to an array of integers.
+fn indices(object: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
+    if let Ok(list) = object.cast_exact::<PyList>() {
         let mut rows = try_with_capacity(list.len())?;
         for index in list.iter() {
-            rows.push(number(index)?);
+            rows.push(row_number(&index)?);
         }
         return Ok(rows);
     }
-    let array = given.py().import("arrowwood._incoming")?.getattr("indices")?.call_py((given,))?;
-    let bytes = buffer_bytes(&array)?;
-    let bytes = bytes.slice(0, bytes.len()).unwrap_or_default();
-    let numbers = bytes.as_chunks().0;
+    let array = object.py().import("arrowwood._incoming")?.getattr("indices")?.call_py((object,))?;
+    let bytes = arrow_buffer(&array)?;
+    let (numbers, rest) = bytes.as_chunks();
+    assert!(rest.is_empty(), "row numbers have 8 bytes each, got {} bytes", bytes.len());
     let mut rows = try_with_capacity(numbers.len())?;
     rows.extend(numbers.iter().map(|raw| i64::from_le_bytes(*raw)));
     Ok(rows)
 }
 
-/// The rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
-fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
-    let helper = given.py().import("arrowwood._incoming")?;
-    if !helper.getattr("is_mask")?.call_py((given,))?.is_truthy()? {
+/// Returns the rows selected by a mask of booleans, one for each of `len` rows; `None` if it is not a mask.
+fn mask(object: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
+    let helper = object.py().import("arrowwood._incoming")?;
+    if !helper.getattr("is_mask")?.call_py((object,))?.is_truthy()? {
         return Ok(None);
     }
-    let rows = helper.getattr("mask")?.call_py((given, len()?))?;
+    let rows = helper.getattr("mask")?.call_py((object, len()?))?;
     indices(&rows).map(Some)
 }
 
 impl Dataset {
-    /// A key in brackets: row numbers, or a mask.
+    /// Returns the rows for a key in brackets: row numbers, or a mask.
     pub fn pick_rows(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
         match guard(|| mask(key, || self.len(py)))? {
             Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),
@@ -161,8 +162,10 @@ impl Dataset {
 }
 
 fn seed_or_any(seed: Option<&Bound<'_, PyAny>>) -> Result<u64> {
-    let given = seed.map(|seed| extract_u64("seed", "an integer", seed)).transpose()?;
-    Ok(given.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
+    match seed {
+        Some(seed) => extract_u64("seed", "an integer", seed),
+        None => Ok(RandomState::new().build_hasher().finish()),
+    }
 }
 
 #[pymethods]
@@ -272,18 +275,23 @@ impl Dataset {
     /// The rows `indices` as dicts, as PyTorch's loaders fetch them.
     fn __getitems__<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyDict>>> {
         let len = self.len(py)?;
-        let row = |&index: &i64| {
+        let indices = guard(|| self::indices(indices))?;
+        let mut rows = Vec::with_capacity(indices.len());
+        for index in indices {
             let row = match u64::try_from(index) {
                 Ok(row) => Some(row).filter(|&row| row < len),
                 Err(_) => len.checked_sub(index.unsigned_abs()),
             };
-            row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))
-        };
-        let rows = guard(|| self::indices(indices))?.iter().map(row).collect::<Result<Vec<u64>>>()?;
+            rows.push(row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))?);
+        }
         if blocking::may_block() {
-            // By threads of its own, which wait.
-            let fetch = |row: arrowwood::Row<'_>| (0..row.len()).try_for_each(|column| row.get(column).map(drop));
-            py.detach(|| self.inner().iter_rows_at(rows.clone()).try_for_each(|row| fetch(row?)))?;
+            // Fetched before the interpreter is needed, so that other Python threads run meanwhile.
+            py.detach(|| {
+                self.inner().iter_rows_at(rows.clone()).try_for_each(|row| {
+                    let row = row?;
+                    (0..row.len()).try_for_each(|column| row.get(column).map(drop))
+                })
+            })?;
         }
         retry_until_fetched(py, || self.inner().iter_rows_at(rows.clone()).map(|row| self.to_dict(py, row?)).collect())
     }
@@ -369,7 +377,7 @@ impl Column {
     }
 }
 
-/// The number `q` between 0 and 1 of the method `what`.
+/// Extracts the number `q` between 0 and 1, an argument of the method `what`.
 fn one_share(what: &str, q: &Bound<'_, PyAny>) -> Result<f64> {
     q.extract().map_err(|_| {
         let got = describe_object(q);
@@ -424,7 +432,7 @@ impl Column {
 }
 
 impl Column {
-    /// The error that names both, for numbers and columns; other types may know what to do with a column.
+    /// Returns an error that names both for numbers and columns; other types may know what to do with a column.
     fn no_arithmetic<'py>(&self, other: &Bound<'py, PyAny>, sign: &str) -> Result<Bound<'py, PyAny>> {
         let is_number = other.is_exact_instance_of::<PyInt>() || other.is_exact_instance_of::<PyFloat>();
         if !is_number && !other.is_instance_of::<Column>() {

@@ -50,42 +50,42 @@ pub struct Dataset {
 type ColumnNames = PyOnceLock<Vec<Py<PyString>>>;
 
 impl Dataset {
-    /// `inner` for Python.
+    /// Wraps `inner` for Python.
     pub fn new(inner: arrowwood::Dataset) -> Dataset {
         Dataset::with_open_args(inner, OpenArgs::default())
     }
 
-    /// `inner` for Python, which was opened so.
+    /// Wraps `inner`, which was opened with the arguments `how`, for Python.
     pub fn with_open_args(inner: arrowwood::Dataset, how: OpenArgs) -> Dataset {
         Dataset { inner, names: Arc::default(), how }
     }
 
-    /// How the dataset was opened.
+    /// Returns the arguments with which the dataset was opened.
     pub fn open_args(&self) -> OpenArgs {
         self.how
     }
 
-    /// The dataset of the library.
+    /// Returns the library's dataset.
     pub fn inner(&self) -> &arrowwood::Dataset {
         &self.inner
     }
 
-    /// Other rows of the same columns.
+    /// Wraps other rows of the same columns.
     pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
         Dataset { inner, names: self.names.clone(), how: self.how }
     }
 
-    /// The number of rows that are `n`, or all but so many where it is negative.
+    /// Returns the number of rows that `n` means: a negative `n` means all rows but the last `-n`.
     fn rows_of(&self, n: i64) -> arrowwood::Result<u64> {
         u64::try_from(n).or_else(|_| Ok(self.inner.len()?.saturating_sub(n.unsigned_abs())))
     }
 
-    /// The columns named `names`, in that order.
+    /// Selects the columns named `names`, in that order.
     pub fn select_names(&self, names: Vec<String>) -> Result<Dataset> {
         Ok(Dataset::with_open_args(self.inner.select(&names)?, self.how))
     }
 
-    /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
+    /// Returns the number of rows. A stream is walked for it the first time, so other threads may run meanwhile.
     pub fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
@@ -105,12 +105,12 @@ impl Dataset {
         Ok(fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect())
     }
 
-    /// Row `at` as a dict.
-    pub fn row_dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
-        retry_until_fetched(py, || self.to_dict(py, self.inner.row(at)?))
+    /// Converts row `row` to a dict.
+    pub fn row_dict<'py>(&self, py: Python<'py>, row: u64) -> Result<Bound<'py, PyDict>> {
+        retry_until_fetched(py, || self.to_dict(py, self.inner.row(row)?))
     }
 
-    /// A row as a dict.
+    /// Converts a row to a dict.
     pub fn to_dict<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
         let names = self.names(py)?;
         let dict = PyDict::new(py);
@@ -121,8 +121,8 @@ impl Dataset {
     }
 }
 
-/// Whether there are many batches, of fewer than `small` bytes each. Only the first rows are checked: checking all
-/// would keep an array for each column of each batch.
+/// Returns true if there are many batches, of fewer than `small` bytes each. Only the first rows are checked: checking
+/// all would keep an array for each column of each batch.
 fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool> {
     const MANY: u64 = 64;
     const FIRST: u64 = 4096;
@@ -135,46 +135,61 @@ fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool>
     Ok(first * (rows as f64) < small as f64 * batches as f64)
 }
 
-/// `dataset` with columns of decimals of 32 and 64 bits as those of 128, and times in `zones` as the same times in UTC.
-fn fitted(dataset: &arrowwood::Dataset, zones: &[String]) -> arrowwood::Result<arrowwood::Dataset> {
+/// Returns the type that Polars has for values of `data_type`, if it is another one: decimals of 128 bits for decimals
+/// of 32 and 64, and UTC for times in one of `zones`.
+fn polars_type(data_type: &DataType, zones: &[String]) -> Option<DataType> {
     use DataType::{Decimal32, Decimal64, Decimal128, Timestamp};
-    let fitting = |data_type: &DataType| match data_type {
+    match data_type {
         Decimal32(precision, scale) | Decimal64(precision, scale) => Some(Decimal128(*precision, *scale)),
         Timestamp(unit, Some(zone)) if zones.iter().any(|other| **other == **zone) => {
             Some(Timestamp(*unit, Some("UTC".into())))
         }
         _ => None,
+    }
+}
+
+fn polars_array(array: &ArrayRef, zones: &[String]) -> arrowwood::Result<ArrayRef> {
+    let Some(data_type) = polars_type(array.data_type(), zones) else { return Ok(array.clone()) };
+    let digits: Decimal128Array = match array.data_type() {
+        DataType::Timestamp(..) => {
+            let same = array.to_data().into_builder().data_type(data_type).build();
+            return same.map(make_array).map_err(invalid_polars_columns);
+        }
+        DataType::Decimal32(..) => array.as_primitive::<Decimal32Type>().unary(i128::from),
+        _ => array.as_primitive::<Decimal64Type>().unary(i128::from),
     };
+    Ok(Arc::new(digits.with_data_type(data_type)))
+}
+
+fn invalid_polars_columns(error: ArrowError) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("columns for Polars: {error}"))
+}
+
+/// Returns `dataset` with the types of [`polars_type`].
+fn fitted(dataset: &arrowwood::Dataset, zones: &[String]) -> arrowwood::Result<arrowwood::Dataset> {
     let fields = dataset.schema().fields().iter();
-    let fields = fields.map(|field| match fitting(field.data_type()) {
+    let fields = fields.map(|field| match polars_type(field.data_type(), zones) {
         Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
         None => field.clone(),
     });
     let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), dataset.schema().metadata().clone()));
-    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("columns for Polars: {e}"));
-    let column = |array: &ArrayRef| -> arrowwood::Result<ArrayRef> {
-        let Some(data_type) = fitting(array.data_type()) else { return Ok(array.clone()) };
-        let digits: Decimal128Array = match array.data_type() {
-            Timestamp(..) => {
-                let same = array.to_data().into_builder().data_type(data_type).build();
-                return same.map(make_array).map_err(broken);
-            }
-            Decimal32(..) => array.as_primitive::<Decimal32Type>().unary(i128::from),
-            _ => array.as_primitive::<Decimal64Type>().unary(i128::from),
-        };
-        Ok(Arc::new(digits.with_data_type(data_type)))
-    };
-    let batch = |batch: arrowwood::Result<RecordBatch>| {
+    let mut batches = Vec::new();
+    for batch in dataset.to_record_batches() {
         let batch = batch?;
-        let columns = batch.columns().iter().map(column).collect::<arrowwood::Result<Vec<_>>>()?;
+        let columns = batch.columns().iter().map(|array| polars_array(array, zones));
+        let columns = columns.collect::<arrowwood::Result<Vec<_>>>()?;
+        assert!(
+            columns.iter().all(|column| column.len() == batch.num_rows()),
+            "converting a column changed its length"
+        );
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(broken)
-    };
-    let batches = dataset.to_record_batches().map(batch).collect::<arrowwood::Result<Vec<_>>>()?;
+        let fitted = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+        batches.push(fitted.map_err(invalid_polars_columns)?);
+    }
     arrowwood::Dataset::from_batches(schema.clone(), batches)
 }
 
-/// How NumPy sees a type whose values it takes as they are.
+/// Returns NumPy's type for values that it takes as they are.
 fn plain(data_type: &DataType) -> Option<NumpyType> {
     match data_type {
         DataType::Boolean | DataType::Date32 => None,
@@ -182,10 +197,10 @@ fn plain(data_type: &DataType) -> Option<NumpyType> {
     }
 }
 
-/// The value of the bound `what`, such as `between`, of the column `field`.
-pub fn bound_value<'a>(what: &str, field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
-    let found = to_value(field.data_type(), given).map_err(|problem| problem.at_row(field.name(), 0))?;
-    found.ok_or_else(|| invalid_argument(format!("{what}: {given} is no value of column '{}'", field.name())))
+/// Converts the bound of `what`, such as `between`, to a value of the column `field`.
+pub fn bound_value<'a>(what: &str, field: &FieldRef, object: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
+    let value = to_value(field.data_type(), object).map_err(|problem| problem.at_row(field.name(), 0))?;
+    value.ok_or_else(|| invalid_argument(format!("{what}: {object} is no value of column '{}'", field.name())))
 }
 
 #[pymethods]
@@ -258,7 +273,7 @@ impl Dataset {
         )))
     }
 
-    /// That of the object.
+    /// Hashes the identity of the object.
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
         slf.as_ptr() as isize >> 4
     }
@@ -343,10 +358,10 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let missing = || invalid_argument("between needs a table created with sorted_by, or a part of one");
-        let sorted = || self.inner.split_by_path().first().and_then(arrowwood::Dataset::sorted_by);
-        let late = || self.inner.late_column_field();
-        let field = sorted().or_else(late).ok_or_else(missing)?;
+        let sorted_by = self.inner.split_by_path().first().and_then(arrowwood::Dataset::sorted_by);
+        let Some(field) = sorted_by.or_else(|| self.inner.late_column_field()) else {
+            return Err(invalid_argument("between needs a table created with sorted_by, or a part of one"));
+        };
         let low = bound_value("between", &field, low)?;
         let high = bound_value("between", &field, high)?;
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
@@ -355,10 +370,10 @@ impl Dataset {
     /// The bytes by location: mapped, resident, copied. Queries the system about every page.
     #[getter]
     fn footprint<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let found = self.inner.footprint();
+        let footprint = self.inner.footprint();
         let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call_py((found.mapped, resident, found.copied))?)
+        Ok(class.call_py((footprint.mapped, resident, footprint.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -386,15 +401,16 @@ impl Dataset {
             let rows = self.with_rows(py.detach(|| self.inner.slice_with_step(rows, step))?);
             return Ok(Bound::new(py, rows)?.into_any());
         }
-        // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
-        let last = |back| self.inner.row_from_end(back).ok().map(|row| self.to_dict(py, row)).transpose();
+        // The last rows of a file can be read without counting all; a number before the first row is left to `index`.
         if let Some(back) = from_end(key)
-            && let Some(row) = retry_until_fetched(py, || last(back))?
+            && let Some(row) = retry_until_fetched(py, || {
+                self.inner.row_from_end(back).ok().map(|row| self.to_dict(py, row)).transpose()
+            })?
         {
             return Ok(row.into_any());
         }
         match index(key, "row", || self.len(py))? {
-            Index::At(at) => self.row_dict(py, at).map(Bound::into_any),
+            Index::At(row) => self.row_dict(py, row).map(Bound::into_any),
             Index::Span(start, count) => {
                 let rows = self.with_rows(py.detach(|| self.inner.slice(start, count))?);
                 Ok(Bound::new(py, rows)?.into_any())
@@ -419,9 +435,9 @@ impl Dataset {
 
     /// A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`.
     fn row<'py>(&self, py: Python<'py>, index: i64) -> Result<Bound<'py, PyTuple>> {
-        let at = position(index, "row", || self.len(py))?;
+        let number = position(index, "row", || self.len(py))?;
         retry_until_fetched(py, || {
-            let row = self.inner.row(at)?;
+            let row = self.inner.row(number)?;
             let values = (0..row.len()).map(|column| to_object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
             Ok(PyTuple::new(py, values)?)
         })
@@ -433,11 +449,13 @@ impl Dataset {
         if let Ok(name) = column.cast::<PyString>() {
             return Ok(Column::new(self.inner.column(&extract_column_name(name, self.columns())?)?));
         }
-        let at = number(column, "column")?;
-        let from_start = if at < 0 { at + self.inner.num_columns() as i64 } else { at };
-        let wrong =
-            |_| Error::new(ErrorKind::ColumnNotFound, format!("no column {at} of {}", self.inner.num_columns()));
-        Ok(Column::new(self.inner.column_at(usize::try_from(from_start).map_err(wrong)?)?))
+        let number = number(column, "column")?;
+        let num_columns = self.inner.num_columns();
+        let from_start = if number < 0 { number + num_columns as i64 } else { number };
+        let Ok(index) = usize::try_from(from_start) else {
+            return Err(Error::new(ErrorKind::ColumnNotFound, format!("no column {number} of {num_columns}")).into());
+        };
+        Ok(Column::new(self.inner.column_at(index)?))
     }
 
     /// Select the columns `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a",
@@ -475,10 +493,12 @@ impl Dataset {
     ///     InvalidData: naming path, batch, column, row and the expected value.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
-        let bar = || py.import("arrowwood._progress")?.call_py_method("bar", ("checking",));
         let progress = match progress {
             Some(progress) => Some(progress),
-            None => Some(bar()?).filter(|bar| !bar.is_none()),
+            None => {
+                let bar = py.import("arrowwood._progress")?.call_py_method("bar", ("checking",))?;
+                Some(bar).filter(|bar| !bar.is_none())
+            }
         };
         let total = self.len(py)?;
         let mut done = 0;

@@ -76,10 +76,10 @@ pub(crate) use with_type;
 
 impl Dtype {
     /// Parses a name (`"float64"`), a code (`"<f8"`) or anything that NumPy accepts as a dtype.
-    pub fn parse(given: &Bound<'_, PyAny>) -> Result<Dtype> {
-        let text: String = match given.cast::<PyString>() {
+    pub fn parse(object: &Bound<'_, PyAny>) -> Result<Dtype> {
+        let text: String = match object.cast::<PyString>() {
             Ok(text) => text.extract()?,
-            Err(_) => given.py().import("numpy")?.getattr("dtype")?.call_py((given,))?.getattr("str")?.extract()?,
+            Err(_) => object.py().import("numpy")?.getattr("dtype")?.call_py((object,))?.getattr("str")?.extract()?,
         };
         Dtype::named(&text).ok_or_else(|| {
             let names: Vec<_> = TABLE.iter().map(|row| row.1).collect();
@@ -97,22 +97,22 @@ impl Dtype {
         &TABLE[self as usize]
     }
 
-    /// NumPy's name.
+    /// Returns NumPy's name.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// The code of Python's `struct` module, as the buffer protocol wants it.
+    /// Returns the code of Python's `struct` module, as the buffer protocol wants it.
     pub fn format(self) -> &'static CStr {
         self.row().3
     }
 
-    /// Bytes per element.
+    /// Returns the number of bytes of an element.
     pub fn width(self) -> usize {
         with_type!(self, T => <T as Element>::WIDTH)
     }
 
-    /// Whether a buffer of `struct` code `format` and `width` bytes per item holds elements of this very type.
+    /// Returns true if a buffer of `struct` code `format` and `width` bytes per item holds elements of this very type.
     pub fn is_format(self, format: &str, width: usize) -> bool {
         let code = format.strip_prefix(['<', '=', '@']).unwrap_or(format);
         // One width has several letters ('l' and 'q'), so only the kind of the letter counts.
@@ -129,15 +129,15 @@ impl Dtype {
 
 /// An element that can be had as a Python object, and made of one.
 pub trait PyElement: Element {
-    /// The element as `bool`, `int` or `float`.
+    /// Converts the element to `bool`, `int` or `float`.
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
-    /// The element that `object` is, of the wider Python type.
+    /// Converts `object`, of the wider Python type, to an element.
     fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self>;
 }
 
-/// The element that `object` is, or an `InvalidArgument` saying that it is too large.
+/// Converts `object` to an element; an `InvalidArgument` says that it is too large.
 pub fn element<T: PyElement>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
-    let made = T::from_object(object).map_err(|problem| {
+    let element = T::from_object(object).map_err(|problem| {
         if problem.is_instance_of::<PyOverflowError>(object.py()) {
             invalid_argument(format!("{object} does not fit into {}", dtype.name()))
         } else {
@@ -145,10 +145,10 @@ pub fn element<T: PyElement>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<
         }
     })?;
     let is_short = matches!(dtype, Dtype::Float16 | Dtype::Float32);
-    if is_short && object.extract::<f64>()?.is_finite() && !made.object(object.py())?.extract::<f64>()?.is_finite() {
+    if is_short && object.extract::<f64>()?.is_finite() && !element.object(object.py())?.extract::<f64>()?.is_finite() {
         return Err(invalid_argument(format!("{object} does not fit into {}", dtype.name())));
     }
-    Ok(made)
+    Ok(element)
 }
 
 macro_rules! items {

@@ -35,9 +35,9 @@ impl Dataset {
             return Err(invalid_argument("sql(): self is the dataset itself; give the other table another name"));
         }
         all.set_item("self", slf)?;
-        let given = (query,).into_pyobject(slf.py())?;
+        let arguments = (query,).into_pyobject(slf.py())?;
         let sql = slf.py().import("arrowwood._sql")?.getattr("sql")?;
-        Ok(with_unwind_barrier(|| sql.call(&given, Some(&all)))?)
+        Ok(with_unwind_barrier(|| sql.call(&arguments, Some(&all)))?)
     }
 
     /// Divide the rows into about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only
@@ -69,11 +69,11 @@ impl Dataset {
     ///         use ``ctx.from_arrow(ds, name)``.
     fn __datafusion_table_provider__<'py>(&self, session: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let py = session.py();
-        let found = py.detach(|| match self.inner().resolve_view()? {
+        let reopen = py.detach(|| match self.inner().resolve_view()? {
             Some(_) => Ok(None),
             None => reopen_args(self.inner(), self.open_args()),
         })?;
-        let (places, how) = found.ok_or_else(|| {
+        let (places, how) = reopen.ok_or_else(|| {
             let message = "rows in memory, or in another order than in their files, can't be registered as a table of DataFusion; use \
                            ctx.from_arrow(ds, name)";
             Error::new(ErrorKind::Unsupported, message)

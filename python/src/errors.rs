@@ -15,19 +15,19 @@ pub type Result<T, E = PyArrowwoodError> = std::result::Result<T, E>;
 
 /// An error of the library or of Python, so that `?` takes both.
 pub enum PyArrowwoodError {
-    /// Of the library.
+    /// An error of the library.
     Library(Error),
     /// An exception that is set already, or that Python's own classes are right for.
     Python(PyErr),
 }
 
 impl PyArrowwoodError {
-    /// Whether it says that there is no such row.
+    /// Returns true if it says that there is no such row.
     pub fn is_row_out_of_range(&self) -> bool {
         matches!(self, PyArrowwoodError::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
     }
 
-    /// The same failure, with the column's name if it is an error of the library.
+    /// Adds the column's name to an error of the library.
     pub fn in_column(self, name: &str) -> PyArrowwoodError {
         match self {
             PyArrowwoodError::Library(error) => error.context(format_args!("column '{name}'")).into(),
@@ -129,29 +129,29 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Room for `len` values; `MemoryError` if there is no memory for them.
+/// Creates an empty vector with room for `len` values; `MemoryError` if there is no memory for them.
 pub fn try_with_capacity<T>(len: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
     room.try_reserve_exact(len).map_err(|_| memory_error())?;
     Ok(room)
 }
 
-/// `MemoryError`, for what the interpreter or this extension would make.
+/// Returns a `MemoryError`, for objects of the interpreter and of this extension.
 pub fn memory_error() -> PyArrowwoodError {
     PyArrowwoodError::Python(pyo3::exceptions::PyMemoryError::new_err("no memory is left"))
 }
 
-/// `InvalidArgument`, saying `message`.
+/// Returns an `InvalidArgument` error that says `message`.
 pub fn invalid_argument(message: impl Into<String>) -> PyArrowwoodError {
     Error::new(ErrorKind::InvalidArgument, message).into()
 }
 
-/// A `TypeError`, saying `message`, which may name columns and values that hold anything.
+/// Returns a `TypeError` that says `message`; names of columns and values in it may hold any characters.
 pub fn type_error(message: impl AsRef<str>) -> PyArrowwoodError {
     PyArrowwoodError::Python(pyo3::exceptions::PyTypeError::new_err(escape_hidden(message.as_ref()).into_owned()))
 }
 
-/// An `ImportError` that says how to install `package`.
+/// Imports `package`; an `ImportError` says how to install it.
 pub fn import_module<'py>(py: Python<'py>, package: &str, what_for: &str) -> Result<Bound<'py, PyModule>> {
     py.import(package).map_err(|problem| {
         if !problem.is_instance_of::<pyo3::exceptions::PyModuleNotFoundError>(py) {

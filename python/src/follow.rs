@@ -101,8 +101,8 @@ impl FollowSource {
                 Ok(follow.poll(timeout)?.map(|rows| ReceivedRows { table, partition: None, rows }))
             }
             FollowSource::Partitions(follow) => {
-                let found = follow.poll(timeout)?;
-                Ok(found.map(|(name, rows)| ReceivedRows { table, partition: Some(name), rows }))
+                let received = follow.poll(timeout)?;
+                Ok(received.map(|(name, rows)| ReceivedRows { table, partition: Some(name), rows }))
             }
         }
     }
@@ -168,29 +168,32 @@ pub fn follow(
     Ok(Follow { state, tables: Mutex::new(tables), next_rows, timeout, is_closed: AtomicBool::new(false) })
 }
 
-/// The first row of a table, or those of partitions by their directories.
-fn start_of(given: &Bound<'_, PyAny>) -> Result<FollowPosition> {
-    if !given.is_instance_of::<PyDict>() {
-        return Ok(FollowPosition::Row(extract_u64("follow: start", "the number of a row", given)?));
+/// Extracts the first row of a table, or the first rows of partitions by their directories.
+fn start_of(object: &Bound<'_, PyAny>) -> Result<FollowPosition> {
+    if !object.is_instance_of::<PyDict>() {
+        return Ok(FollowPosition::Row(extract_u64("follow: start", "the number of a row", object)?));
     }
-    let wrong = |_| type_error("follow: expected start to be a dict of rows' numbers by directory");
-    Ok(FollowPosition::Rows(given.extract().map_err(wrong)?))
+    match object.extract() {
+        Ok(rows) => Ok(FollowPosition::Rows(rows)),
+        Err(_) => Err(type_error("follow: expected start to be a dict of rows' numbers by directory")),
+    }
 }
 
-/// The first rows of several tables; None for rows committed from now on.
-fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<FollowPosition>>> {
-    if !given.is_instance_of::<PyList>() && !given.is_instance_of::<PyTuple>() {
-        let message = format!("follow: expected start to be a list of one row's number for each table, got {given}");
+/// Extracts the first rows of several tables; `None` means rows committed from now on.
+fn starts_of(object: &Bound<'_, PyAny>) -> Result<Vec<Option<FollowPosition>>> {
+    if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() {
+        let message = format!("follow: expected start to be a list of one row's number for each table, got {object}");
         return Err(type_error(message));
     }
-    let start = |start: Bound<'_, PyAny>| {
-        let is_given = !start.is_none();
-        is_given.then(|| start_of(&start)).transpose()
-    };
-    given.try_iter()?.map(|one| start(one?)).collect()
+    let mut starts = Vec::new();
+    for start in object.try_iter()? {
+        let start = start?;
+        starts.push(if start.is_none() { None } else { Some(start_of(&start)?) });
+    }
+    Ok(starts)
 }
 
-/// The dataset that `table` is, or that its directory holds.
+/// Returns the dataset `table`, or opens the table in the directory `table`.
 pub fn open_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = table.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
@@ -201,7 +204,7 @@ pub fn open_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Resul
 }
 
 impl FollowState {
-    /// Whether rows are ready, for which it waits no longer than `timeout`; never when it is closed.
+    /// Waits for rows, no longer than `timeout`, and returns true if some are ready; false if it is closed.
     fn wait(&mut self, timeout: Duration) -> arrowwood::Result<bool> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -251,13 +254,14 @@ impl Follow {
         }
     }
 
-    /// The rows of a table, which count as returned.
+    /// Wraps rows of a table for Python, and counts them as returned.
     fn mark_returned(&self, ReceivedRows { table, partition, rows }: ReceivedRows) -> Result<Dataset> {
         let end = rows.first_row() + rows.len()?;
-        match (self.next_rows().get_mut(table), partition) {
-            (Some(FollowPosition::Rows(next)), Some(partition)) => drop(next.insert(partition, end)),
-            (Some(next), _) => *next = FollowPosition::Row(end),
-            (None, _) => (),
+        let mut next_rows = self.next_rows();
+        assert!(table < next_rows.len(), "rows of table {table} of {} followed tables", next_rows.len());
+        match (&mut next_rows[table], partition) {
+            (FollowPosition::Rows(next), Some(partition)) => drop(next.insert(partition, end)),
+            (next, _) => *next = FollowPosition::Row(end),
         }
         Ok(Dataset::new(rows))
     }
@@ -273,14 +277,14 @@ impl Follow {
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let found = py.detach(|| {
+            let received = py.detach(|| {
                 let mut state = self.lock();
                 state.wait(left.min(LOOK)).map(|_| state.ready.take())
             })?;
             if !self.is_closed()
-                && let Some(found) = found
+                && let Some(received) = received
             {
-                return self.mark_returned(found).map(Some);
+                return self.mark_returned(received).map(Some);
             }
             py.check_signals()?;
             if self.is_closed() {
@@ -347,11 +351,11 @@ impl Follow {
 
     /// The rows received, if there are any and no other thread is waiting for them.
     fn _take(&self, py: Python<'_>) -> Result<Option<Dataset>> {
-        let take = || match self.state.try_lock() {
+        let received = py.detach(|| match self.state.try_lock() {
             Ok(mut state) if !self.is_closed() => state.wait(Duration::ZERO).map(|_| state.ready.take()),
             _ => Ok(None),
-        };
-        py.detach(take)?.map(|found| self.mark_returned(found)).transpose()
+        })?;
+        received.map(|rows| self.mark_returned(rows)).transpose()
     }
 
     /// The number of the row after the last returned one; for a partitioned table a dict of those by directory: by
@@ -381,19 +385,21 @@ impl Follow {
         if tables.is_empty() {
             return Err(Error::new(ErrorKind::Closed, "the follower is closed; follow the table anew").into());
         }
-        let behind = || {
-            let mut all = 0;
+        assert_eq!(tables.len(), next_rows.len(), "each followed table must have a next row");
+        let lag = py.detach(|| {
+            let mut lag = 0;
             for (table, next) in tables.iter().zip(next_rows) {
                 match next {
                     FollowPosition::Row(next) => {
-                        let now = table.refresh()?;
-                        all += (now.first_row() + now.len()?).saturating_sub(next);
+                        let current = table.refresh()?;
+                        // Rows can be read before this call sees their commit.
+                        lag += (current.first_row() + current.len()?).saturating_sub(next);
                     }
-                    FollowPosition::Rows(next) => all += arrowwood::partitions_lag(table, &next)?,
+                    FollowPosition::Rows(next) => lag += arrowwood::partitions_lag(table, &next)?,
                 }
             }
-            Ok(all)
-        };
-        Ok(py.detach(behind).map_err(|e: arrowwood::Error| e)?)
+            Ok::<_, arrowwood::Error>(lag)
+        });
+        Ok(lag?)
     }
 }

@@ -21,7 +21,7 @@ pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
     extract_dataset(data).map(Dataset::new)
 }
 
-/// The dataset that `data` is, or exports.
+/// Returns the dataset `data`, or the dataset that `data` exports.
 pub fn extract_dataset(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = data.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
@@ -29,8 +29,8 @@ pub fn extract_dataset(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Some(dataset) = capsule::import_dataset(data)? {
         return Ok(dataset);
     }
-    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.call_py((data,))?;
-    if let Ok(dataset) = found.cast::<Dataset>() {
+    let wrapped = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.call_py((data,))?;
+    if let Ok(dataset) = wrapped.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
     let got = data.get_type().name()?;
@@ -39,7 +39,7 @@ pub fn extract_dataset(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     Err(type_error(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}{way_out}")))
 }
 
-/// Whether [`dataset_of`] takes `data`.
+/// Returns true if [`extract_dataset`] takes `data`.
 pub fn exports_arrow(data: &Bound<'_, PyAny>) -> Result<bool> {
     let py = data.py();
     Ok(data.is_instance_of::<Dataset>()

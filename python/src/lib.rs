@@ -1,13 +1,13 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! In reading order: `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects' memory, by the buffer
-//! protocol), `mapping`, `buffer` (memory that grows), `buffer_protocol` (our memory, by the buffer protocol), `value` (one
-//! cell), `capsule` (Arrow capsules), `schema`, `reopen` (how a dataset was opened), `column`, `dataset`, `open`,
-//! `from_arrow` (datasets from other libraries' tables), `incoming` (Python's own tables), `compute`, `sort_unique` (rows in
-//! order), `engines` (SQL and splits), `byte_io` (destinations and sources of bytes), `write`, `stream`, `read_text`, `append`
-//! (appended rows), `builder`, `retention` (dropping old rows), `partitions`, `writer` (growing tables), `follow`,
-//! `aggregation` (of groups), `check`.
+//! The reading order is `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects'
+//! memory, by the buffer protocol), `mapping`, `buffer` (memory that grows), `buffer_protocol` (our memory, by the
+//! buffer protocol), `value` (one cell), `capsule` (Arrow capsules), `schema`, `reopen` (how a dataset was opened),
+//! `column`, `dataset`, `open`, `from_arrow` (datasets from other libraries' tables), `incoming` (Python's own tables),
+//! `compute`, `sort_unique` (rows in order), `engines` (SQL and splits), `byte_io` (destinations and sources of bytes),
+//! `write`, `stream`, `read_text`, `append` (appended rows), `builder`, `retention` (dropping old rows), `partitions`,
+//! `writer` (growing tables), `follow`, `aggregation` (of groups), `check`.
 
 mod aggregation;
 mod append;
@@ -142,17 +142,18 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
-    /// The message of an exception, and what was added to it.
+    /// Returns the message of an exception, and the notes added to it.
     fn with_notes(problem: &Bound<'_, PyAny>) -> String {
-        let notes = problem.getattr("__notes__").and_then(|notes| notes.extract::<Vec<String>>()).unwrap_or_default();
-        std::iter::once(problem.to_string()).chain(notes).collect::<Vec<_>>().join(" ")
+        let notes = problem.getattr("__notes__").and_then(|notes| notes.extract::<Vec<String>>());
+        // Most exceptions have no notes.
+        std::iter::once(problem.to_string()).chain(notes.into_iter().flatten()).collect::<Vec<_>>().join(" ")
     }
 
     /// The parts of the package used by the command: `sql`, `read_parquet` and `write`.
     struct PythonEngine;
 
     impl PythonEngine {
-        /// The dataset returned by a function of the package, or its error.
+        /// Calls a function of the package that returns a dataset.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
             crate::py_call::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
@@ -170,16 +171,20 @@ mod _arrowwood {
             &self,
             query: &str,
             path: &std::path::Path,
-            most: u64,
+            max_rows: u64,
             given_up: &std::sync::Arc<std::sync::atomic::AtomicBool>,
         ) -> Result<arrowwood::Dataset, String> {
             let given_up = given_up.clone();
             PythonEngine::ask(|py| {
-                let is_given_up = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-                    given_up.load(std::sync::atomic::Ordering::Relaxed)
-                };
-                let is_given_up = PyCFunction::new_closure(py, None, None, is_given_up)?;
-                py.import("arrowwood._sql")?.call_method1("look", (query, path, most, is_given_up))
+                let is_given_up = PyCFunction::new_closure(
+                    py,
+                    None,
+                    None,
+                    move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+                        given_up.load(std::sync::atomic::Ordering::Relaxed)
+                    },
+                )?;
+                py.import("arrowwood._sql")?.call_method1("look", (query, path, max_rows, is_given_up))
             })
         }
 
@@ -188,12 +193,13 @@ mod _arrowwood {
         }
 
         fn write_parquet(&self, dataset: &arrowwood::Dataset, path: &std::path::Path) -> Result<(), String> {
-            let write = |py: Python<'_>| -> PyResult<()> {
+            crate::py_call::attach(|py| {
                 let none: Option<u64> = None;
                 let dataset = dataset::Dataset::new(dataset.clone());
-                py.import("arrowwood._parquet")?.call_method1("write", (dataset, path, none, none)).map(drop)
-            };
-            crate::py_call::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
+                let module = py.import("arrowwood._parquet");
+                let written = module.and_then(|module| module.call_method1("write", (dataset, path, none, none)));
+                written.map(drop).map_err(|problem| problem.value(py).to_string())
+            })
         }
     }
 

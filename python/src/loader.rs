@@ -26,7 +26,7 @@ pub struct BatchReader {
 /// NumPy's name of the items' type, shape of a row, and order of its dimensions if it is another.
 type ArrayDescription = (String, Vec<usize>, Option<Vec<usize>>);
 
-/// The items of a column, where NumPy holds them as Arrow does.
+/// Returns the type of a column's items, if NumPy holds them as Arrow does.
 fn items(field: &Field) -> Option<NumpyType> {
     let item = nested_list_shape(field.data_type()).map_or(field.data_type(), |(item, _)| item);
     NumpyType::for_type(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
@@ -96,13 +96,14 @@ impl BatchReader {
 
     /// The kinds of arrays that the columns become; `None` for columns that are not numbers in place.
     fn describe(&self) -> Vec<Option<ArrayDescription>> {
-        let mut found: Vec<Option<ArrayDescription>> = (0..self.all.num_columns()).map(|_| None).collect();
-        for (at, plain) in &self.items {
-            let field = self.all.schema().field(*at);
+        let mut descriptions: Vec<Option<ArrayDescription>> = (0..self.all.num_columns()).map(|_| None).collect();
+        for (column, plain) in &self.items {
+            let field = self.all.schema().field(*column);
             let (shape, order) = row_shape(field, nested_list_shape(field.data_type()).map(|(_, lengths)| lengths));
-            found[*at] = Some((plain.dtype.clone(), shape.unwrap_or_default(), order));
+            // Without a shape, each row is a single number.
+            descriptions[*column] = Some((plain.dtype.clone(), shape.unwrap_or_else(Vec::new), order));
         }
-        found
+        descriptions
     }
 
     /// A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a
@@ -113,14 +114,16 @@ impl BatchReader {
             match (self.all.resolve_view()?, self.all.file_slices()) {
                 (Some((_, rows)), _) => rows.into_iter().for_each(|row| digest.number(row)),
                 // Only their starts: a table's rows stay the same when its files are merged.
-                (None, Ok(places)) => digest.number(places.first().map_or(0, |place| place.start)),
+                (None, Ok(places)) => digest.number(places.first().map_or(0, |slice| slice.start)),
                 (None, Err(e)) if e.kind() == ErrorKind::Unsupported => {}
                 (None, Err(e)) => return Err(e.into()),
             }
-            let len = self.all.len()?;
-            let last = len.saturating_sub(1);
-            let sampled = |sample: u64| (u128::from(last) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64;
-            let mut rows: Vec<u64> = if len == 0 { Vec::new() } else { (0..SAMPLES).map(sampled).collect() };
+            let mut rows: Vec<u64> = match self.all.len()? {
+                0 => Vec::new(),
+                len => (0..SAMPLES)
+                    .map(|sample| (u128::from(len - 1) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64)
+                    .collect(),
+            };
             rows.dedup();
             for row in rows {
                 self.all.row(row)?.iter().try_for_each(|(_, value)| digest.value(&value?))?;

@@ -9,6 +9,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, Mode, View, escape_hidden};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
@@ -52,7 +53,7 @@ pub fn map(
     Ok(Mapping { owner: Arc::new(SharedMapping { state, path, mode: mode.into() }), dtype, offset, len })
 }
 
-/// The number of elements from byte `offset` on: `length`, or all, which must be a whole number.
+/// Returns the number of elements from byte `offset` on: `length`, or all, which must be a whole number.
 fn elements(mapping: &arrowwood::Mapping, dtype: Dtype, offset: usize, length: Option<usize>) -> Result<usize, Error> {
     let len = with_type!(dtype, T => mapping.view::<T>(offset, length)?.len());
     let rest = (mapping.len() - offset) % dtype.width();
@@ -85,7 +86,7 @@ struct MappingState {
 
 impl SharedMapping {
     fn state(&self) -> MutexGuard<'_, MappingState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock_ignoring_poison()
     }
 
     fn mapping(&self) -> Result<arrowwood::Mapping> {
@@ -115,9 +116,9 @@ impl SharedMapping {
 pub struct Mapping {
     owner: Arc<SharedMapping>,
     dtype: Dtype,
-    /// In bytes.
+    /// The offset of the first element in bytes.
     offset: usize,
-    /// In elements.
+    /// The number of elements.
     len: usize,
 }
 
@@ -140,7 +141,8 @@ impl Mapping {
     /// Counts a buffer as given back.
     pub fn release(&self) {
         let mut state = self.owner.state();
-        state.exports = state.exports.saturating_sub(1);
+        assert!(state.exports > 0, "a buffer of the mapping was released twice");
+        state.exports -= 1;
     }
 
     fn elements<T: PyElement>(&self) -> Result<View<T>> {
@@ -154,10 +156,11 @@ impl Mapping {
     }
 
     fn index(&self, key: &Bound<'_, PyAny>) -> Result<Index> {
-        let found = index(key, "element", || Ok(self.len as u64))?;
-        match found {
-            Index::At(at) if at >= self.len as u64 => Err(out_of_range(format!("element {at} of {}", self.len))),
-            found => Ok(found),
+        match index(key, "element", || Ok(self.len as u64))? {
+            Index::At(number) if number >= self.len as u64 => {
+                Err(out_of_range(format!("element {number} of {}", self.len)))
+            }
+            index => Ok(index),
         }
     }
 
@@ -183,7 +186,7 @@ impl Mapping {
     }
 }
 
-/// A copy of the bytes of `values` if they are a buffer of exactly this type.
+/// Copies the bytes of `values`, if they are a buffer of exactly this type.
 fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bound<'py, PyBytes>>> {
     let Ok(view) = PyMemoryView::from(values) else { return Ok(None) };
     let format: String = view.getattr("format")?.extract()?;

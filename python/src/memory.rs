@@ -1,5 +1,5 @@
-//! Memory that Python knows of: where ours is, for `export`, and that of others by the buffer protocol, to be opened,
-//! written to, or closed.
+//! Memory shared with Python: descriptions of our own memory, for `export`, and the memory of other objects, which the
+//! buffer protocol opens for reading or writing.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use arrowwood::Bytes;
+use arrowwood::{Bytes, Error, ErrorKind};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,8 +29,8 @@ pub struct RawBuffer {
     pub readonly: bool,
 }
 
-/// The bytes of any object with the buffer protocol, in place. The object is kept, and its buffer held, as long as
-/// anything uses the bytes.
+/// Returns the bytes of any object with the buffer protocol, in place. The object is kept, and its buffer held, as long
+/// as anything uses the bytes.
 pub fn buffer_bytes(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     let held = PyUntypedBuffer::get(object)?;
     if !held.is_c_contiguous() {
@@ -42,19 +42,26 @@ pub fn buffer_bytes(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     };
     let owner = Arc::new(AssertUnwindSafe(held));
     // SAFETY: a contiguous buffer is `len` readable bytes from `start` on until it is released, which dropping the
-    // owner does. That nobody writes to it meanwhile is the contract of `open` for bytes as it is for files; what a breach
-    // may do is told in `Bytes::from_mapping`.
+    // owner does. No one writes to it meanwhile, by the contract of `open` for bytes, which is the same as for files;
+    // `Bytes::from_mapping` says what a breach may do.
     Ok(Bytes::from(unsafe { Buffer::from_custom_allocation(start, len, owner) }))
 }
 
-/// Memory of others that is written to from its start on.
+/// Returns the bytes of any object with the buffer protocol as an Arrow buffer, in place, as [`buffer_bytes`].
+pub fn arrow_buffer(object: &Bound<'_, PyAny>) -> Result<Buffer> {
+    let bytes = buffer_bytes(object)?;
+    let buffer = bytes.slice(0, bytes.len());
+    Ok(buffer.ok_or_else(|| Error::new(ErrorKind::Internal, "memory of Python has no slice of all its bytes"))?)
+}
+
+/// Writes to memory of another object, from its start on.
 pub struct MemoryWriter {
     held: PyUntypedBuffer,
     at: usize,
 }
 
 impl MemoryWriter {
-    /// The memory of an object with the buffer protocol that lets it be written to.
+    /// Creates a writer to the memory of an object with the buffer protocol, which must be writable.
     pub fn for_type(object: &Bound<'_, PyAny>) -> Result<MemoryWriter> {
         let held = PyUntypedBuffer::get(object)?;
         if held.readonly() || !held.is_c_contiguous() {
@@ -66,12 +73,13 @@ impl MemoryWriter {
 
 impl io::Write for MemoryWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(self.at <= self.held.len_bytes(), "wrote past the end of the memory of Python");
         let len = bytes.len().min(self.held.len_bytes() - self.at);
         let start = self.held.buf_ptr().cast::<u8>();
         // SAFETY: a contiguous buffer is `len_bytes` bytes from `start` on, and `at` is inside or at the end of them.
         let into = unsafe { start.add(self.at) };
-        // SAFETY: `len` bytes are left behind `at`, and stay in place and writable while the buffer is held. Whoever else
-        // looks at memory that was given to be written to expects it to change. `copy`: the bytes may be its own.
+        // SAFETY: `len` bytes are left behind `at`, and stay in place and writable while the buffer is held. Other
+        // readers of memory that was given to be written to expect it to change. `copy`: the bytes may be its own.
         unsafe { std::ptr::copy(bytes.as_ptr(), into, len) };
         self.at += len;
         Ok(len)
@@ -86,14 +94,14 @@ impl io::Write for MemoryWriter {
     }
 }
 
-/// The descriptor with the number that Python's ``os.dup`` has just given.
+/// Takes the descriptor with the number that Python's ``os.dup`` has just returned.
 pub fn owned_fd(number: &Bound<'_, PyAny>) -> Result<OwnedFd> {
     let number = number.extract::<i32>()?;
-    // SAFETY: a new descriptor that nobody else knows of, so that closing it is ours.
+    // SAFETY: the descriptor is new and has no other owner, so that closing it is ours.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Whether `object` has the buffer protocol.
+/// Returns true if `object` has the buffer protocol.
 pub fn supports_buffer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: `object` is a live object and the thread is attached, as the `Bound` proves.
     unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }

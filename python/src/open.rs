@@ -77,19 +77,23 @@ fn any(source: &Bound<'_, PyAny>, how: OpenOptions, copy: bool) -> Result<arroww
         return each(&source.try_iter()?.collect::<Result<Vec<_>, _>>()?, how, copy);
     }
     let bytes = memory::buffer_bytes(source)?;
-    // They may be those of a mapping of ours.
+    // The bytes may belong to a mapping of ours, whose file can be truncated.
     Ok(py.detach(|| guard(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes })))?)
 }
 
-/// The rows of all `sources`.
+/// Opens the rows of all `sources`.
 fn each(sources: &[Bound<'_, PyAny>], how: OpenOptions, copy: bool) -> Result<arrowwood::Dataset> {
     let names = sources.iter().map(name_of).collect::<Result<Vec<_>>>()?;
     if let (Some(paths), Some(source)) = (names.iter().cloned().collect::<Option<Vec<_>>>(), sources.first()) {
         return Ok(source.py().detach(|| how.paths(&paths))?);
     }
     let opened = sources.iter().map(|source| any(source, how, copy)).collect::<Result<Vec<_>>>()?;
-    let named = |(number, name): (usize, Option<PathBuf>)| name.unwrap_or_else(|| format!("source[{number}]").into());
-    let names: Vec<PathBuf> = names.into_iter().enumerate().map(named).collect();
+    assert_eq!(names.len(), opened.len(), "each source must be opened once");
+    let names: Vec<PathBuf> = names
+        .into_iter()
+        .enumerate()
+        .map(|(number, name)| name.unwrap_or_else(|| format!("source[{number}]").into()))
+        .collect();
     Ok(concat_opened(&names.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &opened)?)
 }
 
@@ -99,12 +103,12 @@ fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
     Ok(copy)
 }
 
-/// The path or the URL that `source` is; `None` for bytes and lists.
+/// Returns `source` if it is a path or a URL; `None` for bytes and lists.
 fn name_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     url_of(source).map_or_else(|| extract_path(source), |url| Ok(Some(url)))
 }
 
-/// The URL that `source` is, if it is one of an object that can be opened.
+/// Returns `source` if it is the URL of an object that can be opened.
 fn url_of(source: &Bound<'_, PyAny>) -> Option<PathBuf> {
     source.cast::<PyString>().ok()?.to_str().ok().map(PathBuf::from).filter(|path| is_url(path))
 }
@@ -118,7 +122,7 @@ pub fn check_not_url(what: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The path that `source` is; `None` for bytes and lists.
+/// Returns `source` if it is a path; `None` for bytes and lists.
 pub fn extract_path(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     if let Ok(text) = source.cast::<PyString>()
         && let Ok(text) = text.to_str()
@@ -138,12 +142,15 @@ pub fn extract_path(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     })
 }
 
-/// What to write for a `source` that is no path and has no buffer.
+fn has_method(source: &Bound<'_, PyAny>, name: &str) -> bool {
+    source.hasattr(name).unwrap_or(false)
+}
+
+/// Returns advice for a `source` that is no path and has no buffer.
 fn way_out(source: &Bound<'_, PyAny>) -> &'static str {
-    let has = |name| source.hasattr(name).unwrap_or(false);
-    if has("__arrow_c_stream__") {
+    if has_method(source, "__arrow_c_stream__") {
         "; data that is in memory is a dataset by aw.from_arrow(…)"
-    } else if has("read") {
+    } else if has_method(source, "read") {
         "; open a file by its name, or what it holds as bytes, aw.open(file.read()); aw.read_stream(file) reads batches as they come"
     } else {
         ""

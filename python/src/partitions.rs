@@ -27,10 +27,11 @@ enum PartitionValue {
 }
 
 impl PartitionArg {
-    pub fn from_dict(given: &Bound<'_, PyDict>) -> Result<PartitionArg> {
-        let column = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> Result<(String, PartitionValue)> {
+    pub fn from_dict(dict: &Bound<'_, PyDict>) -> Result<PartitionArg> {
+        let mut columns = Vec::with_capacity(dict.len());
+        for (name, value) in dict {
             let name: String = name.extract()?;
-            let given = if value.is_none() {
+            let value = if value.is_none() {
                 PartitionValue::Null
             } else if let Ok(flag) = value.cast::<PyBool>() {
                 PartitionValue::Bool(flag.is_true())
@@ -45,22 +46,25 @@ impl PartitionArg {
                 let message = format!("partition: '{name}' is {value}, expected text, an int, a date, a bool or None");
                 return Err(invalid_argument(message));
             };
-            Ok((name, given))
-        };
-        Ok(PartitionArg(given.iter().map(column).collect::<Result<_>>()?))
+            columns.push((name, value));
+        }
+        Ok(PartitionArg(columns))
     }
 
     pub fn values(&self) -> Vec<(&str, Value<'_>)> {
-        fn value(given: &PartitionValue) -> Value<'_> {
-            match given {
-                PartitionValue::Null => Value::Null,
-                PartitionValue::Bool(flag) => Value::Bool(*flag),
-                PartitionValue::Int(number) => Value::Int(*number),
-                PartitionValue::Date(days) => Value::Date(*days),
-                PartitionValue::Text(text) => Value::Str(text),
-            }
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_value())).collect()
+    }
+}
+
+impl PartitionValue {
+    fn as_value(&self) -> Value<'_> {
+        match self {
+            PartitionValue::Null => Value::Null,
+            PartitionValue::Bool(flag) => Value::Bool(*flag),
+            PartitionValue::Int(number) => Value::Int(*number),
+            PartitionValue::Date(days) => Value::Date(*days),
+            PartitionValue::Text(text) => Value::Str(text),
         }
-        self.0.iter().map(|(name, given)| (name.as_str(), value(given))).collect()
     }
 }
 
@@ -83,11 +87,11 @@ pub fn drop_partition(py: Python<'_>, table: PathBuf, partition: &Bound<'_, PyDi
     Ok(py.detach(|| arrowwood::drop_partition(&table, &partition.values()))?)
 }
 
-/// The levels that `partition_by` names.
-pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
-    let texts: Vec<String> = match given.cast::<PyString>() {
+/// Parses the levels of `partition_by`.
+pub fn levels(object: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
+    let texts: Vec<String> = match object.cast::<PyString>() {
         Ok(text) => vec![text.extract()?],
-        Err(_) => given.extract()?,
+        Err(_) => object.extract()?,
     };
     Ok(texts.iter().map(|text| text.parse()).collect::<arrowwood::Result<_>>()?)
 }
@@ -238,18 +242,18 @@ impl Dataset {
     #[getter]
     fn partitions<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let class = py.import("arrowwood._types")?.getattr("Partition")?;
-        let found = PyList::empty(py);
+        let partitions = PyList::empty(py);
         for arrowwood::Partition { path, keys, rows, .. } in self.inner().partitions() {
             let values = PyDict::new(py);
             for (name, text) in keys {
                 values.set_item(name, text)?;
             }
-            found.append(class.call_py((
+            partitions.append(class.call_py((
                 path,
                 values,
                 Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?,
             ))?)?;
         }
-        Ok(found)
+        Ok(partitions)
     }
 }

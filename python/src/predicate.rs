@@ -1,5 +1,5 @@
-//! Predicates: which rows are asked for, made of comparisons of columns, or of their names (`col`), and of what is computed of
-//! them.
+//! Predicates: which rows are asked for, made of comparisons of columns, or of their names (`col`), and of what is
+//! computed of them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::column::Column;
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::incoming::{ConversionError, to_builtin, to_value};
+use crate::incoming::{to_builtin, to_value};
 use crate::index::{condition_hint, describe_object};
 use crate::py_call::{CallPy, guard};
 
@@ -54,28 +54,29 @@ pub struct Predicate {
 /// aw.col("symbol").is_in(["A", "B"]))``.
 #[pyfunction]
 pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
-    let wrong = || type_error(format!("col: expected the name of a column, got {}", describe_object(name)));
-    let name: String = name.extract().map_err(|_| wrong())?;
+    let Ok(name) = name.extract::<String>() else {
+        return Err(type_error(format!("col: expected the name of a column, got {}", describe_object(name))));
+    };
     Ok(Expression { inner: arrowwood::col(name), columns: SourceColumns::default() })
 }
 
 impl Expression {
-    /// A column object: expressions made from it refer to its rows.
+    /// Creates an expression of a column object, which refers to its rows.
     pub fn from_column(column: &arrowwood::Column) -> Expression {
         Expression { inner: arrowwood::col(column.name()), columns: SourceColumns(vec![Arc::new(column.clone())]) }
     }
 
-    /// The library's own expression.
+    /// Returns the library's expression.
     pub fn inner(&self) -> &arrowwood::Expression {
         &self.inner
     }
 
-    /// The dataset with the columns that it was made of, which must be of its rows.
+    /// Returns the dataset with the columns from which the expression was made, which must have the same rows.
     pub fn bind_to(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         with_columns(dataset, &self.columns, &self.inner)
     }
 
-    /// As messages show it.
+    /// Returns the text that messages show.
     fn describe(&self) -> String {
         self.inner.name().map_or_else(|| self.inner.to_string(), str::to_owned)
     }
@@ -98,13 +99,13 @@ impl Expression {
             return Ok(Predicate { inner: self.inner.clone().compare(operator, other.inner), columns });
         }
         let literal = guard(|| literal(&self.describe(), other))?;
-        Ok(self.predicate(|own| own.compare(operator, literal)))
+        Ok(self.predicate(|expression| expression.compare(operator, literal)))
     }
 
     pub fn lies_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
-        let least = self.compare_with(low, CompareOp::Ge)?;
-        let most = self.compare_with(high, CompareOp::Le)?;
-        Ok(least.with(&most, least.inner.clone() & most.inner.clone()))
+        let lower_bound = self.compare_with(low, CompareOp::Ge)?;
+        let upper_bound = self.compare_with(high, CompareOp::Le)?;
+        Ok(lower_bound.with(&upper_bound, lower_bound.inner.clone() & upper_bound.inner.clone()))
     }
 
     pub fn is_one_of(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
@@ -113,15 +114,14 @@ impl Expression {
             return Err(type_error(format!("is_in of column '{name}' expects several values, got a text")));
         }
         if !values.hasattr("__iter__")? {
-            let shown = describe_object(values);
-            return Err(type_error(format!("is_in of column '{name}' expects several values, got {shown}")));
+            let got = describe_object(values);
+            return Err(type_error(format!("is_in of column '{name}' expects several values, got {got}")));
         }
-        let literals = || values.try_iter()?.map(|value| literal(&name, &value?)).collect::<Result<Vec<_>>>();
-        let values = guard(literals)?;
-        Ok(self.predicate(|own| own.is_in(values)))
+        let literals = guard(|| values.try_iter()?.map(|value| literal(&name, &value?)).collect::<Result<Vec<_>>>())?;
+        Ok(self.predicate(|expression| expression.is_in(literals)))
     }
 
-    /// The result of `compute` for both; `NotImplemented` if one is neither a number nor an expression.
+    /// Returns the result of `compute` for both; `NotImplemented` if one is neither a number nor an expression.
     fn computed<'py>(
         &self,
         other: &Bound<'py, PyAny>,
@@ -141,13 +141,13 @@ impl Expression {
     }
 }
 
-/// The expression that `given` is: one, or a column.
-fn expression(given: &Bound<'_, PyAny>) -> Option<Expression> {
-    if let Ok(found) = given.cast::<Expression>() {
-        let Expression { inner, columns } = found.get();
+/// Returns the expression `object`, or an expression of the column `object`.
+fn expression(object: &Bound<'_, PyAny>) -> Option<Expression> {
+    if let Ok(expression) = object.cast::<Expression>() {
+        let Expression { inner, columns } = expression.get();
         return Some(Expression { inner: inner.clone(), columns: columns.clone() });
     }
-    given.cast::<Column>().ok().map(|column| Expression::from_column(column.get().inner()))
+    object.cast::<Column>().ok().map(|column| Expression::from_column(column.get().inner()))
 }
 
 #[pymethods]
@@ -254,8 +254,8 @@ impl Expression {
         inputs: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let given = (ufunc, method, inputs, keywords);
-        Ok(slf.py().import("arrowwood._numpy")?.call_py_method("ufunc", given)?)
+        let arguments = (ufunc, method, inputs, keywords);
+        Ok(slf.py().import("arrowwood._numpy")?.call_py_method("ufunc", arguments)?)
     }
 
     fn __repr__(&self) -> String {
@@ -343,7 +343,7 @@ impl TextConditions {
     fn contains(&self, pattern: &str, literal: bool) -> Result<Predicate> {
         // Without such characters it is found much faster.
         if literal || !pattern.contains(['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$']) {
-            return Ok(self.of.predicate(|own| own.contains(pattern)));
+            return Ok(self.of.predicate(|expression| expression.contains(pattern)));
         }
         let inner = self.of.inner.clone().matches(pattern).map_err(|e| e.context("contains"))?;
         Ok(Predicate { inner, columns: self.of.columns.clone() })
@@ -351,12 +351,12 @@ impl TextConditions {
 
     /// Whether the value starts with `text`.
     fn starts_with(&self, text: &str) -> Predicate {
-        self.of.predicate(|own| own.starts_with(text))
+        self.of.predicate(|expression| expression.starts_with(text))
     }
 
     /// Whether the value ends with `text`.
     fn ends_with(&self, text: &str) -> Predicate {
-        self.of.predicate(|own| own.ends_with(text))
+        self.of.predicate(|expression| expression.ends_with(text))
     }
 }
 
@@ -395,12 +395,12 @@ impl Expression {
 }
 
 impl Predicate {
-    /// The predicate that `given` is, or an error that shows the line to write.
-    pub fn new<'a>(what: &str, given: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
-        given.cast::<Predicate>().map(|found| found.get()).map_err(|_| {
-            let advice = match condition_hint(given) {
-                _ if given.is_instance_of::<Expression>() => "; write aw.col(\"flag\") == True",
-                "" if given.hasattr("__len__").unwrap_or(false) => {
+    /// Returns the predicate `object`; the error for other objects shows the line to write.
+    pub fn new<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
+        object.cast::<Predicate>().map(|predicate| predicate.get()).map_err(|_| {
+            let advice = match condition_hint(object) {
+                _ if object.is_instance_of::<Expression>() => "; write aw.col(\"flag\") == True",
+                "" if object.hasattr("__len__").unwrap_or(false) => {
                     "; booleans, one for each row, go into brackets: ds[mask]"
                 }
                 "" => "; write ds.filter(aw.col(\"x\") > 1)",
@@ -408,12 +408,12 @@ impl Predicate {
             };
             type_error(format!(
                 "{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}",
-                describe_object(given)
+                describe_object(object)
             ))
         })
     }
 
-    /// The library's own predicate.
+    /// Returns the library's predicate.
     pub fn inner(&self) -> &arrowwood::Predicate {
         &self.inner
     }
@@ -422,17 +422,20 @@ impl Predicate {
         Predicate { inner, columns: self.columns.and(&other.columns) }
     }
 
-    /// The dataset with the columns that the predicate was made of, which must be of its rows.
+    /// Returns the dataset with the columns from which the predicate was made, which must have the same rows.
     pub fn bind_to(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         with_columns(dataset, &self.columns, &self.inner)
     }
 
-    /// The rows of `dataset` for which the predicate is true.
+    /// Returns the rows of `dataset` for which the predicate is true.
     pub fn filter(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
         let whole = self.bind_to(dataset)?;
-        let found = whole.filter(&self.inner)?;
-        let own: Vec<usize> = (0..dataset.num_columns()).collect();
-        Ok(if own.len() < whole.num_columns() { found.select_at(&own)? } else { found })
+        let matching = whole.filter(&self.inner)?;
+        if whole.num_columns() == dataset.num_columns() {
+            return Ok(matching);
+        }
+        assert!(whole.num_columns() > dataset.num_columns(), "binding a predicate removed columns");
+        Ok(matching.select_at(&(0..dataset.num_columns()).collect::<Vec<_>>())?)
     }
 }
 
@@ -471,44 +474,48 @@ struct SourceColumns(Vec<Arc<arrowwood::Column>>);
 
 impl SourceColumns {
     fn and(&self, others: &SourceColumns) -> SourceColumns {
-        let is_new = |other: &&Arc<arrowwood::Column>| !self.0.iter().any(|own| Arc::ptr_eq(own, other));
-        SourceColumns(self.0.iter().chain(others.0.iter().filter(is_new)).cloned().collect())
+        let mut columns = self.0.clone();
+        for other in &others.0 {
+            if !self.0.iter().any(|column| Arc::ptr_eq(column, other)) {
+                columns.push(other.clone());
+            }
+        }
+        SourceColumns(columns)
     }
 }
 
-/// The dataset with the columns that something was made of, which must be of its rows.
+/// Returns the dataset with the columns from which `condition` was made, which must have the same rows.
 fn with_columns(
     dataset: &arrowwood::Dataset,
     columns: &SourceColumns,
-    made: &dyn std::fmt::Display,
+    condition: &dyn std::fmt::Display,
 ) -> Result<arrowwood::Dataset> {
     columns.0.iter().try_fold(dataset.clone(), |dataset, column| {
         dataset.with_column(column)?.ok_or_else(|| {
             let name = column.name();
             invalid_argument(format!(
-                "the condition {made} was made of the column '{name}' of other rows than those that it is to pick from; \
+                "the condition {condition} was made of the column '{name}' of other rows than those that it is to pick from; \
                  take the column of this very dataset, or the name alone: aw.col({name:?})"
             ))
         })
     })
 }
 
-/// The value with which `name`, a column or an expression, is compared.
-fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
-    // Of NumPy's times it is not known whether they have a zone.
+/// Converts `object`, with which `name`, a column or an expression, is compared.
+fn literal(name: &str, object: &Bound<'_, PyAny>) -> Result<Literal> {
+    // NumPy's times don't say whether they have a zone.
     let any_zone = DataType::Timestamp(TimeUnit::Second, Some("".into()));
-    let is_numpy_time = given.get_type().name()?.to_str()? == "datetime64";
+    let is_numpy_time = object.get_type().name()?.to_str()? == "datetime64";
     let data_type = if is_numpy_time { any_zone } else { DataType::Null };
-    let failed = |problem: ConversionError| problem.at_row(name, 0);
-    if let Some(value) = to_value(&data_type, given).map_err(failed)? {
+    if let Some(value) = to_value(&data_type, object).map_err(|problem| problem.at_row(name, 0))? {
         return not_null(name, value);
     }
-    let other = to_builtin(given)?.ok_or_else(|| unfit(name, given))?;
-    let value = to_value(&DataType::Null, &other).map_err(failed)?;
-    not_null(name, value.ok_or_else(|| unfit(name, given))?)
+    let other = to_builtin(object)?.ok_or_else(|| unfit(name, object))?;
+    let value = to_value(&DataType::Null, &other).map_err(|problem| problem.at_row(name, 0))?;
+    not_null(name, value.ok_or_else(|| unfit(name, object))?)
 }
 
-/// Nothing equals a null, so the comparison is a mistake.
+/// Refuses a null: nothing equals it, so the comparison is a mistake.
 fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
     match value {
         Value::Null => Err(type_error(format!(
@@ -518,12 +525,12 @@ fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
     }
 }
 
-fn unfit(name: &str, given: &Bound<'_, PyAny>) -> PyArrowwoodError {
-    let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 80));
-    let advice = if given.hasattr("__len__").unwrap_or(false) {
+fn unfit(name: &str, object: &Bound<'_, PyAny>) -> PyArrowwoodError {
+    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 80));
+    let advice = if object.hasattr("__len__").unwrap_or(false) {
         "; several values are for is_in([…]), and arrays are compared with arrays: ds[…].to_numpy()"
     } else {
         ""
     };
-    type_error(format!("column '{name}' can't be compared with {shown}{advice}"))
+    type_error(format!("column '{name}' can't be compared with {text}{advice}"))
 }

@@ -27,16 +27,18 @@ pub fn with_progress<T: Send>(
 ) -> Result<T> {
     let mut bar = ProgressBar::new(py, what)?;
     let problem = PendingException::default();
-    let mut draw = |done, total| {
-        if bar.is_describe_object() && (done == total || bar.is_due()) {
-            // Raised once the work is done.
-            let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.store(e));
-        }
-    };
-    problem.take_or(py.detach(|| work(&mut draw)))
+    let done = py.detach(|| {
+        work(&mut |done, total| {
+            if bar.is_visible() && (done == total || bar.is_due()) {
+                // Raised once the work is done.
+                let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.store(e));
+            }
+        })
+    });
+    problem.take_or(done)
 }
 
-/// As [`watched`]; a signal stops the work if Python raises an exception for it, as for Ctrl-C.
+/// Like [`with_progress`]; a signal stops the work if Python raises an exception for it, as for Ctrl-C.
 pub fn with_interruptible_progress<T: Send>(
     py: Python<'_>,
     what: (&str, &str),
@@ -44,24 +46,26 @@ pub fn with_interruptible_progress<T: Send>(
 ) -> Result<T> {
     let state = Mutex::new((ProgressBar::new(py, what)?, 0));
     let problem = PendingException::default();
-    let watch = |done, total| {
-        let (bar, of) = &mut *state.lock_ignoring_poison();
-        *of = total;
-        if !bar.is_due() {
-            return Ok(());
-        }
-        let drawn = Python::attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
-        drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.store(e).to_string()))
-    };
-    let done = problem.take_or(py.detach(|| work(&watch)))?;
-    let (bar, of) = &mut *state.lock_ignoring_poison();
-    if *of > 0 {
-        bar.draw(py, *of, *of)?;
+    let done = py.detach(|| {
+        work(&|done, total| {
+            let (bar, last_total) = &mut *state.lock_ignoring_poison();
+            *last_total = total;
+            if !bar.is_due() {
+                return Ok(());
+            }
+            let drawn = Python::attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
+            drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.store(e).to_string()))
+        })
+    });
+    let done = problem.take_or(done)?;
+    let (bar, total) = &mut *state.lock_ignoring_poison();
+    if *total > 0 {
+        bar.draw(py, *total, *total)?;
     }
     Ok(done)
 }
 
-/// A bar where somebody looks at standard error.
+/// A bar, if standard error is a terminal.
 struct ProgressBar {
     bar: Option<Py<PyAny>>,
     /// The time of the next report.
@@ -74,7 +78,7 @@ impl ProgressBar {
         Ok(ProgressBar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
     }
 
-    fn is_describe_object(&self) -> bool {
+    fn is_visible(&self) -> bool {
         self.bar.is_some()
     }
 

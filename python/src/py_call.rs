@@ -1,8 +1,9 @@
 //! Calls of Python code that may last until the interpreter ends.
 //!
-//! When the main thread has ended the interpreter, CPython before 3.14 ends other threads where they ask for it: it unwinds
-//! their stacks, and Rust aborts the process where such an unwinding comes out of its frames. PyO3 lets threads of ours wait
-//! for ever instead, as later versions of CPython do, but not those inside of Python code that we call. These do so here.
+//! When the main thread has ended the interpreter, CPython before 3.14 ends other threads where they ask for it: it
+//! unwinds their stacks, and Rust aborts the process where such an unwinding comes out of its frames. PyO3 lets threads
+//! of ours wait for ever instead, as later versions of CPython do, but not those inside of Python code that we call.
+//! These do so here.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -29,58 +30,63 @@ pub fn with_unwind_barrier<T>(call: impl FnOnce() -> T) -> T {
 
 /// Calls of objects that may be Python code. What is given is a tuple before, which outlives the call.
 pub trait CallPy<'py> {
-    /// As `call1`.
-    fn call_py<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+    /// Like `call1`.
+    fn call_py<A>(&self, arguments: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
 
-    /// As `call_method1`.
+    /// Like `call_method1`.
     fn call_py_method<A>(
         &self,
         name: impl IntoPyObject<'py, Target = PyString>,
-        given: A,
+        arguments: A,
     ) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>;
 }
 
 impl<'py, T> CallPy<'py> for Bound<'py, T> {
-    fn call_py<A>(&self, given: A) -> PyResult<Bound<'py, PyAny>>
+    fn call_py<A>(&self, arguments: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
     {
-        let given = given.into_pyobject(self.py()).map_err(Into::into)?;
-        with_unwind_barrier(|| self.as_any().call1(&given))
+        let arguments = arguments.into_pyobject(self.py()).map_err(Into::into)?;
+        with_unwind_barrier(|| self.as_any().call1(&arguments))
     }
 
     fn call_py_method<A>(
         &self,
         name: impl IntoPyObject<'py, Target = PyString>,
-        given: A,
+        arguments: A,
     ) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
     {
         let method = with_unwind_barrier(|| self.as_any().getattr(name))?;
-        method.call_py(given)
+        method.call_py(arguments)
     }
 }
 
 /// Calls a function of the package.
-pub fn call_function<'py, A, E>(py: Python<'py>, module: &str, function: &str, given: A) -> Result<Bound<'py, PyAny>, E>
+pub fn call_function<'py, A, E>(
+    py: Python<'py>,
+    module: &str,
+    function: &str,
+    arguments: A,
+) -> Result<Bound<'py, PyAny>, E>
 where
     E: From<PyErr>,
     A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
 {
-    Ok(py.import(module)?.getattr(function)?.call_py(given)?)
+    Ok(py.import(module)?.getattr(function)?.call_py(arguments)?)
 }
 
-/// As [`Python::attach`], for work that calls Python code.
+/// Like [`Python::attach`], for work that calls Python code.
 pub fn attach<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
     Python::attach(|py| with_unwind_barrier(|| work(py)))
 }
 
-/// As [`arrowwood::guard`], for work that may call Python code.
+/// Like [`arrowwood::guard`], for work that may call Python code.
 pub fn guard<T, E: From<arrowwood::mapping::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     // Restores the reserve of memory, if a call before has spent it.
     arrowwood::is_memory_short();

@@ -70,7 +70,7 @@ pub fn read_csv(
     let mut options = CsvOptions::default();
     options.schema = schema.map(extract_schema).transpose()?.map(Arc::new);
     options.schema_overrides = overrides(schema_overrides)?;
-    options.dictionary = dictionary.map(StringOrList::list).unwrap_or_default();
+    options.dictionary = dictionary.map_or_else(Vec::new, StringOrList::list);
     options.delimiter = character("delimiter", delimiter)?;
     options.quote = quote.map(|quote| character("quote", quote)).transpose()?;
     options.header = header;
@@ -99,22 +99,23 @@ impl StringOrList {
     }
 }
 
-/// The fields of `schema_overrides`.
-fn overrides(given: Option<&Bound<'_, PyAny>>) -> Result<Fields> {
-    Ok(given.map(extract_schema).transpose()?.map_or_else(Fields::empty, |schema| schema.fields))
+/// Extracts the fields of `schema_overrides`.
+fn overrides(object: Option<&Bound<'_, PyAny>>) -> Result<Fields> {
+    Ok(object.map(extract_schema).transpose()?.map_or_else(Fields::empty, |schema| schema.fields))
 }
 
-/// Raises a `TypeError` for keywords that `function` does not have, with what to write for those of other libraries.
+/// Raises a `TypeError` for keywords that `function` does not have. For a keyword of another library it says what to
+/// write instead.
 fn refuse_unknown(py: Python<'_>, function: &str, keywords: Option<&Bound<'_, PyDict>>) -> Result<()> {
     let Some((name, _)) = keywords.and_then(|keywords| keywords.iter().next()) else { return Ok(()) };
     py.import("arrowwood._hints")?.call_method1("of_keyword", (function, name))?;
     Ok(())
 }
 
-fn character(what: &str, given: &str) -> Result<u8> {
-    match given.as_bytes() {
+fn character(what: &str, text: &str) -> Result<u8> {
+    match text.as_bytes() {
         &[byte] => Ok(byte),
-        _ => Err(invalid_argument(format!("the {what} must be one ASCII character, got '{given}'"))),
+        _ => Err(invalid_argument(format!("the {what} must be one ASCII character, got '{text}'"))),
     }
 }
 
@@ -147,7 +148,7 @@ pub fn read_json(
     let mut options = JsonOptions::default();
     options.schema = schema.map(extract_schema).transpose()?.map(Arc::new);
     options.schema_overrides = overrides(schema_overrides)?;
-    options.dictionary = dictionary.map(StringOrList::list).unwrap_or_default();
+    options.dictionary = dictionary.map_or_else(Vec::new, StringOrList::list);
     read(py, source, |open, target| read_json_in_order(open, &options, target))
 }
 
@@ -160,12 +161,6 @@ fn read(
     source: &Bound<'_, PyAny>,
     parse: impl Fn(OpenFn<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error> + Send + Sync,
 ) -> Result<Dataset> {
-    let collect = |open: OpenFn<'_>, tick: &mut dyn FnMut(u64)| {
-        let mut target = TextBatches::with_progress(tick);
-        let schema = parse(open, &mut target)?;
-        arrowwood::Dataset::from_batches(schema, target.batches)
-    };
-    let of_bytes = |bytes: &[u8]| collect(&|| decompress_reader(bytes), &mut |_| ());
     if !source.hasattr("read")?
         && let Some(path) = extract_path(source)?
     {
@@ -174,21 +169,34 @@ fn read(
             let mut text = Source::File(pipe, problem.clone());
             let mut bytes = Vec::new();
             let read = py.detach(|| text.read_to_end(&mut bytes).map_err(|e| Error::io("reading the text", &e)));
-            let found = read.and_then(|_| py.detach(|| of_bytes(&bytes))).map_err(|e| e.at(&path));
-            return Ok(Dataset::new(problem.take_or(found)?));
+            let rows = read.and_then(|_| py.detach(|| parse_bytes(&bytes, &parse))).map_err(|e| e.at(&path));
+            return Ok(Dataset::new(problem.take_or(rows)?));
         }
-        let found = |progress: ProgressFn<'_>| {
+        let rows = with_progress(py, ("reading", "bytes"), |progress: ProgressFn<'_>| {
             let file = TextFile::new(&path)?;
-            let mut tick = |passes| progress(file.bytes_read(), passes * file.len());
-            collect(&|| Ok(file.open()? as Box<dyn Read + Send>), &mut tick).map_err(|e| e.at(&path))
-        };
-        return Ok(Dataset::new(with_progress(py, ("reading", "bytes"), found)?));
+            let mut on_batch = |passes| progress(file.bytes_read(), passes * file.len());
+            let mut target = TextBatches::with_progress(&mut on_batch);
+            let schema = parse(&|| Ok(file.open()? as Box<dyn Read + Send>), &mut target).map_err(|e| e.at(&path))?;
+            arrowwood::Dataset::from_batches(schema, target.batches).map_err(|e| e.at(&path))
+        })?;
+        return Ok(Dataset::new(rows));
     }
     let text = whole(source)?;
-    Ok(Dataset::new(py.detach(|| of_bytes(&text))?))
+    Ok(Dataset::new(py.detach(|| parse_bytes(&text, &parse))?))
 }
 
-/// All that a file object, opened for bytes or for text, has.
+/// Reads a text in memory, which may be compressed, by `parse`.
+fn parse_bytes(
+    bytes: &[u8],
+    parse: impl Fn(OpenFn<'_>, &mut dyn TextTarget) -> Result<SchemaRef, Error>,
+) -> Result<arrowwood::Dataset, Error> {
+    let mut ignore_progress = |_| ();
+    let mut target = TextBatches::with_progress(&mut ignore_progress);
+    let schema = parse(&|| decompress_reader(bytes), &mut target)?;
+    arrowwood::Dataset::from_batches(schema, target.batches)
+}
+
+/// Reads all of a file object, opened for bytes or for text.
 fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
     if !source.hasattr("read")? {
         let got = describe_object(source);
@@ -196,11 +204,11 @@ fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
             format!("expected a path or a file object, got {got}; io.BytesIO(text) makes a file object of bytes");
         return Err(type_error(message));
     }
-    let found = source.call_py_method("read", ())?;
-    if let Ok(text) = found.cast::<PyString>() {
+    let content = source.call_py_method("read", ())?;
+    if let Ok(text) = content.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());
     }
     let bytes =
-        found.cast::<PyBytes>().map_err(|_| type_error("read() of the file object gave neither bytes nor text"));
+        content.cast::<PyBytes>().map_err(|_| type_error("read() of the file object gave neither bytes nor text"));
     Ok(bytes?.as_bytes().to_vec())
 }

@@ -33,45 +33,49 @@ impl OpenArgs {
     }
 }
 
-/// A place as Python has it: path or URL, which is no `Path`, first row, number of rows, columns, and those of the partition.
+/// A slice of a file as Python has it: path or URL, which is no `Path`, first row, number of rows, columns, and the
+/// columns of the partition.
 pub type FileSlice = (OsString, u64, u64, Vec<usize>, Vec<PartitionColumn>);
-/// A place as Python gives it back: its path may also be a `Path`.
+/// A slice of a file as Python gives it back: its path may also be a `Path`.
 pub type PlaceArg = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
 /// Name and type of a partition's column, and its value as text.
 pub type PartitionColumn = (String, String, Option<String>);
-/// The place as the library has it.
+/// Converts the slice from Python's form to the library's.
 pub fn parse_place((path, start, rows, columns, partition): PlaceArg) -> Result<arrowwood::FileSlice> {
     Ok(arrowwood::FileSlice { path, start, rows, columns, partition: parse_partition(partition)? })
 }
 
-/// Columns of a partition as the library has them.
+/// Converts the columns of a partition from Python's form to the library's.
 pub fn parse_partition(partition: Vec<PartitionColumn>) -> Result<Vec<(FieldRef, Option<String>)>> {
-    let column = |(name, data_type, text): PartitionColumn| {
-        Ok((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text))
-    };
-    Ok(partition.into_iter().map(column).collect::<arrowwood::Result<_>>()?)
+    let mut columns = Vec::with_capacity(partition.len());
+    for (name, data_type, text) in partition {
+        columns.push((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text));
+    }
+    Ok(columns)
 }
 
 /// The arguments of `open` as Python has them.
 pub type OpenArgsTuple = (&'static str, bool, bool, bool);
 
-/// The names of a dataset's columns, if they are other ones than in its files.
+/// Returns the names of a dataset's columns, if they are other ones than in its files.
 pub fn renamed_columns(dataset: &arrowwood::Dataset) -> Option<Vec<String>> {
-    let names = || dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
-    dataset.is_renamed().then(names)
+    if !dataset.is_renamed() {
+        return None;
+    }
+    Some(dataset.schema().fields().iter().map(|field| field.name().clone()).collect())
 }
 
-/// The information needed to open the rows of a dataset elsewhere; `None` if they are in memory.
+/// Returns the information needed to open the rows of a dataset elsewhere; `None` if they are in memory.
 pub fn reopen_args(dataset: &arrowwood::Dataset, how: OpenArgs) -> Result<Option<(Vec<FileSlice>, OpenArgsTuple)>> {
     let places = match dataset.file_slices() {
         Ok(places) => places,
         Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
         Err(e) => return Err(e.into()),
     };
-    let partition = |(field, text): (FieldRef, Option<String>)| (field.name().clone(), field_type_name(&field), text);
-    let places = places.into_iter().map(|place| {
-        let partition = place.partition.into_iter().map(partition).collect();
-        (place.path.into_os_string(), place.start, place.rows, place.columns, partition)
+    let places = places.into_iter().map(|slice| {
+        let partition = slice.partition.into_iter();
+        let partition = partition.map(|(field, text)| (field.name().clone(), field_type_name(&field), text)).collect();
+        (slice.path.into_os_string(), slice.start, slice.rows, slice.columns, partition)
     });
     let validate = match how.validate {
         Validation::Full => "full",

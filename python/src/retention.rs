@@ -28,21 +28,25 @@ pub enum RetentionPolicy {
 }
 
 impl RetentionPolicy {
-    /// A `timedelta`, or text: a number, and a unit of time or of bytes.
-    pub fn parse(py: Python<'_>, given: &Bound<'_, PyAny>) -> Result<RetentionPolicy> {
-        let wrong = || {
+    /// Parses a `timedelta`, or text: a number, and a unit of time or of bytes.
+    pub fn parse(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<RetentionPolicy> {
+        let policy = RetentionPolicy::try_parse(py, object)?;
+        policy.ok_or_else(|| {
             invalid_argument(format!(
-                "keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {given}"
+                "keep must be a time such as '1h' or '30 days', or a size such as '10 GB', got {object}"
             ))
-        };
-        let Ok(text) = given.cast::<PyString>() else {
-            let is_time = given.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;
-            let seconds = if is_time { given.call_py_method("total_seconds", ())?.extract()? } else { -1.0 };
-            return Duration::try_from_secs_f64(seconds).map(RetentionPolicy::Time).map_err(|_| wrong());
+        })
+    }
+
+    fn try_parse(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<RetentionPolicy>> {
+        let Ok(text) = object.cast::<PyString>() else {
+            let is_time = object.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;
+            let seconds = if is_time { object.call_py_method("total_seconds", ())?.extract()? } else { -1.0 };
+            return Ok(Duration::try_from_secs_f64(seconds).ok().map(RetentionPolicy::Time));
         };
         let text = text.to_str()?.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let amount: f64 = text[..end].parse().map_err(|_| wrong())?;
+        let Ok(amount) = text[..end].parse::<f64>() else { return Ok(None) };
         let unit = text[end..].trim();
         let seconds = match unit {
             "s" | "second" | "seconds" => 1.0,
@@ -53,7 +57,7 @@ impl RetentionPolicy {
             _ => 0.0,
         };
         if seconds > 0.0 {
-            return Duration::try_from_secs_f64(amount * seconds).map(RetentionPolicy::Time).map_err(|_| wrong());
+            return Ok(Duration::try_from_secs_f64(amount * seconds).ok().map(RetentionPolicy::Time));
         }
         let bytes = match unit {
             "B" => 1.0,
@@ -65,16 +69,16 @@ impl RetentionPolicy {
             "MiB" => 1024f64.powi(2),
             "GiB" => 1024f64.powi(3),
             "TiB" => 1024f64.powi(4),
-            _ => return Err(wrong()),
+            _ => return Ok(None),
         };
-        Ok(RetentionPolicy::Bytes((amount * bytes) as u64))
+        Ok(Some(RetentionPolicy::Bytes((amount * bytes) as u64)))
     }
 }
 
 /// The rows of a table to keep, and the time of the last check.
 pub struct Retention {
     keep: RetentionPolicy,
-    looked: Mutex<Option<Instant>>,
+    last_check: Mutex<Option<Instant>>,
 }
 
 impl Retention {
@@ -92,20 +96,20 @@ impl Retention {
                 ));
             }
         }
-        Ok(Retention { keep, looked: Mutex::new(None) })
+        Ok(Retention { keep, last_check: Mutex::new(None) })
     }
 
-    /// Whether it is time to look.
+    /// Returns true if it is time for a check, which begins now.
     pub fn is_due(&self) -> bool {
-        let mut looked = self.looked.lock_ignoring_poison();
-        let is_due = looked.is_none_or(|looked| looked.elapsed() >= PAUSE);
+        let mut last_check = self.last_check.lock_ignoring_poison();
+        let is_due = last_check.is_none_or(|last_check| last_check.elapsed() >= PAUSE);
         if is_due {
-            *looked = Some(Instant::now());
+            *last_check = Some(Instant::now());
         }
         is_due
     }
 
-    /// The first row of the table at `path` that is to be kept, if any is not.
+    /// Returns the first row to keep of the table at `path`; `None` if all rows are kept.
     pub fn first_row_at_least(&self, path: &Path) -> arrowwood::Result<Option<u64>> {
         match self.keep {
             RetentionPolicy::Time(time) => first_row_of_time(path, time),
@@ -114,7 +118,7 @@ impl Retention {
     }
 }
 
-/// How many of its units a day has, of a column of times.
+/// Returns the number of units of a column of times in a day; `None` for other columns.
 fn ticks_of_day(data_type: &DataType) -> Option<i128> {
     use arrow_schema::TimeUnit::*;
     Some(match data_type {
@@ -142,37 +146,42 @@ fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u6
     first_row_at_least(&table, field.name(), Value::Int(oldest).into()).map(Some)
 }
 
-/// The number of the first row of `table` whose value in the column `name`, which it is sorted by, is not less than `value`;
-/// where rows may be late, of the first block that may have one.
+/// Returns the number of the first row of `table` whose value in the column `name`, by which it is sorted, is not less
+/// than `value`. If rows may be late, it is the first row of the first block that may have such a value.
 pub fn first_row_at_least(table: &Dataset, name: &str, value: Literal) -> arrowwood::Result<u64> {
     if table.late_by().is_some() {
-        let kept = table.prune(&!col(name).lt(value))?;
-        return if kept.is_empty()? { Ok(table.first_row() + table.len()?) } else { Ok(kept.first_row()) };
+        let newer = table.prune(&!col(name).lt(value))?;
+        return if newer.is_empty()? { Ok(table.first_row() + table.len()?) } else { Ok(newer.first_row()) };
     }
-    let behind = table.prune_contiguous(&col(name).lt(value))?;
-    Ok(table.first_row() + behind.len()?)
+    let older = table.prune_contiguous(&col(name).lt(value))?;
+    let older_rows = older.len()?;
+    assert!(older_rows <= table.len()?, "a part of a table has more rows than the table");
+    Ok(table.first_row() + older_rows)
 }
 
-fn first_row_of_bytes(path: &Path, most: u64) -> arrowwood::Result<Option<u64>> {
-    let failed = |e: std::io::Error| Error::io("listing the table's directory", &e).at(path);
+fn listing_error(error: std::io::Error, path: &Path) -> Error {
+    Error::io("listing the table's directory", &error).at(path)
+}
+
+fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u64>> {
     let mut segments: Vec<(u64, u64)> = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+    for entry in fs::read_dir(path).map_err(|e| listing_error(e, path))? {
+        let entry = entry.map_err(|e| listing_error(e, path))?;
         let name = entry.file_name();
         let digits = name.to_str().and_then(|name| name.strip_suffix(".arrow"));
         let Some(row) = digits.and_then(|digits| digits.parse().ok()) else { continue };
         match entry.metadata() {
-            // The disk space of a segment: the live one is mostly a hole.
+            // Disk space instead of the length, as the live segment is mostly a hole.
             Ok(data) => segments.push((row, data.blocks().saturating_mul(512))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(e)),
+            Err(e) => return Err(listing_error(e, path)),
         }
     }
     segments.sort_unstable();
     let mut size = 0u64;
     for &(row, bytes) in segments.iter().rev() {
         size = size.saturating_add(bytes);
-        if size > most {
+        if size > max_bytes {
             // The newest segment stays, whatever its size.
             let next = segments.iter().map(|(next, _)| *next).find(|next| *next > row);
             return Ok(Some(next.unwrap_or(row)));

@@ -28,14 +28,14 @@ impl Schema {
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> Result<Field> {
-        let found = match key.cast::<PyString>() {
+        let field = match key.cast::<PyString>() {
             Ok(name) => self.0.field_with_name(name.to_str()?).ok().map(|field| field.clone().into()),
             Err(_) => {
-                let at = position(number(key, "field")?, "field", || Ok(self.__len__() as u64))?;
-                self.0.fields().get(at as usize).cloned()
+                let number = position(number(key, "field")?, "field", || Ok(self.__len__() as u64))?;
+                self.0.fields().get(number as usize).cloned()
             }
         };
-        found.map(Field).ok_or_else(|| {
+        field.map(Field).ok_or_else(|| {
             if key.is_instance_of::<PyString>() {
                 capsule::column_not_found(key, &self.names())
             } else {
@@ -82,7 +82,7 @@ impl Schema {
     }
 }
 
-/// Whether schemas are equal, and the order of their dictionaries, which arrow-rs leaves out.
+/// Returns true if schemas are equal, including the order of their dictionaries, which arrow-rs leaves out.
 fn is_same(one: &arrow_schema::Schema, other: &arrow_schema::Schema) -> bool {
     one == other && one.fields().iter().zip(other.fields()).all(|(one, other)| is_ordered_alike(one, other))
 }
@@ -91,7 +91,7 @@ fn is_ordered_alike(one: &arrow_schema::Field, other: &arrow_schema::Field) -> b
     one.dict_is_ordered() == other.dict_is_ordered()
 }
 
-/// The schema that `other` exports; `None` if it exports none.
+/// Imports the schema that `other` exports; `None` if it exports none.
 fn foreign(other: &Bound<'_, PyAny>) -> Result<Option<arrow_schema::Schema>> {
     let exports = other.hasattr(intern!(other.py(), "__arrow_c_schema__"))?;
     exports.then(|| capsule::extract_schema(other)).transpose()

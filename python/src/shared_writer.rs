@@ -28,7 +28,7 @@ impl<W: Send> SharedWriter<W> {
         &self.path
     }
 
-    /// The writer, for calls that are faster than letting other threads run.
+    /// Locks the writer, for calls that are faster than letting other threads run.
     pub fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<W>>> {
         loop {
             match self.inner.try_lock() {
@@ -40,13 +40,13 @@ impl<W: Send> SharedWriter<W> {
         }
     }
 
-    /// The writer, as soon as no other thread has it, or until a signal ends the wait of Python's main thread.
+    /// Waits until no other thread has the writer, and locks it. A signal ends the wait of Python's main thread.
     fn wait_for_lock(&self) -> arrowwood::Result<MutexGuard<'_, Option<W>>> {
         if !mapping::is_main_thread() {
             return Ok(self.inner.lock_ignoring_poison());
         }
         let mut pause = Duration::from_micros(10);
-        let mut asked = Instant::now();
+        let mut last_check = Instant::now();
         loop {
             match self.inner.try_lock() {
                 Ok(guard) => return Ok(guard),
@@ -54,9 +54,9 @@ impl<W: Send> SharedWriter<W> {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
             }
             pause = (pause * 2).min(Duration::from_millis(1));
-            if asked.elapsed() >= blocking::TURN {
+            if last_check.elapsed() >= blocking::TURN {
                 blocking::check_interrupt()?;
-                asked = Instant::now();
+                last_check = Instant::now();
             }
         }
     }
@@ -72,11 +72,10 @@ impl<W: Send> SharedWriter<W> {
 
     /// Does `work`, which closes the writer, during which other Python threads run; nothing if it was closed before.
     pub fn close(&self, py: Python<'_>, work: impl FnOnce(W) -> arrowwood::Result<()> + Send) -> Result<()> {
-        let close = || {
-            let taken = self.wait_for_lock()?.take();
-            taken.map_or(Ok(()), work)
-        };
-        Ok(py.detach(close)?)
+        Ok(py.detach(|| match self.wait_for_lock()?.take() {
+            Some(writer) => work(writer),
+            None => Ok(()),
+        })?)
     }
 
     pub fn is_closed(&self, py: Python<'_>) -> Result<bool> {
@@ -87,15 +86,15 @@ impl<W: Send> SharedWriter<W> {
         Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
     }
 
-    /// Warns of rows that are discarded with the object of a writer that nobody has any more: `uncommitted` says how many
-    /// there are in one that is open.
+    /// Warns of rows that are discarded with the Python object, which is about to be destroyed. `uncommitted` returns
+    /// the number of uncommitted rows of an open writer.
     pub fn warn_if_uncommitted(&self, uncommitted: impl FnOnce(&W) -> u64) {
         // A fork has a copy of what its parent may still commit.
         if self.process != std::process::id() {
             return;
         }
-        // What is destroyed is so with the interpreter at hand, also when it ends. A lock that is held is one that was
-        // forgotten: nobody else has the object.
+        // Objects are destroyed by a thread that is attached to the interpreter, also when it ends. No other thread has
+        // the object, so a lock that is held was leaked.
         let Ok(inner) = self.inner.try_lock() else { return };
         let rows = inner.as_ref().map_or(0, uncommitted);
         if rows > 0 {
@@ -104,7 +103,7 @@ impl<W: Send> SharedWriter<W> {
     }
 }
 
-/// Issues a `ResourceWarning`, by which an exception that is on its way is not lost.
+/// Issues a `ResourceWarning`, and restores an exception that is already set.
 fn resource_warning(py: Python<'_>, path: &Path, rows: u64) {
     let pending = PyErr::take(py);
     let table = escape_hidden(&path.to_string_lossy()).replace('\0', "\\0");
@@ -115,7 +114,7 @@ fn resource_warning(py: Python<'_>, path: &Path, rows: u64) {
     if let Ok(message) = CString::new(message)
         && let Err(problem) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1)
     {
-        // Where warnings are errors: nobody calls this who could catch it.
+        // If warnings are errors, there is no caller who could catch this one.
         problem.write_unraisable(py, None);
     }
     if let Some(pending) = pending {

@@ -15,8 +15,8 @@ pub fn install() {
     blocking::set_interrupt_hook(has_signal);
 }
 
-/// Whether Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles signals, which is the
-/// first one of the process.
+/// Returns true if Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles
+/// signals, which is the first one of the process.
 fn has_signal() -> bool {
     mapping::is_main_thread()
         && RAISED.with_borrow_mut(|raised| {
@@ -27,7 +27,7 @@ fn has_signal() -> bool {
         })
 }
 
-/// The exception of the signal that has ended a wait of this thread, if one has.
+/// Takes the exception of the signal that has ended a wait of this thread, if there is one.
 pub fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }

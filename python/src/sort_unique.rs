@@ -13,15 +13,15 @@ use crate::errors::{Result, invalid_argument, type_error};
 use crate::index::{describe_object, names};
 use crate::predicate;
 
-/// One boolean for each of `count` columns, which may be given as one for all.
-fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
-    if let Ok(all) = given.extract::<bool>() {
+/// Extracts one boolean for each of `count` columns; a single one is for all.
+fn flags(object: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
+    if let Ok(all) = object.extract::<bool>() {
         return Ok(vec![all; count]);
     }
-    let wrong = |_| {
-        type_error(format!("sort: expected descending to be a bool or a list of them, got {}", describe_object(given)))
+    let Ok(flags) = object.extract::<Vec<bool>>() else {
+        let got = describe_object(object);
+        return Err(type_error(format!("sort: expected descending to be a bool or a list of them, got {got}")));
     };
-    let flags: Vec<bool> = given.extract().map_err(wrong)?;
     if flags.len() != count {
         return Err(invalid_argument(format!("sort: {} values of descending for {count} columns", flags.len())));
     }
@@ -46,7 +46,8 @@ impl Dataset {
     #[pyo3(signature = (*by, descending = None))]
     fn sort(&self, py: Python<'_>, by: &Bound<'_, PyTuple>, descending: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
         let names = names("sort", by)?;
-        let flags = descending.map_or_else(|| Ok(vec![false; names.len()]), |given| flags(given, names.len()))?;
+        let flags =
+            descending.map_or_else(|| Ok(vec![false; names.len()]), |descending| flags(descending, names.len()))?;
         let by: Vec<(String, bool)> = names.into_iter().zip(flags).collect();
         Ok(self.with_rows(py.detach(|| self.inner().sort(&by))?))
     }
@@ -74,7 +75,7 @@ impl Dataset {
         if names.is_empty() {
             names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         }
-        let kept = py.detach(|| {
+        let without_nulls = py.detach(|| {
             let mut all: Option<Predicate> = None;
             for name in &names {
                 if self.inner().column(name)?.null_count()? > 0 {
@@ -84,7 +85,7 @@ impl Dataset {
             }
             all.map_or_else(|| Ok(self.inner().clone()), |all| self.inner().filter(&all))
         });
-        Ok(self.with_rows(kept?))
+        Ok(self.with_rows(without_nulls?))
     }
 
     /// Rename columns: ``ds.rename({"price": "close"})``. Nothing is copied.
@@ -93,15 +94,15 @@ impl Dataset {
     ///     ColumnNotFound: there is no such column.
     ///     InvalidArgument: two columns would have the same name.
     fn rename(&self, names: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let wrong = |_| {
-            type_error(format!("rename: expected a dict of new names by the old ones, got {}", describe_object(names)))
+        let Ok(names) = names.extract::<HashMap<String, String>>() else {
+            let got = describe_object(names);
+            return Err(type_error(format!("rename: expected a dict of new names by the old ones, got {got}")));
         };
-        let names: HashMap<String, String> = names.extract().map_err(wrong)?;
-        let own: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
-        if let Some(unknown) = names.keys().find(|name| !own.contains(name)) {
-            return Err(column_not_found(unknown, &own));
+        let columns: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
+        if let Some(unknown) = names.keys().find(|name| !columns.contains(name)) {
+            return Err(column_not_found(unknown, &columns));
         }
-        self._with_names(own.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name)).collect())
+        self._with_names(columns.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name)).collect())
     }
 
     /// The columns under these names.
@@ -114,22 +115,22 @@ impl Dataset {
 impl Column {
     /// The distinct values, in order of first appearance; ``None`` is one, and all NaN are one.
     fn unique(&self, py: Python<'_>) -> Result<Column> {
-        let found = py.detach(|| self.inner().as_dataset().unique(&[self.inner().name()]))?;
-        Ok(Column::new(found.column_at(0)?))
+        let distinct = py.detach(|| self.inner().as_dataset().unique(&[self.inner().name()]))?;
+        Ok(Column::new(distinct.column_at(0)?))
     }
 
     /// The values in sorted order, as in :meth:`Dataset.sort`.
     #[pyo3(signature = (*, descending = false))]
     fn sort(&self, py: Python<'_>, descending: bool) -> Result<Column> {
-        let found = py.detach(|| self.inner().as_dataset().sort(&[(self.inner().name(), descending)]))?;
-        Ok(Column::new(found.column_at(0)?))
+        let sorted = py.detach(|| self.inner().as_dataset().sort(&[(self.inner().name(), descending)]))?;
+        Ok(Column::new(sorted.column_at(0)?))
     }
 
     /// The non-null values.
     fn drop_nulls(&self, py: Python<'_>) -> Result<Column> {
-        let is_there = col(self.inner().name()).is_not_null();
-        let found = py.detach(|| self.inner().as_dataset().filter(&is_there))?;
-        Ok(Column::new(found.column_at(0)?))
+        let is_not_null = col(self.inner().name()).is_not_null();
+        let values = py.detach(|| self.inner().as_dataset().filter(&is_not_null))?;
+        Ok(Column::new(values.column_at(0)?))
     }
 
     /// A predicate: whether the value lies between `low` and `high`, both included.

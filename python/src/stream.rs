@@ -2,7 +2,7 @@
 
 use arrowwood::mapping::MutexExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
@@ -31,10 +31,10 @@ enum Slot<T> {
     Closed,
 }
 
-/// The state while a call has it, `None` of a closed stream. What is left in here is put back.
+/// The state while a call has it; `None` if the stream is closed. Dropping it puts the state back.
 struct StateGuard<'a, T> {
     state: Option<T>,
-    place: &'a ExclusiveState<T>,
+    owner: &'a ExclusiveState<T>,
 }
 
 impl<T> ExclusiveState<T> {
@@ -45,12 +45,12 @@ impl<T> ExclusiveState<T> {
     /// # Errors
     /// `Busy` while another call has the state.
     fn take(&self, doing: &str) -> Result<StateGuard<'_, T>> {
-        let mut slot = lock(&self.0);
+        let mut slot = self.0.lock_ignoring_poison();
         match std::mem::replace(&mut *slot, Slot::Taken) {
-            Slot::Free(state) => Ok(StateGuard { state: Some(state), place: self }),
+            Slot::Free(state) => Ok(StateGuard { state: Some(state), owner: self }),
             Slot::Closed => {
                 *slot = Slot::Closed;
-                Ok(StateGuard { state: None, place: self })
+                Ok(StateGuard { state: None, owner: self })
             }
             taken => {
                 *slot = taken;
@@ -65,7 +65,7 @@ impl<T> ExclusiveState<T> {
 
     /// Closes the stream, at the end of the call that has the state.
     fn close(&self) {
-        let mut slot = lock(&self.0);
+        let mut slot = self.0.lock_ignoring_poison();
         let is_taken = matches!(*slot, Slot::Taken | Slot::Closing);
         let before = std::mem::replace(&mut *slot, if is_taken { Slot::Closing } else { Slot::Closed });
         drop(slot);
@@ -76,16 +76,12 @@ impl<T> ExclusiveState<T> {
 
 impl<T> Drop for StateGuard<'_, T> {
     fn drop(&mut self) {
-        let mut slot = lock(&self.place.0);
+        let mut slot = self.owner.0.lock_ignoring_poison();
         *slot = match *slot {
             Slot::Taken => self.state.take().map_or(Slot::Closed, Slot::Free),
             _ => Slot::Closed,
         };
     }
-}
-
-fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
-    place.lock_ignoring_poison()
 }
 
 /// Writes an Arrow stream; made by :func:`stream_writer`. As a context manager it ends the stream, except after an
@@ -101,7 +97,7 @@ pub struct StreamWriter {
 }
 
 enum StreamState {
-    /// Nothing was sent: the schema is that of the first rows.
+    /// Nothing was sent: the first rows determine the schema.
     New(Sink),
     Started(Box<arrowwood::StreamWriter<Sink>>),
 }
@@ -164,7 +160,7 @@ impl StreamWriter {
     ///     SchemaMismatch, ColumnNotFound, InvalidArgument: the rows do not fit the schema; nothing was sent.
     ///     IoError: the sink failed; nothing more can be sent.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
-        let schema = lock(&self.schema).clone();
+        let schema = self.schema.lock_ignoring_poison().clone();
         // Arrow data with the stream's schema is sent unchanged.
         let as_it_is = data.cast::<Dataset>().ok().map(|data| data.get().inner().clone());
         let dataset = match as_it_is.filter(|data| schema.as_ref().is_none_or(|schema| data.schema() == schema)) {
@@ -176,7 +172,7 @@ impl StreamWriter {
             StreamState::Started(writer) => writer,
             StreamState::New(sink) => {
                 let writer = begin(py, sink, dataset.schema(), self.compression, &self.problem)?;
-                *lock(&self.schema) = Some(dataset.schema().clone());
+                *self.schema.lock_ignoring_poison() = Some(dataset.schema().clone());
                 writer
             }
         };
@@ -200,7 +196,7 @@ impl StreamWriter {
     /// Names and types of the columns; ``None`` before the first rows if none was given.
     #[getter]
     fn schema(&self) -> Option<Schema> {
-        lock(&self.schema).clone().map(Schema)
+        self.schema.lock_ignoring_poison().clone().map(Schema)
     }
 
     /// The number of bytes sent, without the mark of the end.
@@ -242,7 +238,7 @@ pub struct StreamReader {
 }
 
 enum BatchSource {
-    /// Those of a stream in memory or of a mapped file.
+    /// The batches of a stream in memory or of a mapped file.
     InPlace(std::vec::IntoIter<arrowwood::Dataset>),
     Streamed(Box<arrowwood::StreamReader<Source>>),
 }
@@ -315,13 +311,12 @@ impl StreamReader {
     ///     InvalidData, IoError: the stream is damaged or incomplete. To keep the earlier batches, iterate instead.
     fn read_all(&self, py: Python<'_>) -> Result<Dataset> {
         let mut stream = self.batches.take("reading all of the stream")?;
-        let none = || arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new());
         let dataset = match stream.state.take() {
             Some(BatchSource::InPlace(left)) if left.len() > 0 => {
                 py.detach(|| arrowwood::Dataset::concat(left.as_slice())?.collect()).map_err(PyArrowwoodError::from)
             }
             Some(BatchSource::Streamed(coming)) => self.problem.take_or(py.detach(|| coming.read_all())),
-            _ => none().map_err(PyArrowwoodError::from),
+            _ => arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new()).map_err(PyArrowwoodError::from),
         };
         dataset.map(Dataset::new)
     }

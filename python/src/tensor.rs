@@ -14,14 +14,14 @@ pub struct TensorShape {
 }
 
 impl TensorShape {
-    /// The number of items of a row.
+    /// Returns the number of items of a row.
     pub fn items(&self) -> usize {
-        // At most those of a list, or it would be no shape.
+        // No overflow: `tensor_shape` has compared the product with the length of a list.
         self.sizes.iter().product()
     }
 }
 
-/// The shape that a field of lists of one length declares; `None` if it is no tensor, or no valid one.
+/// Returns the shape that a field of lists of one length declares; `None` if it is no tensor, or no valid one.
 pub fn tensor_shape(field: &Field) -> Option<TensorShape> {
     let DataType::FixedSizeList(_, len) = field.data_type() else { return None };
     if field.extension_type_name() != Some(NAME) {
@@ -48,11 +48,11 @@ pub fn tensor_shape(field: &Field) -> Option<TensorShape> {
     Some(TensorShape { sizes, order })
 }
 
-fn numbers(given: &Value) -> Option<Vec<usize>> {
-    given.as_array()?.iter().map(|number| usize::try_from(number.as_u64()?).ok()).collect()
+fn numbers(array: &Value) -> Option<Vec<usize>> {
+    array.as_array()?.iter().map(|number| usize::try_from(number.as_u64()?).ok()).collect()
 }
 
-/// `field`, of lists of one length, as one of tensors whose rows have the shape `sizes`.
+/// Converts `field`, of lists of one length, to a field of tensors whose rows have the shape `sizes`.
 pub fn tensor_field(field: Field, sizes: &[usize]) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.insert("ARROW:extension:name".into(), NAME.into());
@@ -60,7 +60,7 @@ pub fn tensor_field(field: Field, sizes: &[usize]) -> Field {
     field.with_metadata(metadata)
 }
 
-/// The type of a field in words: that of tensors with their items and shape.
+/// Returns the type of a field in words; a tensor has its items and shape in it.
 pub fn dtype_name(field: &Field) -> String {
     match (field.data_type(), tensor_shape(field)) {
         (DataType::FixedSizeList(item, _), Some(shape)) => {

@@ -1,13 +1,14 @@
 //! A cell as a Python object: the result of `pyarrow`'s `as_py()`, if Python's own types can hold it.
 //!
 //! Two things they cannot hold: nanoseconds that are no whole microseconds, and days outside of the years 1 to 9999.
-//! Those become `numpy.datetime64` and `numpy.timedelta64` (instants with a time zone: in UTC, as NumPy knows no zones).
+//! They become `numpy.datetime64` and `numpy.timedelta64` (instants with a time zone: in UTC, as NumPy knows no zones).
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use arrow_schema::TimeUnit;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, Items, Members, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
@@ -18,17 +19,18 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 use crate::errors::{Result, invalid_argument, memory_error};
 use crate::py_call::{CallPy, guard};
 
-/// The Python object of `value`, which may be in a file that is truncated.
+/// Converts `value`, which may be in a file that is truncated, to a Python object.
 pub fn to_object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
     guard(|| made_of(py, value))
 }
 
 /// Bytes of objects that are made until the system is asked again whether it has memory for more.
 const STEP: usize = 4 << 20;
-/// What an object takes at most, with its place in a list or dict, beside its bytes.
+/// The maximum size of an object, with its entry in a list or dict, without the bytes of text.
 const OBJECT: usize = 256;
 
-/// Checks that there is memory for an object with so many bytes: those that PyO3 makes can't fail.
+/// Checks that there is memory for an object with this number of bytes, as PyO3 has no errors for objects that it
+/// makes.
 fn ask_for(bytes: usize) -> Result<()> {
     thread_local! {
         static LEFT: Cell<usize> = const { Cell::new(0) };
@@ -130,7 +132,7 @@ const DAY: i64 = 86_400;
 const FIRST_DAY: i64 = -719_162;
 const LAST_DAY: i64 = 2_932_896;
 
-/// Year, month and day of the proleptic Gregorian calendar; `None` outside of the years that Python has.
+/// Returns year, month and day of the proleptic Gregorian calendar; `None` outside of the years that Python has.
 ///
 /// Counting from March makes the leap day the last of a year (H. Hinnant, *chrono-Compatible Low-Level Date
 /// Algorithms*).
@@ -150,7 +152,7 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
     Some((year, month, day))
 }
 
-/// Whole seconds, and the remaining microseconds; `None` if nanoseconds remain.
+/// Returns whole seconds, and the remaining microseconds; `None` if nanoseconds remain.
 fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
     let (per_second, to_micros) = match unit {
         TimeUnit::Second => (1, 1),
@@ -211,15 +213,15 @@ fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result
     local.map_or_else(|| numpy(py, "datetime64", since, unit_abbreviation(unit)), Ok)
 }
 
-/// Whether an instant is outside of the years that Python has in a zone, so that columns give it as NumPy's, in UTC.
+/// Returns true if an instant is outside of the years that Python has in a zone, so that columns give it as NumPy's, in
+/// UTC.
 pub fn is_beyond_years(py: Python<'_>, since: i64, unit: TimeUnit, zone: &str) -> bool {
-    let is_datetime = || {
-        let shown = aware(py, since, unit, zone)?;
-        Ok::<_, crate::errors::PyArrowwoodError>(
-            shown.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)?,
-        )
-    };
-    split(since, unit).is_some() && is_datetime().is_ok_and(|is_datetime| !is_datetime)
+    split(since, unit).is_some() && is_datetime(py, since, unit, zone).is_ok_and(|is_datetime| !is_datetime)
+}
+
+fn is_datetime(py: Python<'_>, since: i64, unit: TimeUnit, zone: &str) -> Result<bool> {
+    let instant = aware(py, since, unit, zone)?;
+    Ok(instant.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)?)
 }
 
 fn datetime<'py>(
@@ -235,7 +237,7 @@ fn datetime<'py>(
     Ok(Some(cached_class(py, &DATETIME, "datetime", "datetime")?.call_py(arguments)?))
 }
 
-/// The unit as NumPy and Arrow abbreviate it.
+/// Returns the abbreviation of NumPy and Arrow for a unit.
 pub fn unit_abbreviation(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
@@ -245,7 +247,7 @@ pub fn unit_abbreviation(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The time zone named `name`, and whether it is UTC.
+/// Returns the time zone named `name`, and true if it is UTC.
 fn zone<'py>(py: Python<'py>, name: &str) -> Result<(Bound<'py, PyAny>, bool)> {
     static UTC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if matches!(name, "UTC" | "+00:00" | "Etc/UTC") {
@@ -253,13 +255,12 @@ fn zone<'py>(py: Python<'py>, name: &str) -> Result<(Bound<'py, PyAny>, bool)> {
         return Ok((utc.bind(py).clone(), true));
     }
     static ZONES: Mutex<Option<HashMap<String, Py<PyAny>>>> = Mutex::new(None);
-    let known = || ZONES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(zone) = known().as_ref().and_then(|zones| zones.get(name)) {
+    if let Some(zone) = ZONES.lock_ignoring_poison().as_ref().and_then(|zones| zones.get(name)) {
         return Ok((zone.bind(py).clone(), false));
     }
     // Not under the lock: making a zone runs Python code.
     let zone = find_zone(py, name)?;
-    known().get_or_insert_default().insert(name.into(), zone.clone().unbind());
+    ZONES.lock_ignoring_poison().get_or_insert_default().insert(name.into(), zone.clone().unbind());
     Ok((zone, false))
 }
 
@@ -279,7 +280,7 @@ fn find_zone<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>> {
     })
 }
 
-/// `+05:30` as minutes.
+/// Parses an offset such as `+05:30` as minutes.
 fn offset_minutes(name: &str) -> Option<i32> {
     let (sign, rest) = match name.split_at_checked(1)? {
         ("+", rest) => (1, rest),
@@ -305,14 +306,14 @@ pub static DECIMAL: CachedClass = CachedClass::new();
 pub static UUID: CachedClass = CachedClass::new();
 static INTERVAL: CachedClass = CachedClass::new();
 
-/// The class named `name` of `module`.
+/// Returns the class named `name` of `module`.
 pub fn cached_class<'py>(
     py: Python<'py>,
-    kept: &'static CachedClass,
+    class: &'static CachedClass,
     module: &str,
     name: &str,
 ) -> Result<&'py Bound<'py, PyType>> {
-    Ok(kept.import(py, module, name)?)
+    Ok(class.import(py, module, name)?)
 }
 
 fn decimal<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyAny>> {

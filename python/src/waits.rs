@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 
 use crate::errors::Result;
 
-/// Does `work` with what is here, without letting other threads run, which would take longer than a value. If bytes are missing,
-/// waits for them while other threads run, and does `work` again from its beginning.
+/// Does `work` with what is here, without letting other threads run, which would take longer than a value. If bytes are
+/// missing, waits for them while other threads run, and does `work` again from its beginning.
 pub fn retry_until_fetched<T>(py: Python<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
     if !blocking::may_block() {
         return work();

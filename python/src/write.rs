@@ -93,29 +93,31 @@ fn is_parquet(path: &Path) -> bool {
     ["parquet", "pq"].contains(&extension(path).as_str())
 }
 
-/// Whether the name of the file is that of a stream.
+/// Returns true if the name of the file is a stream's.
 fn is_stream(path: &Path) -> bool {
     extension(path) == "arrows"
 }
 
 fn extension(path: &Path) -> String {
-    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
+    path.extension().and_then(|extension| extension.to_str()).map_or_else(String::new, str::to_ascii_lowercase)
 }
 
 fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
     guard(|| convert_to_dataset(data, schema))
 }
 
-/// The rows of several tables.
+/// Converts several tables to one dataset.
 fn joined(tables: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
     let mut tables = tables.try_iter()?;
-    let next = || with_unwind_barrier(|| tables.next());
-    let parts = std::iter::from_fn(next).map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
+    let mut parts = Vec::new();
+    while let Some(table) = with_unwind_barrier(|| tables.next()) {
+        parts.push(whole(&table?, schema)?);
+    }
     Ok(arrowwood::Dataset::concat(&parts)?)
 }
 
-/// Writes tables as they come, each of which may be forgotten then. Those with dictionaries are collected: a file has one for
-/// all batches.
+/// Writes tables as they come, so that each can be dropped then. Tables with dictionaries are collected, as a file has
+/// one dictionary for all batches.
 fn write_batches(
     tables: &Bound<'_, PyAny>,
     path: &Path,
@@ -124,11 +126,11 @@ fn write_batches(
 ) -> Result<()> {
     let py = tables.py();
     let mut writer: Option<FileWriter> = None;
-    let mut kept: Vec<arrowwood::Dataset> = Vec::new();
+    let mut collected: Vec<arrowwood::Dataset> = Vec::new();
     let mut tables = tables.try_iter()?;
     while let Some(table) = with_unwind_barrier(|| tables.next()) {
         let part = whole(&table?, schema)?;
-        if writer.is_none() && kept.is_empty() {
+        if writer.is_none() && collected.is_empty() {
             match FileWriter::create(path, part.schema().clone(), options.compression) {
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 begun => writer = Some(begun?),
@@ -136,13 +138,13 @@ fn write_batches(
         }
         match &mut writer {
             Some(writer) => py.detach(|| writer.write(&part))?,
-            None => kept.push(part),
+            None => collected.push(part),
         }
         py.check_signals()?;
     }
     match writer {
         Some(writer) => Ok(py.detach(|| writer.finish())?),
-        None => Ok(py.detach(|| arrowwood::write(&arrowwood::Dataset::concat(&kept)?, path, options))?),
+        None => Ok(py.detach(|| arrowwood::write(&arrowwood::Dataset::concat(&collected)?, path, options))?),
     }
 }
 

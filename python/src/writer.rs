@@ -14,7 +14,7 @@ use pyo3::types::{PyBool, PyDict, PyString};
 use crate::append::AppendConverter;
 use crate::capsule::extract_schema;
 use crate::dataset::bound_value;
-use crate::errors::{Result, invalid_argument, type_error};
+use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::index::{count, describe_object, extract_u64, name_list, positive, seconds};
 use crate::open::check_not_url;
 use crate::partitions::{PartitionArg, PartitionedWriter};
@@ -108,7 +108,7 @@ pub fn writer<'py>(
         }
         return Ok(Bound::new(py, PartitionedWriter::open(py, path, schema, by, &options)?)?.into_any());
     }
-    let wait = seconds("writer: wait", wait)?.unwrap_or_default();
+    let wait = seconds("writer: wait", wait)?.unwrap_or(Duration::ZERO);
     let table = TableTarget { path: &path, partition: partition.map(PartitionArg::from_dict).transpose()? };
     let inner = opened(py, &table, schema, &options, wait)?;
     let path = inner.path().to_path_buf();
@@ -117,9 +117,9 @@ pub fn writer<'py>(
     Ok(Bound::new(py, Writer { inner: SharedWriter::new(inner, path), columns, retention })?.into_any())
 }
 
-/// The treatment of late rows.
-fn late_rows(given: &str) -> Result<LatePolicy> {
-    match given {
+/// Parses the treatment of late rows.
+fn late_rows(policy: &str) -> Result<LatePolicy> {
+    match policy {
         "refuse" => Ok(LatePolicy::Refuse),
         "accept" => Ok(LatePolicy::Accept),
         other => Err(invalid_argument(format!("writer: late: expected 'refuse' or 'accept', got {other:?}"))),
@@ -141,7 +141,7 @@ impl TableTarget<'_> {
     }
 }
 
-/// The writer, as soon as no other one has the table.
+/// Opens a writer, as soon as no other writer has the table.
 fn opened(
     py: Python<'_>,
     table: &TableTarget<'_>,
@@ -163,7 +163,7 @@ fn opened(
     }
 }
 
-/// Handles a table that has another writer.
+/// Advises what to do about a table that has another writer.
 fn still_busy(error: &Error, wait: Duration) -> Error {
     let advice = if wait.is_zero() {
         "aw.writer(…, wait=10) waits up to ten seconds for it".to_string()
@@ -178,20 +178,20 @@ fn still_busy(error: &Error, wait: Duration) -> Error {
 }
 
 fn policy(sync: &Bound<'_, PyAny>) -> Result<SyncPolicy> {
-    let wrong =
-        || invalid_argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
     if let Ok(name) = sync.cast::<PyString>() {
-        return match name.to_str()? {
-            "never" => Ok(SyncPolicy::Never),
-            "commit" => Ok(SyncPolicy::Commit),
-            _ => Err(wrong()),
-        };
+        match name.to_str()? {
+            "never" => return Ok(SyncPolicy::Never),
+            "commit" => return Ok(SyncPolicy::Commit),
+            _ => (),
+        }
+    } else if let Ok(seconds) = sync.extract::<f64>()
+        && let Ok(interval) = Duration::try_from_secs_f64(seconds)
+        && seconds != 0.0
+        && !sync.is_instance_of::<PyBool>()
+    {
+        return Ok(SyncPolicy::Every(interval));
     }
-    let seconds = sync.extract::<f64>().map_err(|_| wrong())?;
-    if seconds == 0.0 || sync.is_instance_of::<PyBool>() {
-        return Err(wrong());
-    }
-    Ok(SyncPolicy::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
+    Err(invalid_argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}")))
 }
 
 /// Change the schema of a table without a writer; return whether anything was changed.
@@ -222,9 +222,8 @@ pub fn alter(
     widen: Option<&Bound<'_, PyAny>>,
     nullable: Option<&Bound<'_, PyAny>>,
 ) -> Result<bool> {
-    let columns = |given: Option<&Bound<'_, PyAny>>| given.map_or(Ok(ArrowSchema::empty()), extract_schema);
-    let add = columns(add)?;
-    let widen = columns(widen)?;
+    let add = add.map_or(Ok(ArrowSchema::empty()), extract_schema)?;
+    let widen = widen.map_or(Ok(ArrowSchema::empty()), extract_schema)?;
     let nullable = name_list("alter: nullable", nullable)?;
     Ok(py.detach(|| arrowwood::alter(&path, &add, &widen, &nullable))?)
 }
@@ -257,27 +256,29 @@ pub fn compact(py: Python<'_>, path: PathBuf, rewrite: bool, sort: bool) -> Resu
     })
 }
 
-/// Positions by name, as a dict of integers of 64 bits.
-fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
-    let wrong = |what: &str, got: &Bound<'_, PyAny>| {
-        type_error(format!("commit: expected positions to be a dict of {what}, got {}", describe_object(got)))
-    };
-    let Ok(given) = given.cast::<PyDict>() else { return Err(wrong("numbers by name", given)) };
-    let mut positions = Vec::with_capacity(given.len());
-    for (name, number) in given {
-        let name: String = name.extract().map_err(|_| wrong("numbers by name", &name))?;
+/// Extracts positions by name from a dict of integers of 64 bits; none if it is not given.
+fn extract_positions(object: Option<&Bound<'_, PyAny>>) -> Result<Vec<(String, i64)>> {
+    let Some(object) = object else { return Ok(Vec::new()) };
+    let Ok(dict) = object.cast::<PyDict>() else { return Err(positions_error("numbers by name", object)) };
+    let mut positions = Vec::with_capacity(dict.len());
+    for (name, number) in dict {
+        let name: String = name.extract().map_err(|_| positions_error("numbers by name", &name))?;
         if number.is_instance_of::<PyBool>() {
-            return Err(wrong("integers", &number));
+            return Err(positions_error("integers", &number));
         }
-        let found = number.extract().map_err(|problem: PyErr| {
+        let position = number.extract().map_err(|problem: PyErr| {
             if problem.is_instance_of::<PyOverflowError>(number.py()) {
                 return invalid_argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}"));
             }
-            wrong("integers", &number)
+            positions_error("integers", &number)
         })?;
-        positions.push((name, found));
+        positions.push((name, position));
     }
     Ok(positions)
+}
+
+fn positions_error(expected: &str, got: &Bound<'_, PyAny>) -> PyArrowwoodError {
+    type_error(format!("commit: expected positions to be a dict of {expected}, got {}", describe_object(got)))
 }
 
 impl Writer {
@@ -319,12 +320,16 @@ impl Writer {
     ///     ColumnNotFound: the table has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
-        let quick = |row: &[Value<'_>]| {
-            let mut inner = self.inner.lock(py)?;
-            let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
-            Ok(writer.append_row(row)?)
-        };
-        self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
+        self.columns.append_row(
+            py,
+            values,
+            |row| {
+                let mut inner = self.inner.lock(py)?;
+                let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
+                Ok(writer.append_row(row)?)
+            },
+            |rows| self.append(py, rows),
+        )
     }
 
     /// Make a replica, which `arrowwood pull` has made, a table of its own.
@@ -337,7 +342,7 @@ impl Writer {
     ///     InvalidArgument: the table is no replica, or was promoted before.
     #[pyo3(signature = (positions = None))]
     fn promote(&self, py: Python<'_>, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
-        let positions = positions.map(positions_of).transpose()?.unwrap_or_default();
+        let positions = extract_positions(positions)?;
         self.inner.with(py, |writer| {
             writer.promote(&positions.iter().map(|(name, value)| (&name[..], *value)).collect::<Vec<_>>())
         })?;
@@ -360,7 +365,7 @@ impl Writer {
     #[pyo3(signature = (*, durable = false, positions = None))]
     fn commit(&self, py: Python<'_>, durable: bool, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
         if durable || positions.is_some() {
-            let positions = positions.map(positions_of).transpose()?.unwrap_or_default();
+            let positions = extract_positions(positions)?;
             let durability = self.inner.with(py, |writer| {
                 let named: Vec<_> = positions.iter().map(|(name, value)| (&name[..], *value)).collect();
                 writer.commit_with(&named).map(|()| writer.durability())

@@ -43,22 +43,22 @@ const _: () = {
 pub struct CValueIn(CValue);
 
 impl CValueIn {
-    /// The value without its bytes.
+    /// Returns the value without its bytes.
     pub fn raw(&self) -> &CValue {
         &self.0
     }
 
-    /// The bytes of text or bytes. Only inside of a guard: they may be those of a mapped file.
+    /// Returns the bytes of text or bytes. Only inside of a guard, as they may lie in a mapped file.
     pub fn bytes(&self) -> Result<&[u8]> {
         self.bytes_at(0, "value.as.bytes")
     }
 
-    /// The bytes of the zone of a timestamp; `None` without one.
+    /// Returns the bytes of a timestamp's zone; `None` if it has no zone.
     pub fn zone(&self) -> Result<Option<&[u8]>> {
         if self.0.words[1] == 0 { Ok(None) } else { self.bytes_at(1, "value.as.timestamp.zone").map(Some) }
     }
 
-    /// The bytes at the address in word `word`, which is the member `name` in C.
+    /// Returns the bytes at the address in word `word`, which is the member `name` in C.
     fn bytes_at(&self, word: usize, name: &str) -> Result<&[u8]> {
         let length = usize::try_from(self.0.length).unwrap_or(usize::MAX);
         let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[word] as usize);
@@ -120,13 +120,13 @@ impl Param for SchemaIn {
     type RustType<'a> = &'a FFI_ArrowSchema;
 
     fn to_rust<'a>(&'a self, name: &str) -> Result<&'a FFI_ArrowSchema> {
-        let found = checked(self.0, name)?;
+        let pointer = checked(self.0, name)?;
         // SAFETY: an ArrowSchema, released or not, has these fields.
-        if unsafe { found.cast::<RawSchema>().as_ref() }.release.is_none() {
+        if unsafe { pointer.cast::<RawSchema>().as_ref() }.release.is_none() {
             return Err(invalid_argument(format!("'{name}' was released")));
         }
         // SAFETY: an ArrowSchema that is not released and doesn't change during the call.
-        Ok(unsafe { found.as_ref() })
+        Ok(unsafe { pointer.as_ref() })
     }
 }
 
@@ -138,9 +138,9 @@ impl Param for ArrayIn {
     type RustType<'a> = ArrayImport<'a>;
 
     fn to_rust<'a>(&'a self, name: &str) -> Result<ArrayImport<'a>> {
-        let found = checked(self.0, name)?;
+        let pointer = checked(self.0, name)?;
         // SAFETY: an ArrowArray, released or not.
-        if unsafe { found.as_ref() }.is_released() {
+        if unsafe { pointer.as_ref() }.is_released() {
             return Err(invalid_argument(format!("'{name}' was released")));
         }
         Ok(ArrayImport(self))
@@ -151,7 +151,7 @@ impl Param for ArrayIn {
 pub struct ArrayImport<'a>(&'a ArrayIn);
 
 impl ArrayImport<'_> {
-    /// The array, of type `schema`, as a dataset. Its buffers may be those of a mapped file.
+    /// Imports the array, of type `schema`, as a dataset. Its buffers may lie in a mapped file.
     pub fn import(self, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         // SAFETY: not NULL and aligned, as `ArrayIn` has checked; the caller's struct is marked released.
         let array = unsafe { FFI_ArrowArray::from_raw(self.0.0) };
@@ -171,9 +171,9 @@ impl Param for StreamIn {
     type RustType<'a> = StreamImport<'a>;
 
     fn to_rust<'a>(&'a self, name: &str) -> Result<StreamImport<'a>> {
-        let found = checked(self.0, name)?;
+        let pointer = checked(self.0, name)?;
         // SAFETY: an ArrowArrayStream, released or not.
-        match unsafe { found.as_ref() }.release {
+        match unsafe { pointer.as_ref() }.release {
             None => Err(invalid_argument(format!("'{name}' was released"))),
             Some(_) => Ok(StreamImport(self)),
         }
@@ -184,9 +184,10 @@ impl Param for StreamIn {
 pub struct StreamImport<'a>(&'a StreamIn);
 
 impl StreamImport<'_> {
-    /// Reads the whole stream as a dataset. Its buffers may be those of a mapped file.
+    /// Reads the whole stream as a dataset. Its buffers may lie in a mapped file.
     pub fn import(self) -> Result<Dataset> {
-        // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked released.
+        // SAFETY: not NULL, aligned and not released, as `StreamIn` has checked; the caller's struct is marked
+        // released.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(self.0.0) };
         // SAFETY: the caller of the library gives a stream that follows the C stream interface.
         guard(|| unsafe { Dataset::import_stream(stream) })
@@ -262,7 +263,7 @@ unsafe impl Send for ReleaseGuard {}
 unsafe impl Sync for ReleaseGuard {}
 
 impl ReleaseGuard {
-    /// Arms the callback. Without that, the memory remains the caller's.
+    /// Arms the callback. Until then, the memory remains the caller's.
     pub fn arm(&self) {
         self.is_bound.store(true, Ordering::Release);
     }
@@ -278,7 +279,7 @@ impl Drop for ReleaseGuard {
 }
 
 impl ForeignBytes {
-    /// The memory as bytes, which keep the lender while they are used.
+    /// Converts the memory to bytes, which keep the lender while they are used.
     pub fn into_bytes(self, release: &Release, context: &Context) -> (Bytes, Arc<ReleaseGuard>) {
         let lender = ReleaseGuard { release: release.0, context: context.0, is_bound: AtomicBool::new(false) };
         let lender = Arc::new(lender);
@@ -287,7 +288,7 @@ impl ForeignBytes {
         (Bytes::from(buffer), lender)
     }
 
-    /// Copies the bytes, which may be those of a mapped file, to `room`.
+    /// Copies the bytes, which may lie in a mapped file, to `room`.
     ///
     /// # Errors
     /// `FileChanged` if they were truncated.
@@ -314,7 +315,7 @@ pub struct BytesOut(*mut u8);
 pub struct Progress(Option<unsafe extern "C" fn(*mut c_void, u64, u64)>);
 
 impl Progress {
-    /// A closure that reports progress to the caller.
+    /// Returns a closure that reports progress to the caller.
     pub fn with(&self, context: &Context) -> impl FnMut(u64, u64) {
         let function = self.0;
         let context = context.0;

@@ -1,9 +1,9 @@
-//! The boundary to C. **The fence**: this file and `data.rs` beside it hold all unsafe code of the C library.
+//! The boundary to C. **The fence**: this file and `data.rs` hold all unsafe code of the C library.
 //!
-//! [`export!`] declares functions with parameters of the types below, which C passes as plain numbers and pointers. Each
-//! type documents what its pointer must be; `arrowwood.h` requires the same of callers. Only C creates values of these
-//! types: their fields are private, and nothing here creates one from anything else. The Rust form that a parameter
-//! [gives](Param) is valid until the call returns, so all code outside the fence is safe.
+//! [`export!`] declares functions with parameters of the types below, which C passes as plain numbers and pointers.
+//! Each type documents what its pointer must be; `arrowwood.h` requires the same of callers. Only C creates values of
+//! these types: their fields are private, and nothing here creates one from anything else. The Rust form that a
+//! parameter [gives](Param) is valid until the call returns, so all code outside the fence is safe.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ macro_rules! export {
         /// # Safety
         /// The arguments must be what `arrowwood.h` says.
         #[allow(unsafe_code)]
-        // SAFETY: names that begin with the library's own are nobody else's.
+        // SAFETY: no other library defines names that begin with this library's name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             $($param: $type, $($count: usize,)?)*
@@ -65,11 +65,14 @@ macro_rules! export_infallible {
         /// # Safety
         /// The arguments must be what `arrowwood.h` says.
         #[allow(unsafe_code)]
-        // SAFETY: names that begin with the library's own are nobody else's.
+        // SAFETY: no other library defines names that begin with this library's name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($param: $type),*) $(-> $result)? $body
     )*};
 }
+
+/// The number of an error that did not come from the system.
+const NO_ERRNO: i32 = 0;
 
 /// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
@@ -79,7 +82,7 @@ pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
         Err(panic) => Error::from_panic(&*panic),
     };
     let code = error_code(&e);
-    error.put(code, e.errno().unwrap_or(0), translate_message(e.to_string()));
+    error.put(code, e.errno().unwrap_or(NO_ERRNO), translate_message(e.to_string()));
     code
 }
 
@@ -147,11 +150,13 @@ macro_rules! as_given {
 // After the macro that it uses.
 mod data;
 
-/// `pointer` if it can point to a `T`.
+/// Returns `pointer` if it can point to a `T`.
 fn checked<T>(pointer: *const T, name: &str) -> Result<NonNull<T>> {
-    let found = NonNull::new(pointer.cast_mut()).ok_or_else(|| invalid_argument(format!("'{name}' is NULL")))?;
-    if found.is_aligned() {
-        Ok(found)
+    let Some(pointer) = NonNull::new(pointer.cast_mut()) else {
+        return Err(invalid_argument(format!("'{name}' is NULL")));
+    };
+    if pointer.is_aligned() {
+        Ok(pointer)
     } else {
         Err(invalid_argument(format!("'{name}' is not aligned: it points to nothing of its type")))
     }
@@ -195,7 +200,7 @@ impl ErrorIn {
     /// Frees the message and zeroes the error.
     pub fn clear(self) {
         let Ok(mut place) = checked(self.0, "error") else { return };
-        // SAFETY: initialised, and nobody else uses it during the call.
+        // SAFETY: initialised, and no other thread uses it during the call.
         let error = unsafe { place.as_mut() };
         OwnedString(std::mem::replace(&mut error.message, std::ptr::null_mut())).free();
         error.code = 0;
@@ -205,8 +210,11 @@ impl ErrorIn {
 
 fn c_string(text: String) -> *mut c_char {
     let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
-    // Without a NUL inside there is nothing to fail.
-    CString::new(text).unwrap_or_default().into_raw()
+    match CString::new(text) {
+        Ok(text) => text.into_raw(),
+        // Not reached, as each NUL was replaced. A panic here would abort the process.
+        Err(_) => CString::default().into_raw(),
+    }
 }
 
 // ---- text ----
@@ -302,7 +310,7 @@ unsafe impl<T: Opaque> AnyBitPattern for HandleRef<T> {}
 
 /// Parameters that can be NULL.
 pub trait Nullable {
-    /// Whether this one is.
+    /// Returns true if this one is NULL.
     fn is_null(&self) -> bool;
 }
 
@@ -344,9 +352,9 @@ impl<T: AnyBitPattern> Param for InPtr<T> {
         T: 'a;
 
     fn to_rust<'a>(&'a self, name: &str) -> Result<&'a T> {
-        let found = checked(self.0, name)?;
+        let pointer = checked(self.0, name)?;
         // SAFETY: not NULL and aligned, so a `T` that doesn't change during the call.
-        Ok(unsafe { found.as_ref() })
+        Ok(unsafe { pointer.as_ref() })
     }
 }
 
@@ -401,7 +409,7 @@ fn check_count<T>(count: usize, name: &str) -> Result<()> {
     }
 }
 
-/// The texts of an array.
+/// Returns the texts of an array.
 pub fn texts<'a>(list: &'a [CText], name: &str) -> Result<Vec<&'a str>> {
     list.iter().map(|text| text.to_rust(name)).collect()
 }
@@ -459,7 +467,7 @@ pub struct OutSlots<'a, T> {
 }
 
 impl<T> OutSlots<'_, T> {
-    /// Its length.
+    /// Returns its length.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -485,7 +493,8 @@ pub trait Opaque: Send + Sync {
     /// The first word of each handle, by which handles of other types are refused.
     const TAG: u64;
 
-    /// Whether a call of this thread uses the value, in whose callback the thread is: then it can't be given back.
+    /// Returns true if a call of this thread uses the value, and the thread is in its callback: then it can't be given
+    /// back.
     fn is_locked_by_this_thread(&self) -> bool {
         false
     }
@@ -499,19 +508,19 @@ pub struct Handle<T> {
 }
 
 impl<T: Opaque> Handle<T> {
-    /// The handle at `pointer`.
+    /// Returns the handle at `pointer`.
     ///
     /// # Safety
     /// It must be NULL, or a handle of any type that was not freed and is not freed during `'a`.
     unsafe fn find<'a>(pointer: *const Handle<T>, name: &str) -> Result<&'a Handle<T>> {
-        let found = checked(pointer, name)?;
+        let pointer = checked(pointer, name)?;
         // SAFETY: all handles begin with a tag.
-        let tag = unsafe { found.cast::<u64>().read() };
+        let tag = unsafe { pointer.cast::<u64>().read() };
         if tag != T::TAG {
             return Err(invalid_argument(format!("'{name}' is no {}, or was freed", T::NAME)));
         }
         // SAFETY: a handle of this type, by its tag.
-        Ok(unsafe { found.as_ref() })
+        Ok(unsafe { pointer.as_ref() })
     }
 }
 
@@ -574,8 +583,8 @@ impl<T: Opaque> OwnedHandle<T> {
     /// Takes the handle's value and frees it; `None` for NULL.
     ///
     /// # Errors
-    /// `InvalidArgument` for a handle of another type, `Busy` for one whose call runs the callback that gives it back; neither is
-    /// freed.
+    /// `InvalidArgument` for a handle of another type, `Busy` for one whose call runs the callback that gives it back;
+    /// neither is freed.
     pub fn take(&self, name: &str) -> Result<Option<T>> {
         let pointer = self.0.get();
         if pointer.is_null() {
@@ -625,7 +634,7 @@ pub struct OptionsPtr<T: AnyBitPattern>(*const T);
 /// The largest size of options of any version: larger ones are uninitialised.
 const LARGEST: usize = 4096;
 
-/// The size that a struct of the header begins with.
+/// Returns the size with which a struct of the header begins.
 fn size_of_struct<T>(place: NonNull<T>, name: &str) -> Result<usize> {
     // SAFETY: the header requires a struct that begins with its size, a u64.
     let size = unsafe { place.cast::<u64>().read() };
@@ -649,14 +658,14 @@ impl<T: AnyBitPattern> Param for OptionsPtr<T> {
         let size = size_of_struct(place, name)?;
         // SAFETY: the caller's struct has `size` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
-        let known = size.min(size_of::<T>());
-        if bytes[known..].iter().any(|&byte| byte != 0) {
+        let common_size = size.min(size_of::<T>());
+        if bytes[common_size..].iter().any(|&byte| byte != 0) {
             let message =
-                format!("'{name}' has options of a newer version of the library: there are only {known} bytes");
+                format!("'{name}' has options of a newer version of the library: there are only {common_size} bytes");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        // SAFETY: both have `known` bytes, and any bytes are a value.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut options).cast::<u8>(), known) };
+        // SAFETY: both have `common_size` bytes, and any bytes are a value.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut options).cast::<u8>(), common_size) };
         Ok(options)
     }
 }
@@ -689,15 +698,16 @@ impl<T: AnyBitPattern> SizedSlot<'_, T> {
         let from = (&raw const value).cast::<u8>();
         let into = self.place.0.cast::<u8>();
         let skipped = size_of::<u64>();
-        let known = self.size.min(size_of::<T>());
+        let common_size = self.size.min(size_of::<T>());
+        assert!(common_size >= skipped, "a struct of the header begins with its size");
         let from = from.wrapping_add(skipped);
         let into = into.wrapping_add(skipped);
-        // SAFETY: both structs have `known` bytes, which include those skipped; they are copied untyped.
-        unsafe { std::ptr::copy_nonoverlapping(from, into, known - skipped) };
+        // SAFETY: both structs have `common_size` bytes, including the skipped ones; they are copied untyped.
+        unsafe { std::ptr::copy_nonoverlapping(from, into, common_size - skipped) };
     }
 }
 
-/// The call, before which the reserve of memory is made if it is the first.
+/// Returns the call, after the first call has made the reserve of memory.
 fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     arrowwood::is_memory_short();
     work
@@ -734,7 +744,7 @@ mod tests {
             assert!(text.starts_with("internal error") && text.contains(said), "{text}");
             ErrorIn(&raw mut error).clear();
             assert!(error.message.is_null());
-            // SAFETY: nobody asks for the error.
+            // SAFETY: the error may be NULL, which means that it isn't asked for.
             assert_eq!(unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
         }
     }

@@ -29,7 +29,7 @@ pub struct ColumnBuilder {
 enum ColumnStorage {
     Nothing,
     Bits(BooleanBufferBuilder),
-    /// Numbers of so many bytes.
+    /// The width of a number in bytes, and the numbers.
     Fixed(usize, MutableBuffer),
     /// Text or bytes, and where each value ends.
     Text(Vec<i64>, MutableBuffer),
@@ -45,12 +45,14 @@ enum ColumnStorage {
 impl ColumnStorage {
     fn new(data_type: &DataType) -> Result<ColumnStorage> {
         use DataType::*;
-        let buffer = || MutableBuffer::new(0);
         Ok(match data_type {
             Null => ColumnStorage::Nothing,
             Boolean => ColumnStorage::Bits(BooleanBufferBuilder::new(0)),
-            FixedSizeBinary(width) => ColumnStorage::Fixed(usize::try_from(*width).unwrap_or(0), buffer()),
-            Utf8 | LargeUtf8 | Binary | LargeBinary => ColumnStorage::Text(vec![0], buffer()),
+            FixedSizeBinary(width) => {
+                let width = usize::try_from(*width).map_err(|_| unsupported(data_type))?;
+                ColumnStorage::Fixed(width, MutableBuffer::new(0))
+            }
+            Utf8 | LargeUtf8 | Binary | LargeBinary => ColumnStorage::Text(vec![0], MutableBuffer::new(0)),
             Utf8View | BinaryView => ColumnStorage::Views(BinaryViewBuilder::new()),
             Dictionary(_, values) => {
                 let values = ColumnBuilder::new(&Arc::new(Field::new("values", values.as_ref().clone(), true)))?;
@@ -60,10 +62,14 @@ impl ColumnStorage {
                 ColumnStorage::List(vec![0], Box::new(ColumnBuilder::new(item)?))
             }
             FixedSizeList(item, size) => {
-                ColumnStorage::FixedList(usize::try_from(*size).unwrap_or(0), Box::new(ColumnBuilder::new(item)?))
+                let size = usize::try_from(*size).map_err(|_| unsupported(data_type))?;
+                ColumnStorage::FixedList(size, Box::new(ColumnBuilder::new(item)?))
             }
             Struct(fields) => ColumnStorage::Struct(fields.iter().map(ColumnBuilder::new).collect::<Result<_>>()?),
-            number => ColumnStorage::Fixed(number.primitive_width().ok_or_else(|| unsupported(number))?, buffer()),
+            number => {
+                let width = number.primitive_width().ok_or_else(|| unsupported(number))?;
+                ColumnStorage::Fixed(width, MutableBuffer::new(0))
+            }
         })
     }
 }
@@ -74,47 +80,47 @@ fn unsupported(data_type: &DataType) -> PyArrowwoodError {
 }
 
 impl ColumnBuilder {
-    /// An array of no values yet.
+    /// Creates a builder without values.
     pub fn new(field: &FieldRef) -> Result<ColumnBuilder> {
         let store = ColumnStorage::new(field.data_type())?;
         Ok(ColumnBuilder { field: field.clone(), rows: 0, nulls: NullBufferBuilder::new(0), store })
     }
 
-    /// Appends `given`. After an error the builder can't be used any more.
-    pub fn push(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
-        if given.is_none() {
+    /// Appends `object`. After an error the builder can't be used any more.
+    pub fn push(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        if object.is_none() {
             return self.push_null();
         }
         match &mut self.store {
             ColumnStorage::List(..) | ColumnStorage::FixedList(..) | ColumnStorage::Struct(_) => {
-                self.push_nested(given)
+                self.push_nested(object)
             }
-            _ => self.push_scalar(given),
+            _ => self.push_scalar(object),
         }
     }
 
-    fn push_scalar(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
-        if let Ok(flag) = given.cast_exact::<PyBool>()
+    fn push_scalar(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        if let Ok(flag) = object.cast_exact::<PyBool>()
             && self.field.extension_type_name() == Some("arrow.bool8")
         {
             return self.push_cell(StoredValue::I64(flag.is_true().into()));
         }
-        match to_stored_value(self.field.data_type(), given)? {
+        match to_stored_value(self.field.data_type(), object)? {
             Some(cell) => self.push_cell(cell),
-            None => self.push_plain(given),
+            None => self.push_plain(object),
         }
     }
 
-    fn push_plain(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
-        match to_builtin(given)? {
+    fn push_plain(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        match to_builtin(object)? {
             Some(other) => self.push(&other),
-            None => Err(ConversionError::for_object(ConversionErrorKind::Type, self.field.data_type(), given)),
+            None => Err(ConversionError::for_object(ConversionErrorKind::Type, self.field.data_type(), object)),
         }
     }
 
-    fn push_nested(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
-        let is_list = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
-        match (&self.store, given.cast::<PyDict>()) {
+    fn push_nested(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+        match (&self.store, object.cast::<PyDict>()) {
             (ColumnStorage::Struct(_), Ok(dict)) => self.push_dict(dict),
             (ColumnStorage::List(..), dict)
                 if matches!(self.field.data_type(), DataType::Map(..)) && (is_list || dict.is_ok()) =>
@@ -123,17 +129,17 @@ impl ColumnBuilder {
                     Ok(dict) => self
                         .push_list(dict.len(), dict.iter(), |entries, (key, value)| entries.push_entry(&key, &value)),
                     Err(_) => {
-                        self.push_list(given.len()?, given.try_iter()?, |entries, pair| entries.push_pair(&pair?))
+                        self.push_list(object.len()?, object.try_iter()?, |entries, pair| entries.push_pair(&pair?))
                     }
                 }
             }
             (ColumnStorage::List(..) | ColumnStorage::FixedList(..), _) if is_list => {
-                self.push_list(given.len()?, given.try_iter()?, |items, item| items.push(&item?))
+                self.push_list(object.len()?, object.try_iter()?, |items, item| items.push(&item?))
             }
-            _ => match to_value(self.field.data_type(), given)? {
+            _ => match to_value(self.field.data_type(), object)? {
                 Some(Value::Null) => self.push_null(),
-                Some(_) => Err(ConversionError::for_object(ConversionErrorKind::Type, self.field.data_type(), given)),
-                None => self.push_plain(given),
+                Some(_) => Err(ConversionError::for_object(ConversionErrorKind::Type, self.field.data_type(), object)),
+                None => self.push_plain(object),
             },
         }
     }
@@ -187,19 +193,21 @@ impl ColumnBuilder {
 
     fn push_dict(&mut self, dict: &Bound<'_, PyDict>) -> Result<(), ConversionError> {
         let ColumnStorage::Struct(members) = &mut self.store else { return Ok(()) };
-        let mut found = 0;
+        let mut used_keys = 0;
         for member in members.iter_mut() {
             match dict.get_item(member.field.name())? {
                 Some(value) => {
-                    found += 1;
+                    used_keys += 1;
                     member.push(&value)?;
                 }
                 None => member.push_null()?,
             }
         }
-        if found < dict.len() {
-            let is_known = |key: &Bound<'_, PyAny>| members.iter().any(|m| key.eq(m.field.name()).unwrap_or(false));
-            let unknown = dict.keys().iter().find(|key| !is_known(key));
+        if used_keys < dict.len() {
+            let unknown = dict
+                .keys()
+                .iter()
+                .find(|key| !members.iter().any(|member| key.eq(member.field.name()).unwrap_or(false)));
             let unknown = unknown.map_or_else(String::new, |key| key.to_string());
             return Err(ConversionError::new(
                 ConversionErrorKind::Type,
@@ -218,11 +226,10 @@ impl ColumnBuilder {
             Value::Struct(members) => self.push_members(*members),
             value => {
                 let data_type = self.field.data_type();
-                let problem = |misfit| {
+                let cell = fit_to_type(data_type, value).map_err(|misfit| {
                     ConversionError::new(misfit, data_type, &value.to_string())
                         .with_advice(time_zone_hint(data_type, value))
-                };
-                let cell = fit_to_type(self.field.data_type(), value).map_err(problem)?;
+                })?;
                 self.push_cell(cell)
             }
         }
@@ -246,16 +253,16 @@ impl ColumnBuilder {
         self.push_list(items.len(), items.iter(), |builder, item| builder.push_value(&item?))
     }
 
-    fn push_members(&mut self, given: Members<'_>) -> Result<(), ConversionError> {
+    fn push_members(&mut self, source: Members<'_>) -> Result<(), ConversionError> {
         let ColumnStorage::Struct(members) = &mut self.store else {
             return Err(ConversionError::new(ConversionErrorKind::Type, self.field.data_type(), "a struct"));
         };
-        if let Some((field, _)) = given.iter().find(|(f, _)| !members.iter().any(|m| m.field.name() == f.name())) {
+        if let Some((field, _)) = source.iter().find(|(f, _)| !members.iter().any(|m| m.field.name() == f.name())) {
             let got = format!("a struct with '{}'", field.name());
             return Err(ConversionError::new(ConversionErrorKind::Type, self.field.data_type(), &got));
         }
         for member in members {
-            match given.iter().find(|(field, _)| field.name() == member.field.name()) {
+            match source.iter().find(|(field, _)| field.name() == member.field.name()) {
                 Some((_, value)) => member.push_value(&value?)?,
                 None => member.push_null()?,
             }
@@ -283,7 +290,10 @@ impl ColumnBuilder {
             ColumnStorage::Nothing => (),
             ColumnStorage::Bits(bits) => bits.append(false),
             ColumnStorage::Fixed(width, bytes) => bytes.extend_zeros(*width),
-            ColumnStorage::Text(ends, _) | ColumnStorage::List(ends, _) => ends.push(ends.last().copied().unwrap_or(0)),
+            ColumnStorage::Text(ends, _) | ColumnStorage::List(ends, _) => {
+                assert!(!ends.is_empty(), "offsets begin with 0");
+                ends.push(ends[ends.len() - 1]);
+            }
             ColumnStorage::Views(views) => views.append_null(),
             ColumnStorage::Dictionary(keys, ..) => keys.push(0),
             ColumnStorage::FixedList(size, items) => (0..*size).for_each(|_| items.fill()),
@@ -297,7 +307,7 @@ impl ColumnBuilder {
         self.nulls.append(valid);
     }
 
-    /// Appends a cell that [`fit`] made for the builder's type.
+    /// Appends a cell that [`fit_to_type`] made for the builder's type.
     pub fn push_cell(&mut self, cell: StoredValue<'_>) -> Result<(), ConversionError> {
         let data_type = self.field.data_type();
         match (&mut self.store, cell) {
@@ -316,7 +326,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// The array.
+    /// Builds the array.
     pub fn finish(self) -> Result<ArrayRef> {
         Ok(make_array(self.data()?))
     }
@@ -329,6 +339,7 @@ impl ColumnBuilder {
         }
         let (buffers, children) = parts(self.store, &data_type)?;
         let nulls = if data_type == DataType::Null { None } else { self.nulls.finish() };
+        assert!(nulls.as_ref().is_none_or(|nulls| nulls.len() == self.rows), "each row must have one validity bit");
         let array = ArrayData::builder(data_type).len(self.rows).nulls(nulls).buffers(buffers).child_data(children);
         array.align_buffers(true).build().map_err(|e| broken(&e))
     }
@@ -345,7 +356,8 @@ fn parts(store: ColumnStorage, data_type: &DataType) -> Result<(Vec<Buffer>, Vec
         ColumnStorage::Text(ends, data) => (vec![narrow(&ends, &offset)?, data.into()], Vec::new()),
         ColumnStorage::List(ends, items) if matches!(data_type, ListView(_) | LargeListView(_)) => {
             let sizes: Vec<_> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            let starts = ends.get(..sizes.len()).unwrap_or_default();
+            assert_eq!(ends.len(), sizes.len() + 1, "offsets begin with 0");
+            let starts = &ends[..sizes.len()];
             (vec![narrow(starts, &offset)?, narrow(&sizes, &offset)?], vec![items.data()?])
         }
         ColumnStorage::List(ends, items) => (vec![narrow(&ends, &offset)?], vec![items.data()?]),
@@ -364,13 +376,15 @@ fn broken(error: &ArrowError) -> PyArrowwoodError {
     invalid_argument(format!("making an array: {error}"))
 }
 
-/// `numbers`, which must not be negative, as integers of type `data_type`.
+/// Converts `numbers`, which must not be negative, to integers of type `data_type`.
 fn narrow(numbers: &[i64], data_type: &DataType) -> Result<Buffer> {
-    let last = numbers.iter().copied().max().unwrap_or(0);
-    if fit_to_type(data_type, &Value::Int(last)).is_err() {
+    debug_assert!(numbers.iter().all(|&number| number >= 0), "offsets, sizes and keys are not negative");
+    if let Some(&max) = numbers.iter().max()
+        && fit_to_type(data_type, &Value::Int(max)).is_err()
+    {
         let name = type_name(data_type);
         return Err(invalid_argument(format!(
-            "{last} bytes, items or values in one batch are too many for {name}; give less"
+            "{max} bytes, items or values in one batch are too many for {name}; give less"
         )));
     }
     let mut bytes = MutableBuffer::new(0);
@@ -380,10 +394,20 @@ fn narrow(numbers: &[i64], data_type: &DataType) -> Result<Buffer> {
 
 /// Stores a cell of a type of fixed width.
 fn store(bytes: &mut MutableBuffer, data_type: &DataType, cell: StoredValue<'_>) {
-    let width = data_type.primitive_width().unwrap_or(0);
+    // Bytes of fixed width have no width of a number, and are stored whole.
+    let width = match data_type.primitive_width() {
+        Some(width) => width,
+        None => return bytes.extend_from_slice(bytes_of(&cell)),
+    };
     match (data_type, cell) {
-        (_, StoredValue::I64(number)) => bytes.extend_from_slice(&number.to_le_bytes()[..width]),
-        (_, StoredValue::U64(number)) => bytes.extend_from_slice(&number.to_le_bytes()[..width]),
+        (_, StoredValue::I64(number)) => {
+            debug_assert!(matches!(width, 1..=8), "an integer is stored as {data_type}");
+            bytes.extend_from_slice(&number.to_le_bytes()[..width]);
+        }
+        (_, StoredValue::U64(number)) => {
+            debug_assert!(matches!(width, 1..=8), "an integer is stored as {data_type}");
+            bytes.extend_from_slice(&number.to_le_bytes()[..width]);
+        }
         (DataType::Interval(unit), StoredValue::Interval(months, days, nanoseconds)) => {
             store_interval(bytes, *unit, months, days, nanoseconds);
         }
@@ -397,7 +421,7 @@ fn store(bytes: &mut MutableBuffer, data_type: &DataType, cell: StoredValue<'_>)
     }
 }
 
-/// Stores an interval that [`fit`] has found to have no more parts than `unit` has.
+/// Stores an interval, which [`fit_to_type`] has made for `unit`.
 fn store_interval(bytes: &mut MutableBuffer, unit: IntervalUnit, months: i32, days: i32, nanoseconds: i64) {
     match unit {
         IntervalUnit::YearMonth => bytes.extend_from_slice(&months.to_le_bytes()),
@@ -421,7 +445,7 @@ fn bytes_of<'a>(cell: &StoredValue<'a>) -> &'a [u8] {
     }
 }
 
-/// The key of a dictionary's value, which is added if it is new.
+/// Returns the key of a dictionary's value, which is added if it is new.
 fn key(
     values: &mut ColumnBuilder,
     seen: &mut HashMap<Vec<u8>, i64>,

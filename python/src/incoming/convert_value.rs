@@ -18,13 +18,13 @@ use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, cached_class, is_be
 pub enum StoredValue<'a> {
     Null,
     Bool(bool),
-    /// Of signed integers, dates, times and durations.
+    /// A signed integer, date, time or duration.
     I64(i64),
-    /// Of unsigned integers.
+    /// An unsigned integer.
     U64(u64),
-    /// Of floats of any width.
+    /// A float of any width.
     F64(f64),
-    /// Of decimals of any width.
+    /// A decimal of any width.
     Decimal(i256),
     Str(&'a str),
     Bytes(&'a [u8]),
@@ -33,7 +33,7 @@ pub enum StoredValue<'a> {
 }
 
 impl<'a> StoredValue<'a> {
-    /// The cell as a value of a column of `data_type`, which it was made for.
+    /// Converts the cell to a value of a column of `data_type`, for which it was made.
     pub fn value(self, data_type: &'a DataType) -> Value<'a> {
         match self {
             StoredValue::Null => Value::Null,
@@ -91,15 +91,15 @@ pub enum ConversionError {
 }
 
 impl ConversionError {
-    /// That `given` is no value of `expected`.
-    pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, given: &Bound<'_, PyAny>) -> ConversionError {
-        let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
-        let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
-        let got = if given.is_none() { shown } else { format!("{class} {shown}") };
+    /// Creates the error that `object` is no value of `expected`.
+    pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, object: &Bound<'_, PyAny>) -> ConversionError {
+        let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+        let class = object.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+        let got = if object.is_none() { text } else { format!("{class} {text}") };
         ConversionError::new(misfit, expected, &got)
     }
 
-    /// That `got` is no value of `expected`.
+    /// Creates the error that `got` is no value of `expected`.
     pub fn new(misfit: ConversionErrorKind, expected: &DataType, got: &str) -> ConversionError {
         let expected = type_name(expected);
         match misfit {
@@ -110,7 +110,7 @@ impl ConversionError {
         }
     }
 
-    /// The same problem, with advice.
+    /// Adds advice to the error.
     pub fn with_advice(self, advice: &str) -> ConversionError {
         match self {
             ConversionError::Type(message) => ConversionError::Type(message + advice),
@@ -118,12 +118,11 @@ impl ConversionError {
         }
     }
 
-    /// The error, with the place it is about.
+    /// Adds column and row to the error.
     pub fn at_row(self, column: &str, row: usize) -> PyArrowwoodError {
-        let place = |message| format!("column '{column}', row {row}: {message}");
         match self {
-            ConversionError::Type(message) => type_error(place(message)),
-            ConversionError::Range(message) => invalid_argument(place(message)),
+            ConversionError::Type(message) => type_error(format!("column '{column}', row {row}: {message}")),
+            ConversionError::Range(message) => invalid_argument(format!("column '{column}', row {row}: {message}")),
             ConversionError::Other(PyArrowwoodError::Library(error)) => {
                 error.context(format!("column '{column}', row {row}")).into()
             }
@@ -150,22 +149,21 @@ impl From<arrowwood::Error> for ConversionError {
     }
 }
 
-/// Converts `given` to a cell of type `data_type`, which must not be nested; `None` if only [`plain`] can convert it.
+/// Converts `object` to a cell of type `data_type`, which must not be nested; `None` if only [`to_builtin`] can convert
+/// it.
 pub fn to_stored_value<'a>(
     data_type: &DataType,
-    given: &'a Bound<'_, PyAny>,
+    object: &'a Bound<'_, PyAny>,
 ) -> Result<Option<StoredValue<'a>>, ConversionError> {
-    let fit = |value: Value<'a>| match value {
-        // Of Python's integers, not of columns of them.
-        Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit_to_type(data_type, &value)),
-        _ => fit_to_type(data_type, &value),
-    };
-    let Some(value) = to_value(data_type, given)? else { return Ok(None) };
+    let Some(value) = to_value(data_type, object)? else { return Ok(None) };
     let advice = time_zone_hint(data_type, &value);
-    fit(value).map(Some).map_err(|misfit| ConversionError::for_object(misfit, data_type, given).with_advice(advice))
+    // Python's integers count the column's unit; integers of other columns don't.
+    let counted = if let Value::Int(number) = value { in_units(data_type, number) } else { None };
+    let stored = counted.unwrap_or_else(|| fit_to_type(data_type, &value));
+    stored.map(Some).map_err(|misfit| ConversionError::for_object(misfit, data_type, object).with_advice(advice))
 }
 
-/// An integer for a date, time or duration, in the column's unit.
+/// Converts an integer that counts the unit of a column of dates, times or durations; `None` for other columns.
 pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<StoredValue<'a>, ConversionErrorKind>> {
     use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
     match data_type {
@@ -177,32 +175,32 @@ pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<StoredVa
 
 // ---- a Python object as a value ----
 
-/// The value that `given` is, for a column of `data_type` if that is known; `None` for lists, dicts and whatever is not
-/// known.
-pub fn to_value<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
-    Ok(Some(if let Ok(number) = given.cast_exact::<PyFloat>() {
+/// Converts `object` to a value of a column of `data_type`, if that is known; `None` for lists, dicts and classes that
+/// are not known.
+pub fn to_value<'a>(data_type: &DataType, object: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    Ok(Some(if let Ok(number) = object.cast_exact::<PyFloat>() {
         Value::Float64(number.value())
-    } else if let Ok(number) = given.cast_exact::<PyInt>() {
+    } else if let Ok(number) = object.cast_exact::<PyInt>() {
         integer(number)?
-    } else if let Ok(text) = given.cast::<PyString>() {
+    } else if let Ok(text) = object.cast::<PyString>() {
         let text = text.to_str().map_err(|_| no_unicode(text))?;
         parse_time(data_type, text).unwrap_or(Value::Str(text))
-    } else if given.is_none() {
+    } else if object.is_none() {
         Value::Null
-    } else if let Ok(flag) = given.cast_exact::<PyBool>() {
+    } else if let Ok(flag) = object.cast_exact::<PyBool>() {
         Value::Bool(flag.is_true())
-    } else if let Ok(bytes) = given.cast::<PyBytes>() {
+    } else if let Ok(bytes) = object.cast::<PyBytes>() {
         Value::Bytes(bytes.as_bytes())
     } else {
-        return read_other(data_type, given);
+        return read_other(data_type, object);
     }))
 }
 
-/// Python's text may have half of a character, as of bytes that were decoded with `surrogateescape`.
+/// Returns the error for text that has half of a character, such as bytes that were decoded with `surrogateescape`.
 fn no_unicode(text: &Bound<'_, PyString>) -> ConversionError {
-    let shown = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+    let got = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
     ConversionError::Range(format!(
-        "expected text, got str {shown}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
+        "expected text, got str {got}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
          their own encoding, or store them as binary"
     ))
 }
@@ -211,70 +209,76 @@ fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, ConversionError> 
     if let Ok(number) = number.extract() {
         return Ok(Value::Int(number));
     }
-    let wide = || number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128));
-    wide()
+    number
+        .extract()
+        .map(Value::UInt)
+        .or_else(|_| number.extract().map(Value::Int128))
         .map_err(|_| ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, 40))))
 }
 
-fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
-    let py = given.py();
-    let is = |kept, module, name| Ok::<_, ConversionError>(given.is_instance(cached_class(py, kept, module, name)?)?);
-    Ok(Some(if is(&DATETIME, "datetime", "datetime")? {
-        datetime(given)?
-    } else if is(&DATE, "datetime", "date")? {
-        Value::Date(days(given)?)
-    } else if is(&TIME, "datetime", "time")? {
-        Value::Time(micros_of_day(given)?, TimeUnit::Microsecond)
-    } else if is(&TIMEDELTA, "datetime", "timedelta")? {
-        duration(given)?
-    } else if is(&DECIMAL, "decimal", "Decimal")? {
-        decimal(given)?
-    } else if let Ok(number) = given.cast::<PyFloat>() {
+fn read_other<'a>(data_type: &DataType, object: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    let py = object.py();
+    Ok(Some(if object.is_instance(cached_class(py, &DATETIME, "datetime", "datetime")?)? {
+        datetime(object)?
+    } else if object.is_instance(cached_class(py, &DATE, "datetime", "date")?)? {
+        Value::Date(days(object)?)
+    } else if object.is_instance(cached_class(py, &TIME, "datetime", "time")?)? {
+        Value::Time(micros_of_day(object)?, TimeUnit::Microsecond)
+    } else if object.is_instance(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?)? {
+        duration(object)?
+    } else if object.is_instance(cached_class(py, &DECIMAL, "decimal", "Decimal")?)? {
+        decimal(object)?
+    } else if let Ok(number) = object.cast::<PyFloat>() {
         Value::Float64(number.value())
-    } else if let Ok(number) = given.cast::<PyInt>() {
+    } else if let Ok(number) = object.cast::<PyInt>() {
         integer(number)?
-    } else if given.get_type().name()?.to_str()? == "NAType" {
+    } else if object.get_type().name()?.to_str()? == "NAType" {
         Value::Null
-    } else if let (DataType::Interval(unit), Ok(parts)) = (data_type, given.cast::<PyTuple>()) {
+    } else if let (DataType::Interval(unit), Ok(parts)) = (data_type, object.cast::<PyTuple>()) {
         return Ok(interval(*unit, parts));
     } else {
-        return numpy_time(data_type, given);
+        return numpy_time(data_type, object);
     }))
 }
 
-/// Months, days and nanoseconds, as `arrowwood.MonthDayNano` and that of pyarrow have them.
+/// Converts months, days and nanoseconds, such as a `MonthDayNano` of arrowwood or pyarrow.
 fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<'a>> {
     let (months, days, nanoseconds) = parts.extract().ok()?;
     Some(Value::Interval { months, days, nanoseconds, unit })
 }
 
-fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let day: i64 = given.call_py_method(intern!(given.py(), "toordinal"), ())?.extract()?;
+fn days(object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let day: i64 = object.call_py_method(intern!(object.py(), "toordinal"), ())?.extract()?;
     Ok(day - 719_163)
 }
 
-fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, ConversionError> {
-    let py = given.py();
-    if !given.getattr(intern!(py, "tzinfo"))?.is_none() {
-        let shown = given.repr()?;
-        let message = format!(
-            "{shown} has a time zone, and times of day in Arrow have none; take it off by replace(tzinfo=None)"
-        );
-        return Err(ConversionError::Type(message));
-    }
-    let part = |name| given.getattr(name)?.extract::<i64>();
-    let seconds = 3_600 * part(intern!(py, "hour"))? + 60 * part(intern!(py, "minute"))? + part(intern!(py, "second"))?;
-    Ok(1_000_000 * seconds + part(intern!(py, "microsecond"))?)
+fn int_attribute(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<i64> {
+    object.getattr(name)?.extract()
 }
 
-/// By way of the time since 1970, which Python works out, zone and all.
-fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+fn micros_of_day(object: &Bound<'_, PyAny>) -> Result<i64, ConversionError> {
+    let py = object.py();
+    if !object.getattr(intern!(py, "tzinfo"))?.is_none() {
+        let text = object.repr()?;
+        let message =
+            format!("{text} has a time zone, and times of day in Arrow have none; take it off by replace(tzinfo=None)");
+        return Err(ConversionError::Type(message));
+    }
+    let hours = int_attribute(object, intern!(py, "hour"))?;
+    let minutes = int_attribute(object, intern!(py, "minute"))?;
+    let seconds = int_attribute(object, intern!(py, "second"))?;
+    let micros = int_attribute(object, intern!(py, "microsecond"))?;
+    Ok(1_000_000 * (3_600 * hours + 60 * minutes + seconds) + micros)
+}
+
+/// Converts a `datetime` by the time since 1970, which Python computes, including the zone.
+fn datetime<'a>(object: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
     static EPOCHS: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
-    let py = given.py();
+    let py = object.py();
     let [naive, utc] = EPOCHS.get_or_try_init(py, || epochs(py))?;
-    let zone = given.getattr(intern!(py, "tzinfo"))?;
+    let zone = object.getattr(intern!(py, "tzinfo"))?;
     let (epoch, zone) = if zone.is_none() { (naive, None) } else { (utc, Some("UTC")) };
-    Ok(match duration(&given.sub(epoch)?)? {
+    Ok(match duration(&object.sub(epoch)?)? {
         Value::Duration(since, unit) => Value::Timestamp(since, unit, zone),
         nothing => nothing,
     })
@@ -286,42 +290,53 @@ fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
     Ok([class.call_py((1970, 1, 1))?.unbind(), class.call_py((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
 }
 
-fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
-    let py = given.py();
-    let part = |name| given.getattr(name)?.extract::<i64>();
-    // Those of pandas have a value for nothing, and nanoseconds.
-    let is_subclass = !given.get_type().is(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?);
-    if is_subclass && given.get_type().name()?.to_str()? == "NaTType" {
+fn duration<'a>(object: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
+    let py = object.py();
+    // Durations of pandas have a value for nothing, and nanoseconds.
+    let is_subclass = !object.get_type().is(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?);
+    if is_subclass && object.get_type().name()?.to_str()? == "NaTType" {
         return Ok(Value::Null);
     }
-    let seconds = 86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?;
-    let micros = part(intern!(py, "microseconds"))?;
-    let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
+    let days = int_attribute(object, intern!(py, "days"))?;
+    let seconds = 86_400 * days + int_attribute(object, intern!(py, "seconds"))?;
+    let micros = int_attribute(object, intern!(py, "microseconds"))?;
+    let nanos = if is_subclass { object.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
     let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
-    // Python's longest are of 999,999,999 days, more than 64 bits of microseconds.
-    let exactly = |per_second: i64, rest: i64| i128::from(seconds) * i128::from(per_second) + i128::from(rest);
-    let counted = |per_second: i64, rest: i64| i64::try_from(exactly(per_second, rest)).ok();
-    let all = match counted(1_000_000_000, 1_000 * micros + nanos) {
-        Some(all) if nanos != 0 => Some(Value::Duration(all, TimeUnit::Nanosecond)),
-        _ => counted(1_000_000, micros)
-            .map(|micros| Value::Duration(micros, TimeUnit::Microsecond))
-            .or_else(|| (micros == 0).then_some(Value::Duration(seconds, TimeUnit::Second)))
-            .or_else(|| {
-                let millis = counted(1_000, micros / 1_000).filter(|_| micros % 1_000 == 0)?;
-                Some(Value::Duration(millis, TimeUnit::Millisecond))
-            }),
-    };
-    all.ok_or_else(|| ConversionError::Range(format!("{given} has more microseconds than 64 bits can count")))
+    if nanos != 0
+        && let Some(nanos) = count_units(seconds, 1_000_000_000, 1_000 * micros + nanos)
+    {
+        return Ok(Value::Duration(nanos, TimeUnit::Nanosecond));
+    }
+    if let Some(micros) = count_units(seconds, 1_000_000, micros) {
+        return Ok(Value::Duration(micros, TimeUnit::Microsecond));
+    }
+    if micros == 0 {
+        return Ok(Value::Duration(seconds, TimeUnit::Second));
+    }
+    match count_units(seconds, 1_000, micros / 1_000) {
+        Some(millis) if micros % 1_000 == 0 => Ok(Value::Duration(millis, TimeUnit::Millisecond)),
+        _ => Err(ConversionError::Range(format!("{object} has more microseconds than 64 bits can count"))),
+    }
 }
 
-fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
-    let unfit = || ConversionError::Range(format!("{given} is no number that a decimal of Arrow can hold"));
+/// Returns the number of units in `seconds` and `rest` units; `None` if it has more than 64 bits, as Python's longest
+/// duration of 999,999,999 days has in microseconds.
+fn count_units(seconds: i64, per_second: i64, rest: i64) -> Option<i64> {
+    i64::try_from(i128::from(seconds) * i128::from(per_second) + i128::from(rest)).ok()
+}
+
+fn decimal<'a>(object: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
     let (negative, figures, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) =
-        given.call_py_method(intern!(given.py(), "as_tuple"), ())?.extract()?;
-    let exponent: i32 = exponent.extract().map_err(|_| unfit())?;
+        object.call_py_method(intern!(object.py(), "as_tuple"), ())?.extract()?;
+    // The exponents of infinity and NaN are text.
+    let exponent: i32 = exponent.extract().map_err(|_| unfit_decimal(object))?;
     let ten = i256::from_i128(10);
-    let step = |sum: i256, figure| sum.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(figure)));
-    let mut digits = figures.into_iter().try_fold(i256::ZERO, step).ok_or_else(unfit)?;
+    let mut digits = i256::ZERO;
+    for figure in figures {
+        let shifted = digits.checked_mul(ten);
+        let sum = shifted.and_then(|shifted| shifted.checked_add(i256::from_i128(i128::from(figure))));
+        digits = sum.ok_or_else(|| unfit_decimal(object))?;
+    }
     if negative != 0 {
         digits = digits.wrapping_neg();
     }
@@ -330,33 +345,40 @@ fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError> {
         return Ok(Value::Decimal { digits, scale: 0 });
     }
     let scale = exponent.checked_neg().and_then(|scale| i8::try_from(scale).ok());
-    Ok(Value::Decimal { digits, scale: scale.ok_or_else(unfit)? })
+    Ok(Value::Decimal { digits, scale: scale.ok_or_else(|| unfit_decimal(object))? })
 }
 
-/// `numpy.datetime64` and `numpy.timedelta64`.
-fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
-    let py = given.py();
-    if !matches!(given.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
+fn unfit_decimal(object: &Bound<'_, PyAny>) -> ConversionError {
+    ConversionError::Range(format!("{object} is no number that a decimal of Arrow can hold"))
+}
+
+/// Converts a `numpy.datetime64` or `numpy.timedelta64`; `None` for other objects.
+fn numpy_time<'a>(data_type: &DataType, object: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
+    let py = object.py();
+    if !matches!(object.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
         return Ok(None);
     }
-    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call_py((given,))?;
+    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call_py((object,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
     let zone = if let DataType::Timestamp(_, zone) = data_type { zone.as_deref() } else { None };
-    // NumPy knows no zones: whether it is an instant is not known, but of those that only columns give so.
-    let zone_of =
-        |number: i64, unit: TimeUnit| zone.map(|zone| if is_beyond_years(py, number, unit, zone) { "UTC" } else { "" });
     Ok(match super::numpy::data_type(&kind) {
         Some(DataType::Date32) if zone.is_some() => {
             let unit = TimeUnit::Second;
-            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, unit, zone_of(seconds, unit)))
+            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, unit, zone_of(py, seconds, unit, zone)))
         }
         Some(DataType::Date32) => Some(Value::Date(number)),
         // Times of day that Python's class does not hold, as columns give them.
         Some(DataType::Duration(unit)) if is_time_of_day(data_type, number, unit) => Some(Value::Time(number, unit)),
-        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, zone_of(number, unit))),
+        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, zone_of(py, number, unit, zone))),
         Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
         _ => None,
     })
+}
+
+/// Returns the zone of NumPy's time for a column in `zone`. NumPy knows no zones, so that the time may or may not be an
+/// instant; only columns give instants outside of Python's years.
+fn zone_of(py: Python<'_>, number: i64, unit: TimeUnit, zone: Option<&str>) -> Option<&'static str> {
+    zone.map(|zone| if is_beyond_years(py, number, unit, zone) { "UTC" } else { "" })
 }
 
 fn is_time_of_day(data_type: &DataType, number: i64, unit: TimeUnit) -> bool {
@@ -364,20 +386,20 @@ fn is_time_of_day(data_type: &DataType, number: i64, unit: TimeUnit) -> bool {
     is_in_a_day && matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
 }
 
-/// What `given` stands for among Python's own classes, where it is none of them: scalars and arrays of NumPy, UUIDs,
-/// and what has the buffer protocol.
-pub fn to_builtin<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = given.py();
-    let class = given.get_type();
+/// Converts `object` to one of Python's own classes, if it is a scalar or array of NumPy, a UUID, or has the buffer
+/// protocol.
+pub fn to_builtin<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    let class = object.get_type();
     let module = class.module()?;
     let name = class.name()?;
     let other = match (module.to_str()?, name.to_str()?) {
-        ("uuid", "UUID") => Some(given.getattr("bytes")?),
-        ("numpy", _) if given.hasattr("dtype")? => {
-            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call_py((given,))?;
+        ("uuid", "UUID") => Some(object.getattr("bytes")?),
+        ("numpy", _) if object.hasattr("dtype")? => {
+            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call_py((object,))?;
             Some(plain).filter(|plain| !plain.is_none())
         }
-        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call_py((given,))?),
+        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call_py((object,))?),
         _ => None,
     };
     // Where NumPy knows nothing better it gives the same again.
@@ -417,7 +439,7 @@ pub fn fit_to_type<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Stored
     }
 }
 
-/// The minimum and the maximum of an integer type.
+/// Returns the minimum and the maximum of an integer type.
 fn range(data_type: &DataType) -> Option<(i128, i128)> {
     Some(match data_type {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -433,15 +455,15 @@ fn range(data_type: &DataType) -> Option<(i128, i128)> {
 }
 
 fn whole<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, ConversionErrorKind> {
-    let (least, most) = range(data_type).ok_or(ConversionErrorKind::Type)?;
+    let (min, max) = range(data_type).ok_or(ConversionErrorKind::Type)?;
     let number = match value {
         Value::Float64(number) => exact(*number)?,
         Value::Float32(number) => exact((*number).into())?,
         other => int(other).ok_or(ConversionErrorKind::Type)?,
     };
     match number {
-        number if number < least || number > most => Err(ConversionErrorKind::Range),
-        number if least == 0 => Ok(StoredValue::U64(number as u64)),
+        number if number < min || number > max => Err(ConversionErrorKind::Range),
+        number if min == 0 => Ok(StoredValue::U64(number as u64)),
         number => Ok(StoredValue::I64(number as i64)),
     }
 }
@@ -455,7 +477,7 @@ fn int(value: &Value<'_>) -> Option<i128> {
     }
 }
 
-/// The integer that a float is.
+/// Converts a float to an integer, if it is a whole number.
 fn exact(number: f64) -> Result<i128, ConversionErrorKind> {
     let is_whole = number.fract() == 0.0 && number.abs() < 1e38;
     if is_whole { Ok(number as i128) } else { Err(ConversionErrorKind::Range) }
@@ -476,14 +498,17 @@ fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>,
     if is_lost { Err(ConversionErrorKind::Range) } else { Ok(StoredValue::F64(stored)) }
 }
 
+fn power_of_ten(exponent: u32) -> Result<i256, ConversionErrorKind> {
+    i256::from_i128(10).checked_pow(exponent).ok_or(ConversionErrorKind::Range)
+}
+
 fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<StoredValue<'a>, ConversionErrorKind> {
     let (digits, from) = match value {
         Value::Decimal { digits, scale } => (*digits, *scale),
         other => (i256::from_i128(int(other).ok_or(ConversionErrorKind::Type)?), 0),
     };
-    let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(ConversionErrorKind::Range);
     let shift = i32::from(scale) - i32::from(from);
-    let factor = power(shift.unsigned_abs())?;
+    let factor = power_of_ten(shift.unsigned_abs())?;
     let digits = if shift >= 0 {
         digits.checked_mul(factor).ok_or(ConversionErrorKind::Range)?
     } else if digits.checked_rem(factor) == Some(i256::ZERO) {
@@ -491,7 +516,7 @@ fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<StoredValue
     } else {
         return Err(ConversionErrorKind::Range);
     };
-    let limit = power(precision.into())?;
+    let limit = power_of_ten(precision.into())?;
     if digits >= limit || digits <= limit.wrapping_neg() {
         Err(ConversionErrorKind::Range)
     } else {
@@ -499,7 +524,7 @@ fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<StoredValue
     }
 }
 
-/// An interval in a column of `unit`, which may lack a part of it.
+/// Converts an interval for a column of `unit`, which may lack a part of it.
 fn calendar<'a>(
     unit: IntervalUnit,
     months: i32,
@@ -534,7 +559,7 @@ fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<StoredValue<'a>, 
         (Date32, Value::Date(days)) => (*days, DAY_NANOS, DAY_NANOS),
         (Date64, Value::Date(days)) => (*days, DAY_NANOS, nanos(TimeUnit::Millisecond)),
         (Date32, Value::Timestamp(since, unit, None)) => (*since, nanos(*unit), DAY_NANOS),
-        // Midnights, as those of days are.
+        // Only midnights, as a day is one.
         (Date64, Value::Timestamp(since, unit, None)) if i128::from(*since) * nanos(*unit) % DAY_NANOS == 0 => {
             (*since, nanos(*unit), nanos(TimeUnit::Millisecond))
         }

@@ -24,9 +24,9 @@ pub enum InferredType {
     /// Nothing but nulls.
     Unknown,
     Int {
-        /// Whether there was one below zero.
+        /// True if a value is below zero.
         negative: bool,
-        /// Whether there was one that needs 64 bits without a sign.
+        /// True if a value needs 64 bits without a sign.
         large: bool,
     },
     /// The maximum number of digits before and after the point.
@@ -41,7 +41,7 @@ pub enum InferredType {
 }
 
 impl InferredType {
-    /// The type that fits all values seen.
+    /// Returns the type that fits all values seen.
     pub fn data_type(&self) -> DataType {
         match self {
             InferredType::Unknown => DataType::Null,
@@ -57,7 +57,7 @@ impl InferredType {
         }
     }
 
-    /// A field of the type that fits all values seen.
+    /// Returns a field of the type that fits all values seen.
     pub fn field(&self, name: &str) -> Field {
         let field = Field::new(name, self.data_type(), true);
         match self {
@@ -70,49 +70,49 @@ impl InferredType {
     }
 
     /// Takes note of a value.
-    pub fn observe(&mut self, given: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
-        self.observe_nested(given, 0)
+    pub fn observe(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
+        self.observe_nested(object, 0)
     }
 
-    fn observe_nested(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
+    fn observe_nested(&mut self, object: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
         if depth > DEEPEST {
             return Err(ConversionError::Range(format!(
                 "the lists and dicts in it are nested more than {DEEPEST} deep"
             )));
         }
-        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
-            return self.see_list(given, depth);
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            return self.see_list(object, depth);
         }
-        if let Ok(dict) = given.cast::<PyDict>() {
+        if let Ok(dict) = object.cast::<PyDict>() {
             return self.see_dict(dict, depth);
         }
-        match to_value(&DataType::Null, given)? {
+        match to_value(&DataType::Null, object)? {
             Some(value) if self.has(&value) => Ok(()),
             Some(value) => {
-                let merged = kind_of(&value, given)?.and_then(|kind| self.merged(kind));
-                *self = merged.ok_or_else(|| self.mismatch(given))?;
+                let merged = kind_of(&value, object)?.and_then(|kind| self.merged(kind));
+                *self = merged.ok_or_else(|| self.mismatch(object))?;
                 Ok(())
             }
-            None if is_uuid(given)? => {
-                *self = self.merged(InferredType::Uuid).ok_or_else(|| self.mismatch(given))?;
+            None if is_uuid(object)? => {
+                *self = self.merged(InferredType::Uuid).ok_or_else(|| self.mismatch(object))?;
                 Ok(())
             }
-            None => match to_builtin(given)? {
-                Some(other) => match numpy_type(given)? {
+            None => match to_builtin(object)? {
+                Some(other) => match numpy_type(object)? {
                     Some(data_type) => {
-                        let mut found = InferredType::Unknown;
-                        found.observe_nested(&other, depth)?;
-                        *self = self.merged(found.typed(&data_type)).ok_or_else(|| self.mismatch(given))?;
+                        let mut inferred = InferredType::Unknown;
+                        inferred.observe_nested(&other, depth)?;
+                        *self = self.merged(inferred.typed(&data_type)).ok_or_else(|| self.mismatch(object))?;
                         Ok(())
                     }
                     None => self.observe_nested(&other, depth),
                 },
-                None => Err(self.mismatch(given)),
+                None => Err(self.mismatch(object)),
             },
         }
     }
 
-    /// Whether `value` tells nothing new.
+    /// Returns true if `value` would not change the type.
     fn has(&self, value: &Value<'_>) -> bool {
         use DataType::*;
         match (self, value) {
@@ -128,13 +128,13 @@ impl InferredType {
         }
     }
 
-    fn mismatch(&self, given: &Bound<'_, PyAny>) -> ConversionError {
-        let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+    fn mismatch(&self, object: &Bound<'_, PyAny>) -> ConversionError {
+        let class = object.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         match self {
             InferredType::Unknown => {
                 ConversionError::Type(format!("expected a value that Arrow has a type for, got {class}"))
             }
-            known => ConversionError::for_object(ConversionErrorKind::Type, &known.data_type(), given),
+            known => ConversionError::for_object(ConversionErrorKind::Type, &known.data_type(), object),
         }
     }
 
@@ -153,16 +153,16 @@ impl InferredType {
         let InferredType::Struct(members) = self else { return Err(self.mismatch(dict)) };
         for (key, value) in dict {
             let key: String = key.extract()?;
-            let at = members.iter().position(|(name, _)| *name == key).unwrap_or(members.len());
-            if at == members.len() {
+            let index = members.iter().position(|(name, _)| *name == key).unwrap_or(members.len());
+            if index == members.len() {
                 members.push((key, InferredType::Unknown));
             }
-            members[at].1.observe_nested(&value, depth + 1)?;
+            members[index].1.observe_nested(&value, depth + 1)?;
         }
         Ok(())
     }
 
-    /// The same, knowing the type of its innermost numbers.
+    /// Adds the type of the innermost numbers.
     fn typed(self, data_type: &DataType) -> InferredType {
         match self {
             InferredType::List(item) => InferredType::List(Box::new(item.typed(data_type))),
@@ -170,7 +170,7 @@ impl InferredType {
         }
     }
 
-    /// The type that fits the values of both `self` and `other`.
+    /// Returns the type that fits the values of both `self` and `other`.
     fn merged(&self, other: InferredType) -> Option<InferredType> {
         use DataType::*;
         Some(match (self, other) {
@@ -213,20 +213,20 @@ impl InferredType {
 
 /// The type of the numbers of a scalar or an array of NumPy; `None` for times, text and other types with Python
 /// classes.
-fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
-    let py = given.py();
-    let Some(dtype) = given.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+fn numpy_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+    let py = object.py();
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
     let name: String = dtype.getattr(intern!(py, "name"))?.extract()?;
     let data_type = super::numpy::data_type(&name);
     Ok(data_type.filter(|data_type| data_type.is_numeric() || *data_type == DataType::Boolean))
 }
 
-fn is_uuid(given: &Bound<'_, PyAny>) -> Result<bool, ConversionError> {
-    Ok(given.is_instance(cached_class(given.py(), &UUID, "uuid", "UUID")?)?)
+fn is_uuid(object: &Bound<'_, PyAny>) -> Result<bool, ConversionError> {
+    Ok(object.is_instance(cached_class(object.py(), &UUID, "uuid", "UUID")?)?)
 }
 
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
-    // In increasing order of resolution.
+    // Arrow's units are numbered in increasing order of resolution.
     if (one as u8) < (other as u8) { other } else { one }
 }
 
@@ -240,12 +240,12 @@ fn decimal(precision: i32, scale: i32) -> DataType {
     }
 }
 
-fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<InferredType>, ConversionError> {
+fn kind_of(value: &Value<'_>, object: &Bound<'_, PyAny>) -> Result<Option<InferredType>, ConversionError> {
     use DataType::*;
     Ok(Some(match value {
         Value::Int(number) => InferredType::Int { negative: *number < 0, large: false },
         Value::UInt(_) => InferredType::Int { negative: false, large: true },
-        Value::Int128(_) => return Err(ConversionError::for_object(ConversionErrorKind::Range, &UInt64, given)),
+        Value::Int128(_) => return Err(ConversionError::for_object(ConversionErrorKind::Range, &UInt64, object)),
         Value::Decimal { digits, scale } => {
             let figures = if *digits == i256::ZERO { 0 } else { digits.wrapping_abs().to_string().len() as i32 };
             // Tens behind the digits count as digits.
@@ -259,15 +259,15 @@ fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<Inferre
         Value::Time(..) => InferredType::Plain(Time64(TimeUnit::Microsecond)),
         Value::Duration(_, unit) => InferredType::Plain(Duration(*unit)),
         Value::Timestamp(_, unit, None) => InferredType::Plain(Timestamp(*unit, None)),
-        Value::Timestamp(_, unit, Some(_)) => InferredType::Plain(Timestamp(*unit, Some(zone(given)?.into()))),
+        Value::Timestamp(_, unit, Some(_)) => InferredType::Plain(Timestamp(*unit, Some(zone(object)?.into()))),
         _ => return Ok(None),
     }))
 }
 
-/// The name of a datetime's time zone: a place's, or its offset.
-fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
-    let py = given.py();
-    let zone = given.getattr(intern!(py, "tzinfo"))?;
+/// Returns the name of a datetime's time zone, or its offset.
+fn zone(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = object.py();
+    let zone = object.getattr(intern!(py, "tzinfo"))?;
     for name in ["key", "zone"] {
         if let Some(name) = zone.getattr_opt(name)?
             && let Ok(name) = name.extract()
@@ -275,7 +275,7 @@ fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
             return Ok(name);
         }
     }
-    let offset: f64 = given.call_py_method("utcoffset", ())?.call_py_method("total_seconds", ())?.extract()?;
+    let offset: f64 = object.call_py_method("utcoffset", ())?.call_py_method("total_seconds", ())?.extract()?;
     let minutes = (offset / 60.0) as i64;
     let sign = if minutes < 0 { '-' } else { '+' };
     let hours = minutes.abs() / 60;

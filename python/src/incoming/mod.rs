@@ -1,6 +1,7 @@
 //! Converts Python's tables to datasets: Arrow data, a dict of columns, rows as dicts, a data frame.
 //!
-//! In reading order: `convert_value` (one value), `column_builder` (values as an array), `infer` (the type of values), `numpy`.
+//! The reading order is `convert_value` (one value), `column_builder` (values as an array), `infer` (the type of
+//! values), `numpy`.
 
 mod column_builder;
 mod convert_value;
@@ -27,7 +28,7 @@ use column_builder::ColumnBuilder;
 pub use convert_value::{ConversionError, to_builtin, to_stored_value, to_value};
 use infer::InferredType;
 
-/// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
+/// Converts `data` to a dataset with the columns of `schema`, found by name, or with the types of its values.
 pub fn convert_to_dataset(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
     with_unwind_barrier(|| dataset_of_any(data, schema))
 }
@@ -38,18 +39,18 @@ fn dataset_of_any(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result
     if schema.is_none() && exports_arrow(&table)? {
         return extract_dataset(&table);
     }
-    let mut given = table_of(&table)?;
+    let mut input = table_of(&table)?;
     let schema = match schema {
         Some(schema) => {
-            given.arrange(schema)?;
+            input.arrange(schema)?;
             schema.clone()
         }
-        None => given.schema()?,
+        None => input.schema()?,
     };
-    let columns = schema.fields().iter().zip(&given.columns).map(|(field, column)| column.arrays(field, given.rows));
+    let columns = schema.fields().iter().zip(&input.columns).map(|(field, column)| column.arrays(field, input.rows));
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let schema = given.with_orders(&schema);
-    let batches = batches(&schema, &columns, given.rows)?;
+    let schema = input.with_orders(&schema);
+    let batches = batches(&schema, &columns, input.rows)?;
     Ok(Dataset::from_batches(schema, batches)?)
 }
 
@@ -109,18 +110,20 @@ fn dict_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>
 
 fn table_of_dataset<'py>(dataset: &Dataset) -> Result<InputTable<'py>> {
     let batches = dataset.to_record_batches().collect::<Result<Vec<_>, _>>()?;
-    let column = |(number, field): (usize, &FieldRef)| {
+    let mut columns = Vec::with_capacity(dataset.num_columns());
+    for (number, field) in dataset.schema().fields().iter().enumerate() {
         let arrays = batches.iter().map(|batch| batch.column(number).clone()).collect();
-        InputColumn { name: field.name().clone(), values: InputValues::Arrow(field.as_ref().clone(), arrays) }
-    };
+        let values = InputValues::Arrow(field.as_ref().clone(), arrays);
+        columns.push(InputColumn { name: field.name().clone(), values });
+    }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    Ok(InputTable { columns: dataset.schema().fields().iter().enumerate().map(column).collect(), rows })
+    Ok(InputTable { columns, rows })
 }
 
-fn table_of_columns<'py>(given: &Bound<'py, PyDict>) -> Result<InputTable<'py>> {
-    let column = helper(given.py(), "column")?;
-    let mut columns = Vec::with_capacity(given.len());
-    for (name, values) in given {
+fn table_of_columns<'py>(dict: &Bound<'py, PyDict>) -> Result<InputTable<'py>> {
+    let column = helper(dict.py(), "column")?;
+    let mut columns = Vec::with_capacity(dict.len());
+    for (name, values) in dict {
         let name = name_of(&name)?;
         let values = values_of(&column.call_py((&name, values))?).map_err(|e| e.in_column(&name))?;
         columns.push(InputColumn { name, values });
@@ -137,12 +140,12 @@ fn name_of(name: &Bound<'_, PyAny>) -> Result<String> {
     name.extract().map_err(|_| type_error(format!("a column's name must be a str, got {name}")))
 }
 
-fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<InputValues<'py>> {
-    if let Ok(list) = given.cast::<PyList>() {
+fn values_of<'py>(object: &Bound<'py, PyAny>) -> Result<InputValues<'py>> {
+    if let Ok(list) = object.cast::<PyList>() {
         return Ok(InputValues::Objects(list.iter().collect()));
     }
-    if given.is_instance_of::<PyTuple>() {
-        let (kind, values, nulls, shape): numpy::NumpyParts<'_> = given.extract()?;
+    if object.is_instance_of::<PyTuple>() {
+        let (kind, values, nulls, shape): numpy::NumpyParts<'_> = object.extract()?;
         // Times known to have no zone become Arrow times without one.
         let Some(kind) = kind.strip_prefix("naive ") else {
             return Ok(InputValues::Numpy(numpy::NumpyArray::try_new((kind, values, nulls, shape))?));
@@ -150,15 +153,15 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<InputValues<'py>> {
         let array = numpy::NumpyArray::try_new((kind.into(), values, nulls, shape))?.array(None)?;
         return Ok(InputValues::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
-    import_column(given).map(|(field, arrays)| InputValues::Arrow(field, arrays))
+    import_column(object).map(|(field, arrays)| InputValues::Arrow(field, arrays))
 }
 
 /// Converts rows to columns: the names of all rows, in order of first appearance; missing values are None.
-fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<InputTable<'py>> {
+fn table_of_rows<'py>(object: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<InputTable<'py>> {
     let mut columns: Vec<(String, Vec<Bound<'py, PyAny>>)> = Vec::new();
     let mut numbers = HashMap::new();
     let mut rows = 0;
-    for row in given {
+    for row in object {
         let row = row?;
         let none = row.py().None().into_bound(row.py());
         let Some(dict) = dict_of(&row)? else {
@@ -181,30 +184,34 @@ fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) 
         rows += 1;
         crate::index::stop_on_signal(row.py(), rows as u64)?;
     }
-    let pad = |(name, mut values): (String, Vec<Bound<'py, PyAny>>)| {
+    let mut padded = Vec::with_capacity(columns.len());
+    for (name, mut values) in columns {
         if let Some(none) = values.first().map(|value| value.py().None().into_bound(value.py())) {
             values.resize(rows, none);
         }
-        InputColumn { name, values: InputValues::Objects(values) }
-    };
-    Ok(InputTable { columns: columns.into_iter().map(pad).collect(), rows })
+        assert_eq!(values.len(), rows, "each column must have a value for each row");
+        padded.push(InputColumn { name, values: InputValues::Objects(values) });
+    }
+    Ok(InputTable { columns: padded, rows })
 }
 
 // ---- the result ----
 
 impl<'py> InputTable<'py> {
-    /// The schema that the values have.
+    /// Returns the schema of the values.
     fn schema(&self) -> Result<SchemaRef> {
         let fields = self.columns.iter().map(InputColumn::field).collect::<Result<Fields>>()?;
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// `schema`, whose categories are ordered only where those of the column are: others are numbered as they come.
+    /// Returns `schema` with ordered categories only where the column's are ordered; others are numbered as they come.
     fn with_orders(&self, schema: &SchemaRef) -> SchemaRef {
-        let field = |(field, column): (&FieldRef, &InputColumn)| {
-            Arc::new(field.as_ref().clone().with_dict_is_ordered(column.is_ordered(field)))
-        };
-        let fields: Fields = schema.fields().iter().zip(&self.columns).map(field).collect();
+        let fields = schema
+            .fields()
+            .iter()
+            .zip(&self.columns)
+            .map(|(field, column)| field.as_ref().clone().with_dict_is_ordered(column.is_ordered(field)));
+        let fields: Fields = fields.collect();
         Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
     }
 
@@ -223,9 +230,12 @@ impl<'py> InputTable<'py> {
                 let message = format!("column '{}' is missing, and it is not nullable", field.name());
                 return Err(Error::new(ErrorKind::SchemaMismatch, message).into());
             }
-            let missing = || InputColumn { name: field.name().clone(), values: InputValues::Missing };
-            self.columns.push(slot.unwrap_or_else(missing));
+            self.columns.push(match slot {
+                Some(column) => column,
+                None => InputColumn { name: field.name().clone(), values: InputValues::Missing },
+            });
         }
+        assert_eq!(self.columns.len(), schema.fields().len(), "each field must have one column");
         Ok(())
     }
 }
@@ -240,7 +250,7 @@ impl InputColumn<'_> {
         }
     }
 
-    /// Name and type that the values have.
+    /// Returns the name and type of the values.
     fn field(&self) -> Result<FieldRef> {
         let objects = match &self.values {
             InputValues::Arrow(field, _) => return Ok(Arc::new(field.clone().with_name(&self.name))),
@@ -255,7 +265,7 @@ impl InputColumn<'_> {
         Ok(Arc::new(kind.field(&self.name)))
     }
 
-    /// The values as arrays of the type of `field`.
+    /// Converts the values to arrays of the type of `field`.
     fn arrays(&self, field: &FieldRef, rows: usize) -> Result<Vec<ArrayRef>> {
         match &self.values {
             InputValues::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
@@ -278,7 +288,7 @@ impl InputColumn<'_> {
             InputValues::Numpy(array) => {
                 let array = numpy::in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
                 if array.data_type().is_integer() && field.data_type().is_temporal() {
-                    // Counts of the column's unit, as Python's integers are; those of Arrow are of another type.
+                    // NumPy's integers count the column's unit, as Python's do; Arrow's integers are another type.
                     return Ok(vec![converted(array.data_type(), std::slice::from_ref(&array), field, true)?]);
                 }
                 self.cast(array.data_type(), std::slice::from_ref(&array), field)
@@ -287,22 +297,26 @@ impl InputColumn<'_> {
         }
     }
 
-    /// `arrays` as of the type of `field`: as they are, or value by value.
-    fn cast(&self, own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Vec<ArrayRef>> {
-        if own != field.data_type() {
+    /// Converts `arrays` of type `data_type` to the type of `field`, value by value if it is another one.
+    fn cast(&self, data_type: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Vec<ArrayRef>> {
+        if data_type != field.data_type() {
             if self.is_ordered(field) {
                 return arrays.iter().map(|array| converted_categories(array, field)).collect();
             }
-            return Ok(vec![converted(own, arrays, field, false)?]);
+            return Ok(vec![converted(data_type, arrays, field, false)?]);
         }
         self.check_nulls(field, arrays)?;
         Ok(arrays.to_vec())
     }
 
-    /// Whether the column has ordered categories, as `field` has.
+    /// Returns true if both the column and `field` have ordered categories.
     fn is_ordered(&self, field: &Field) -> bool {
-        let is_ordered = |field: &Field| field.dict_is_ordered() == Some(true);
-        matches!(&self.values, InputValues::Arrow(own, _) if is_ordered(own) && is_ordered(field))
+        match &self.values {
+            InputValues::Arrow(source, _) => {
+                source.dict_is_ordered() == Some(true) && field.dict_is_ordered() == Some(true)
+            }
+            _ => false,
+        }
     }
 
     fn check_nulls(&self, field: &FieldRef, arrays: &[ArrayRef]) -> Result<()> {
@@ -320,14 +334,15 @@ impl InputColumn<'_> {
 fn push_tensor(
     builder: &mut ColumnBuilder,
     shape: &TensorShape,
-    given: &Bound<'_, PyAny>,
+    object: &Bound<'_, PyAny>,
 ) -> Result<(), ConversionError> {
-    let sizes: Option<Vec<usize>> = given.getattr_opt(intern!(given.py(), "shape"))?.and_then(|own| own.extract().ok());
+    let sizes: Option<Vec<usize>> =
+        object.getattr_opt(intern!(object.py(), "shape"))?.and_then(|shape| shape.extract().ok());
     let is_whole = shape.order.is_none() && sizes.as_ref() == Some(&shape.sizes);
     let pushed = if is_whole {
-        builder.push(&given.call_py_method(intern!(given.py(), "reshape"), (-1,))?)
+        builder.push(&object.call_py_method(intern!(object.py(), "reshape"), (-1,))?)
     } else {
-        builder.push(given)
+        builder.push(object)
     };
     pushed.map_err(|problem| match problem {
         ConversionError::Range(message) if shape.order.is_none() => {
@@ -341,14 +356,15 @@ fn push_tensor(
     })
 }
 
-/// `arrays` of another type as one of the type of `field`, value by value; integers as counts of its unit if so asked.
-fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: bool) -> Result<ArrayRef> {
+/// Converts `arrays` of another type to one array of the type of `field`, value by value; with `are_counts`, integers
+/// count its unit.
+fn converted(data_type: &DataType, arrays: &[ArrayRef], field: &FieldRef, are_counts: bool) -> Result<ArrayRef> {
     let mut builder = ColumnBuilder::new(field).map_err(|e| e.in_column(field.name()))?;
-    push_values(&mut builder, (own, arrays), field, are_counts)?;
+    push_values(&mut builder, (data_type, arrays), field, are_counts)?;
     builder.finish().map_err(|e| e.in_column(field.name()))
 }
 
-/// `array` of ordered categories as one of the type of `field`, with all of them in their order.
+/// Converts `array` of ordered categories to the type of `field`, with all categories in their order.
 fn converted_categories(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
     let categories = array.as_any_dictionary().values();
     let mut builder = ColumnBuilder::new(field).map_err(|e| e.in_column(field.name()))?;
@@ -359,16 +375,18 @@ fn converted_categories(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> 
     Ok(whole.slice(categories.len(), array.len()))
 }
 
-/// Pushes the values of `arrays`, of type `own`, to the builder of a column of `field`.
+/// Pushes the values of `arrays`, of type `data_type`, to the builder of a column of `field`.
 fn push_values(
     builder: &mut ColumnBuilder,
-    (own, arrays): (&DataType, &[ArrayRef]),
+    (data_type, arrays): (&DataType, &[ArrayRef]),
     field: &FieldRef,
     are_counts: bool,
 ) -> Result<()> {
-    let source = Arc::new(Schema::new(vec![Field::new(field.name(), own.clone(), true)]));
-    let batch = |array: &ArrayRef| RecordBatch::try_new(source.clone(), vec![array.clone()]).map_err(|e| broken(&e));
-    let batches = arrays.iter().map(batch).collect::<Result<Vec<_>>>()?;
+    let source = Arc::new(Schema::new(vec![Field::new(field.name(), data_type.clone(), true)]));
+    let mut batches = Vec::with_capacity(arrays.len());
+    for array in arrays {
+        batches.push(RecordBatch::try_new(source.clone(), vec![array.clone()]).map_err(|e| broken(&e))?);
+    }
     let dataset = Dataset::from_batches(source.clone(), batches)?;
     let column = dataset.column_at(0)?;
     for (row, value) in column.values().enumerate() {
@@ -379,7 +397,7 @@ fn push_values(
     Ok(())
 }
 
-/// Batches that end where an array of any column ends.
+/// Returns batches that end where an array of any column ends.
 fn batches(schema: &SchemaRef, columns: &[Vec<ArrayRef>], rows: usize) -> Result<Vec<RecordBatch>> {
     let ends = columns.iter().flat_map(|arrays| {
         arrays.iter().scan(0, |end, array| {
@@ -388,17 +406,20 @@ fn batches(schema: &SchemaRef, columns: &[Vec<ArrayRef>], rows: usize) -> Result
         })
     });
     let ends: BTreeSet<usize> = ends.chain([rows]).filter(|end| *end > 0).collect();
+    assert!(ends.last().is_none_or(|&end| end == rows), "an array ends after the last of {rows} rows");
+    let mut batches = Vec::with_capacity(ends.len());
     let mut start = 0;
-    let batch = |end| {
+    for end in ends {
         let parts = columns.iter().map(|arrays| part(arrays, start, end)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(end - start));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), parts, &options);
+        batches.push(batch.map_err(|e| broken(&e))?);
         start = end;
-        RecordBatch::try_new_with_options(schema.clone(), parts, &options).map_err(|e| broken(&e))
-    };
-    ends.into_iter().map(batch).collect()
+    }
+    Ok(batches)
 }
 
-/// Rows `start .. end`, which are inside of one array.
+/// Returns rows `start .. end`, which must be inside of one array.
 fn part(arrays: &[ArrayRef], start: usize, end: usize) -> ArrayRef {
     let mut first = 0;
     for array in arrays {

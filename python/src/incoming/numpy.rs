@@ -12,7 +12,7 @@ use arrowwood::{Value, time_zone_hint, type_name, zones_agree};
 use pyo3::prelude::*;
 
 use crate::errors::{Result, invalid_argument, type_error};
-use crate::memory::buffer_bytes;
+use crate::memory::arrow_buffer;
 use crate::tensor::{tensor_field, tensor_shape};
 
 /// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
@@ -26,12 +26,12 @@ pub struct NumpyArray {
 }
 
 impl NumpyArray {
-    /// The array that `parts` are.
+    /// Assembles an array from the parts that Python's helper returns.
     pub fn try_new((kind, values, nulls, shape): NumpyParts<'_>) -> Result<NumpyArray> {
         let data_type =
             data_type(&kind).ok_or_else(|| type_error(format!("NumPy arrays of {kind} cannot become Arrow")))?;
-        let values = whole(&values)?;
-        let nulls = nulls.map(|nulls| whole(&nulls)).transpose()?;
+        let values = arrow_buffer(&values)?;
+        let nulls = nulls.map(|nulls| arrow_buffer(&nulls)).transpose()?;
         let nulls = nulls.map(|nulls| NullBuffer::new(flags(&nulls, |byte| byte == 0)));
         let (len, buffer) = match data_type.primitive_width() {
             Some(bytes) => (values.len() / bytes.max(1), values),
@@ -43,12 +43,12 @@ impl NumpyArray {
         Ok(NumpyArray { values, rows, shape: shape.to_vec() })
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// The column's field: of values, of fixed-size lists, or, for more dimensions without nulls, of tensors.
+    /// Returns the column's field: of values, of fixed-size lists, or, for more dimensions without nulls, of tensors.
     pub fn field(&self, name: &str) -> Result<Field> {
         let field = Field::new(name, self.array(None)?.data_type().clone(), true);
         Ok(if self.is_tensor() { tensor_field(field, &self.shape) } else { field })
@@ -59,8 +59,8 @@ impl NumpyArray {
         self.shape.len() > 1 && has_rows && self.values.data_type().is_numeric() && self.values.null_count() == 0
     }
 
-    /// The array for `field`, or for the field it has itself: tensors as one list a row, others as lists in lists. The rows of
-    /// tensors may be flat.
+    /// The array for `field`, or for the field it has itself: tensors as one list a row, others as lists in lists. The
+    /// rows of tensors may be flat.
     ///
     /// # Errors
     /// `InvalidArgument` where `field` is of tensors of another shape.
@@ -117,26 +117,22 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
     Ok(make_array(zoned.map_err(|e| invalid_argument(format!("reading a NumPy array: {e}")))?))
 }
 
-/// `len` lists of `width` items each.
+/// Builds `len` lists of `width` items each.
 fn rows(items: ArrayData, width: usize, len: usize) -> Result<ArrayData> {
-    let failed =
-        |_| invalid_argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
-    let size = i32::try_from(width).map_err(failed)?;
+    let Ok(size) = i32::try_from(width) else {
+        let message = format!("a NumPy array has {width} items in a row, more than a list of Arrow can have");
+        return Err(invalid_argument(message));
+    };
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lists = ArrayData::builder(DataType::FixedSizeList(item, size)).len(len).add_child_data(items).build();
     lists.map_err(|e| invalid_argument(format!("reading a NumPy array: {e}")))
-}
-
-fn whole(array: &Bound<'_, PyAny>) -> Result<Buffer> {
-    let bytes = buffer_bytes(array)?;
-    Ok(bytes.slice(0, bytes.len()).unwrap_or_default())
 }
 
 fn flags(bytes: &Buffer, is: impl Fn(u8) -> bool) -> BooleanBuffer {
     BooleanBuffer::collect_bool(bytes.len(), |at| is(bytes[at]))
 }
 
-/// The type that a kind of NumPy's values has.
+/// Returns the type for a kind of NumPy's values.
 pub fn data_type(kind: &str) -> Option<DataType> {
     use DataType::*;
     Some(match kind {
