@@ -157,7 +157,7 @@ if TYPE_CHECKING:
     from arrowwood._sql import sql
     from arrowwood._view import View, view
 
-# Imported on first use: their imports take longer than opening a file.
+# Imports these on first use: their modules take longer to import than a file takes to open.
 _LATER = {
     "Loader": "arrowwood._loader",
     "AsyncRemoteWriter": "arrowwood._remote",
@@ -181,13 +181,13 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name not in _LATER:
-        # Python itself asks for names with underscores.
+        # Python itself looks up names with underscores, and needs no hint.
         if not name.startswith("_"):
             import_module("arrowwood._hints").of_module(name)
         raise AttributeError(f"module 'arrowwood' has no attribute {name!r}", name=name)
 
-    found = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m arrowwood`` is the command ``arrowwood``."""
+"""Runs the command ``arrowwood`` for ``python -m arrowwood``."""
 
 import sys
 

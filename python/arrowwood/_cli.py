@@ -8,8 +8,8 @@ from arrowwood import _arrowwood
 
 def main() -> int:
     """Run the command with the arguments of this process and return its exit code."""
-    # Python catches SIGINT; a command should end at once. SIGPIPE stays ignored: it would end a server whose client
-    # goes while it is answered. A command whose output nobody reads any more ends by the error of its write.
+    # Python catches SIGINT, but a command should end at once. SIGPIPE stays ignored, as it would end a server whose
+    # client disconnects during a response. A command whose output pipe was closed ends with the error of its write.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _arrowwood._run_cli(["arrowwood", *sys.argv[1:]])
 

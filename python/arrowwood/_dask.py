@@ -1,4 +1,4 @@
-"""Data frames of Dask over datasets: only ranges of rows travel, and each worker maps its own."""
+"""Makes Dask data frames of datasets: only ranges of rows are sent, and each worker maps its own."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ from arrowwood._types import Split
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
-# About as many bytes as Dask advises for a partition.
-_PARTITION = 128 << 20
+# Approximates the partition size that Dask advises.
+_PARTITION_BYTES = 128 << 20
 
-# Numbers, text and times of which an index has the type, as divisions must.
-_DIVIDERS = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$|(timestamp|duration)\[")
+# Matches the types of numbers, text and times that an index can have unchanged, as divisions require.
+_DIVIDER_TYPES = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$|(timestamp|duration)\[")
 
 
 def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
@@ -40,65 +40,76 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     frames = engine("dask.dataframe", "dask()", "dask")
     engine("pyarrow", "dask()", "dask")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
-    rows, names = len(dataset), dataset.columns
+    row_count = len(dataset)
     by = _divider(dataset)
-    if rows == 0:
+    if row_count == 0:
         raise InvalidArgument("dask(): there are no rows to make partitions of")
-    n = npartitions if npartitions is not None else -(-dataset.nbytes // _PARTITION) or 1
+    n = npartitions if npartitions is not None else -(-dataset.nbytes // _PARTITION_BYTES) or 1
     if n < 1:
         raise InvalidArgument(f"dask(): npartitions must be at least 1, got {n}")
-    at = [number * rows // n for number in range(1, n)]
+    boundaries = [number * row_count // n for number in range(1, n)]
     if by is not None:
-        at = _between_values(dataset.select([by]), by, at)
-    parts = cut(dataset, at)
+        boundaries = _between_values(dataset.select([by]), by, boundaries)
+    parts = cut(dataset, boundaries)
     divisions = None if by is None else _divisions(dataset, by, parts)
-    # A split is of all columns, the dataset perhaps of some.
-    chosen = [name for name in names if name != by]
-    # Categories are those of a partition; others may have others.
+    # A split has all columns, the dataset perhaps fewer.
+    chosen = [name for name in dataset.columns if name != by]
+    # Categories are unknown to Dask, as they differ between partitions.
     meta = engine("dask.dataframe.utils", "dask()", "dask").clear_known_categories(_frame(dataset.head(0), by, chosen))
     return frames.from_map(_part, parts, by=by, chosen=chosen, meta=meta, divisions=divisions, label="arrowwood")
 
 
 def _part(split: Split, by: str | None, chosen: list[str], columns: list[str] | None = None) -> Any:
-    """One partition, made where it is needed."""
+    """Returns one partition; runs on the worker that needs it."""
     return _frame(split.open(), by, chosen if columns is None else columns)
 
 
 def _frame(rows: Any, by: str | None, columns: list[str]) -> Any:
-    import pandas as pd
     import pyarrow as pa
 
-    def mapped(kind: Any) -> Any:
-        # Dask passes categories on between workers, but not dictionaries of ArrowDtype.
-        return None if pa.types.is_dictionary(kind) else pd.ArrowDtype(kind)
-
     table = pa.table(rows.select(columns))
-    known = pa.schema([field.with_type(_known(field.type)) for field in table.schema])
-    frame = table.cast(known).to_pandas(types_mapper=mapped, ignore_metadata=True)
+    schema = pa.schema([_without_views(field) for field in table.schema])
+    frame = table.cast(schema).to_pandas(types_mapper=_pandas_type, ignore_metadata=True)
     return frame if by is None else frame.set_axis(_index(rows, by), axis="index")
 
 
-def _known(kind: Any) -> Any:
-    """The type without views, also inside, which pyarrow cannot gather yet, as Dask has it do."""
+def _pandas_type(arrow_type: Any) -> Any:
+    """Returns the pandas type of a column, or ``None`` for pyarrow's default."""
+    import pandas as pd
     import pyarrow as pa
 
-    def inside(field: Any) -> Any:
-        return field.with_type(_known(field.type))
+    # Dask sends categories between workers, but not dictionaries of ArrowDtype.
+    return None if pa.types.is_dictionary(arrow_type) else pd.ArrowDtype(arrow_type)
 
-    if pa.types.is_struct(kind):
-        return pa.struct([inside(field) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(inside(kind.key_field), inside(kind.item_field), kind.keys_sorted)
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(inside(kind.value_field), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(inside(kind.value_field))
-    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
+
+def _without_views(field: Any) -> Any:
+    """Returns `field` with views replaced by offsets, also in nested types: Dask gathers rows, and pyarrow can't gather
+    views yet.
+    """
+    import pyarrow as pa
+
+    arrow_type = field.type
+    if pa.types.is_struct(arrow_type):
+        arrow_type = pa.struct([_without_views(child) for child in arrow_type])
+    elif pa.types.is_map(arrow_type):
+        key, item = _without_views(arrow_type.key_field), _without_views(arrow_type.item_field)
+        arrow_type = pa.map_(key, item, arrow_type.keys_sorted)
+    elif pa.types.is_fixed_size_list(arrow_type):
+        arrow_type = pa.list_(_without_views(arrow_type.value_field), arrow_type.list_size)
+    elif pa.types.is_list(arrow_type):
+        arrow_type = pa.list_(_without_views(arrow_type.value_field))
+    elif pa.types.is_large_list(arrow_type):
+        arrow_type = pa.large_list(_without_views(arrow_type.value_field))
+    elif arrow_type == pa.string_view():
+        arrow_type = pa.large_string()
+    elif arrow_type == pa.binary_view():
+        arrow_type = pa.large_binary()
+    return field.with_type(arrow_type)
 
 
 def _index(rows: Any, by: str) -> Any:
-    """The values of column `by` as an index, in place where they lie in one batch; not of ``ArrowDtype``, with which
-    pandas doesn't take text for times.
+    """Returns the values of column `by` as an index, in place if they lie in one batch. It is not of ``ArrowDtype``, as
+    pandas then doesn't accept text for times.
     """
     import pandas as pd
 
@@ -108,32 +119,36 @@ def _index(rows: Any, by: str) -> Any:
 
 
 def _divider(dataset: Any) -> str | None:
-    """The column that the rows are sorted by, if an index of pandas can have its values as they are."""
+    """Returns the column that the rows are sorted by, if a pandas index can hold its values unchanged."""
     for field in dataset.schema:
-        if field.name == dataset.sorted_by and _DIVIDERS.match(str(field.type)):
+        if field.name == dataset.sorted_by and _DIVIDER_TYPES.match(str(field.type)):
             return str(field.name)
     return None
 
 
-def _between_values(column: Any, by: str, at: list[int]) -> list[int]:
-    """The rows `at`, moved back to the first row of equal values."""
-
-    def cell(row: int) -> Any:
-        # Not as Python's values, which are of two types where there are nanoseconds.
-        return column[row : row + 1][by].to_numpy()[0]
-
+def _between_values(column: Any, by: str, boundaries: list[int]) -> list[int]:
+    """Returns `boundaries`, each moved back to the first row with an equal value."""
     moved: list[int] = []
-    for row in at:
-        low, high, value = (moved[-1] if moved else 0), row, cell(row)
+    for row in boundaries:
+        previous = moved[-1] if moved else 0
+        low, high, value = previous, row, _cell(column, by, row)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if cell(middle) < value else (low, middle)
-        if low > (moved[-1] if moved else 0):
+            if _cell(column, by, middle) < value:
+                low = middle + 1
+            else:
+                high = middle
+        if low > previous:
             moved.append(low)
     return moved
 
 
+def _cell(column: Any, by: str, row: int) -> Any:
+    """Returns a value as NumPy's: times with nanoseconds have two types as Python's values."""
+    return column[row : row + 1][by].to_numpy()[0]
+
+
 def _divisions(dataset: Any, by: str, parts: list[Split]) -> tuple[Any, ...]:
-    """The least value of each partition, and the greatest of the last."""
+    """Returns the first value of each partition, and the last value of the last one."""
     firsts = [part.first_row - dataset.first_row for part in parts]
     return tuple(_index(dataset.select([by])[[*firsts, -1]], by))

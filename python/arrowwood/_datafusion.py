@@ -1,25 +1,25 @@
-"""Datasets as tables of DataFusion, by the package `arrowwood-datafusion`."""
+"""Hands datasets to DataFusion as tables, through the package `arrowwood-datafusion`."""
 
 from importlib.metadata import version
 from typing import Any
 
-_NEEDED = (
+_MISSING_PACKAGE = (
     "registering a dataset as a table of DataFusion needs arrowwood-datafusion; install it: pip install arrowwood-datafusion; "
     "or hand over the rows: ctx.from_arrow(ds, name)"
 )
 
 
 def table_provider(session: Any, *recipe: Any) -> object:
-    """The capsule of the table whose rows `recipe` says how to open."""
+    """Returns the capsule of a table provider; `recipe` says how to open the rows."""
     try:
         import arrowwood_datafusion
     except ModuleNotFoundError as problem:
         if problem.name != "arrowwood_datafusion":
             raise
-        raise ImportError(_NEEDED, name=problem.name) from None
+        raise ImportError(_MISSING_PACKAGE, name=problem.name) from None
     wanted, installed = arrowwood_datafusion.DATAFUSION_VERSION, version("datafusion")
     if installed.partition(".")[0] != str(wanted):
-        # The layout of what is handed over may differ.
+        # The memory layout of the provider may differ between major versions.
         message = f"arrowwood-datafusion is for DataFusion {wanted}, and {installed} is installed"
         raise ImportError(f"{message}; pip install 'datafusion=={wanted}.*'", name="arrowwood_datafusion")
     return arrowwood_datafusion.table_provider(session, *recipe)

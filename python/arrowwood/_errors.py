@@ -1,6 +1,6 @@
-"""The exceptions of arrowwood: one class for each kind of error, all of them subclasses of :class:`Error`.
+"""Defines the exceptions of arrowwood: one class for each kind of error, all subclasses of :class:`Error`.
 
-Each is a subclass of the built-in exception that fits as well, so ``except FileNotFoundError`` works too.
+Each also extends the built-in exception that fits, so ``except FileNotFoundError`` works too.
 """
 
 
@@ -15,15 +15,15 @@ class Error(Exception):
     def __init__(self, message: str = "", path: str | None = None, errno: int | None = None) -> None:
         from arrowwood import _arrowwood
 
-        # URLs may have passwords and signatures.
+        # URLs in messages may contain passwords and signatures.
         super().__init__(_arrowwood._without_secrets(message))
         self.path: str | None = path
         # OSError has slots of its own for these two, which must be set after its __init__.
         self.errno: int | None = errno
         self.filename: str | None = path
 
-    # KeyError would quote the message and OSError would put number and path around it. It contains names of columns and
-    # files, which may contain control characters.
+    # KeyError would quote the message, and OSError would add number and path. Names of columns and files in it may
+    # contain control characters.
     def __str__(self) -> str:
         from arrowwood import _arrowwood
 
@@ -93,6 +93,6 @@ class InternalError(Error, RuntimeError):
     """An invariant of the library is broken, which is a bug. The operation was stopped."""
 
 
-# Tracebacks show the names that users write.
+# Tracebacks should show the names that users import.
 for _class in [Error, *Error.__subclasses__(), OutOfMemory]:
     _class.__module__ = "arrowwood"

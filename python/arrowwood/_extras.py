@@ -1,21 +1,22 @@
-"""Engines, which users install themselves."""
+"""Imports engines, which users install themselves."""
 
 import re
 from importlib import import_module
 from types import ModuleType
 
-# The oldest versions that pass our tests: DuckDB 1.4 fails inside, Polars 1.30 panics. `pyproject.toml` says the same.
-_OLDEST = {"duckdb": "2.0", "polars": "2.1"}
+# Lists the oldest versions that pass our tests, as `pyproject.toml` does: DuckDB 1.4 has internal errors, and Polars
+# 1.30 panics.
+_OLDEST_VERSIONS = {"duckdb": "2.0", "polars": "2.1"}
 
 
 def engine(package: str, what_for: str, extra: str) -> ModuleType:
-    """The module `package`, or an ``ImportError`` that says how to install it."""
+    """Imports the module `package`; its ``ImportError`` says how to install it."""
     try:
-        found = import_module(package)
-        _refuse_old(found, what_for, extra)
-        return found
+        module = import_module(package)
+        _refuse_old(module, what_for, extra)
+        return module
     except ModuleNotFoundError as problem:
-        # What `package` itself misses is not for us to name.
+        # A dependency of `package` is missing: its own message names it.
         if problem.name is not None and problem.name.partition(".")[0] != package.partition(".")[0]:
             raise
     raise ImportError(
@@ -23,13 +24,13 @@ def engine(package: str, what_for: str, extra: str) -> ModuleType:
     )
 
 
-def _refuse_old(found: ModuleType, what_for: str, extra: str) -> None:
-    oldest = _OLDEST.get(found.__name__)
-    if oldest is not None and _numbers(found.__version__) < _numbers(oldest):
-        wanted = f"{what_for} needs {found.__name__} ≥ {oldest}, and {found.__version__} is installed"
-        raise ImportError(f"{wanted}; pip install -U 'arrowwood[{extra}]'", name=found.__name__)
+def _refuse_old(module: ModuleType, what_for: str, extra: str) -> None:
+    oldest = _OLDEST_VERSIONS.get(module.__name__)
+    if oldest is not None and _version_numbers(module.__version__) < _version_numbers(oldest):
+        wanted = f"{what_for} needs {module.__name__} ≥ {oldest}, and {module.__version__} is installed"
+        raise ImportError(f"{wanted}; pip install -U 'arrowwood[{extra}]'", name=module.__name__)
 
 
-def _numbers(version: str) -> list[int]:
-    """Of a version the first two numbers."""
+def _version_numbers(version: str) -> list[int]:
+    """Returns the major and minor number of a version."""
     return [int(digits) for digits in re.findall(r"\d+", version)[:2]]

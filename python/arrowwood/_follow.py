@@ -1,35 +1,37 @@
-"""New rows of tables for asyncio."""
+"""Waits for new rows of tables in asyncio."""
 
 import asyncio
 import concurrent.futures
 import time
 import weakref
 
-# Seconds in which a follower that is closed, or whose task is cancelled, lets its thread end.
-_LOOK = 0.1
+# Seconds of one wait in a thread, so that it ends soon after its follower is closed or the task is cancelled.
+_WAIT_SECONDS = 0.1
 
-# A thread for each waiting follower, since they would fill asyncio's shared threads; and the function that ends it.
+# Maps each waiting follower to its own thread, since followers would occupy all of asyncio's shared threads, and to the
+# function that ends the thread.
 _threads: "weakref.WeakKeyDictionary[object, tuple[concurrent.futures.ThreadPoolExecutor, weakref.finalize]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
 async def advance(follow, timeout):
-    """The next rows of `follow`; see ``Follow.__anext__``."""
+    """Returns the next rows of `follow`; see ``Follow.__anext__``."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        # What is there needs no thread. Rows are only taken here,
-        # so a task that is cancelled while it waits loses none.
+        # Rows are only taken here and not in the thread, so a task that is cancelled while it waits loses none.
         if (rows := follow._take()) is not None:
             return rows
-        left = _LOOK if deadline is None else deadline - time.monotonic()
+        left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
         if left <= 0 or follow._is_closed:
             release(follow)
             raise StopAsyncIteration
         try:
-            waiting = asyncio.get_running_loop().run_in_executor(_thread(follow), follow._wait, min(left, _LOOK))
+            waiting = asyncio.get_running_loop().run_in_executor(
+                _thread(follow), follow._wait, min(left, _WAIT_SECONDS)
+            )
         except RuntimeError:
-            # Another thread has just closed it.
+            # The executor refuses work after another thread has closed the follower.
             if follow._is_closed:
                 continue
             raise
@@ -44,7 +46,7 @@ def _thread(follow):
 
 
 def release(follow):
-    """Let the thread of `follow` end, if it has one."""
+    """Lets the thread of `follow` end, if it has one."""
     _, end = _threads.pop(follow, (None, None))
     if end is not None:
         end()

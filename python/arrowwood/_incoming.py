@@ -1,4 +1,4 @@
-"""Tables and columns of Python, NumPy and pandas, made ready for the compiled part."""
+"""Prepares tables and columns of Python, NumPy and pandas for the compiled module."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument, RowOutOfRange
 
 _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
-_COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+_FINER_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
 def batches(given):
-    """Whether it is a list or an iterator of tables that export Arrow data, and the same from its beginning."""
+    """Returns whether `given` is a list or an iterator of tables that export Arrow data, and its items from the first."""
     if isinstance(given, list):
         return bool(given) and all(_exports(part) for part in given), given
     if not isinstance(given, Iterator) or _exports(given):
@@ -25,7 +25,7 @@ def batches(given):
 
 
 def hugging_face(given):
-    """The dataset over the table that a dataset of Hugging Face is, its rows in its order; None for anything else."""
+    """Returns a dataset over the table and the row order of a Hugging Face dataset; None for anything else."""
     if type(given).__module__.partition(".")[0] != "datasets":
         return None
     if isinstance(given, Mapping):
@@ -35,18 +35,18 @@ def hugging_face(given):
         )
     if not hasattr(given, "data") or not hasattr(given.data, "table"):
         return None
-    found = _arrowwood.from_arrow(given.data.table)
+    dataset = _arrowwood.from_arrow(given.data.table)
     order = getattr(given, "_indices", None)
-    return found if order is None else found._view_of(order.column(0).to_numpy().astype("<u8").tobytes())
+    return dataset if order is None else dataset._view_of(order.column(0).to_numpy().astype("<u8").tobytes())
 
 
 def table(given):
-    """`given`, or what stands for it: a pandas frame comes with its index where that has a name, as pyarrow takes it,
-    and as columns where pyarrow is missing.
+    """Returns `given`, or a table to read in its place. A pandas frame keeps an index that has a name, as with pyarrow,
+    and becomes columns where pyarrow is missing.
     """
-    found = hugging_face(given)
-    if found is not None:
-        return found
+    dataset = hugging_face(given)
+    if dataset is not None:
+        return dataset
     if type(given).__name__ == "LazyFrame":
         raise TypeError("expected rows, got LazyFrame, which has none yet: give what its method collect() returns")
     if not (_is_pandas(given) and hasattr(given, "columns")):
@@ -56,13 +56,13 @@ def table(given):
         return _columns(given, names)
     is_plain = type(index).__name__ == "RangeIndex"
     if any(name is not None for name in names):
-        # pyarrow takes a range for numbers that need no column, whatever its name; repeated once, it is none.
+        # pyarrow stores a range index as metadata only, even with a name; repeat(1) turns it into values.
         return given.set_axis(index.repeat(1), axis=0) if is_plain else given
     return given if is_plain else given.reset_index(drop=True)
 
 
 def _index_names(frame):
-    """The names of a pandas frame's index, one for each level, None for one without a name."""
+    """Returns the names of a pandas frame's index, one for each level, None for a level without a name."""
     columns = set(map(str, frame.columns))
     for name in frame.index.names:
         if name is not None and str(name) in columns:
@@ -73,7 +73,7 @@ def _index_names(frame):
 
 
 def _columns(frame, names):
-    """The columns of a pandas frame, and behind them the levels of its index that have names."""
+    """Returns the columns of a pandas frame, followed by the levels of its index that have names."""
     columns = {str(name): frame.iloc[:, number] for number, name in enumerate(frame.columns)}
     levels = {
         str(name): sys.modules["pandas"].Series(frame.index.get_level_values(level))
@@ -84,7 +84,7 @@ def _columns(frame, names):
 
 
 def column(name, given):
-    """A column as an object that exports Arrow data, a list of Python objects, or the parts of a NumPy array."""
+    """Returns a column as an object that exports Arrow data, a list of objects, or the parts of a NumPy array."""
     if isinstance(given, list) or _exports(given):
         return given
     if isinstance(given, str | bytes | bytearray | Mapping):
@@ -94,12 +94,12 @@ def column(name, given):
         if _exports(series):
             return series
         nulls = np.asarray(given.isna())
-        # The nullable numbers of pandas become floats in to_numpy(), which rounds them.
+        # Without a dtype, to_numpy() turns nullable numbers into floats, which rounds them.
         exact = getattr(given.dtype, "numpy_dtype", None)
         is_exact = exact is not None and exact.kind in "biuf"
         values = given.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else given.to_numpy()
         parts = _parts(name, values, nulls)
-        # Times of pandas that have no zone are known to have none; NumPy's may be in UTC.
+        # Times without a zone are local in pandas, but may be in UTC in NumPy.
         return (
             ("naive " + parts[0], *parts[1:])
             if isinstance(parts, tuple) and parts[0].startswith("timestamp")
@@ -116,20 +116,20 @@ def column(name, given):
 
 
 def scalar(given):
-    """What a NumPy scalar stands for: a Python object, or (number, unit) of a time; None for NaT."""
+    """Returns a NumPy scalar as a Python object, or as (type, number) for a time; None for NaT."""
     if given.dtype.kind not in "mM":
         return given.item()
     if np.isnat(given):
         return None
     if given.dtype.kind == "M" and np.datetime_data(given.dtype)[0] in "YMWD":
-        # Whether the day fits is known where its column is.
+        # The caller, which knows the column, checks the range of the day.
         return "date32", int(given.astype("M8[D]").astype("i8"))
     kind, values, _, _ = _parts("value", given.reshape(1), None)
     return kind, int(values[0])
 
 
 def plain(given):
-    """A scalar or an array of NumPy as Python's own classes, but for times, of which Python's have no nanoseconds."""
+    """Returns a NumPy scalar or array as Python objects, except for times: Python's have no nanoseconds."""
     if given.dtype.kind in "mM" and np.ndim(given):
         return list(given)
     # A record is no list.
@@ -137,7 +137,7 @@ def plain(given):
 
 
 def is_mask(given):
-    """Whether it is booleans, one for each row, and no row numbers."""
+    """Returns whether `given` has booleans, a mask, instead of row numbers."""
     if isinstance(given, list):
         return bool(given) and all(isinstance(flag, bool | np.bool_) for flag in given)
     kind = getattr(given, "dtype", None) if hasattr(given, "dtype") else getattr(given, "type", None)
@@ -145,7 +145,7 @@ def is_mask(given):
 
 
 def mask(given, rows):
-    """The numbers of the rows that booleans choose, a null choosing none."""
+    """Returns the numbers of the rows for which a mask is true; nulls count as false."""
     array = np.asarray(given)
     if array.shape != (rows,):
         raise InvalidArgument(f"a mask has one boolean for each of {rows} rows, got an array of shape {array.shape}")
@@ -155,7 +155,7 @@ def mask(given, rows):
 
 
 def indices(given):
-    """Row numbers as a contiguous array of int64."""
+    """Returns row numbers as a contiguous array of int64."""
     array = np.asarray(given)
     if array.size == 0:
         return np.empty(0, "<i8")
@@ -172,7 +172,7 @@ def indices(given):
 
 
 def _parts(name, array, nulls):
-    """(kind, contiguous values, which of them are null or None, shape), or a list of objects."""
+    """Returns (type, contiguous values, null mask or None, shape), or a list of objects."""
     if array.ndim == 0 or array.dtype.kind in "Vc" or array.dtype.itemsize > 8 and array.dtype.kind in "iuf":
         raise TypeError(_expected(name, array))
     if array.dtype.kind not in "biufmM":
@@ -189,27 +189,27 @@ def _parts(name, array, nulls):
 
 
 def _objects(array, nulls):
-    """The values of an array as lists, None for those that are null."""
+    """Returns the values of an array as lists, with None for nulls."""
     if nulls is None or not nulls.any():
         return array.tolist()
-    found = array.astype(object)
-    found[nulls] = None
-    return found.tolist()
+    objects = array.astype(object)
+    objects[nulls] = None
+    return objects.tolist()
 
 
 def _times(name, values, nat):
-    """Kind and numbers of times or lengths of time."""
-    letter = values.dtype.kind
+    """Returns the type and the numbers of times or durations."""
+    kind = values.dtype.kind
     unit, count = np.datetime_data(values.dtype)
-    wanted = "s" if letter == "m" and unit in ("W", "D") else _COARSE.get(unit, unit)
-    if wanted not in ("D", "s", "ms", "us", "ns") or (letter == "m" and unit in ("Y", "M")):
+    target_unit = "s" if kind == "m" and unit in ("W", "D") else _FINER_UNITS.get(unit, unit)
+    if target_unit not in ("D", "s", "ms", "us", "ns") or (kind == "m" and unit in ("Y", "M")):
         raise TypeError(f"column {name!r}: expected times in units from years to nanoseconds, got {values.dtype}")
-    same = values.astype(f"{letter}8[{wanted}]")
-    if (unit, count) != (wanted, 1) and not (same.astype(values.dtype) == values)[~nat].all():
-        raise OverflowError(f"column {name!r}: a value of {values.dtype} does not fit into 64 bits of {wanted}")
-    if wanted != "D":
-        return f"{'timestamp' if letter == 'M' else 'duration'}[{wanted}]", same.view("i8")
-    days = np.where(nat, 0, same.view("i8"))
+    converted = values.astype(f"{kind}8[{target_unit}]")
+    if (unit, count) != (target_unit, 1) and not (converted.astype(values.dtype) == values)[~nat].all():
+        raise OverflowError(f"column {name!r}: a value of {values.dtype} does not fit into 64 bits of {target_unit}")
+    if target_unit != "D":
+        return f"{'timestamp' if kind == 'M' else 'duration'}[{target_unit}]", converted.view("i8")
+    days = np.where(nat, 0, converted.view("i8"))
     if (days != days.astype("i4")).any():
         raise OverflowError(f"column {name!r}: a day does not fit into date32")
     return "date32", days.astype("i4")
@@ -220,7 +220,7 @@ def _is_pandas(given):
 
 
 def _exports(given):
-    """Whether it exports Arrow data; pandas needs pyarrow for that."""
+    """Returns whether `given` exports Arrow data, which pandas can only do with pyarrow."""
     if not any(hasattr(given, name) for name in _EXPORTS):
         return False
     try:

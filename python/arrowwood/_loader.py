@@ -1,4 +1,4 @@
-"""Batches for training: rows in any order as arrays, ``Dataset.loader``."""
+"""Loads batches for training, rows in any order as arrays, for ``Dataset.loader``."""
 
 import multiprocessing
 import sys
@@ -54,13 +54,13 @@ class Loader:
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
         self._rows = len(self.dataset)
         self._epoch, self._shared = 0, _SharedEpoch()
-        # The batches that were asked for by number, and how many of them again, to tell that an epoch comes again.
-        self._asked, self._again = set(), 0
+        # Batches read by number in this epoch, and how many of them were read again, to detect a repeated epoch.
+        self._read_batches, self._repeats = set(), 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
-        # Where iterations begin, until one has come to its end; and where the last one is, for `state_dict`.
+        # The first batch of iterations until one of them is complete, and the position of the last one for `state_dict`.
         self._start, self._position = start, (0, start)
-        self._batches = self._kinds = self._rows_are = None
+        self._batches = self._column_kinds = self._cached_rows_id = None
 
     @property
     def epoch(self):
@@ -70,55 +70,55 @@ class Loader:
         return self._epoch
 
     def _begin(self, epoch, batch):
-        """Go to a batch of an epoch."""
+        """Moves to a batch of an epoch."""
         self._epoch, self._start, self._position = epoch, batch, (epoch, batch)
-        self._asked, self._again = set(), 0
+        self._read_batches, self._repeats = set(), 0
 
     def __len__(self):
-        """The number of batches of an epoch, of those of this rank."""
+        """The number of batches of an epoch for this rank."""
         size, order = self.batch_size, self._order
         if self.drop_last:
-            # As many for each rank, as those that exchange gradients need.
+            # Ranks that exchange gradients need the same number of batches.
             return self._rows // size // order["world"]
         return max(0, -(-(-(-self._rows // size) - order["rank"]) // order["world"]))
 
     def __getitem__(self, number):
         """Batch `number` of the epoch."""
-        at = index(number)
-        at += len(self) if at < 0 else 0
-        if not 0 <= at < len(self):
+        batch = index(number)
+        batch += len(self) if batch < 0 else 0
+        if not 0 <= batch < len(self):
             raise IndexError(f"batch {number} of an epoch of {len(self)}")
         epoch = self.epoch
         if self._order["seed"] is not None:
-            self._warn_if_asked(at)
-        return self._batch(epoch, at)
+            self._warn_if_repeated(batch)
+        return self._batch(epoch, batch)
 
-    def _warn_if_asked(self, at):
-        """Warn where batches are asked for by number, and an epoch comes again in the same order."""
+    def _warn_if_repeated(self, batch):
+        """Warns if batches are read by number, and an epoch is repeated in the same order."""
         # A worker has some of the batches, each once in an epoch.
         is_over = len(self._asked) == len(self) or _worker()[1] > 1
-        self._again += at in self._asked and is_over
-        # One batch may be looked at again.
+        self._again += batch in self._asked and is_over
+        # One batch may be looked batch again.
         if self._again == min(2, len(self)):
             message = (
                 f"loader: the batches of epoch {self._epoch} are read again in the same order; call set_epoch(number) "
                 "before each epoch"
             )
             warnings.warn(message, UserWarning, stacklevel=3)
-            self._asked, self._again = set(), 0
-        self._asked.add(at)
+            self._read_batches, self._repeats = set(), 0
+        self._read_batches.add(batch)
 
     def __iter__(self) -> Iterator[dict]:
         """The batches of an epoch, the first time from `start` or from where the state stopped that was loaded."""
         worker, workers = _worker()
         epoch = self.epoch
-        for at in range(self._start, len(self)):
-            batch = self._batch(epoch, at) if at % workers == worker else None
-            self._position = (epoch, at + 1)
+        for number in range(self._start, len(self)):
+            batch = self._batch(epoch, number) if number % workers == worker else None
+            self._position = (epoch, number + 1)
             if batch is not None:
                 yield batch
         self._position = (epoch + 1, 0)
-        # Another one may have been longer on its way.
+        # An iteration that began later may have advanced the epoch already.
         if self.epoch <= epoch:
             self._epoch, self._start = epoch + 1, 0
 
@@ -136,9 +136,9 @@ class Loader:
         It covers iteration over the loader itself; PyTorch's ``DataLoader`` takes batches by number, and counts them.
         """
         rows = {"rows": self._rows, "rows_are": self._rows_id()}
-        given = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
+        options = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
         epoch, batch = self._position
-        return {"kind": _STATE, "epoch": epoch, "batch": batch, **given}
+        return {"kind": _STATE, "epoch": epoch, "batch": batch, **options}
 
     def load_state_dict(self, state):
         """Continue from `state`, returned by :meth:`state_dict`: the next iteration gives the remaining batches.
@@ -147,28 +147,29 @@ class Loader:
             InvalidArgument: it is from a loader of other rows, or with another batch size, seed or rank. Rows are
                 compared by their numbers in the data and by the values of some of them, not by the path of a file.
         """
-        own = self.state_dict()
+        expected = self.state_dict()
         if not isinstance(state, dict) or state.get("kind") != _STATE:
             raise InvalidArgument("load_state_dict: expected what state_dict() of a loader gave")
-        for name in own:
-            if name not in ("epoch", "batch") and own[name] != state.get(name):
+        for name in expected:
+            if name not in ("epoch", "batch") and expected[name] != state.get(name):
                 if name == "rows_are":
-                    others = "another split, slice, order or file, or rows that have changed"
-                    raise InvalidArgument(f"load_state_dict: the state is of other rows of the data: {others}")
+                    causes = "another split, slice, order or file, or rows that have changed"
+                    raise InvalidArgument(f"load_state_dict: the state is of other rows of the data: {causes}")
                 hint = "; ds[:n] has the first n rows of a table that has grown" if name == "rows" else ""
                 raise InvalidArgument(
-                    f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}"
+                    f"load_state_dict: the state has {name}={state.get(name)}, and the loader {expected[name]}{hint}"
                 )
         epoch, batch = state.get("epoch"), state.get("batch")
         if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
             raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
-        # Workers that run already begin the epoch: which batches of it are left, their caller knows.
+        # Running workers restart the epoch; their caller knows which of its batches are left.
         self._shared.set(epoch)
         self._begin(epoch, batch)
 
     def __getstate__(self):
-        # The columns that are not read stay here.
-        return {**self.__dict__, "_batches": None, "_kinds": None, "_all": None, "_rows_are": self._rows_id()}
+        # Columns that are not loaded aren't sent to workers; they are only needed for the ID.
+        unsent = {"_batches": None, "_column_kinds": None, "_all": None}
+        return {**self.__dict__, **unsent, "_cached_rows_id": self._rows_id()}
 
     def __repr__(self):
         order = ", ".join(
@@ -177,34 +178,34 @@ class Loader:
         return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
 
     def _rows_id(self):
-        if self._rows_are is None:
-            self._rows_are = _arrowwood._Batches(self._all).rows_id()
-        return self._rows_are
+        if self._cached_rows_id is None:
+            self._cached_rows_id = _arrowwood._Batches(self._all).rows_id()
+        return self._cached_rows_id
 
     def _reader(self):
         if self._batches is None:
             self._batches = _arrowwood._Batches(self.dataset)
-            self._kinds = self._batches.describe()
+            self._column_kinds = self._batches.describe()
         return self._batches
 
-    def _batch(self, epoch, at):
+    def _batch(self, epoch, number):
         order = self._order
-        start = (at * order["world"] + order["rank"]) * self.batch_size
+        start = (number * order["world"] + order["rank"]) * self.batch_size
         parts = self._reader().read(order["seed"], epoch, order["block"], start, start + self.batch_size)
-        columns = zip(self.dataset.columns, parts, self._kinds, strict=True)
+        columns = zip(self.dataset.columns, parts, self._column_kinds, strict=True)
         arrays = {name: _array(name, part, kind) for name, part, kind in columns}
         return arrays if self.device is None else _tensors(arrays, self.device)
 
 
 class _SharedEpoch:
-    """The number of an epoch, which is the same in all processes that were started with it."""
+    """Shares the number of an epoch with the processes that are started with it."""
 
     def __init__(self):
-        # The number, and how often it was set.
+        # Holds the epoch, and how often it was set.
         try:
             self._words = multiprocessing.RawArray("Q", 2)
         except OSError:
-            # No directory for temporary files: each process has its own.
+            # Without a directory for temporary files, each process has a number of its own.
             self._words = [0, 0]
         self._seen = 0
 
@@ -214,14 +215,14 @@ class _SharedEpoch:
         self._seen = self._words[1]
 
     def changed(self):
-        """The number, if it was set since this was last asked, in whichever process; otherwise None."""
+        """Returns the epoch if any process has set it since the last call; otherwise None."""
         if self._words[1] == self._seen:
             return None
         self._seen = self._words[1]
         return self._words[0]
 
     def __getstate__(self):
-        # Memory is shared with processes that are being started; what is pickled otherwise is a copy.
+        # Memory can only be shared with a process that is being started; any other pickle is a copy.
         return {"words": self._words if get_spawning_popen() else None, "seen": self._seen}
 
     def __setstate__(self, state):
@@ -232,11 +233,11 @@ class _SharedEpoch:
 
 
 def _array(name, part, kind):
-    """The array of a column's part of a batch, which nobody else has."""
+    """Returns the array of a column's part of a batch; it shares no memory."""
     if kind is not None and not isinstance(part, _arrowwood.Column):
         dtype, shape, order = kind
         array = np.asarray(part).view(dtype).reshape(-1, *shape)
-        return array if order is None else array.transpose(0, *(at + 1 for at in order))
+        return array if order is None else array.transpose(0, *(axis + 1 for axis in order))
     lists = part._lists()
     if lists is not None:
         dtype, values, shape, ends = lists
@@ -251,14 +252,14 @@ def _array(name, part, kind):
 
 
 def _ragged(rows):
-    """Arrays of several lengths as an array of objects."""
+    """Returns arrays of several lengths as an array of objects."""
     array = np.empty(len(rows), object)
     array[:] = rows
     return array
 
 
 def _check_device(device):
-    """Refuse a device that PyTorch does not have, before any row is read."""
+    """Refuses a device that PyTorch does not have, before any row is read."""
     try:
         import torch
     except ModuleNotFoundError as problem:
@@ -270,40 +271,41 @@ def _check_device(device):
         try:
             torch.device(device)
         except (RuntimeError, TypeError) as problem:
-            known = "None, 'torch', or a device of PyTorch, such as 'cpu' or 'cuda:0'"
-            raise InvalidArgument(f"loader: expected {known} as device, got {device!r}") from problem
+            devices = "None, 'torch', or a device of PyTorch, such as 'cpu' or 'cuda:0'"
+            raise InvalidArgument(f"loader: expected {devices} as device, got {device!r}") from problem
 
 
 def _tensors(arrays, device):
-    """The arrays as tensors on `device`; arrays that can't become tensors become lists."""
+    """Returns the arrays as tensors on `device`; objects become lists, and other arrays stay as they are."""
+    return {name: _tensor(array, device) for name, array in arrays.items()}
+
+
+def _tensor(array, device):
     import torch
 
-    def tensor(array):
-        if array.dtype.kind not in "biufc":
-            return array.tolist() if array.dtype == object else array
-        found = torch.from_numpy(np.ascontiguousarray(array))
-        return found if str(device) in ("torch", "cpu") else found.to(device, non_blocking=True)
-
-    return {name: tensor(array) for name, array in arrays.items()}
+    if array.dtype.kind not in "biufc":
+        return array.tolist() if array.dtype == object else array
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    return tensor if str(device) in ("torch", "cpu") else tensor.to(device, non_blocking=True)
 
 
 def _worker():
-    """The number of this process among the workers of PyTorch's loader, and how many there are."""
+    """Returns the number of this process among the workers of PyTorch's loader, and the number of workers."""
     data = sys.modules.get("torch.utils.data")
     info = data.get_worker_info() if data is not None else None
     return (0, 1) if info is None else (info.id, info.num_workers)
 
 
 def split(dataset, test_size, seed):
-    """Two parts of the rows; see ``Dataset.train_test_split``."""
+    """Splits the rows into two parts; see ``Dataset.train_test_split``."""
     rows = len(dataset)
     if isinstance(test_size, float) and 0 < test_size < 1:
-        # As Hugging Face and scikit-learn do.
-        test = ceil(rows * test_size)
+        # Rounds up, as Hugging Face and scikit-learn do.
+        test_rows = ceil(rows * test_size)
     elif isinstance(test_size, int) and not isinstance(test_size, bool) and 0 <= test_size <= rows:
-        test = test_size
+        test_rows = test_size
     else:
         expected = f"a part between 0.0 and 1.0, or a number of rows from 0 to {rows}"
         raise InvalidArgument(f"train_test_split: expected test_size to be {expected}, got {test_size!r}")
     shuffled = dataset.shuffle(seed)
-    return shuffled[: rows - test], shuffled[rows - test :]
+    return shuffled[: rows - test_rows], shuffled[rows - test_rows :]

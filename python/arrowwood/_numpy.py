@@ -1,4 +1,4 @@
-"""Columns and datasets as NumPy arrays."""
+"""Converts columns and datasets to NumPy arrays."""
 
 import operator
 import os
@@ -10,7 +10,7 @@ from arrowwood._errors import CopyNeeded, InvalidArgument
 
 
 def to_numpy(column, copy=None):
-    """The values of `column` as an array; see ``Column.to_numpy``."""
+    """Returns the values of `column` as an array; see ``Column.to_numpy``."""
     dtype, parts, shape, order = column._parts()
     if copy is False:
         _refuse_copies(column, dtype, parts)
@@ -21,14 +21,14 @@ def to_numpy(column, copy=None):
     if shape is not None:
         arrays = [array.reshape(-1, *shape) for array in arrays] or [np.empty((0, *shape), dtype)]
     if order is not None:
-        arrays = [array.transpose(0, *(at + 1 for at in order)) for array in arrays]
+        arrays = [array.transpose(0, *(axis + 1 for axis in order)) for array in arrays]
     if len(arrays) == 1:
         return arrays[0].copy() if copy and not arrays[0].flags.writeable else arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
 def matrix(dataset):
-    """The columns of `dataset` as an array of two dimensions; see ``Dataset.to_numpy``."""
+    """Returns the columns of `dataset` as an array of two dimensions; see ``Dataset.to_numpy``."""
     rows, count = dataset.shape
     block = dataset._block()
     if block is not None:
@@ -37,13 +37,13 @@ def matrix(dataset):
     dtype = _common([column.dtype for column in columns])
     whole = np.empty((count, rows), dtype)
     for number, values in enumerate(columns):
-        is_object = dtype == object and values.dtype != object  # noqa: E721, a type of NumPy is equal to it
+        is_object = dtype == object and values.dtype != object  # noqa: E721, NumPy's object dtype equals it
         whole[number] = np.fromiter(dataset.column(number), object, rows) if is_object else values
     return whole.T
 
 
 def _common(dtypes):
-    """The type of an array that holds values of all `dtypes`."""
+    """Returns a type that can hold values of all `dtypes`."""
     kinds = {dtype.kind for dtype in dtypes}
     if not kinds:
         return np.dtype("float64")
@@ -51,7 +51,7 @@ def _common(dtypes):
 
 
 def matrix_of(dataset, dtype=None, copy=None):
-    """The columns of `dataset` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
+    """Returns the columns of `dataset` as an array of `dtype`; implements ``__array__``."""
     if copy is False:
         raise CopyNeeded("the columns of a dataset are no array without a copy; take one column")
     array = matrix(dataset)
@@ -63,14 +63,14 @@ def matrix_of(dataset, dtype=None, copy=None):
 
 
 def _refuse_nulls(column, dtype):
-    """Integers and booleans: NumPy would make something of NaN and NaT that nobody has written."""
+    """Refuses nulls in integers and booleans: NumPy would convert NaN and NaT to arbitrary values."""
     if np.dtype(dtype).kind in "iub" and column.null_count:
         advice = "write column.drop_nulls(), or a type of floats"
         raise InvalidArgument(f"column {column.name!r} has nulls, and {np.dtype(dtype)} has none: {advice}")
 
 
 def as_array(column, dtype=None, copy=None):
-    """The values of `column` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
+    """Returns the values of `column` as an array of `dtype`; implements ``__array__``."""
     array = to_numpy(column, copy)
     if dtype is None or array.dtype == dtype:
         return array
@@ -99,29 +99,29 @@ _ARITHMETIC = {
 
 
 def ufunc(function, method, inputs, keywords):
-    """A function of NumPy's on columns, or on expressions, and whatever else; see ``Column.__array_ufunc__``."""
+    """Applies a NumPy ufunc to columns, expressions and other values; see ``Column.__array_ufunc__``."""
     compare = _COMPARISONS.get(function) if method == "__call__" and not keywords else None
-    # NumPy makes arrays of no dimension of its scalars.
+    # NumPy passes its scalars as arrays without dimensions.
     inputs = [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in inputs]
     if compare is not None and any(np.isscalar(value) for value in inputs):
-        left, right = (value.item() if _is_plain(value) else value for value in inputs)
-        return _turned(compare)(right, left) if np.isscalar(left) else compare(left, right)
+        left, right = (value.item() if _is_exact_in_python(value) else value for value in inputs)
+        return _mirrored(compare)(right, left) if np.isscalar(left) else compare(left, right)
     if any(isinstance(value, _arrowwood.Expression) for value in inputs):
         compute = _ARITHMETIC.get(function) if method == "__call__" and not keywords else None
         if compute is None or not any(np.isscalar(value) for value in inputs):
             return NotImplemented
-        return compute(*(value.item() if _is_plain(value) else value for value in inputs))
+        return compute(*(value.item() if _is_exact_in_python(value) else value for value in inputs))
     arrays = [to_numpy(value) if isinstance(value, _arrowwood.Column) else value for value in inputs]
     return getattr(function, method)(*arrays, **(keywords or {}))
 
 
 def function(function, inputs, keywords):
-    """Any other function of NumPy's on columns; see ``Column.__array_function__``."""
+    """Applies any other NumPy function to columns; see ``Column.__array_function__``."""
     return function(*_arrays(inputs), **{name: _arrays(value) for name, value in keywords.items()})
 
 
 def _arrays(value):
-    """`value` with arrays in place of columns, which may be in lists, as for ``np.stack``."""
+    """Returns `value` with arrays in place of columns, also within lists, as for ``np.stack``."""
     if isinstance(value, _arrowwood.Column):
         return to_numpy(value)
     if type(value) in (list, tuple):
@@ -129,59 +129,62 @@ def _arrays(value):
     return value
 
 
-def _is_plain(value):
-    """Whether it is a scalar that Python has a class for, and nothing is lost by that."""
+def _is_exact_in_python(value):
+    """Returns whether `value` is a NumPy scalar that a Python object represents exactly."""
     return isinstance(value, np.generic) and value.dtype.kind not in "mM"
 
 
-def _turned(compare):
-    turned = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
-    return turned.get(compare, compare)
+def _mirrored(compare):
+    """Returns the comparison that gives the same result with its operands swapped."""
+    mirrors = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
+    return mirrors.get(compare, compare)
 
 
 def dlpack(column, stream, max_version, dl_device, copy):
-    """The values of `column` as a capsule; see ``Column.__dlpack__``."""
+    """Returns the values of `column` as a capsule; see ``Column.__dlpack__``."""
     try:
         array = to_numpy(column, False if copy is False else None)
     except CopyNeeded as needed:
         raise BufferError(str(needed)) from needed
     if array.dtype.kind not in "biufc":
         raise BufferError(f"column {column.name!r} of {column.dtype} is no numbers, which is what DLPack has")
-    is_told = max_version is not None and max_version[0] >= 1
+    knows_read_only = max_version is not None and max_version[0] >= 1
     if not array.flags.writeable:
-        # PyTorch does not heed that values are read-only, and others can't be told.
-        private = _private(array)
-        if private is not None:
-            array = private
-        elif not is_told and copy is not False:
+        # PyTorch ignores the read-only flag, and consumers of DLPack before 1.0 can't see it.
+        writable = _remapped_private(array)
+        if writable is not None:
+            array = writable
+        elif not knows_read_only and copy is not False:
             array = array.copy()
-    asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-    # NumPy before 2.1 knows the first one only; its TypeError is what consumers expect then, and ask for less.
-    return array.__dlpack__(**{name: value for name, value in asked.items() if value is not None})
+    options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    # NumPy before 2.1 knows only the first option; consumers expect its TypeError, and retry with fewer options.
+    return array.__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
 
-def _private(array):
-    """The values of `array`, which are those of a mapped file, in a mapping of their own: pages that are written to are
-    copied, so that neither the file nor anybody else sees that. ``None`` if there is no such file."""
-    # No stride of ours is negative.
+def _remapped_private(array):
+    """Maps the values of `array` again, copy on write, so that writes change neither the file nor other arrays.
+
+    Returns ``None`` if the values are not in a mapped file.
+    """
+    # Our arrays have no negative strides.
     length = array.itemsize + sum(
         (count - 1) * stride for count, stride in zip(array.shape, array.strides, strict=True)
     )
     start = array.__array_interface__["data"][0]
-    found = _mapped_at(start, start + length) if array.size else None
-    if found is None:
+    location = _mapped_at(start, start + length) if array.size else None
+    if location is None:
         return None
-    path, offset = found
+    path, offset = location
     try:
-        bytes_there = np.asarray(_arrowwood.map(path, "c", offset=offset, length=length))
+        private_bytes = np.asarray(_arrowwood.map(path, "c", offset=offset, length=length))
     except (OSError, ValueError):
-        # The file is no longer there, or memory that may be written to is short.
+        # The file was removed, or memory for writable pages is short.
         return None
-    return np.ndarray(array.shape, array.dtype, bytes_there, 0, array.strides)
+    return np.ndarray(array.shape, array.dtype, private_bytes, 0, array.strides)
 
 
 def _mapped_at(low, high):
-    """The path of the file that is mapped from address `low` to `high`, and the offset of `low` in it, if any is."""
+    """Returns the path of the file mapped from address `low` to `high`, and the file offset of `low`; None without one."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             addresses, _, offset, _, inode, *path = line.split(maxsplit=5)
@@ -192,10 +195,10 @@ def _mapped_at(low, high):
             return None
     path = path[0].rstrip("\n").replace("\\012", "\n") if path else ""
     try:
-        is_there = path.startswith("/") and os.stat(path).st_ino == int(inode)
+        is_same_file = path.startswith("/") and os.stat(path).st_ino == int(inode)
     except OSError:
-        is_there = False
-    return (path, int(offset, 16) + low - start) if is_there else None
+        is_same_file = False
+    return (path, int(offset, 16) + low - start) if is_same_file else None
 
 
 def _refuse_copies(column, dtype, parts):
@@ -212,7 +215,7 @@ def _refuse_copies(column, dtype, parts):
 
 def _array(values, nulls, dtype, has_nulls):
     array = _plain(values, np.dtype(dtype))
-    # All chunks must get the same type, so a chunk without nulls follows those that have some.
+    # All chunks must get the same type, so chunks without nulls are converted as well.
     if has_nulls and array.dtype.kind in "iu":
         array = array.astype("float64")
     if nulls is not None:
@@ -224,6 +227,6 @@ def _array(values, nulls, dtype, has_nulls):
 
 def _plain(values, dtype):
     array = np.asarray(values)
-    # Dates of 32 bits are the one type that NumPy holds in another width, booleans come as bytes made for this array.
+    # NumPy has another width only for 32-bit dates. Booleans arrive as bytes that were unpacked for this array.
     in_place = array.dtype.itemsize == dtype.itemsize and dtype.kind != "b"
     return array.view(dtype) if in_place else array.astype(dtype)
