@@ -14,7 +14,7 @@ _FINER_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
 def batches(given):
-    """Returns whether `given` is a list or an iterator of tables that export Arrow data, and its items from the first."""
+    """Returns whether `given` is a list or iterator of tables that export Arrow data, and its items from the first."""
     if isinstance(given, list):
         return bool(given) and all(_exports(part) for part in given), given
     if not isinstance(given, Iterator) or _exports(given):

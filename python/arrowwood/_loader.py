@@ -58,7 +58,7 @@ class Loader:
         self._read_batches, self._repeats = set(), 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
-        # The first batch of iterations until one of them is complete, and the position of the last one for `state_dict`.
+        # The first batch of an iteration until one is complete, and the position of the last one for `state_dict`.
         self._start, self._position = start, (0, start)
         self._batches = self._column_kinds = self._cached_rows_id = None
 
@@ -95,11 +95,11 @@ class Loader:
 
     def _warn_if_repeated(self, batch):
         """Warns if batches are read by number, and an epoch is repeated in the same order."""
-        # A worker has some of the batches, each once in an epoch.
-        is_over = len(self._asked) == len(self) or _worker()[1] > 1
-        self._again += batch in self._asked and is_over
-        # One batch may be looked batch again.
-        if self._again == min(2, len(self)):
+        # A worker reads only some of the batches, but each once in an epoch.
+        is_complete = len(self._read_batches) == len(self) or _worker()[1] > 1
+        self._repeats += batch in self._read_batches and is_complete
+        # Users may look at a single batch again.
+        if self._repeats == min(2, len(self)):
             message = (
                 f"loader: the batches of epoch {self._epoch} are read again in the same order; call set_epoch(number) "
                 "before each epoch"

@@ -184,7 +184,7 @@ def _remapped_private(array):
 
 
 def _mapped_at(low, high):
-    """Returns the path of the file mapped from address `low` to `high`, and the file offset of `low`; None without one."""
+    """Returns path and offset of the file data mapped from address `low` to `high`; None if there is no such file."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             addresses, _, offset, _, inode, *path = line.split(maxsplit=5)

@@ -1,4 +1,4 @@
-"""Parquet files, by pyarrow."""
+"""Reads and writes Parquet files with pyarrow."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def read_parquet(source: Any, *, columns: list[str] | None = None) -> "_arrowwoo
 
 
 def write(dataset: "_arrowwood.Dataset", path: Any, compression: str | None, max_rows: int | None) -> None:
-    """Write a Parquet file, a row group for about a million rows, which gets its name when it is complete."""
+    """Writes a Parquet file with row groups of about a million rows. It gets its name when it is complete."""
     parquet = engine("pyarrow.parquet", "write() of Parquet", "parquet")
     step = max_rows or 1 << 20
     with _unfinished(path) as file:
@@ -41,23 +41,25 @@ def write(dataset: "_arrowwood.Dataset", path: Any, compression: str | None, max
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is called `path` when all went well. A killed process leaves none where the file system knows files
-    without names, as that of the library's own files."""
+    """Opens a file that is named `path` once it was written without an error.
+
+    A killed process leaves no file behind if the file system supports unnamed files (``O_TMPFILE``).
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        number = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
         is_named = False
     except (AttributeError, OSError):
-        number = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         is_named = True
     try:
-        with os.fdopen(number, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             if not is_named:
                 part.unlink(missing_ok=True)
-                # Only with a directory's number, which an absolute path doesn't need, does Python follow this link.
-                os.link(f"/proc/self/fd/{number}", part, src_dir_fd=number, follow_symlinks=True)
+                # Python only follows this link if a directory descriptor is given; absolute paths ignore it.
+                os.link(f"/proc/self/fd/{descriptor}", part, src_dir_fd=descriptor, follow_symlinks=True)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

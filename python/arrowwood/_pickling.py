@@ -4,20 +4,19 @@ from arrowwood import _arrowwood
 
 
 def open_places(places, how, names=None, versions=()):
-    """The dataset whose rows lie at `places`, opened as it was; its columns are called `names`,
-    if they were renamed.
+    """Opens the dataset with rows at `places` as before; its columns get `names`, if they were renamed.
 
-    Raises FileChanged if a file is none of `versions` any more."""
-    found = _arrowwood._open_places(places, how)
-    found._check_versions(versions)
-    return found if names is None else found._with_names(names)
+    Raises FileChanged if a file no longer has one of `versions`."""
+    dataset = _arrowwood._open_places(places, how)
+    dataset._check_versions(versions)
+    return dataset if names is None else dataset._with_names(names)
 
 
 def open_bytes(data):
-    """The dataset that was written to `data`."""
+    """Opens the dataset that was written to `data`."""
     return _arrowwood.open(data)
 
 
 def open_view(dataset, rows):
-    """The rows of `dataset` with the numbers `rows`, of 8 bytes each."""
+    """Returns the rows of `dataset` with the numbers `rows`, of 8 bytes each."""
     return dataset._view_of(rows)

@@ -1,11 +1,11 @@
-"""A progress line for what takes more than a second in a terminal."""
+"""Draws a progress line in a terminal for work that takes more than a second."""
 
 import sys
 import time
 
 
 class Bar:
-    """Called with what is done of how much; draws at most ten times a second, and nothing in the first."""
+    """Draws progress when called with (done, total): after the first second, and at most ten times a second."""
 
     def __init__(self, doing: str, unit: str) -> None:
         self._doing, self._unit = doing, unit
@@ -24,9 +24,9 @@ class Bar:
 
 
 def bar(doing: str, unit: str = "rows") -> Bar | None:
-    """A bar where somebody looks at standard error, else None."""
+    """Returns a bar if standard error is a terminal, else None."""
     try:
         is_seen = sys.stderr is not None and sys.stderr.isatty()
-    except Exception:  # of a closed or replaced one
+    except Exception:  # standard error is closed or replaced
         is_seen = False
     return Bar(doing, unit) if is_seen else None

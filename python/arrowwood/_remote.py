@@ -1,4 +1,4 @@
-"""Tables of other machines, by ``arrowwood serve``."""
+"""Reads and writes tables on other machines, which ``arrowwood serve`` serves."""
 
 import asyncio
 import concurrent.futures
@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, TypeVar, cast
@@ -38,20 +39,20 @@ from arrowwood._errors import (
 _T = TypeVar("_T")
 _STREAM = "application/vnd.apache.arrow.stream"
 _TEXT = "text/plain; charset=utf-8"
-# The most bytes of an answer that is read into memory as a whole: facts and errors.
-_SMALL = 16 << 20
-# Seconds between two attempts: at first, and at most.
-_PAUSES = (0.05, 2.0)
-# Seconds without a request after which a connection is made anew: servers close those that nobody uses, and whether a
-# request that was sent over one of these was heard is not known.
-_IDLE = 30.0
-# How a server is missed whose goodbye was lost: after so many seconds of silence it is asked, so often,
-# and so many times.
-_ALIVE = [(socket.TCP_KEEPIDLE, 45), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 3)]
-# The largest body that a server takes.
-_BODY = 64 << 20
+# Limits responses that are read into memory as a whole: table facts and errors.
+_MAX_JSON_BYTES = 16 << 20
+# Seconds between attempts, which double from the first to the longest.
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+# Seconds without a request after which to reconnect: servers close idle connections, and a client can't know whether a
+# request over a connection that is being closed was processed.
+_MAX_IDLE_SECONDS = 30.0
+# Detects a server that vanished without closing the connection: 3 probes 15 s apart, after 45 s of silence.
+_KEEPALIVE = [(socket.TCP_KEEPIDLE, 45), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 3)]
+# The server refuses larger bodies.
+_MAX_BODY_BYTES = 64 << 20
 
-_ERRORS: dict[int, type[Error]] = {
+_ERRORS_BY_STATUS: dict[int, type[Error]] = {
     401: PermissionDenied,
     403: PermissionDenied,
     404: NotFound,
@@ -62,7 +63,7 @@ _ERRORS: dict[int, type[Error]] = {
     421: PermissionDenied,
     501: Unsupported,
 }
-_CODES: dict[str, type[Error]] = {
+_ERRORS_BY_CODE: dict[str, type[Error]] = {
     "schema_mismatch": SchemaMismatch,
     "busy": Busy,
     "old_epoch": Closed,
@@ -120,7 +121,7 @@ class Connection:
         self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
         self.url: str = f"{parts.scheme}://{parts.netloc}"
         self._lock = threading.Lock()
-        self._kept: http.client.HTTPConnection | None = None
+        self._idle_connection: http.client.HTTPConnection | None = None
         self._used = 0.0
 
     def tables(self) -> list[str]:
@@ -130,8 +131,8 @@ class Connection:
             IoError: the server can't be reached.
             PermissionDenied: the token is not valid, or there is none.
         """
-        told = _Told(self, self._json("GET", "/v1/tables"))
-        return [_Told(self, table).text("name") for table in told.list("tables")]
+        answer = _JsonObject(self, self._json("GET", "/v1/tables"))
+        return [_JsonObject(self, table).text("name") for table in answer.list("tables")]
 
     def __getitem__(self, name: str) -> "RemoteTable":
         if not isinstance(name, str):
@@ -177,16 +178,14 @@ class Connection:
             options["late"] = late
         if index:
             options["index"] = ",".join(index)
-        body, media_type = _body_of(schema)
+        body, media_type = _schema_body(schema)
         self._json("PUT", _path(name) + _query(options), body, {"Content-Type": media_type})
         return self[name]
 
     def close(self) -> None:
         """Close the connection; it is opened again when it is used again."""
         with self._lock:
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
+            self._disconnect()
 
     def __enter__(self) -> "Connection":
         return self
@@ -201,6 +200,14 @@ class Connection:
 
     # ---- requests ----
 
+    def _disconnect(self) -> None:
+        if self._idle_connection is not None:
+            self._idle_connection.close()
+            self._idle_connection = None
+
+    def _is_stale(self, connection: http.client.HTTPConnection) -> bool:
+        return time.monotonic() - self._used > _MAX_IDLE_SECONDS or _is_closed_by_peer(connection)
+
     def _open(self) -> http.client.HTTPConnection:
         if self._tls is not None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
@@ -214,7 +221,7 @@ class Connection:
         body: bytes | None,
         headers: dict[str, str],
     ) -> http.client.HTTPResponse:
-        """Sends a request. Raises the error that its status stands for."""
+        """Sends a request, and raises the error of its status."""
         if self._token is not None:
             headers = {"Authorization": f"Bearer {self._token}", **headers}
         http_connection.request(method, path, body, headers)
@@ -224,30 +231,27 @@ class Connection:
         return answer
 
     def _json(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
-        """The answer to a small request, over a connection that is kept. Sends nothing twice, except for reading."""
+        """Returns the response to a small request over the idle connection. Resends only reads."""
         with self._lock:
-            if self._kept is not None and (time.monotonic() - self._used > _IDLE or _is_closed_by_peer(self._kept)):
-                self._kept.close()
-                self._kept = None
+            if self._idle_connection is not None and self._is_stale(self._idle_connection):
+                self._disconnect()
             for attempt in range(2):
-                is_fresh = self._kept is None
-                self._kept = self._kept or self._open()
+                is_fresh = self._idle_connection is None
+                self._idle_connection = self._idle_connection or self._open()
                 try:
-                    answer = self._send(self._kept, method, path, body, headers or {})
-                    told = json.loads(answer.read(_SMALL))
+                    answer = self._send(self._idle_connection, method, path, body, headers or {})
+                    content = json.loads(answer.read(_MAX_JSON_BYTES))
                     self._used = time.monotonic()
-                    return told
+                    return content
                 except (OSError, http.client.HTTPException, ValueError) as problem:
-                    # An error that the server has answered with leaves the connection as it is, unless there was a
-                    # body: it may have been refused unread, and the server closes then.
+                    # An error response leaves the connection open, except after a body: the server closes it if it
+                    # refused the body unread.
                     if isinstance(problem, Error):
                         if body is not None:
-                            self._kept.close()
-                            self._kept = None
+                            self._disconnect()
                         raise
-                    self._kept.close()
-                    self._kept = None
-                    # The server closes connections that nobody uses.
+                    self._disconnect()
+                    # The server may have closed an idle connection at this moment: retry reads.
                     if is_fresh or method != "GET" or attempt == 1:
                         raise self._unreachable(problem) from None
             raise AssertionError("two attempts")
@@ -259,33 +263,33 @@ class Connection:
         )
 
 
-def _body_of(schema: Any) -> tuple[bytes, str]:
-    """`schema` as a body, and its media type: text where that says all of it, else Arrow data of no rows."""
+def _schema_body(schema: Any) -> tuple[bytes, str]:
+    """Returns `schema` as a body with its media type: text if that loses nothing, else an Arrow stream without rows."""
     if isinstance(schema, str):
         return schema.encode(), _TEXT
-    given = _arrowwood.Builder(schema).schema
-
-    def line(field: "_arrowwood.Field") -> str:
-        name = field.name.replace('"', '""')
-        return f'"{name}": {field.type}' + ("" if field.nullable else " not null")
-
-    text = "\n".join(map(line, given))
+    fields = list(_arrowwood.Builder(schema).schema)
+    text = "\n".join(_field_text(field) for field in fields)
     try:
-        says_all = list(_arrowwood.Builder(text).schema) == list(given)
+        is_lossless = list(_arrowwood.Builder(text).schema) == fields
     except InvalidArgument:
-        says_all = False
-    if says_all:
+        is_lossless = False
+    if is_lossless:
         return text.encode(), _TEXT
     sink = io.BytesIO()
     _arrowwood.write(_arrowwood.Builder(schema).finish(), sink, format="stream")
     return sink.getvalue(), _STREAM
 
 
-def _place_of(path: str) -> str:
-    """What identifies a file among those of all machines, as the server tells it."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    found = os.stat(path)
-    return f"{boot.read_text().strip() if boot.exists() else ''}:{found.st_dev}:{found.st_ino}"
+def _field_text(field: "_arrowwood.Field") -> str:
+    name = field.name.replace('"', '""')
+    return f'"{name}": {field.type}' + ("" if field.nullable else " not null")
+
+
+def _file_identity(path: str) -> str:
+    """Returns text that identifies a file among the files of all machines, in the server's format."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id")
+    status = os.stat(path)
+    return f"{boot_id.read_text().strip() if boot_id.exists() else ''}:{status.st_dev}:{status.st_ino}"
 
 
 class RemoteTable:
@@ -299,13 +303,13 @@ class RemoteTable:
         self.name: str = name
 
     @property
-    def _facts(self) -> "_Told":
-        return _Told(self._connection, self._connection._json("GET", _path(self.name)))
+    def _facts(self) -> "_JsonObject":
+        return _JsonObject(self._connection, self._connection._json("GET", _path(self.name)))
 
     @property
     def schema(self) -> "_arrowwood.Schema":
         """Names and types of the columns."""
-        with _Answer(self._connection, _path(self.name) + "/rows?limit=0") as answer:
+        with _StreamResponse(self._connection, _path(self.name) + "/rows?limit=0") as answer:
             return answer.stream().schema
 
     @property
@@ -326,8 +330,8 @@ class RemoteTable:
         path = facts.text("path") if facts.has("path") else None
         if path is None or not os.access(path, os.R_OK):
             return None
-        # The server may be at the other end of a tunnel, and another file have the path here.
-        return path if facts.has("place") and facts.text("place") == _place_of(path) else None
+        # Through a tunnel, the server may be on another machine, where the path names another file.
+        return path if facts.has("place") and facts.text("place") == _file_identity(path) else None
 
     def __len__(self) -> int:
         facts = self._facts
@@ -368,9 +372,9 @@ class RemoteTable:
             NotFound, IoError, PermissionDenied: as :meth:`open`.
         """
         options: list[tuple[str, object]] = [("column", name) for name in columns or []]
-        given = {"from": start, "to": stop, "where": where, "limit": limit}
-        options += [(name, value) for name, value in given.items() if value is not None]
-        with _Answer(self._connection, f"{_path(self.name)}/rows{_query(options)}") as answer:
+        parameters = {"from": start, "to": stop, "where": where, "limit": limit}
+        options += [(name, value) for name, value in parameters.items() if value is not None]
+        with _StreamResponse(self._connection, f"{_path(self.name)}/rows{_query(options)}") as answer:
             return answer.read_all()
 
     def __getitem__(self, rows: slice) -> "_arrowwood.Dataset":
@@ -468,15 +472,15 @@ class RemoteFollow:
         self._options: list[tuple[str, object]] = [("column", name) for name in columns or []]
         if durable:
             self._options.append(("durable", "true"))
-        self._answer: _Answer | None = None
+        self._answer: _StreamResponse | None = None
         self._stream: _arrowwood.StreamReader | None = None
         self._is_closed = False
-        # Of the thread that reads the stream, or asks for another one.
+        # Held by the thread that reads the stream or opens another one.
         self._turn = threading.Lock()
-        # What a task waits for, or has waited for when it was cancelled.
-        self._coming: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
+        # The read that a task awaits; if the task is cancelled, the next one takes it over.
+        self._pending: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
         self._next = start
-        # By which numbers the rows are followed; known when it has begun.
+        # Identifies the numbering of the rows; the first answer sets it.
         self._numbering: str | None = None
         self._begin()
 
@@ -490,7 +494,7 @@ class RemoteFollow:
         options = self._options + ([] if self._next is None else [("from", self._next)])
         options += [] if self._numbering is None else [("numbering", self._numbering)]
         connection = self._table._connection
-        self._answer = _Answer(connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout)
+        self._answer = _StreamResponse(connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout)
         self._next = self._answer.number("Arrowwood-First-Row")
         self._numbering = self._answer.text("Arrowwood-Numbering")
         self._stream = self._answer.stream()
@@ -526,7 +530,7 @@ class RemoteFollow:
                     return rows
                 if rows is not None:
                     continue
-                # The server has stopped, or the table has gone; another attempt tells.
+                # The server has stopped or the table was removed: another attempt finds out which.
                 self._end()
             except (Error, OSError, http.client.HTTPException) as problem:
                 is_lost = self._answer is not None and self._answer.is_timed_out
@@ -546,13 +550,13 @@ class RemoteFollow:
 
     async def __anext__(self) -> "_arrowwood.Dataset":
         while True:
-            coming = self._coming = self._coming or _in_thread(lambda: next(self, None))
-            await _done(coming)
-            # Of several tasks that wait one gets the rows.
-            if self._coming is coming:
-                self._coming = None
+            pending = self._pending = self._pending or _in_thread(lambda: next(self, None))
+            await _wait_for(pending)
+            # Only one of several waiting tasks gets the rows.
+            if self._pending is pending:
+                self._pending = None
                 break
-        rows = coming.result()
+        rows = pending.result()
         if rows is None:
             raise StopAsyncIteration
         return rows
@@ -598,17 +602,17 @@ class RemoteWriter:
             )
         self._schema = table.schema
         self._rows: _arrowwood.Builder | None = None
-        # What is sent, until it is acknowledged, and whether it may be in the table by now.
+        # The unacknowledged commit, and whether its rows may be in the table.
         self._body: bytes | None = None
         self._is_sent = False
-        # The number of the next commit, unless the server has to be asked.
+        # The number of the next commit. After rollback() of a sent commit, only the server knows it.
         self._sequence = self._next_sequence()
         self._is_sequence_known = True
         self.durable_rows: int = 0
         self._owner = os.getpid()
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        # A fork has a copy of what its parent may still commit, and one that could not be made has nothing.
+        # A forked copy doesn't own the rows, which its parent may still commit. Without `_owner`, __init__ has failed.
         if getattr(self, "_owner", None) != os.getpid():
             return
         if self._body is not None or self._rows is not None and len(self._rows) > 0:
@@ -624,7 +628,7 @@ class RemoteWriter:
         path = f"{_path(self._table.name)}/producers/{quote(self._producer, safe='')}"
         connection = self._table._connection
         try:
-            return _Told(connection, connection._json("GET", path)).number("sequence") + 1
+            return _JsonObject(connection, connection._json("GET", path)).number("sequence") + 1
         except NotFound:
             return 0
 
@@ -682,9 +686,11 @@ class RemoteWriter:
                 return None
             rows, self._rows = self._rows.finish(), None
             self._body, self._is_sent = _stream_of(rows), False
-            if len(self._body) > _BODY:
+            if len(self._body) > _MAX_BODY_BYTES:
                 size, self._body = len(self._body), None
-                raise InvalidArgument(f"{size} bytes in one commit, a server takes {_BODY} at most; commit more often")
+                raise InvalidArgument(
+                    f"{size} bytes in one commit, a server takes {_MAX_BODY_BYTES} at most; commit more often"
+                )
         elif self._is_sent and self._producer is None and not again:
             message = "the last commit was not answered, so its rows may be in the table or not"
             raise IoError(
@@ -696,18 +702,20 @@ class RemoteWriter:
         self.durable_rows = answer.number("durable")
         return answer.number("first_row") if answer.has("first_row") else None
 
-    def _send(self, body: bytes) -> "_Told":
-        """The answer to `body`, which may be in the table if there is none."""
+    def _send(self, body: bytes) -> "_JsonObject":
+        """Sends `body` until it is answered; if this raises, its rows may be in the table."""
         connection, deadline, pauses = self._table._connection, time.monotonic() + self._retry, _pauses()
         while True:
             was_sent = self._is_sent
             try:
                 headers = self._headers()
                 self._is_sent = True
-                answer = _Told(connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers))
+                answer = _JsonObject(
+                    connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers)
+                )
                 break
             except Error as problem:
-                # Any other error is an answer: the rows were not taken this time.
+                # Errors other than IoError are responses: the server did not take the rows this time.
                 if not isinstance(problem, IoError):
                     self._is_sent = was_sent
                 if isinstance(problem, SchemaMismatch | InvalidArgument):
@@ -738,7 +746,7 @@ class RemoteWriter:
         }
 
     def _give_up(self) -> None:
-        """Discard the sent rows. If they are in the table, they have the number of the next commit."""
+        """Discards the sent rows. If they are in the table, they have the number of the next commit."""
         if self._body is not None and self._is_sent:
             self._is_sequence_known = False
         self._body, self._is_sent = None, False
@@ -780,7 +788,7 @@ class AsyncRemoteWriter:
         ack: Literal["durable", "visible"] = "durable",
         retry: float = 60.0,
     ) -> None:
-        self._begin = lambda: RemoteWriter(table, producer, epoch=epoch, ack=ack, retry=retry)
+        self._make_writer = partial(RemoteWriter, table, producer, epoch=epoch, ack=ack, retry=retry)
         self._writer: RemoteWriter | None = None
         self._commit: concurrent.futures.Future[int | None] | None = None
 
@@ -836,7 +844,7 @@ class AsyncRemoteWriter:
         """
         writer = self._opened()
         commit = self._commit = self._commit or _in_thread(lambda: writer.commit(again=again))
-        await _done(commit)
+        await _wait_for(commit)
         if self._commit is commit:
             self._commit = None
         return commit.result()
@@ -850,8 +858,8 @@ class AsyncRemoteWriter:
         self._idle().rollback()
 
     async def __aenter__(self) -> "AsyncRemoteWriter":
-        opened = _in_thread(self._begin)
-        await _done(opened)
+        opened = _in_thread(self._make_writer)
+        await _wait_for(opened)
         self._writer = opened.result()
         return self
 
@@ -865,9 +873,9 @@ class AsyncRemoteWriter:
 
 
 def _in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
-    """The outcome of `work` in a thread of its own, which ends with the program: it may wait for longer than that."""
+    """Runs `work` in a daemon thread, which doesn't keep the program from ending while it waits."""
     future: concurrent.futures.Future[_T] = concurrent.futures.Future()
-    # From now on nobody can cancel it.
+    # Makes cancel() fail from now on.
     future.set_running_or_notify_cancel()
 
     def run() -> None:
@@ -880,60 +888,60 @@ def _in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
     return future
 
 
-async def _done(future: "concurrent.futures.Future[Any]") -> None:
-    """Waits for `future`, which goes on when the task that waits is cancelled."""
+async def _wait_for(future: "concurrent.futures.Future[Any]") -> None:
+    """Waits for `future`, which continues if the waiting task is cancelled."""
     waited = asyncio.wrap_future(future)
-    # An error belongs to whoever asks `future`.
-    waited.add_done_callback(lambda it: it.cancelled() or it.exception())
+    # Retrieves the exception, or asyncio would log it; callers get it from `future`.
+    waited.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         await asyncio.wait([waited])
     finally:
         waited.cancel()
 
 
-class _Told:
-    """An object of JSON that a server has answered with, which may be any other program."""
+class _JsonObject:
+    """Reads the members of a JSON response, and checks them: any other program may have answered."""
 
-    def __init__(self, connection: Connection, told: Any) -> None:
-        self._connection, self._told = connection, told
-        if not isinstance(told, dict):
-            raise self._strange("an object")
+    def __init__(self, connection: Connection, value: Any) -> None:
+        self._connection, self._value = connection, value
+        if not isinstance(value, dict):
+            raise self._unexpected("an object")
 
-    def _strange(self, expected: str) -> IoError:
-        shown = repr(self._told)
-        shown = shown if len(shown) <= 200 else shown[:200] + "…"
-        return IoError(f"{self._connection.url} has answered {shown}, expected {expected}; is it `arrowwood serve`?")
+    def _unexpected(self, expected: str) -> IoError:
+        text = repr(self._value)
+        text = text if len(text) <= 200 else text[:200] + "…"
+        return IoError(f"{self._connection.url} has answered {text}, expected {expected}; is it `arrowwood serve`?")
 
     def has(self, name: str) -> bool:
-        return self._told.get(name) is not None
+        return self._value.get(name) is not None
 
     def flag(self, name: str) -> bool:
-        value = self._told.get(name)
+        value = self._value.get(name)
         if not isinstance(value, bool):
-            raise self._strange(f"true or false as {name!r}")
+            raise self._unexpected(f"true or false as {name!r}")
         return value
 
     def number(self, name: str) -> int:
-        value = self._told.get(name)
+        value = self._value.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self._strange(f"a number as {name!r}")
+            raise self._unexpected(f"a number as {name!r}")
         return value
 
     def text(self, name: str) -> str:
-        value = self._told.get(name)
+        value = self._value.get(name)
         if not isinstance(value, str):
-            raise self._strange(f"a text as {name!r}")
+            raise self._unexpected(f"a text as {name!r}")
         return value
 
     def list(self, name: str) -> list[Any]:
-        value = self._told.get(name)
+        value = self._value.get(name)
         if not isinstance(value, list):
-            raise self._strange(f"a list as {name!r}")
+            raise self._unexpected(f"a list as {name!r}")
         return value
 
 
-class _Answer:
-    """An answer that is a stream, over a connection of its own."""
+class _StreamResponse:
+    """Reads a streamed response over a connection of its own."""
 
     def __init__(self, connection: Connection, path: str, timeout: float | None = None) -> None:
         self._http = connection._open()
@@ -942,11 +950,11 @@ class _Answer:
         self._has_begun = False
         try:
             self._answer = connection._send(self._http, "GET", path, None, {"Accept": _STREAM})
-            # An answer that ends with the connection has taken the socket with it.
+            # `sock` is None if the response ends with the connection and owns the socket.
             self._socket = self._http.sock
             if self._socket is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for option, value in _ALIVE:
+                for option, value in _KEEPALIVE:
                     self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
                 is_endless = "/follow" in path
                 self._socket.settimeout(timeout if is_endless else connection._timeout)
@@ -974,7 +982,7 @@ class _Answer:
 
     def read(self, size: int = -1) -> bytes:
         try:
-            # What has come, and not what has yet to.
+            # read1() returns the bytes that have arrived, and doesn't wait for `size` bytes.
             data = self._answer.read1(size) if size >= 0 else self._answer.read()
         except TimeoutError:
             self.is_timed_out = True
@@ -984,14 +992,13 @@ class _Answer:
                 f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)
             ) from None
         if not data and size != 0 and not self._has_begun:
-            # A stream has a schema. The connection broke in the answer's header,
-            # of which http.client takes what has come.
+            # Every stream begins with a schema, so an empty one was cut off: http.client accepts a truncated header.
             raise IoError("the answer broke off before its first byte")
         self._has_begun = True
         return data
 
     def shut(self) -> None:
-        """Ends a read that waits in another thread."""
+        """Ends a read that is waiting in another thread."""
         if self._socket is not None:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -1002,7 +1009,7 @@ class _Answer:
         self._answer.close()
         self._http.close()
 
-    def __enter__(self) -> "_Answer":
+    def __enter__(self) -> "_StreamResponse":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -1017,12 +1024,12 @@ def _stream_of(rows: "_arrowwood.Dataset") -> bytes:
     return sink.getvalue()
 
 
-def _is_closed_by_peer(kept: http.client.HTTPConnection) -> bool:
-    """Whether a connection that waits for nothing has something to read: its end, or what ends it."""
-    if kept.sock is None:
+def _is_closed_by_peer(connection: http.client.HTTPConnection) -> bool:
+    """Returns whether an idle connection has data to read, which can only be its end or an error."""
+    if connection.sock is None:
         return False
     poll = select.poll()
-    poll.register(kept.sock, select.POLLIN)
+    poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
@@ -1035,25 +1042,25 @@ def _query(options: dict[str, str] | list[tuple[str, object]]) -> str:
 
 
 def _pauses() -> Iterator[float]:
-    """Seconds between attempts, longer each time, and not the same for all who wait for a server."""
-    pause, longest = _PAUSES
+    """Yields the seconds between attempts: longer each time, and random, so that clients don't return all at once."""
+    pause = _FIRST_PAUSE
     while True:
         yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, longest)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _error_of(answer: http.client.HTTPResponse, path: str) -> Error:
-    text = answer.read(_SMALL)
+    text = answer.read(_MAX_JSON_BYTES)
     try:
-        told = json.loads(text)
-        code, detail = str(told.get("code", "")), str(told.get("detail") or told.get("title") or "")
+        content = json.loads(text)
+        code, detail = str(content.get("code", "")), str(content.get("detail") or content.get("title") or "")
     except (ValueError, AttributeError):
         code, detail = "", text[:200].decode(errors="replace")
     if code == "bad_request" or answer.status in (400, 409, 413, 415, 422):
-        kind = _CODES.get(code, InvalidArgument)
+        error = _ERRORS_BY_CODE.get(code, InvalidArgument)
     else:
-        kind = _ERRORS.get(answer.status, IoError)
-    return kind(f"{path.partition('?')[0]}: {detail or answer.reason} (HTTP {answer.status})")
+        error = _ERRORS_BY_STATUS.get(answer.status, IoError)
+    return error(f"{path.partition('?')[0]}: {detail or answer.reason} (HTTP {answer.status})")
 
 
 def _is_loopback(host: str) -> bool:
