@@ -1,29 +1,29 @@
-"""Hints for names of other libraries: the messages of ``AttributeError`` and ``TypeError``.
+"""Adds hints to ``AttributeError`` and ``TypeError`` for names that other libraries have.
 
-A hint is what to write, in one way or several, and behind them perhaps a remark, which begins with a semicolon.
-`tests/python/test_hints.py` runs each way and compares its answer with that of the library that has the name; what
-nulls or NaN would make another answer is none. `ds` and `other` stand for datasets, `column` for a column, `x` and `y`
-for numbers, `s` for text, `ts` and `d` for a time and a duration, and `k` for what has groups.
+A hint lists one or more ways to write the call, and may end with a remark, which begins with a semicolon.
+`tests/python/test_hints.py` runs each way, and compares its result with the library that has the name; a way whose
+result differs for nulls or NaN is not listed. `ds` and `other` stand for datasets, `column` for a column, `x` and `y`
+for numbers, `s` for text, `ts` and `d` for a time and a duration, and `k` for a column to group by.
 """
 
 
 def _sql(expression):
-    """The hint to add a column by SQL."""
+    """Returns the way to add a column by SQL."""
     return f'ds.sql("select *, {expression} as z from self")'
 
 
 def _polars(expression):
-    """The hint to add a column by Polars."""
+    """Returns the way to add a column by Polars."""
     return f"aw.scan(ds).with_columns(z={expression}).collect()"
 
 
-def _replaced(expression):
-    """The hint to change the column of an expression by Polars."""
+def _polars_in_place(expression):
+    """Returns the way to replace the column of an expression by Polars."""
     return f"aw.scan(ds).with_columns({expression}).collect()"
 
 
-def _of_all(*names):
-    """The hint to call a function of pandas' frames."""
+def _by_pandas(*names):
+    """Returns hints to call methods of pandas data frames."""
     return {name: (f"ds.to_pandas().{name}()",) for name in names}
 
 
@@ -83,13 +83,13 @@ _OF_DATASET = {
     ),
     "upsample": ('ds.to_polars().upsample("ts", every="20m")',),
     **dict.fromkeys(["cumsum", "cum_sum"], (_polars('pl.col("y").cum_sum()'),)),
-    "clip": (_replaced('pl.col("x").clip(0, 10)'),),
+    "clip": (_polars_in_place('pl.col("x").clip(0, 10)'),),
     **dict.fromkeys(
         ["cast", "astype"],
         ('ds.sql("select * replace (x::double as x) from self")', 'aw.scan(ds).cast({"x": pl.Float64}).collect()'),
     ),
-    **_of_all("convert_dtypes", "stack"),
-    "interpolate": (_replaced('pl.col("y").interpolate()'),),
+    **_by_pandas("convert_dtypes", "stack"),
+    "interpolate": (_polars_in_place('pl.col("y").interpolate()'),),
     "pivot": ('ds.to_polars().pivot("k", index="ts", values="y")',),
     "pivot_table": ('ds.to_pandas().pivot_table(values="y", columns="k")',),
     **dict.fromkeys(
@@ -116,11 +116,14 @@ _OF_DATASET = {
     "hstack": ("ds.to_polars().hstack(other.to_polars())",),
     "with_row_index": ("ds.to_polars().with_row_index()",),
     "abs": (_sql("abs(x)"), _polars('pl.col("x").abs()')),
-    "round": (_replaced('pl.col("y").round(1)'),),
-    "replace": (_replaced('pl.col("x").replace(1, 5)'),),
-    "fill_null": ('ds.sql("select * replace (coalesce(x, 0) as x) from self")', _replaced('pl.col("x").fill_null(0)')),
-    "fillna": (_replaced('pl.col("y").fill_nan(0).fill_null(0)'),),
-    "fill_nan": (_replaced('pl.col("y").fill_nan(0)'),),
+    "round": (_polars_in_place('pl.col("y").round(1)'),),
+    "replace": (_polars_in_place('pl.col("x").replace(1, 5)'),),
+    "fill_null": (
+        'ds.sql("select * replace (coalesce(x, 0) as x) from self")',
+        _polars_in_place('pl.col("x").fill_null(0)'),
+    ),
+    "fillna": (_polars_in_place('pl.col("y").fill_nan(0).fill_null(0)'),),
+    "fill_nan": (_polars_in_place('pl.col("y").fill_nan(0)'),),
     "ffill": ('aw.scan(ds).fill_null(strategy="forward").collect()', _NAN),
     "bfill": ('aw.scan(ds).fill_null(strategy="backward").collect()', _NAN),
     **dict.fromkeys(["iterrows", "itertuples", "iter_rows"], ("[row for row in ds.rows()]",)),
@@ -239,12 +242,12 @@ _OF_COLUMN = {
     "pct_change": (_polars('pl.col("y").pct_change()'),),
     "rank": (_polars('pl.col("y").rank()'),),
     "resample": ('ds.to_pandas().resample("1h", on="ts")["y"].mean()',),
-    "interpolate": (_replaced('pl.col("y").interpolate()'),),
+    "interpolate": (_polars_in_place('pl.col("y").interpolate()'),),
     "explode": ('ds.to_polars()["items"].explode()',),
     "corr": ('ds.to_pandas()["x"].corr(ds.to_pandas()["y"])',),
     "cut": ('pd.cut(ds.to_pandas()["y"], 3)',),
     "qcut": ('pd.qcut(ds.to_pandas()["y"], 3)',),
-    "replace": (_replaced('pl.col("x").replace(1, 5)'),),
+    "replace": (_polars_in_place('pl.col("x").replace(1, 5)'),),
     **dict.fromkeys(["cumsum", "cum_sum"], ('ds.to_polars()["x"].cum_sum()',)),
     "clip": ("np.clip(column, 0, 10)",),
     **dict.fromkeys(["nlargest", "top_k"], ("column.sort(descending=True)[:5]", _ORDER)),
@@ -390,7 +393,7 @@ _OF_TEXT_CONDITIONS = {
 
 _SQL_READER = ("aw.sql(\"from read_csv('x.csv', …)\")", "; which has the options of DuckDB")
 
-# Keywords of the readers of other libraries; a way is what is written in their place, or behind the call.
+# Keywords of readers in other libraries; a way replaces the keyword, or follows the call.
 _OF_KEYWORD = {
     **dict.fromkeys(["dtype", "dtypes"], ('schema_overrides={"zip": "utf8"}', "; schema= also chooses columns")),
     **dict.fromkeys(["usecols", "columns"], ('.select("x", "zip") behind it', "; or schema=, which chooses columns")),
@@ -442,57 +445,57 @@ _OF_MODULE = {
 
 
 def of_keyword(function, name):
-    """Raise the error of `function`, which has no keyword `name`."""
+    """Raises the error for `function`, which has no keyword `name`."""
     hints = _OF_KEYWORD | (_OF_CSV_KEYWORD if function == "read_csv" else {})
-    hint = f"; write {_said(hints[name])}" if name in hints else ""
+    hint = f"; write {_text(hints[name])}" if name in hints else ""
     raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
 def of_module(name):
-    """Raise the error of the module, which has no `name`."""
-    hint = f"; write {_said(_OF_MODULE[name])}" if name in _OF_MODULE else ""
+    """Raises the error for the module, which has no `name`."""
+    hint = f"; write {_text(_OF_MODULE[name])}" if name in _OF_MODULE else ""
     raise AttributeError(f"module 'arrowwood' has no attribute {name!r}{hint}", name=name)
 
 
 def of_dataset(name, columns):
-    """Raise the error of a dataset that has no `name`."""
+    """Raises the error for a dataset that has no `name`."""
     if name in columns:
         raise AttributeError(f"a dataset has columns in brackets: ds[{name!r}]", name=name)
     raise _error("Dataset", name, _OF_DATASET)
 
 
 def of_column(name):
-    """Raise the error of a column that has no `name`."""
+    """Raises the error for a column that has no `name`."""
     raise _error("Column", name, _OF_COLUMN)
 
 
 def of_expression(name):
-    """Raise the error of an expression that has no `name`."""
+    """Raises the error for an expression that has no `name`."""
     raise _error("Expression", name, _OF_EXPRESSION)
 
 
 def of_time_parts(name):
-    """Raise the error of an expression's `dt` that has no `name`."""
+    """Raises the error for an expression's `dt` that has no `name`."""
     raise _error("TimeParts", name, _OF_TIME_PARTS)
 
 
 def of_text_conditions(name):
-    """Raise the error of an expression's `str` that has no `name`."""
+    """Raises the error for an expression's `str` that has no `name`."""
     raise _error("TextConditions", name, _OF_TEXT_CONDITIONS)
 
 
 def _error(kind, name, hints):
     if name not in hints:
         return AttributeError(f"'arrowwood.{kind}' object has no attribute {name!r}", name=name)
-    return AttributeError(f"'arrowwood.{kind}' has no {name!r}; write {_said(hints[name], name)}", name=name)
+    return AttributeError(f"'arrowwood.{kind}' has no {name!r}; write {_text(hints[name], name)}", name=name)
 
 
 def ways(hint, name=""):
-    """What to write, in each way."""
+    """Returns the ways of a hint, without its remark."""
     return [way.replace("{name}", name) for way in hint if not way.startswith(";")]
 
 
-def _said(hint, name=""):
-    """A hint as text."""
+def _text(hint, name=""):
+    """Returns a hint as text."""
     remark = "".join(part for part in hint if part.startswith(";"))
     return ", or ".join(ways(hint, name)) + remark.replace("{name}", name)

@@ -1,4 +1,4 @@
-"""Lazy frames of Polars over datasets."""
+"""Makes Polars lazy frames over datasets."""
 
 import io
 import json
@@ -15,13 +15,13 @@ from arrowwood._polars import refuse_unknown
 if TYPE_CHECKING:
     import polars as pl
 
-# Rows that are handed to Polars at once: enough for all threads, and few beside the memory of any machine.
+# Rows handed to Polars at once: enough for all threads, and few compared to the memory of any machine.
 _PIECE = 4 << 20
 
 _OPERATORS = {"Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _OPPOSITE = {"Gt": "__le__", "GtEq": "__lt__"}
-_CLOSED = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
-_UNITS = {
+_BOUNDS_BY_CLOSED = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
+_TICKS_PER_SECOND = {
     "s": 1,
     "ms": 10**3,
     "us": 10**6,
@@ -71,25 +71,25 @@ def _refuse_unknown(dataset: Any) -> None:
 def _read(dataset: Any, columns: list[str] | None, predicate: Any, rows: int | None) -> Iterator[Any]:
     if rows is not None:
         dataset = dataset.head(rows)
-    ours, is_all = None, predicate is None
+    native, is_exact = None, predicate is None
     if predicate is not None:
         condition = _Condition(dataset, predicate)
-        ours, is_all = condition.predicate, condition.is_exact
-    if ours is not None:
-        dataset = dataset._narrowed(ours)
+        native, is_exact = condition.predicate, condition.is_exact
+    if native is not None:
+        dataset = dataset._narrowed(native)
     if columns is not None:
         dataset = dataset.select(columns)
-    # One piece at least, as even no rows have columns.
+    # Yields at least one piece, as a result without rows still has columns.
     for start in range(0, max(len(dataset), 1), _PIECE):
         piece = dataset[start : start + _PIECE]
-        if ours is not None:
-            piece = piece.filter(ours)
+        if native is not None:
+            piece = piece.filter(native)
         frame = piece.to_polars()
-        yield frame if is_all else frame.filter(predicate)
+        yield frame if is_exact else frame.filter(predicate)
 
 
 class _Condition:
-    """The part of a Polars condition that our predicates can express; it matches all of its rows, and maybe more."""
+    """Translates a Polars condition as far as our predicates can express it: they match all of its rows, or more."""
 
     def __init__(self, dataset: Any, condition: Any) -> None:
         self._types = {field.name: field.type for field in dataset.schema}
@@ -99,23 +99,23 @@ class _Condition:
             tree = json.loads(condition.meta.serialize(format="json"))
             self.predicate = self._conjunction(tree)
         except (_Unknown, ValueError, RecursionError):
-            # Of hundreds of parts, each is a level of the tree.
+            # RecursionError: a condition with hundreds of parts nests as many levels deep.
             self.is_exact = False
 
     def _conjunction(self, node: Any) -> Any:
-        """The predicate of conditions that must all hold, leaving out those that are unknown here."""
+        """Returns a predicate for conditions that must all hold, without the parts that can't be translated."""
         binary = node.get("BinaryExpr") if isinstance(node, dict) else None
         if binary is None or binary["op"] not in ("And", "LogicalAnd"):
             return self._predicate(node)
-        found = []
+        parts = []
         for side in (binary["left"], binary["right"]):
             try:
-                found.append(self._conjunction(side))
+                parts.append(self._conjunction(side))
             except _Unknown:
                 self.is_exact = False
-        if not found:
+        if not parts:
             raise _Unknown
-        return found[0] if len(found) == 1 else found[0] & found[1]
+        return parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
     def _predicate(self, node: Any) -> Any:
         match node:
@@ -142,8 +142,8 @@ class _Condition:
             case [{"Column": name}], "IsNotNull" if name in self._types:
                 return _arrowwood.col(name).is_not_null()
             case [{"Column": name}, {"Literal": low}, {"Literal": high}], {"IsBetween": {"closed": closed}}:
-                least, most = _CLOSED[closed]
-                return self._compare(name, least, low) & self._compare(name, most, high)
+                lower, upper = _BOUNDS_BY_CLOSED[closed]
+                return self._compare(name, lower, low) & self._compare(name, upper, high)
             case [{"Column": name}, {"Literal": {"Scalar": {"List": data}}}], {"IsIn": {"nulls_equal": False}}:
                 return self._is_in(name, data)
         raise _Unknown
@@ -151,12 +151,12 @@ class _Condition:
     def _compare(self, name: str, op: str, literal: Any) -> Any:
         column, value = _arrowwood.col(name), self._value(name, op, literal)
         if isinstance(value, float) and op in _OPPOSITE:
-            # To Polars NaN is greater than all else, to us it is not less either.
+            # NaN is greater than all numbers in Polars, and here not less than any: negate the opposite comparison.
             return ~getattr(column, _OPPOSITE[op])(value)
         return getattr(column, _OPERATORS[op])(value)
 
     def _value(self, name: str, op: str, literal: Any) -> Any:
-        """The literal as a value of the column; Polars has made both of one type."""
+        """Returns a literal as a value of the column; Polars has cast both to one type."""
         kind = self._types.get(name, "")
         match literal:
             case {"Scalar": {"String": str(text)}} if _is_text(kind) or _is_key(kind) and op in ("Eq", "NotEq"):
@@ -166,13 +166,13 @@ class _Condition:
             case {"Scalar": {"Float64": float(number)}} if kind == "float64":
                 return number
             case {"Scalar": {"Float32": float(number)}} if kind == "float32":
-                # It is written with as many digits as tell it from other floats of 32 bits.
+                # The text has just enough digits to identify a float of 32 bits.
                 return float(np.float32(number))
             case {"Scalar": {"Date": int(days)}} if kind == "date32":
                 return days
             case {"Scalar": {"Datetime": [int(ticks), str(unit), zone]}} if kind.startswith("timestamp["):
                 return _ticks(kind, ticks, unit, zone)
-            case {"Scalar": dict(scalar)} if _is_integer(kind) and kind in (found.lower() for found in scalar):
+            case {"Scalar": dict(scalar)} if _is_integer(kind) and kind in (type_name.lower() for type_name in scalar):
                 (number,) = scalar.values()
                 return number
         raise _Unknown
@@ -189,7 +189,7 @@ class _Condition:
 
 
 class _Unknown(Exception):
-    """A part of a condition that our predicates can't express."""
+    """Reports a part of a condition that our predicates can't express."""
 
 
 def _is_text(kind: str) -> bool:
@@ -205,11 +205,16 @@ def _is_integer(kind: str) -> bool:
 
 
 def _ticks(kind: str, ticks: int, unit: str, zone: Any) -> int:
-    """A time in the unit of the column of type `kind`."""
-    ours, _, ours_zone = kind.removeprefix("timestamp[").removesuffix("]").partition(", ")
-    theirs_zone = zone.get("inner", "") if isinstance(zone, dict) else zone or ""
-    exact, rest = divmod(ticks * _UNITS.get(ours, 0), _UNITS.get(unit, 0) or 1)
-    # With a zone, whichever it is, ticks are counted in UTC.
-    if rest or ours not in _UNITS or unit not in _UNITS or bool(ours_zone) != bool(theirs_zone):
+    """Converts a time to the unit of a column of type `kind`."""
+    column_unit, _, column_zone = kind.removeprefix("timestamp[").removesuffix("]").partition(", ")
+    literal_zone = zone.get("inner", "") if isinstance(zone, dict) else zone or ""
+    exact, remainder = divmod(ticks * _TICKS_PER_SECOND.get(column_unit, 0), _TICKS_PER_SECOND.get(unit, 0) or 1)
+    # Ticks of times with any zone count in UTC, so zones need not be equal.
+    if (
+        remainder
+        or column_unit not in _TICKS_PER_SECOND
+        or unit not in _TICKS_PER_SECOND
+        or bool(column_zone) != bool(literal_zone)
+    ):
         raise _Unknown
     return exact

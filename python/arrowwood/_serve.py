@@ -1,4 +1,4 @@
-"""Servers that run as long as a block of code: of tables, and of the page that shows one."""
+"""Runs servers for the duration of a block of code: ``arrowwood serve`` and ``arrowwood view``."""
 
 import atexit
 import os
@@ -38,7 +38,7 @@ def serve(
 
 
 class Running:
-    """A command in a process of its own that prints its URL first and serves until it is stopped."""
+    """Runs a command in a separate process; it prints its URL first, and serves until it is stopped."""
 
     def __init__(self, verb: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "arrowwood._cli", verb, *arguments]
@@ -47,28 +47,28 @@ class Running:
         assert self._process.stdout is not None and self._process.stderr is not None, "pipes"
         self.url: str = self._process.stdout.readline().strip()
         if not self.url:
-            _, told = self._process.communicate()
-            raise IoError(f"arrowwood {verb} {arguments[0]}: {told.strip() or 'the server has ended'}")
-        self.told: list[str] = []
-        # What is not read would stop the server when the pipe is full.
+            _, errors = self._process.communicate()
+            raise IoError(f"arrowwood {verb} {arguments[0]}: {errors.strip() or 'the server has ended'}")
+        self.log_lines: list[str] = []
+        # A full pipe would block the server, so a thread reads it.
         self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
         self._reader.start()
         self._owner = os.getpid()
         atexit.register(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        """Stop it with the process that has started it, and not with a fork of that."""
+        """Stops the command when the process that started it exits, but not when a fork of it does."""
         if os.getpid() == self._owner:
             self.close()
 
     def _read(self) -> None:
         assert self._process.stderr is not None, "a pipe"
         for line in self._process.stderr:
-            self.told.append(line)
-            del self.told[:-1000]
+            self.log_lines.append(line)
+            del self.log_lines[:-1000]
 
     def close(self) -> None:
-        """Stop it. Does nothing when it was stopped before."""
+        """Stops the command; does nothing if it was stopped before."""
         atexit.unregister(self._close_at_exit)
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -99,7 +99,7 @@ class Server:
     def log(self) -> list[str]:
         """The last lines, 1,000 at most, that the server has written:
         one of JSON for each request that writes or is refused."""
-        return [line.rstrip("\n") for line in self._running.told]
+        return [line.rstrip("\n") for line in self._running.log_lines]
 
     def connect(self, *, token: str | None = None) -> Connection:
         """Connect to it; see :func:`connect`."""

@@ -1,4 +1,4 @@
-"""SQL over datasets, by DuckDB."""
+"""Runs SQL over datasets with DuckDB."""
 
 import ctypes
 import glob
@@ -13,34 +13,34 @@ from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument, Unsupported
 from arrowwood._extras import engine
 
-# How DuckDB says that there is no table of a name, and that a file is of no kind that it knows.
-_MISSING = [
+# Matches DuckDB's errors for an unknown table, and for a file in an unknown format.
+_MISSING_TABLE_ERRORS = [
     re.compile(r"Catalog Error: Table with name (.+?) does not exist!", re.DOTALL),
     re.compile(r'Binder Error: No extension found that is capable of reading the file "(.+?)"(?:\n|$)', re.DOTALL),
 ]
 
-# The database of this process, as making one takes longer than most queries.
+# Keeps the database of this process, as creating one takes longer than most queries.
 _database: list[Any] = []
 
-# A database that reaches no files and takes little memory, for queries of the page of `arrowwood view`.
-_ALONE = {
+# Denies access to files and limits memory, for queries from the page of `arrowwood view`.
+_SANDBOX_CONFIG = {
     "python_enable_replacements": False,
     "enable_external_access": False,
     "memory_limit": "1GB",
     "lock_configuration": True,
 }
 
-# Tables and their names, by what DuckDB makes of a name.
+# Maps names without case, as DuckDB compares them, to names and tables.
 _Sources = dict[str, tuple[str, "_arrowwood.Dataset"]]
 
 
-def _after_fork() -> None:
-    """DuckDB's threads do not exist in a forked child, and closing their database would wait for them for ever."""
+def _leak_database() -> None:
+    """Leaks the database in a forked child: closing it would wait forever for threads that don't exist there."""
     if _database:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_database.pop()))
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_leak_database)
 
 
 def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
@@ -66,11 +66,11 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
     duckdb = engine("duckdb", "sql()", "sql")
     sources: _Sources = {}
     for name, table in tables.items():
-        _add(sources, name, _opened(name, table))
-    # What a query that failed has made is gone, so it can be asked again.
+        _add(sources, name, _open_table(name, table))
+    # A failed query is rolled back, so it can be run again.
     while True:
         try:
-            return _answer(duckdb, query, sources)
+            return _run_query(duckdb, query, sources)
         except (duckdb.CatalogException, duckdb.BinderException) as problem:
             path = _missing_path(str(problem), query, sources)
             if path is None:
@@ -80,8 +80,8 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
         _add(sources, path, _arrowwood.open(path))
 
 
-def _answer(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
-    cursor = _connected(duckdb)
+def _run_query(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
+    cursor = _new_cursor(duckdb)
     try:
         for name, table in sources.values():
             _register(duckdb, cursor, name, table)
@@ -91,52 +91,54 @@ def _answer(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
             raise InvalidArgument("sql(): there is no statement in the query; expected one, such as select * from self")
         return _arrowwood.from_arrow(relation)
     finally:
-        # Rolls back as well.
+        # Closing also rolls back.
         cursor.close()
 
 
 def look(query: str, path: os.PathLike[str], most: int, is_given_up: Callable[[], bool]) -> "_arrowwood.Dataset":
-    """The first rows of what one statement asks of the data at `path`, called ``self``:
-    it reads nothing else and writes nothing."""
+    """Returns at most `most` rows of one query over the data at `path`, called ``self``. The statement can't read
+    anything else, and can't write."""
     duckdb = engine("duckdb", "SQL", "sql")
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidArgument("expected one statement that only asks, such as select * from self limit 10")
-    done = threading.Event()
-    with duckdb.connect(config=_ALONE) as connection:
-
-        def watch() -> None:
-            while not done.wait(0.1):
-                if is_given_up():
-                    connection.interrupt()
-
+    is_done = threading.Event()
+    with duckdb.connect(config=_SANDBOX_CONFIG) as connection:
         _register(duckdb, connection, "self", _arrowwood.open(path))
-        watching = threading.Thread(target=watch, name="arrowwood-sql", daemon=True)
-        watching.start()
+        arguments = (connection, is_done, is_given_up)
+        interrupter = threading.Thread(target=_interrupt_if, args=arguments, name="arrowwood-sql", daemon=True)
+        interrupter.start()
         try:
             return _arrowwood.from_arrow(connection.sql(statements[0].query).limit(most))
         finally:
-            done.set()
-            watching.join()
+            is_done.set()
+            interrupter.join()
 
 
-def _connected(duckdb: Any) -> Any:
-    """A connection that shares nothing but the database with others, which is empty, and doesn't see variables."""
+def _interrupt_if(connection: Any, is_done: threading.Event, is_given_up: Callable[[], bool]) -> None:
+    """Interrupts the query of `connection` when it is given up, until it is done."""
+    while not is_done.wait(0.1):
+        if is_given_up():
+            connection.interrupt()
+
+
+def _new_cursor(duckdb: Any) -> Any:
+    """Returns a cursor of the shared, empty database, which doesn't read Python's variables as tables."""
     if not _database:
         _database.append(duckdb.connect(config={"python_enable_replacements": False}))
     return _database[0].cursor()
 
 
 def _with_rows(table: "_arrowwood.Dataset") -> Any:
-    """`table`, as something of which DuckDB knows the number of rows: it believes that anything but a table of pyarrow
-    has one, and plans joins by that."""
+    """Wraps `table` so that DuckDB knows its number of rows, by which it plans joins: it assumes one row for anything
+    but a pyarrow table."""
     return table if (kind := _table_kind()) is None else kind(table)
 
 
 @cache
 def _table_kind() -> Any:
-    """A kind of pyarrow's tables that is a dataset; ``None`` where DuckDB may ask more of tables than it has, as there
-    is no table of pyarrow in it."""
+    """Returns a subclass of pyarrow's table that reads a dataset; ``None`` for versions of DuckDB that may call methods
+    which it lacks, as it contains no pyarrow table."""
     from duckdb import __version__ as version
 
     try:
@@ -147,7 +149,7 @@ def _table_kind() -> Any:
         return None
 
     class Table(pa.Table):  # type: ignore[misc]
-        """A dataset as DuckDB sees a table: its schema, its number of rows, and streams of its columns."""
+        """Shows a dataset to DuckDB as a table: its schema, its number of rows, and streams of its columns."""
 
         def __new__(cls, dataset: "_arrowwood.Dataset") -> "Table":
             self: Table = super().__new__(cls)
@@ -158,10 +160,10 @@ def _table_kind() -> Any:
             columns = dataset._with_names([str(number) for number in range(len(names))])
 
             def select(numbers: list[int]) -> "_arrowwood.Dataset":
-                # By their numbers, as two columns may have one name.
+                # Selects by number, as two columns may have the same name.
                 return columns.select([str(number) for number in numbers])._with_names([names[n] for n in numbers])
 
-            self._known = {
+            self._attributes = {
                 "num_rows": len(dataset),
                 "select": select,
                 "__arrow_c_schema__": dataset.__arrow_c_schema__,
@@ -170,9 +172,9 @@ def _table_kind() -> Any:
             }
 
         def __getattribute__(self, name: str) -> Any:
-            known = object.__getattribute__(self, "__dict__").get("_known", {})
-            if name in known:
-                return known[name]
+            attributes = object.__getattribute__(self, "__dict__").get("_attributes", {})
+            if name in attributes:
+                return attributes[name]
             raise AttributeError(name)
 
         def __len__(self) -> int:
@@ -203,7 +205,7 @@ def _register(duckdb: Any, cursor: Any, name: str, table: "_arrowwood.Dataset") 
         raise
 
 
-def _opened(name: str, table: Any) -> "_arrowwood.Dataset":
+def _open_table(name: str, table: Any) -> "_arrowwood.Dataset":
     if isinstance(table, str | os.PathLike):
         return _arrowwood.open(table)
     if isinstance(table, list | tuple):
@@ -215,10 +217,10 @@ def _opened(name: str, table: Any) -> "_arrowwood.Dataset":
 def _add(sources: _Sources, name: str, table: "_arrowwood.Dataset") -> None:
     other, _ = sources.setdefault(name.casefold(), (name, table))
     if other != name:
-        raise _alike(other, name)
+        raise _same_name_error(other, name)
 
 
-def _alike(name: str, other: str) -> InvalidArgument:
+def _same_name_error(name: str, other: str) -> InvalidArgument:
     return InvalidArgument(
         f"sql(): {name!r} and {other!r} are one name to DuckDB, which ignores case; "
         "give them names of their own: aw.sql(…, a=…, b=…)"
@@ -226,21 +228,21 @@ def _alike(name: str, other: str) -> InvalidArgument:
 
 
 def _missing_path(problem: str, query: str, sources: _Sources) -> str | None:
-    """The path that `query` has in quotes, where all that is wrong is that there is no table of that name."""
-    for wording in _MISSING:
-        if (found := wording.match(problem)) is not None:
-            name = found[1]
+    """Returns a path that `query` has in quotes, if the only problem is that it is not a table yet."""
+    for wording in _MISSING_TABLE_ERRORS:
+        if (match := wording.match(problem)) is not None:
+            name = match[1]
             is_new = sources.get(name.casefold(), ("", None))[0] != name
             return name if is_new and name in _spellings(name, query) and _is_path(name) else None
     return None
 
 
 def _note_missing_file(problem: Exception, query: str) -> None:
-    """DuckDB says that there is no such table; where the name can only be that of a file, neither is that there."""
-    for wording in _MISSING:
-        found = wording.match(str(problem))
-        if found is not None and found[1] in _spellings(found[1], query) and re.search(r"[/.]", found[1]):
-            problem.add_note(f"There is no file {found[1]!r} either; relative paths begin in {os.getcwd()}.")
+    """Adds a note to DuckDB's error for an unknown table, if the name can only mean a file: it is missing, too."""
+    for wording in _MISSING_TABLE_ERRORS:
+        match = wording.match(str(problem))
+        if match is not None and match[1] in _spellings(match[1], query) and re.search(r"[/.]", match[1]):
+            problem.add_note(f"There is no file {match[1]!r} either; relative paths begin in {os.getcwd()}.")
 
 
 def _is_path(name: str) -> bool:
@@ -248,18 +250,18 @@ def _is_path(name: str) -> bool:
 
 
 def _spellings(name: str, query: str) -> list[str]:
-    """The texts in quotes in `query` that are `name` but for case."""
-    found = []
+    """Returns the quoted texts in `query` that equal `name` except for case."""
+    spellings = []
     for quote in "\"'":
-        written = re.escape(quote + name.replace(quote, quote * 2) + quote)
-        texts = re.findall(written, query, re.IGNORECASE)
-        found += [text[1:-1].replace(quote * 2, quote) for text in texts]
-    return found
+        pattern = re.escape(quote + name.replace(quote, quote * 2) + quote)
+        texts = re.findall(pattern, query, re.IGNORECASE)
+        spellings += [text[1:-1].replace(quote * 2, quote) for text in texts]
+    return spellings
 
 
 def _refuse_other_case(path: str, query: str) -> None:
-    """To DuckDB the second of two paths that differ in case would be the first."""
+    """Refuses paths that differ only in case: DuckDB would read the first in place of the second."""
     for other in _spellings(path, query):
         is_same = os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
         if other != path and _is_path(other) and not is_same:
-            raise _alike(path, other)
+            raise _same_name_error(path, other)

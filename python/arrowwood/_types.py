@@ -1,4 +1,4 @@
-"""Small classes that are easier written in Python."""
+"""Defines small classes that are easier to write in Python than in Rust."""
 
 from collections import namedtuple
 
@@ -60,10 +60,11 @@ class Split(_Split):
     __slots__ = ()
 
     def __repr__(self):
-        """Without a password or signature that the URL of an object may have."""
-        return _Split.__repr__(self._replace(path=self._shown()) if self._shown() != self.path else self)
+        """Omits passwords and signatures in the URL of an object."""
+        path = self._path_without_secrets()
+        return _Split.__repr__(self._replace(path=path) if path != self.path else self)
 
-    def _shown(self):
+    def _path_without_secrets(self):
         from arrowwood import _arrowwood
 
         return _arrowwood._without_secrets(self.path)
@@ -78,20 +79,20 @@ class Split(_Split):
         """
         from arrowwood import _arrowwood
 
-        whole = _arrowwood.open(self.path)
+        dataset = _arrowwood.open(self.path)
         if self.version is not None:
-            whole._check_versions([(self.path, self.version)])
+            dataset._check_versions([(self.path, self.version)])
         if self.partition:
-            whole = whole._in_partition(list(self.partition))
-        start = self.first_row - whole.first_row
-        rows = whole[start : start + self.rows] if start >= 0 else whole[:0]
+            dataset = dataset._in_partition(list(self.partition))
+        start = self.first_row - dataset.first_row
+        rows = dataset[start : start + self.rows] if start >= 0 else dataset[:0]
         if len(rows) == self.rows:
             return rows
-        first, end = whole.first_row, whole.first_row + len(whole)
+        first, end = dataset.first_row, dataset.first_row + len(dataset)
         raise RowOutOfRange(
-            f"{self._shown()}: opening rows {self.first_row} to {self.first_row + self.rows}: there are rows {first} to "
+            f"{self._path_without_secrets()}: opening rows {self.first_row} to {self.first_row + self.rows}: there are rows {first} to "
             f"{end}; make the splits anew",
-            self._shown(),
+            self._path_without_secrets(),
         )
 
 

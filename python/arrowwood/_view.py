@@ -1,4 +1,4 @@
-"""The page of ``arrowwood view`` in a cell of a notebook."""
+"""Shows the page of ``arrowwood view`` in a cell of a notebook."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ from arrowwood._errors import InvalidArgument
 from arrowwood._extras import engine
 from arrowwood._serve import Running
 
-# Bytes of rows that are written to a temporary file to be shown.
+# Limits the bytes of rows that are written to a temporary file.
 _MOST = 1 << 30
-# Bytes that travel to the browser at once.
-_PART = 1 << 18
+# Limits the bytes of one message to the browser.
+_CHUNK_BYTES = 1 << 18
 
 
 def view(data: Any, /, *, height: int = 560) -> "View":
@@ -91,16 +91,16 @@ class View:
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         try:
-            widget = self._shown()
+            widget = self._show_widget()
         except ImportError as problem:
             return {"text/plain": f"{self!r}\n{problem}"}
         return widget._repr_mimebundle_(**options)
 
-    def _shown(self) -> Any:
-        """The widget, which is made when it is first shown."""
+    def _show_widget(self) -> Any:
+        """Returns the widget, and creates it when it is first shown."""
         if self._widget is None:
             self._widget = _widget(self.url, self._height)
-            # What is shown goes on being served: the notebook has the widget, and that has this.
+            # Keeps this view alive as long as the notebook has the widget, so that its page is served.
             self._widget._view = self
         return self._widget
 
@@ -113,7 +113,7 @@ def _end(running: Running | None, folder: str | None) -> None:
 
 
 def _path_of(data: Any) -> str | None:
-    """The path that has these rows and no others; None if they have to be written to one."""
+    """Returns the path that has exactly these rows; None if they must be written to a file."""
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     if not isinstance(data, _arrowwood.Dataset):
@@ -135,42 +135,44 @@ def _path_of(data: Any) -> str | None:
 def _widget(url: str, height: int) -> Any:
     anywidget: Any = engine("anywidget", "a view in a notebook", "notebook")
     traitlets: Any = engine("traitlets", "a view in a notebook", "notebook")
-    # What it is a kind of is only known where it is installed.
+    # The class is made here, as its base class exists only if anywidget is installed.
     script = Path(__file__).with_name("_view.js").read_text(encoding="utf-8")
-    kind: Any = type("Window", (anywidget.AnyWidget,), {"_esm": script, "height": traitlets.Int(560).tag(sync=True)})
-    widget = kind(height=height)
-    carrier = _Carrier(url, lambda message, buffers=None: widget.send(message, buffers))
-    widget.on_msg(lambda _widget, message, _buffers: carrier.take(message))
+    window_class: Any = type(
+        "Window", (anywidget.AnyWidget,), {"_esm": script, "height": traitlets.Int(560).tag(sync=True)}
+    )
+    widget = window_class(height=height)
+    relay = _RequestRelay(url, lambda message, buffers=None: widget.send(message, buffers))
+    widget.on_msg(lambda _widget, message, _buffers: relay.on_message(message))
     return widget
 
 
-class _Carrier:
-    """Carries requests of the page, which come as messages, to its server, and sends what that answers."""
+class _RequestRelay:
+    """Relays requests of the page, which arrive as messages, to its server, and sends the responses back."""
 
     def __init__(self, url: str, send: Any) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port
         self._token = parse_qs(parts.query)["token"][0]
         self._send = send
-        self._going: dict[tuple[str, int], HTTPConnection] = {}
+        self._connections: dict[tuple[str, int], HTTPConnection] = {}
 
-    def take(self, message: Any) -> None:
-        """A request, or the end of one that has no address."""
+    def on_message(self, message: Any) -> None:
+        """Starts a request, or cancels one if the message has no address."""
         key = (message["view"], message["id"])
         address = message.get("address")
         if address is None:
-            connection = self._going.pop(key, None)
-            # The thread that reads it is told by that.
+            connection = self._connections.pop(key, None)
+            # Ends the read of the request's thread.
             if connection is not None and connection.sock is not None:
                 with contextlib.suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
             return
-        self._going[key] = HTTPConnection(self._host, self._port)
-        threading.Thread(target=self._carry, args=(key, address), name="arrowwood-view", daemon=True).start()
+        self._connections[key] = HTTPConnection(self._host, self._port)
+        threading.Thread(target=self._relay, args=(key, address), name="arrowwood-view", daemon=True).start()
 
-    def _carry(self, key: tuple[str, int], address: str) -> None:
+    def _relay(self, key: tuple[str, int], address: str) -> None:
         name = {"view": key[0], "id": key[1]}
-        connection = self._going.get(key)
+        connection = self._connections.get(key)
         if connection is None:
             return
         try:
@@ -179,13 +181,13 @@ class _Carrier:
             connection.request("GET", address, headers={"Authorization": f"Bearer {self._token}"})
             response = connection.getresponse()
             self._send({**name, "status": response.status})
-            while key in self._going and (part := response.read1(_PART)):
+            while key in self._connections and (part := response.read1(_CHUNK_BYTES)):
                 self._send(name, [part])
         except (HTTPException, OSError, ValueError):
-            # The server has gone, that is no path there, or the page no longer wants it.
-            if key in self._going:
+            # The server has ended, the address is no path, or the page has cancelled the request.
+            if key in self._connections:
                 self._send({**name, "status": 0})
         finally:
             connection.close()
-            if self._going.pop(key, None) is not None:
+            if self._connections.pop(key, None) is not None:
                 self._send({**name, "end": True})
