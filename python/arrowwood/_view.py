@@ -91,12 +91,12 @@ class View:
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         try:
-            widget = self._show_widget()
+            widget = self._shown()
         except ImportError as problem:
             return {"text/plain": f"{self!r}\n{problem}"}
         return widget._repr_mimebundle_(**options)
 
-    def _show_widget(self) -> Any:
+    def _shown(self) -> Any:
         """Returns the widget, and creates it when it is first shown."""
         if self._widget is None:
             self._widget = _widget(self.url, self._height)

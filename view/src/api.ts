@@ -1,4 +1,4 @@
-// The server's routes, as docs/serve.md has them.
+// The server's routes, as documented in docs/serve.md.
 
 export interface Column {
   name: string;
@@ -11,13 +11,13 @@ export interface Facts {
   kind: "table" | "file" | "files";
   first_row: number;
   end: number;
-  /** What columns and numbers of rows mean: another one where the file is another. */
+  /** Identifies the columns and row numbers: it differs if the file is another one. */
   snapshot: string;
   durable_end?: number;
   sorted_by?: string | null;
   columns: Column[];
   path?: string;
-  /** Whether the server writes Parquet. */
+  /** True if the server can write Parquet. */
   parquet?: boolean;
 }
 
@@ -48,13 +48,13 @@ export interface Statistics {
   mean: number | null;
   exact: boolean;
   histogram?: { counts: number[]; ends: [string, string] };
-  /** The most frequent values as text, how often each comes, and the condition for it, if there is one. */
+  /** The most frequent values as text, the number of rows with each, and the condition that selects them, if there is one. */
   top?: { values: [string | null, number, string | null][]; distinct: number; of: number };
-  /** How many numbers there are, in the rows that were looked at for that. */
+  /** The number of numbers in the rows that were sampled for bins. */
   unique?: { distinct: number; of: number };
 }
 
-/** Of the rows of a pixel: first, least, greatest, last. */
+/** The first, smallest, largest and last value of the rows of a pixel. */
 export type Bin = [number, number, number, number] | null;
 
 export interface Bins {
@@ -63,16 +63,16 @@ export interface Bins {
   bins: Bin[];
   range: [string, string] | null;
   exact: boolean;
-  /** Over time: the first one and the one behind the last, in the column's unit, which may be beyond a float's digits. */
+  /** Bins over time: start and end, exclusive, in the column's unit; they may have more digits than a float. */
   start?: string | null;
   stop?: string | null;
-  /** The first and the last as text. */
+  /** Start and end as text. */
   ends?: [string, string] | null;
-  /** That of the rows with times in between. */
+  /** The condition that selects the rows with times in the range. */
   condition?: string | null;
   rows?: number | null;
   sorted?: boolean;
-  /** The first of the rows, where these are sorted by time. */
+  /** The number of the first row, if the rows are sorted by time. */
   first_row?: number | null;
 }
 
@@ -133,7 +133,7 @@ export interface BufferPlace {
   hex?: string;
 }
 
-/** A commit of a growing table, as one of its records has it. */
+/** A commit of a growing table, read from one of its records. */
 export interface CommitRecord {
   place: "visible" | "durable" | "log";
   offset: number | null;
@@ -167,29 +167,29 @@ export interface MessageDetail extends Omit<Message, "buffers"> {
   buffers: BufferPlace[];
 }
 
-/** A nested value: of `count` items the first, with their names. */
+/** A nested value: the first of its `count` items, with their names. */
 export interface Nested {
   kind: "list" | "map" | "struct";
   count: number;
   items: [string, Inside][];
 }
 
-/** What stands inside of a nested value. */
+/** An item of a nested value. */
 export type Inside = string | null | { error: string } | Nested;
 
 export interface CellDetail {
   row: number;
   column: string;
   type: string;
-  /** The value with all its digits; if it is not `whole`, its first characters. */
+  /** The value with all its digits, or its first characters if it is not `whole`. */
   value?: string | null;
   whole?: boolean;
   error?: string;
-  /** That of the rows with this value, if there is one. */
+  /** The condition that selects the rows with this value, if there is one. */
   condition?: string | null;
   /** The value as a tree, if it is nested. */
   inside?: Nested;
-  /** Its media type, if the cell holds a picture. */
+  /** The media type, if the cell holds a picture. */
   image?: string | null;
   place?: {
     file: number;
@@ -202,28 +202,28 @@ export interface CellDetail {
   };
 }
 
-/** What a query of SQL gives. */
+/** The result of an SQL query. */
 export interface Answer {
   columns: { name: string; type: string }[];
   cells: Cell[][];
   whole: boolean;
 }
 
-/** Groups of rows: their keys, number of rows, and results of functions. */
+/** Groups of rows: their keys, row counts, and results of functions. */
 export interface Groups {
   groups: number;
   of: number;
   keys: number;
   columns: { name: string; type: string }[];
   cells: Cell[][];
-  /** That of the rows of each group, if there is one. */
+  /** The condition that selects the rows of each group, if there is one. */
   conditions: (string | null)[];
   error?: string;
 }
 
 type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
 
-/** What the server says of a request that it refuses, in its words. */
+/** An error response of the server, with its message. */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -237,23 +237,23 @@ export class Refused extends Error {
 const GONE = "the server does not answer; it may have been stopped";
 
 let base = "/v1/tables";
-/** The rows that are meant: the server refuses to answer from those of another file. */
+/** Identifies the rows of the page: the server refuses to answer from another file. */
 let snapshot = "";
 let replaced = () => {};
 
-/** Calls `hear` when the file turns out to be another one, of which nothing must be shown beside what is. */
+/** Calls `hear` when the file turns out to be another one: its rows must not be shown next to the rows of the old one. */
 export function onReplaced(hear: () => void) {
   replaced = hear;
 }
 
-/** Who carries requests: the browser, or, where the page is in a notebook and has no server in reach, who shows it there. */
+/** Sends requests: the browser does, or in a notebook, where the server is out of reach, the notebook's side of the page. */
 let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) =>
   fetch(address, { signal });
 
-/** Whether the page stands in a document of another one, as in a notebook. */
+/** True if the page is embedded in another document, as in a notebook. */
 export const isEmbedded = location.protocol === "about:";
 
-/** What comes back through the port: first a status, then bytes, then the end. */
+/** A message through the port: first a status, then bytes, then the end. */
 interface Carried {
   id: number;
   status?: number;
@@ -261,7 +261,7 @@ interface Carried {
   end?: boolean;
 }
 
-/** Sends requests through a port that the notebook's side gives. */
+/** Sends requests through a port that the notebook provides. */
 async function embed(): Promise<void> {
   const port = await new Promise<MessagePort>((came) => {
     addEventListener("message", ({ source, ports: [first] }) => source === parent && first && came(first));
@@ -283,7 +283,7 @@ async function embed(): Promise<void> {
         try {
           body.error(gone);
         } catch {
-          // It is whole.
+          // The response is complete.
         }
       });
       if (signal?.aborted) return reject(new DOMException("", "AbortError"));
@@ -328,23 +328,23 @@ export async function get<T>(route: string, parameters: Parameters = {}, signal?
   return (await ask(url(route, parameters), signal)).json();
 }
 
-/** What an address answers, to be kept. */
+/** Fetches the response of an address as a whole. */
 export async function blob(address: string): Promise<Blob> {
   return (await ask(address)).blob();
 }
 
-/** The whole text of a cell. */
+/** Returns the whole text of a cell. */
 export async function wholeText(row: number, at: number): Promise<string> {
   return (await ask(url("text", { row, at }))).text();
 }
 
-/** What the page begins with: what is told of its table, and the first rows where they are there already. */
+/** The data that the page starts with: facts of its table, and the first rows if they came along. */
 export interface First {
   facts: Facts;
   cells?: Cells;
 }
 
-/** The one table that is shown; the server sends it along with the page. */
+/** Opens the only table of the page; the server sends its facts along with the page. */
 export async function open(): Promise<First> {
   if (isEmbedded) await embed();
   const sent = document.getElementById("first")?.textContent;
@@ -356,7 +356,7 @@ export async function open(): Promise<First> {
   return opened;
 }
 
-/** The last line of an answer that comes line by line; `report` hears each. */
+/** Returns the last line of a response that arrives line by line; calls `report` with each. */
 async function lines<T extends { error?: string }>(
   address: string,
   report: (now: Report) => void,
@@ -381,7 +381,7 @@ async function lines<T extends { error?: string }>(
   return last;
 }
 
-/** Searches and sorts; `report` hears how far that is. */
+/** Searches and sorts; calls `report` with the progress. */
 export async function search(
   parameters: Parameters,
   report: (now: Report) => void,
@@ -392,7 +392,7 @@ export async function search(
   return last;
 }
 
-/** Groups rows; `report` hears how far that is. */
+/** Groups rows; calls `report` with the progress. */
 export async function grouped(
   parameters: Parameters,
   report: (now: Report) => void,
@@ -404,23 +404,23 @@ export async function grouped(
 }
 
 /**
- * Milliseconds between signs that the server is there, and those without one after which it is said to be gone. In a notebook all waits
- * while a cell runs, and the notebook says that the server is gone.
+ * Milliseconds between keep-alive lines of the server, and of silence after which the page reports that it is gone. In a notebook there
+ * is no limit: requests wait while a cell runs, and the notebook itself reports that the server is gone.
  */
 const ALIVE = isEmbedded ? undefined : 400;
 const SILENCE = isEmbedded ? 2 ** 31 - 1 : 1500;
 
-/** Who is told of what becomes of a table or file. */
+/** Receives changes of a table or file. */
 export interface Watcher {
-  /** How far it goes, at first and whenever that changes. */
+  /** Reports the number of rows, at first and whenever it changes. */
   came(extent: Extent): void;
-  /** It is no longer there, or another one is. */
+  /** The table or file was removed or replaced. */
   ended(): void;
-  /** The server does not answer; it is asked again until it does, and then `came` is called. */
+  /** The server does not answer. Requests are repeated until it does, and then `came` is called. */
   lost(why: string): void;
 }
 
-/** The texts of a response as they come, until it ends or nothing has come for a while. */
+/** Yields the texts of a response as they arrive, until it ends or nothing has arrived for a while. */
 async function* pieces(response: Response, going: AbortController): AsyncGenerator<string> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
@@ -431,7 +431,7 @@ async function* pieces(response: Response, going: AbortController): AsyncGenerat
   }
 }
 
-/** Resolves once the page is in sight. */
+/** Resolves once the page is visible. */
 const inSight = () =>
   new Promise<void>((done) => {
     const look = () => {
@@ -443,7 +443,7 @@ const inSight = () =>
     look();
   });
 
-/** Tells `watcher` what becomes of the table or file; while the page is out of sight nothing, as browsers have few connections. */
+/** Reports changes of the table or file to `watcher`, but not while the page is hidden, as browsers allow few connections. */
 export async function watch({ came, ended, lost }: Watcher) {
   for (;;) {
     await inSight();
@@ -488,7 +488,7 @@ export async function watch({ came, ended, lost }: Watcher) {
   }
 }
 
-/** The address of the picture in a cell. */
+/** Returns the address of the picture in a cell. */
 export async function picture(row: number, at: number): Promise<string> {
   const address = url("image", { row, at });
   return isEmbedded ? URL.createObjectURL(await blob(address)) : address;

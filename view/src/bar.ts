@@ -1,4 +1,4 @@
-// A scroll bar over a range too long for the browser's own.
+// A scroll bar for ranges that are too long for the browser's own.
 
 import { clamp, el } from "./dom.js";
 
@@ -28,7 +28,7 @@ export class Bar {
     this.element.addEventListener("pointerdown", (event) => this.drag(event));
   }
 
-  /** Where an event is from the beginning of a box, and how long that is. */
+  /** Returns the position of an event in a box, and the length of the box. */
   private along({ clientX, clientY }: PointerEvent, box: DOMRect): [number, number] {
     return this.isVertical ? [clientY - box.top, box.height] : [clientX - box.left, box.width];
   }
@@ -53,7 +53,7 @@ export class Bar {
     return clamp((this.seen / Math.max(this.size, 1)) * long, Math.min(28, long), long);
   }
 
-  /** Shows, on `long` pixels, that of `size` as much as `seen` is in sight, from `at` on. */
+  /** Shows, on `long` pixels, that `seen` of `size` are visible, starting at `at`. */
   show(at: number, seen: number, size: number, long: number) {
     [this.seen, this.size] = [seen, size];
     this.element.hidden = size <= seen;

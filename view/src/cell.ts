@@ -1,10 +1,10 @@
-// A cell in full, and its bytes, in the panel.
+// The panel of a cell: its full value, and its bytes.
 
 import { type BufferPlace, type CellDetail, get, type Inside, isEmbedded, picture, wholeText } from "./api.js";
 import { bytes, count, el, plural } from "./dom.js";
 import { localTime, zoneOf } from "./types.js";
 
-/** Levels of a nested value that are open at first. */
+/** Levels of a nested value that are expanded at first. */
 const OPEN = 2;
 
 export interface CellActions {
@@ -61,7 +61,7 @@ function placeOf({ place }: CellDetail): HTMLElement[] {
   ];
 }
 
-/** A cell's value; of a long one the beginning, and a button that fetches the rest. */
+/** Returns a cell's value; of a long one the beginning, and a button that fetches the rest. */
 function shownValue(cell: CellDetail, whole: () => Promise<string>): HTMLElement[] {
   const { error, value, inside, type, whole: isWhole } = cell;
   if (error !== undefined) return [el("p", { class: "error" }, error)];
@@ -90,7 +90,7 @@ function shownValue(cell: CellDetail, whole: () => Promise<string>): HTMLElement
   ];
 }
 
-/** Puts a cell's whole text on the clipboard; the button says so. */
+/** Copies a cell's whole text to the clipboard; the button reports it. */
 async function copy(button: HTMLElement, whole: () => Promise<string>) {
   try {
     await navigator.clipboard.writeText(await whole());
@@ -100,7 +100,7 @@ async function copy(button: HTMLElement, whole: () => Promise<string>) {
   }
 }
 
-/** Shows a cell; `signal` ends that when another is looked at. */
+/** Shows a cell; `signal` aborts this when another cell is selected. */
 export async function cellPanel(
   into: HTMLElement,
   row: number,

@@ -1,10 +1,10 @@
-// The commits of a growing table: which rows of a segment are durable, visible and still to come, and its records.
+// The commits of a growing table: which rows of a segment are durable, visible or reserved, and its records.
 
 import { type CommitRecord, type Commits, get } from "./api.js";
 import { bytes, colour, count, el, plural, sheet } from "./dom.js";
 import { records } from "./table.js";
 
-/** Records that are listed. */
+/** The number of records that are listed. */
 const LISTED = 500;
 
 type Segment = NonNullable<Commits["segment"]>;
@@ -15,7 +15,7 @@ export class CommitList {
   private records = el("div", { class: "scroll" });
   readonly element = el("div", { hidden: true }, el("h3", {}, "Commits"), this.bar, this.text, this.records);
 
-  /** Shows the commits in a segment's file; whether there is a newer segment. */
+  /** Shows the commits in a segment's file; returns true if there is a newer segment. */
   async show(file: number): Promise<boolean> {
     try {
       const { table, segment } = await get<Commits>("messages", { file, commits: true });

@@ -1,4 +1,4 @@
-// Elements. Text from files only ever becomes text: nothing here parses markup.
+// Helpers for elements. Text from files only ever becomes text nodes: nothing here parses markup.
 
 type Child = Node | string | null | undefined | false;
 
@@ -34,20 +34,20 @@ export const plural = (n: number, one: string, many = `${one}s`) => `${count(n)}
 
 export const clamp = (x: number, low: number, high: number) => Math.max(low, Math.min(high, x));
 
-/** The colour that a CSS variable has now. */
+/** Returns the current colour of a CSS variable. */
 export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/** Fonts of the rows, as view.css has them. */
+/** The fonts of rows, as in view.css. */
 const FONTS = { cell: "13px", name: "600 13px", type: "11px" };
 const ruler = document.createElement("canvas").getContext("2d")!;
 
-/** What measures text of a kind. */
+/** Returns a context that measures text in a font. */
 export function pen(kind: keyof typeof FONTS): CanvasRenderingContext2D {
   ruler.font = `${FONTS[kind]} system-ui, sans-serif`;
   return ruler;
 }
 
-/** A canvas in the pixels of the screen, and what draws on it, in those of the page. */
+/** Gives a canvas the screen's resolution; returns its context, which draws in CSS pixels, and its size in them. */
 export function sheet(canvas: HTMLCanvasElement): { pen: CanvasRenderingContext2D; width: number; height: number } {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;

@@ -1,4 +1,4 @@
-// A file taken apart: messages and buffers to scale, which pages are in memory, and the commits of a growing table.
+// The structure of a file: messages and buffers to scale, pages in memory, and the commits of a growing table.
 
 import {
   type BufferPlace,
@@ -14,9 +14,9 @@ import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
 import { records } from "./table.js";
 
 const LIMIT = 5000;
-/** Messages that are listed at once. */
+/** The number of messages that are listed at once. */
 const LISTED = 100;
-/** How often the strip of pages in memory is drawn anew. */
+/** Milliseconds between updates of the pages in memory. */
 const STRIP = 2000;
 
 const shade: Record<string, string> = { schema: "schema", "record batch": "accent", "dictionary batch": "words" };
@@ -31,7 +31,7 @@ export class FileTab {
   readonly element: HTMLElement;
   private files: Files | undefined;
   private file = 0;
-  /** Whether the newest segment of a table that grows is shown, until somebody chooses. */
+  /** True while the newest segment of a growing table is shown; choosing a file ends that. */
   private isNewest = true;
   private listed = 0;
   private messages: Messages | undefined;
@@ -79,7 +79,7 @@ export class FileTab {
     new ResizeObserver(() => this.draw()).observe(this.map);
   }
 
-  /** Shows the files, and looks at pages in memory from now on. */
+  /** Shows the files, and updates the pages in memory from now on. */
   async show() {
     clearInterval(this.timer);
     this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && void this.watch(), STRIP);
@@ -131,12 +131,12 @@ export class FileTab {
     }
     this.facts.textContent = parts.join(" · ");
     void this.watch();
-    // Rows say more than the schema, which is the first.
+    // Select the first rows: they say more than the schema, which is the first message.
     const rows = messages.findIndex(({ kind }) => kind === "record batch");
     await this.pick(Math.max(0, rows));
   }
 
-  /** Lists the messages around the one that is picked. */
+  /** Lists the messages around the selected one. */
   private enumerate() {
     const { messages, total } = this.messages!;
     const first = clamp((this.message ?? 0) - LISTED / 2, 0, Math.max(0, messages.length - LISTED));
@@ -171,7 +171,7 @@ export class FileTab {
     if (focused !== undefined) this.listing.querySelector<HTMLElement>(`[data-message="${focused}"]`)?.focus();
   }
 
-  /** What changes by itself: pages in memory, and commits. */
+  /** Updates parts that change by themselves: pages in memory, and commits. */
   private async watch() {
     void this.residency();
     if (this.files?.live === undefined) return;
@@ -300,7 +300,7 @@ export class FileTab {
     }
   }
 
-  /** Shows where the bytes of a cell are. */
+  /** Shows the location of the bytes of a cell. */
   async mark(cell: CellDetail) {
     if (!cell.place) return;
     if (!this.files) await this.show();

@@ -1,11 +1,11 @@
-// A column at a glance: of a sample at once, of all rows when one looks at it.
+// Statistics of a column: of a sample at once, and of all rows on demand.
 
 import { type Bins, type Column, get, type Statistics } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
 import { line } from "./line.js";
 import { isDrawn } from "./types.js";
 
-/** What a column's head shows: statistics of a sample, and of columns that are drawn bins over the rows. */
+/** The content of a column's head: statistics of a sample, and bins over the rows for columns that are drawn. */
 interface Sample {
   statistics: Statistics;
   bins?: Bins;
@@ -15,10 +15,10 @@ const samples = new Map<number, Sample>();
 /** Points of a line in a head, and in the panel. */
 const POINTS = [100, 300] as const;
 
-/** Columns that are asked for at once. */
+/** The number of columns in one request. */
 const AT_ONCE = 16;
 
-/** Who waits for a column's sample: shown once its statistics are there, and again with its line. */
+/** A head that waits for its column's sample: shown with the statistics, and again with the line. */
 interface Waiting {
   column: number;
   isWanted(): boolean;
@@ -28,7 +28,7 @@ interface Waiting {
 let waiting: Waiting[] = [];
 let isLooking = false;
 
-/** Shows what a sample of a column's rows tells, unless its head has left the sight by then. */
+/** Shows statistics of a sample of a column's rows, unless its head has left the screen by then. */
 export function sampled(column: number, isWanted: () => boolean, show: (sample: Sample) => void) {
   const known = samples.get(column);
   if (known) show(known);
@@ -37,10 +37,10 @@ export function sampled(column: number, isWanted: () => boolean, show: (sample: 
   if (!isLooking) void look();
 }
 
-/** Asks for the statistics of all columns that are waited for, then for one line after the other, so that rows don't wait. */
+/** Requests the statistics of all waiting columns together, then one line after the other, so that rows don't wait. */
 async function look() {
   isLooking = true;
-  // All heads that come into sight together, once the rows are painted.
+  // Collects all heads that become visible together, after the rows are painted.
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   for (;;) {
     waiting = waiting.filter(({ isWanted }) => isWanted());
@@ -49,7 +49,7 @@ async function look() {
     try {
       await lookAt(some);
     } catch {
-      // The panel says what is wrong with a column.
+      // The panel shows the error of a damaged column.
     }
   }
   isLooking = false;
@@ -70,7 +70,7 @@ async function lookAt(some: Waiting[]) {
   }
 }
 
-/** Statistics of samples of columns; where one of them is damaged, of each that is not. */
+/** Returns statistics of samples of columns; if one is damaged, of the others. */
 async function statisticsOf(columns: number[]): Promise<[number, Statistics][]> {
   if (!columns.length) return [];
   try {
@@ -87,7 +87,7 @@ export function forget() {
   samples.clear();
 }
 
-/** The line of a column over its rows. */
+/** Draws the line of a column over its rows. */
 export function spark(canvas: HTMLCanvasElement, { bins }: Bins) {
   const { pen, width, height } = sheet(canvas);
   line(pen, bins, { width, top: 1.5, bottom: height - 1.5 });
@@ -118,10 +118,10 @@ export interface GlanceActions {
   close(): void;
 }
 
-/** The pictures of the panel, by their canvases. */
+/** The functions that redraw the pictures of the panel, by canvas. */
 const pictures = new Map<HTMLCanvasElement, () => void>();
 
-/** Draws what the panel shows anew, in the colours of now. */
+/** Redraws the panel in the current colours. */
 export function repaint() {
   for (const [canvas, draw] of pictures) {
     if (canvas.isConnected) draw();
@@ -129,7 +129,7 @@ export function repaint() {
   }
 }
 
-/** What is known of a column, in the panel; `signal` ends the look at all rows. */
+/** Shows the statistics of a column in the panel; `signal` aborts reading all rows. */
 export async function panel(
   into: HTMLElement,
   number: number,

@@ -8,12 +8,12 @@ import type { Rows } from "./rows.js";
 import { touched } from "./touch.js";
 import { isDrawn, isNumeric } from "./types.js";
 
-/** Pixels: of a row; of a column that is fitted to its values, or made wider; beside the text of a cell. */
+/** Pixels: of a row; of a column, fitted or widened at most; around the text of a cell. */
 const ROW = 24;
 const FITTED = [56, 340] as const;
 const WIDEST = 2000;
 const BESIDE = 15;
-/** Rows that are fetched before they come into sight, unless one jumps further than so many. */
+/** Rows to fetch ahead of scrolling, except after jumps of more rows. */
 const AHEAD = 24;
 const JUMP = 200;
 
@@ -23,18 +23,18 @@ export interface GridEvents {
   picked(row: number, column: number): void;
   header(column: number): void;
   glance(column: number, into: HTMLElement): void;
-  /** Another cell is the active one, by keys. */
+  /** Reports that the keyboard has moved the active cell. */
   activated(row: number, column: number): void;
   copied(row: number, column: number): void;
 }
 
-/** What the rows are sorted by. */
+/** The column and direction that rows are sorted by. */
 export interface Sorted {
   column: number;
   isDescending: boolean;
 }
 
-/** Pixels for the values of a type, until some have come. */
+/** Pixels for the values of a type until some were fetched. */
 function width(type: string, name: string): number {
   const room = /^timestamp/.test(type)
     ? type.includes(",")
@@ -55,14 +55,14 @@ function width(type: string, name: string): number {
 export class Grid {
   readonly element: HTMLElement;
   rows!: Rows;
-  /** The first row in sight, with a fraction; pixels to the left of what is in sight. */
+  /** The first visible row, with a fraction; and the pixels scrolled to the right. */
   top = 0;
   left = 0;
   active = { row: 0, column: 0 };
-  /** The greatest number of a row that may come. */
+  /** The largest row number to make room for. */
   most = 0;
   sorted: Sorted | undefined;
-  /** Widths that the user gave. */
+  /** Widths that the user set. */
   readonly given = new Map<number, number>();
   private body: HTMLElement;
   private head: HTMLElement;
@@ -74,19 +74,19 @@ export class Grid {
   private horizontal: Bar;
   private frame = 0;
   private gutter = 0;
-  /** What there is to be seen if there are no rows. */
+  /** The message if there are no rows. */
   private nothing = el("p", { class: "nothing", hidden: true });
-  /** Pixels of the rows, and of the whole with its heads. */
+  /** Pixels of the rows, and of the grid including the heads. */
   private size = { width: 1, height: 1, all: 1 };
   private fitted = new Set<number>();
-  /** The first row in sight when that was painted last. */
+  /** The first visible row at the last paint. */
   private before = 0;
 
-  /** The columns from left to right, of which the first stay where they are when the others move. */
+  /** The columns from left to right; the first ones are pinned, and stay when others scroll. */
   order: number[];
   pinned = 0;
   private wide: number[];
-  /** Of each column its place in the order; where each place begins, and the last ends. */
+  /** The position of each column; and the left edge of each position, with the right edge of the last. */
   private places: number[] = [];
   private starts: number[] = [];
 
@@ -129,7 +129,7 @@ export class Grid {
     return this.body.parentElement!;
   }
 
-  /** Looks how much room there is, unless the grid is not shown. */
+  /** Measures the available room, unless the grid is hidden. */
   measure() {
     if (!this.table.clientHeight) return;
     this.size = { width: this.table.clientWidth, height: this.body.clientHeight, all: this.table.clientHeight };
@@ -144,7 +144,7 @@ export class Grid {
     });
   }
 
-  /** Puts the columns in an order, of which the first `pinned` stay in sight. */
+  /** Sets the order of columns, of which the first `pinned` are pinned. */
   arrange(order: number[], pinned: number) {
     this.order = order;
     this.pinned = clamp(pinned, 0, order.length);
@@ -153,7 +153,7 @@ export class Grid {
     this.events.arranged();
   }
 
-  /** Moves a column to a place; over the edge of those that are pinned it becomes one of them, or is one no more. */
+  /** Moves a column to a position; crossing the edge of the pinned columns pins or unpins it. */
   move(column: number, to: number) {
     const from = this.places[column];
     to = clamp(to, 0, this.order.length - 1);
@@ -172,7 +172,7 @@ export class Grid {
     return this.places[column];
   }
 
-  /** Pins a column behind those that are pinned, or lets it go there. */
+  /** Pins a column after the pinned ones, or unpins it there. */
   pin(column: number) {
     const isPinned = this.isPinned(column);
     const order = this.order.filter((other) => other !== column);
@@ -181,7 +181,7 @@ export class Grid {
     this.arrange(order, pinned);
   }
 
-  /** How many columns are held, and their pixels: none if they would leave little room for the others. */
+  /** Returns the number of pinned columns that stay, and their pixels: none if they would leave little room for others. */
   private get held(): [number, number] {
     const wide = this.starts[this.pinned];
     return wide <= this.across * 0.7 ? [this.pinned, wide] : [0, 0];
@@ -191,7 +191,7 @@ export class Grid {
     this.rows?.drop();
     this.rows = rows;
     this.scroll(this.top, this.left);
-    // Not with the next frame, once there is room: until then the status would tell of these rows, and the cells of others.
+    // Paints at once, or until the next frame the status would describe these rows, and the cells other rows.
     if (this.size.height > ROW) this.draw();
   }
 
@@ -203,7 +203,7 @@ export class Grid {
     return Math.max(1, this.size.width - this.gutter);
   }
 
-  /** Scrolls to a row, a number of pixels, or both, as far as there are any. */
+  /** Scrolls to a row, a number of pixels, or both, as far as possible. */
   scroll(top?: number, left?: number) {
     const { first, end } = this.rows;
     if (top !== undefined) this.top = clamp(top, first, Math.max(first, end - Math.floor(this.sight)));
@@ -212,12 +212,12 @@ export class Grid {
     this.events.moved();
   }
 
-  /** Whether the last row is in sight. */
+  /** True if the last row is visible. */
   get isAtEnd() {
     return this.top + this.sight >= this.rows.end - 1;
   }
 
-  /** Fetches the rows before `end`, so that they are there when they come into sight. */
+  /** Fetches the rows before `end`, so that they are there when they become visible. */
   async bring(end: number) {
     await this.rows.bring(Math.max(this.rows.first, end - Math.ceil(this.sight)), end, this.columnsInSight());
   }
@@ -230,11 +230,11 @@ export class Grid {
     this.active = { row: clamp(row, this.rows.first, Math.max(this.rows.first, this.rows.end - 1)), column };
     this.scroll(this.active.row - Math.floor(this.sight / 3));
     this.reveal();
-    // The rows are asked for now, and not with the next frame.
+    // Requests the rows now, without waiting for the next frame.
     this.draw();
   }
 
-  /** Brings the active cell into sight. */
+  /** Scrolls the active cell into view. */
   private reveal() {
     const { row, column } = this.active;
     const sight = Math.floor(this.sight);
@@ -337,7 +337,7 @@ export class Grid {
       this.events.activated(this.active.row, this.active.column);
   }
 
-  /** Paints with the next frame. */
+  /** Paints in the next frame. */
   paint() {
     if (!this.frame)
       this.frame = requestAnimationFrame(() => {
@@ -354,7 +354,7 @@ export class Grid {
     this.top = clamp(this.top, first, Math.max(first, end - Math.floor(this.sight)));
     const from = Math.floor(this.top);
     const to = Math.min(end, Math.ceil(this.top + this.sight));
-    // Where columns become narrower there is room for others, which are fitted in turn.
+    // Columns that become narrower reveal others, which are fitted in turn.
     while (this.fit(from, to));
     const columns = this.columnsInSight();
     this.rows.want(from, to, columns, Math.abs(from - this.before) < JUMP ? AHEAD : 0);
@@ -381,12 +381,12 @@ export class Grid {
     this.table.setAttribute("aria-activedescendant", `cell-${this.active.row}-${this.active.column}`);
   }
 
-  /** Says why there are no rows. */
+  /** Shows why there are no rows. */
   explain(...why: (Node | string)[]) {
     this.nothing.replaceChildren(...why);
   }
 
-  /** Room for the greatest number. */
+  /** Makes room for the largest row number. */
   private widenGutter() {
     const gutter = Math.ceil(pen("cell").measureText(count(Math.max(0, this.most - 1))).width) + 20;
     if (gutter === this.gutter) return;
@@ -394,7 +394,7 @@ export class Grid {
     this.table.style.setProperty("--gutter", `${gutter}px`);
   }
 
-  /** Fits columns to the first of their values that are in sight, if there are new ones; what is being looked at stays where it is. */
+  /** Fits columns to the first of their values that are visible, if there are new ones; the visible part stays in place. */
   private fit(from: number, to: number): boolean {
     const seen = this.columnsInSight().filter(
       (column) => !this.fitted.has(column) && this.rows.cell(from, column) !== undefined,
@@ -407,7 +407,7 @@ export class Grid {
     return seen.length > 0;
   }
 
-  /** Pixels that the name of a column takes, and its values in sight. */
+  /** Returns the pixels of a column's name and of its visible values. */
   private fitting(column: number, from: number, to: number): number {
     const { name, type } = this.columns[column];
     const text = (row: number) => {
@@ -422,7 +422,7 @@ export class Grid {
     return clamp(Math.ceil(wide) + BESIDE, ...FITTED);
   }
 
-  /** Takes over widths that have changed, and keeps `column` where it is. */
+  /** Applies changed widths, and keeps `column` in place. */
   private rearranged(column: number) {
     const place = this.places[column] ?? 0;
     const isSeen =
@@ -440,7 +440,7 @@ export class Grid {
       );
   }
 
-  /** Makes a column wider by some pixels. */
+  /** Widens a column by some pixels. */
   widen(column: number, by: number) {
     this.give(column, (this.wide[column] ?? 0) + by);
   }
@@ -454,7 +454,7 @@ export class Grid {
     this.events.arranged();
   }
 
-  /** Takes widths over that were given before. */
+  /** Restores widths from the URL. */
   resize(widths: Map<number, number>) {
     for (const column of this.given.keys()) {
       this.given.delete(column);
@@ -469,7 +469,7 @@ export class Grid {
     this.paint();
   }
 
-  /** Fits a column to what is in sight. */
+  /** Fits a column to its visible cells. */
   private refit(column: number) {
     const from = Math.floor(this.top);
     this.given.delete(column);
@@ -507,7 +507,7 @@ export class Grid {
     element.setAttribute("aria-colindex", String(place + 2));
   }
 
-  /** A head that is dragged moves its column. */
+  /** Moves a column by dragging its head. */
   private drag(element: HTMLElement, column: number) {
     element.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse" || event.button) return;
@@ -529,7 +529,7 @@ export class Grid {
         element.classList.remove("dragged");
         element.style.translate = "";
         if (!isMoved || next.type === "pointercancel") return;
-        // The click that ends it asks for nothing.
+        // Ignores the click that ends a drag.
         const still = (click: MouseEvent) => click.stopImmediatePropagation();
         element.addEventListener("click", still, { capture: true });
         setTimeout(() => {
@@ -542,7 +542,7 @@ export class Grid {
     });
   }
 
-  /** The right edge of a head, by which its column is made wider; twice fits it. */
+  /** Resizes a column by the right edge of its head; a double click fits it. */
   private edge(column: number): HTMLElement {
     const edge = el("span", {
       class: "edge",
@@ -570,7 +570,7 @@ export class Grid {
       el("span", { class: "name" }, name),
       el("span", { class: "type" }, type),
       picture(false),
-      // A line over the rows, of what has one.
+      // Draws a line over the rows, for columns that have one.
       picture(!isDrawn(type)),
       this.edge(column),
     );

@@ -1,4 +1,4 @@
-// Groups of the rows that the filter leaves: counts, sums, means and so on, as a table that can be sorted.
+// Groups of the filtered rows: counts, sums, means and so on, as a table that can be sorted.
 
 import { type Column, type Groups, grouped, type Report, url } from "./api.js";
 import { count, el, plural } from "./dom.js";
@@ -15,7 +15,7 @@ export interface Grouping {
   descending: boolean;
 }
 
-/** A grouping as the URL has it: `by=2,3`, `of=mean:4,sum:5`, `order=-2`. */
+/** Parses a grouping in the URL's format: `by=2,3`, `of=mean:4,sum:5`, `order=-2`. */
 export function groupingOf(parameters: URLSearchParams, columns: number): Grouping {
   const column = (text: string) => (/^\d+$/.test(text) && Number(text) < columns ? [Number(text)] : []);
   const list = (name: string) => (parameters.get(name) ?? "").split(",").slice(0, 16);
@@ -59,7 +59,7 @@ export class Group {
     );
   }
 
-  /** Groups what `where` leaves; the first time by the first column of words. */
+  /** Groups the rows that `where` selects; the first time by the first column of text. */
   show(where: string) {
     const { grouping } = this;
     const isNew = !this.tools.childElementCount && !grouping.by.length && !grouping.of.length;
@@ -73,7 +73,7 @@ export class Group {
     void this.load();
   }
 
-  /** Grouped anew, as the grouping or the rows have changed. */
+  /** Groups again after the grouping or the rows have changed. */
   again(where: string) {
     this.where = where;
     this.choose();
@@ -84,7 +84,7 @@ export class Group {
     this.going?.abort();
   }
 
-  /** The controls: what is chosen, each with a button that takes it away, and what can be added. */
+  /** Returns the controls: each choice with a button that removes it, and the possible additions. */
   private choose() {
     const { by, of } = this.grouping;
     const change = (next: Partial<Grouping>) => {
@@ -199,7 +199,7 @@ export class Group {
     };
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.sort;
     this.table.replaceChildren(table(found.columns, found.cells, head, lead));
-    // Who sorts by keys stays where they are.
+    // Keeps the focus for users who sort by keyboard.
     if (focused !== undefined) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
   }
 }

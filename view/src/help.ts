@@ -1,4 +1,4 @@
-// What the keys do.
+// The help on keyboard shortcuts.
 
 import { el } from "./dom.js";
 

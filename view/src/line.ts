@@ -1,16 +1,16 @@
-// A line of bins, and the marks of an axis below it.
+// Draws a line of bins, and the marks of an axis below it.
 
 import type { Bin } from "./api.js";
 import { colour, count } from "./dom.js";
 
-/** Where a line is drawn, in pixels. */
+/** The area of a line, in pixels. */
 export interface Box {
   width: number;
   top: number;
   bottom: number;
 }
 
-/** Draws bins from left to right; over rows a bin without a value is a gap, over time (`isJoined`) only nothing that came then. */
+/** Draws bins from left to right. A bin without a value is a gap over rows; over time (`isJoined`), it only means that no row has such a time. */
 export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, bottom }: Box, isJoined = false) {
   const known = bins.filter((bin) => bin !== null);
   const low = known.reduce((least, bin) => Math.min(least, bin[1]), Infinity);
@@ -34,16 +34,16 @@ export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, b
     isApart = false;
   });
   pen.stroke();
-  // Where rows are apart, each of them is a point.
+  // Draws rows that are apart as points.
   if (width > 6 * known.length)
     bins.forEach((bin, i) => bin && pen.fillRect((i + 0.5) * step - 2, y(bin[3]) - 2, 4, 4));
 }
 
-/** A number that an axis marks, and what it says there. */
+/** A number that an axis marks, and its label. */
 export type Mark = [bigint, string];
 
 const DAY = 86_400;
-/** Seconds between marks, as long as days are of one length; months, when they are not. */
+/** Distances of marks: seconds up to days, then months, as their lengths vary. */
 const SECONDS = [
   1,
   2,
@@ -69,7 +69,7 @@ const SECONDS = [
 ];
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 12_000];
 
-/** The least of 1, 2, 5, 10, 20, … that is not less than `least`. */
+/** Returns the smallest of 1, 2, 5, 10, 20, … that is not less than `least`. */
 function round(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least * 0.999_999)!;
@@ -82,13 +82,13 @@ function multiples(from: bigint, to: bigint, step: bigint): bigint[] {
   return found;
 }
 
-/** Marks of rows. */
+/** Returns the marks of row numbers. */
 export function rowMarks(from: bigint, to: bigint, most: number): Mark[] {
   const step = BigInt(Math.max(1, round(Number(to - from) / most)));
   return multiples(from, to, step).map((at) => [at, count(Number(at))]);
 }
 
-/** How many of a type's times are a second. */
+/** Returns the number of ticks in a second for a type of times. */
 function perSecond(type: string): number {
   const unit = /^timestamp\[(s|ms|us|ns)/.exec(type)?.[1] ?? "";
   return (
@@ -96,11 +96,11 @@ function perSecond(type: string): number {
   );
 }
 
-/** Marks of times of a type, at whole seconds, hours, days or months of UTC, in which cells have them too. */
+/** Returns marks at whole seconds, hours, days or months of UTC, which is the zone of cells, too. */
 export function timeMarks(from: bigint, to: bigint, most: number, type: string): Mark[] {
   const second = perSecond(type);
   const milliseconds = (at: bigint) => (Number(at) / second) * 1000;
-  // Years that a calendar of the browser has not are not marked.
+  // Leaves out years beyond the browser's calendar.
   if (!(Math.abs(milliseconds(from)) < 8e15 && Math.abs(milliseconds(to)) < 8e15)) return [];
   const least = Number(to - from) / second / most;
   const date = (at: bigint) => new Date(milliseconds(at));
@@ -129,7 +129,7 @@ export function timeMarks(from: bigint, to: bigint, most: number, type: string):
     last = day;
     if (seconds >= DAY || (isNew && !isShort)) return [at, day];
     if (seconds >= 1) return [at, time.slice(0, seconds < 60 ? 8 : 5)];
-    // A float has too few digits for nanoseconds since 1970.
+    // Splits the number, as a float has too few digits for nanoseconds since 1970.
     const whole = BigInt(second);
     const rest = String(((at % whole) + whole) % whole).padStart(String(second).length - 1, "0");
     return [at, `${time.slice(0, 8)}.${rest.slice(0, Math.max(1, -Math.floor(Math.log10(seconds) + 1e-9)))}`];

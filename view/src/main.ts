@@ -1,4 +1,4 @@
-// The page: rows, a plot, and the file taken apart.
+// The page: rows, a plot, and the structure of the file.
 
 import { FileTab } from "./file.js";
 import {
@@ -34,7 +34,7 @@ import { Sql } from "./sql.js";
 import { isTime } from "./types.js";
 
 const NAMES: Record<Tab, string> = { rows: "Rows", plot: "Plot", group: "Group", file: "File", sql: "SQL" };
-/** Columns whose names are offered. */
+/** The number of column names that are suggested. */
 const OFFERED = 5000;
 
 class Page {
@@ -45,11 +45,11 @@ class Page {
   private sql: Sql;
   private place: Place;
   private extent: Extent;
-  /** The end of the rows that are shown: a snapshot, until one follows. */
+  /** The end of the rows that are shown: a snapshot, until the user follows the table. */
   private end: number;
   private isFollowing = false;
   private isChasing = false;
-  /** Whether the server does not answer, and whether the table was followed before. */
+  /** True while the server does not answer; and whether the table was followed before. */
   private isAlone = false;
   private resumes = false;
   private view: { id: string; rows: number; whole: boolean } | undefined;
@@ -57,9 +57,9 @@ class Page {
   private looking = new AbortController();
   private saving = 0;
   private formats: string[];
-  /** The cell that the panel shows. */
+  /** The cell in the panel. */
   private picked: { row: number; column: number } | undefined;
-  /** What was looked for among the names of columns, and the one that was found last. */
+  /** The last search among column names, and the column it found. */
   private found = { wanted: "", at: -1 };
 
   private filter = el("input", {
@@ -212,7 +212,7 @@ class Page {
     this.finder.addEventListener("keydown", (event) => event.key === "Enter" && this.find());
     this.finder.addEventListener("change", () => this.finder.value.trim() !== this.found.wanted && this.find());
     window.addEventListener("hashchange", ({ newURL }) => {
-      // Not that of the page, which may have been changed meanwhile to the place before.
+      // Uses the address of the event: the page's may have changed back meanwhile.
       clearTimeout(this.saving);
       const next = placeOf(new URL(newURL).hash, this.facts.columns.length);
       if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
@@ -232,7 +232,7 @@ class Page {
     if (chosen) document.documentElement.dataset.theme = chosen;
     this.rows();
     const restored = this.restore(this.place);
-    // Not only with the next frame: what came with the page is there.
+    // Paints at once, not only in the next frame, as the first rows came with the page.
     this.grid.measure();
     this.grid.draw();
     await restored;
@@ -240,7 +240,7 @@ class Page {
   }
 
   private async restore(place: Place) {
-    // What is shown on the way there is another place.
+    // Scrolling in between would overwrite the place.
     this.place = { ...place };
     this.filter.value = place.where;
     this.group.grouping = place.grouping;
@@ -265,7 +265,7 @@ class Page {
     this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
   }
 
-  /** The server does not answer: nothing is followed, and that is said. */
+  /** Stops following when the server does not answer, and reports it. */
   private alone(why: string) {
     this.unfollow();
     if (this.isAlone && this.notice.isShown) return;
@@ -273,13 +273,13 @@ class Page {
     this.say(sentence(why));
   }
 
-  /** Follows no longer, until the server is there again. */
+  /** Stops following until the server answers again. */
   private unfollow() {
     this.resumes ||= this.isFollowing;
     if (this.isFollowing) this.follow(false);
   }
 
-  /** The server is there, and has this much. */
+  /** Continues when the server answers, with its number of rows. */
   private foundAgain(extent: Extent) {
     const { isAlone, resumes } = this;
     [this.isAlone, this.resumes] = [false, false];
@@ -288,7 +288,7 @@ class Page {
     if (resumes) this.follow(true);
   }
 
-  /** There is nothing more to be told of the table or file: it is another one, or was removed. */
+  /** Reports that the table or file was replaced or removed. */
   private async ended() {
     const now = await get<Facts>("").catch(() => undefined);
     if (now && now.snapshot !== this.facts.snapshot) return this.replaced();
@@ -296,7 +296,7 @@ class Page {
     this.say(REMOVED[this.facts.kind]);
   }
 
-  /** What is shown is of a file that was there before: nothing of the new one is shown beside it. */
+  /** Ends following when the file was replaced, for good: rows of the new one must not be shown next to the old ones. */
   private replaced() {
     if (this.isFollowing) this.follow(false);
     const text = REPLACED[this.facts.kind];
@@ -308,7 +308,7 @@ class Page {
     this.notice.say(text, offer);
   }
 
-  /** The rows that are shown: of the table as far as it is looked at, or those that were found. */
+  /** Returns the rows that are shown: of the table up to the snapshot, or of the search result. */
   private rows() {
     const { view } = this;
     const rows = new Rows(
@@ -330,13 +330,13 @@ class Page {
     this.tell();
   }
 
-  /** Why there are no rows. */
+  /** Returns the reason why there are no rows. */
   private nothing(): (Node | string)[] {
     if (!this.view) return [this.facts.kind === "table" ? "No rows yet." : "No rows."];
     return ["No row meets the condition. ", el("button", { click: () => this.clear() }, "All rows")];
   }
 
-  /** Rows could not be had: of a view that the server no longer keeps they are searched again. */
+  /** Handles rows that could not be fetched: a view that the server has dropped is searched again. */
   private async lost(e: Refused) {
     if (e.code === "file_changed") return this.replaced();
     if (e.code === "no_view") return this.search(this.place);
@@ -372,7 +372,7 @@ class Page {
     this.saves.replaceChildren(...this.kept());
   }
 
-  /** Links to the rows that are shown, in their order. Rows of a view are fetched whole, as the server may have dropped it. */
+  /** Returns links to the rows that are shown, in their order. Views are fetched first, as the server may have dropped them. */
   private kept() {
     const { name } = this.facts;
     const { where, sort } = this.place;
@@ -380,7 +380,7 @@ class Page {
     const isStream = (format: string) => format !== "parquet" && !(view && sort);
     const address = (format: string) =>
       isStream(format) ? url("rows", { where, format }) : url("save", { view, format });
-    // Of more rows than are kept of a view, only those that are sent as they are found.
+    // Views keep a limited number of rows: beyond it, only rows that are sent as they are found can be saved.
     const all = this.formats.filter((format) => format !== "parquet" || !this.view || view);
     return saves({ name, formats: all, address, isStream, failed: (message) => this.say(message) });
   }
@@ -395,7 +395,7 @@ class Page {
     this.tell();
   }
 
-  /** Shows the newest rows as soon as they are here, and then the next. */
+  /** Shows the newest rows as soon as they are fetched, and then the next. */
   private async chase() {
     if (this.isChasing) return;
     this.isChasing = true;
@@ -475,7 +475,7 @@ class Page {
     }
   }
 
-  /** Leaves only the rows for which a condition of the server holds, of those that are left. */
+  /** Filters the remaining rows further, by a condition of the server. */
   private only(condition: string) {
     const before = this.place.where;
     const where = before ? `(${before}) and ${condition}` : condition;
@@ -556,7 +556,7 @@ class Page {
     }
   }
 
-  /** Puts a cell's whole text on the clipboard. */
+  /** Copies a cell's whole text to the clipboard. */
   private async copy(row: number, column: number) {
     const number = this.grid.rows.number(row);
     if (number === undefined || isEmbedded) return;
@@ -570,7 +570,7 @@ class Page {
     }
   }
 
-  /** Goes to the row with that number, or to the first at or behind that time. */
+  /** Goes to the row with a number, or to the first row at or after a time. */
   private async leap() {
     const text = this.goto.value.trim();
     if (!text) return;
@@ -590,7 +590,7 @@ class Page {
     this.focus();
   }
 
-  /** Goes to the column that is looked for, and to the next one with the same text. */
+  /** Goes to the column that matches the text, and then to the next one that does. */
   private find() {
     const wanted = this.finder.value.trim();
     if (!wanted) return;
@@ -629,7 +629,7 @@ class Page {
     this.save();
   }
 
-  /** Ends what is searched, grouped or asked. */
+  /** Aborts searches, groupings and queries. */
   private stop() {
     this.searching?.abort();
     this.group.stop();
@@ -637,7 +637,7 @@ class Page {
     this.tell();
   }
 
-  /** The arrows choose the tab beside. */
+  /** Selects the neighbouring tab by the arrow keys. */
   private tabKey(event: KeyboardEvent) {
     const step = { ArrowRight: 1, ArrowLeft: TABS.length - 1 }[event.key];
     if (!step) return;
@@ -691,13 +691,13 @@ class Page {
     });
   }
 
-  /** The user moved: whoever scrolls up no longer follows. */
+  /** Handles scrolling by the user: scrolling up stops following. */
   private moved() {
     if (this.isFollowing && !this.grid.isAtEnd) this.follow(false);
     this.save();
   }
 
-  /** What is shown now. */
+  /** Returns the current place. */
   private here(): Place {
     const { tab, where, sort, descending } = this.place;
     const { active, order, pinned, given, rows } = this.grid;
@@ -727,7 +727,7 @@ class Page {
     };
   }
 
-  /** Puts the place into the URL, a moment after it has changed. */
+  /** Writes the place to the URL, a moment after it has changed. */
   private save() {
     if (isEmbedded) return;
     clearTimeout(this.saving);

@@ -1,9 +1,9 @@
-// The line that says what is wrong, and offers what can be done.
+// The line that reports a problem, and offers remedies.
 
 import type { Facts } from "./api.js";
 import { el } from "./dom.js";
 
-/** A button: what it says, and does. */
+/** A button: its label, and its action. */
 export type Offer = [string, () => void];
 
 export class Notice {
@@ -14,14 +14,14 @@ export class Notice {
     return !this.element.hidden;
   }
 
-  /** Says a text; nothing without one. */
+  /** Shows a text; hides the line without one. */
   say(text = "", offer?: Offer) {
     if (this.isFinal) return;
     this.element.replaceChildren(text, ...(offer ? [" ", el("button", { click: offer[1] }, offer[0])] : []));
     this.element.hidden = !text;
   }
 
-  /** Says what stays, whatever else is tried. */
+  /** Shows a text that later ones don't replace. */
   end(text: string, offer?: Offer) {
     this.say(text, offer);
     this.isFinal = true;
@@ -30,7 +30,7 @@ export class Notice {
 
 export const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
-/** What is said of a table or file that is another one by now, and of one that is not there. */
+/** Messages for a table or file that was replaced, and for one that was removed. */
 export const REPLACED: Record<Facts["kind"], string> = {
   table: "The table was replaced, or its columns have changed.",
   file: "The file was replaced.",

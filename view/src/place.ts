@@ -1,4 +1,4 @@
-// What the URL says behind its #, so that a link leads to the same rows.
+// The place in the page, as stored after the # of the URL, so that links lead to the same rows.
 
 import { type Grouping, groupingOf } from "./group.js";
 
@@ -9,7 +9,7 @@ export interface Place {
   tab: Tab;
   row?: number;
   column?: number;
-  /** The order of columns, how many are pinned, and the widths that were given to some. */
+  /** The order of columns, the number of pinned ones, and the widths that were set. */
   columns: string;
   pinned: number;
   widths: string;
@@ -18,7 +18,7 @@ export interface Place {
   descending: boolean;
   plot?: number;
   over?: number;
-  /** Rows, or times in their column's unit, which may be beyond a float's digits. */
+  /** Rows, or times in their column's unit, which may have more digits than a float. */
   from?: string;
   to?: string;
   grouping: Grouping;
@@ -51,7 +51,7 @@ export function placeOf(hash: string, columns: number): Place {
   };
 }
 
-/** The place as what stands behind a URL's #; empty for the first rows. */
+/** Returns the place as text after the URL's #; empty for the first rows. */
 export function placeText({ tab, grouping, ...place }: Place): string {
   const parameters = new URLSearchParams();
   const set = (name: string, value: string | number | boolean | undefined) => {
@@ -82,7 +82,7 @@ export function placeText({ tab, grouping, ...place }: Place): string {
   return parameters.toString();
 }
 
-/** The order of columns as the URL has it, `5,0-4,6-9`; empty for that of the file. */
+/** Returns the order of columns as in the URL, `5,0-4,6-9`; empty for the file's order. */
 export function orderText(order: number[]): string {
   const runs: string[] = [];
   for (let i = 0; i < order.length; ) {
@@ -94,7 +94,7 @@ export function orderText(order: number[]): string {
   return runs.length > 1 ? runs.join() : "";
 }
 
-/** What `orderText` gave, of `count` columns; that of the file for anything else. */
+/** Parses `orderText` for `count` columns; the file's order if the text is not valid. */
 export function orderOf(text: string, count: number): number[] {
   const order: number[] = [];
   for (const run of text.split(",")) {
@@ -106,10 +106,10 @@ export function orderOf(text: string, count: number): number[] {
   return isWhole ? order : Array.from({ length: count }, (_, column) => column);
 }
 
-/** Widths of columns as the URL has them, `3:240,7:90`. */
+/** Returns widths of columns as in the URL, `3:240,7:90`. */
 export const widthsText = (widths: Map<number, number>) => Array.from(widths, (pair) => pair.join(":")).join();
 
-/** What `widthsText` gave, of `count` columns. */
+/** Parses `widthsText` for `count` columns. */
 export function widthsOf(text: string, count: number): Map<number, number> {
   const pairs = text.split(",").map((pair) => /^(\d+):(\d{2,4})$/.exec(pair));
   return new Map(

@@ -1,4 +1,4 @@
-// A column over its rows or over time: never more points than pixels, each of them the first, least, greatest and last of its rows.
+// A plot of a column over rows or time: at most one bin per pixel, with the first, smallest, largest and last of its values.
 
 import { type Bins, type Column, get } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
@@ -10,11 +10,11 @@ const AXIS = 20;
 const PAD = 16;
 
 export interface PlotEvents {
-  /** The first row and the one behind the last. */
+  /** The first row, and the row after the last one. */
   extent(): [number, number];
   moved(): void;
   go(row: number): void;
-  /** Shows the rows for which a condition holds. */
+  /** Shows the rows that match a condition. */
   only(condition: string): void;
 }
 
@@ -25,13 +25,13 @@ const within = (x: bigint, low: bigint, high: bigint) => most(low, least(high, x
 export class Plot {
   readonly element: HTMLElement;
   column: number | undefined;
-  /** The column of times that it is drawn over; none for rows. */
+  /** The column of times on the axis; none for rows. */
   over: number | undefined;
-  /** What is shown: rows, or times in their column's unit. */
+  /** The visible range: rows, or times in their column's unit. */
   from = 0n;
   to = 0n;
   private bins: Bins | undefined;
-  /** The first time and the one behind the last of columns. */
+  /** The first time and the end of the times of columns. */
   private times = new Map<number, [bigint, bigint]>();
   private canvas = el("canvas", { class: "plot", role: "img", tabindex: 0 });
   private title = el("span", { class: "basis", "aria-live": "polite" });
@@ -40,9 +40,9 @@ export class Plot {
   private across: HTMLSelectElement;
   private looking: AbortController | undefined;
   private brush: [number, number] | undefined;
-  /** Where the pointer is, in pixels. */
+  /** The position of the pointer, in pixels. */
   private pointer: number | undefined;
-  /** The same, if there is something to be read off. */
+  /** The same, if there is a value to show there. */
   private pointed: number | undefined;
   private shower = el("button", { click: () => this.rows() }, "Show the rows");
   private readout = el("p", { class: "readout", "aria-hidden": true });
@@ -116,7 +116,7 @@ export class Plot {
     new ResizeObserver(() => this.column !== undefined && this.element.isConnected && this.load()).observe(this.canvas);
   }
 
-  /** What there is to be shown; nothing of a column of times that nobody has looked at. */
+  /** Returns the full range; nothing for a column of times that was not read yet. */
   private get whole(): [bigint, bigint] | undefined {
     if (this.over !== undefined) return this.times.get(this.over);
     const [first, end] = this.events.extent();
@@ -132,13 +132,13 @@ export class Plot {
     this.events.moved();
   }
 
-  /** Drawn over rows, or over a column of times. */
+  /** Plots over rows, or over a column of times. */
   private along(over: number | undefined) {
     this.over = over;
     this.all();
   }
 
-  /** As much as there is now. */
+  /** Shows everything there is now. */
   all() {
     if (this.over !== undefined) this.times.delete(this.over);
     [this.from, this.to] = this.whole ?? [0n, 0n];
@@ -157,7 +157,7 @@ export class Plot {
     this.events.moved();
   }
 
-  /** The place at a share of what is shown. */
+  /** Returns the position at a fraction of the visible range. */
   private at(share: number) {
     return this.from + BigInt(Math.round(Number(this.to - this.from) * share));
   }
@@ -188,7 +188,7 @@ export class Plot {
     );
   }
 
-  /** Goes to the first row that is shown; rows in no order of time are filtered. */
+  /** Goes to the first visible row; rows that are not in order of time are filtered. */
   private rows() {
     const { bins, over } = this;
     if (over === undefined) return this.events.go(Number(this.from));
@@ -229,7 +229,7 @@ export class Plot {
     }
   }
 
-  /** Reads off what is drawn at a pixel. */
+  /** Shows the values at a pixel. */
   private point(x: number | undefined) {
     const { bins } = this;
     this.pointer = x;
@@ -241,7 +241,7 @@ export class Plot {
     this.draw();
   }
 
-  /** Where a bin is, and what is in it. */
+  /** Describes the position of a bin, and its content. */
   private read({ bins, from, to }: Bins, bin: number): string {
     const [, low, high] = bins[bin]!;
     const { type } = this.columns[this.column!];
@@ -287,7 +287,7 @@ export class Plot {
     this.tell(bins, time);
   }
 
-  /** Says what the picture shows, and what can be done with it. */
+  /** Describes the picture and its controls. */
   private tell(bins: Bins, time: Column | undefined) {
     const { name } = this.columns[this.column!];
     const [low, high] = bins.ends ?? ["", ""];

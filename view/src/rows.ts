@@ -1,32 +1,32 @@
-// Cells by row and column, fetched in blocks as they come into sight, and given up when they leave it before they came.
+// Cells by row and column: fetched in blocks as they become visible; requests are aborted when their blocks leave the screen.
 
 import { type Cell, type Cells, get, Refused } from "./api.js";
 
-/** Rows and columns of a block; blocks that are kept. */
+/** Rows and columns of a block; and the number of blocks in the cache. */
 const ROWS = 64;
 const COLUMNS = 16;
 const KEPT = 400;
-/** Characters of a cell. */
+/** The maximum number of characters of a cell. */
 const WIDTH = 120;
 
 interface Block {
   from: number;
   rows: number[];
   cells: Cell[][];
-  /** A block at the end of a growing table has fewer rows, and is fetched anew when there are more. */
+  /** The row after the last one. A block at the end of a growing table has fewer, and is fetched again when there are more. */
   end: number;
 }
 
 export class Rows {
   private blocks = new Map<string, Block>();
   private coming = new Map<string, AbortController>();
-  /** Blocks that could not be had, and what is wrong with them; nothing, if the server is not there. */
+  /** Blocks that could not be fetched, with their errors; without one, if the server does not answer. */
   private failed = new Map<string, string | undefined>();
 
   constructor(
     readonly columns: number,
     readonly view: string | undefined,
-    /** First row and the row behind the last; of a view, counted from 0. */
+    /** The first row, and the row after the last one; counted from 0 in views. */
     public first: number,
     public end: number,
     private came: () => void,
@@ -41,7 +41,7 @@ export class Rows {
     return `${Math.floor(row / ROWS)}:${Math.floor(column / COLUMNS)}`;
   }
 
-  /** Takes over the first rows, which came with the page. */
+  /** Adds the first rows, which came with the page. */
   seed({ from, rows, cells }: Cells) {
     const columns = Math.min(COLUMNS, this.columns);
     if (this.view === undefined && from === this.first && cells.every((row) => row.length === columns)) {
@@ -55,7 +55,7 @@ export class Rows {
     }
   }
 
-  /** The cell; `undefined` if it has not come yet. */
+  /** Returns the cell, or `undefined` if it was not fetched yet. */
   cell(row: number, column: number): Cell | undefined {
     const key = this.key(row, column);
     const block = this.blocks.get(key);
@@ -64,7 +64,7 @@ export class Rows {
     return block?.cells[row - block.from]?.[column % COLUMNS];
   }
 
-  /** The number that the row has in its table. */
+  /** Returns the number of a row in its table. */
   number(row: number): number | undefined {
     if (this.view === undefined) return row;
     const at = Math.floor(row / ROWS);
@@ -74,7 +74,7 @@ export class Rows {
     return undefined;
   }
 
-  /** The blocks of rows and columns. */
+  /** Returns the keys of the blocks with the given rows and columns. */
   private keys(from: number, to: number, columns: number[]): Set<string> {
     const keys = new Set<string>();
     for (let row = Math.floor(from / ROWS) * ROWS; row < to; row += ROWS) {
@@ -83,7 +83,7 @@ export class Rows {
     return keys;
   }
 
-  /** Fetches what is missing of the rows and columns in sight, then of those `ahead` of them, and gives up all else. */
+  /** Fetches missing blocks of the visible rows and columns, then of `ahead` rows, and aborts all other requests. */
   want(from: number, to: number, columns: number[], ahead: number) {
     const around = this.keys(Math.max(this.first, from - ahead), Math.min(this.end, to + ahead), columns);
     const wanted = new Set([...this.keys(from, to, columns), ...around]);
@@ -98,7 +98,7 @@ export class Rows {
       const [at, chunk] = key.split(":").map(Number);
       const end = Math.min((at + 1) * ROWS, this.end);
       if (block && block.end >= end) {
-        // The latest in use is the last to go.
+        // Moves the block to the end, as the least recently used one is dropped first.
         this.blocks.delete(key);
         this.blocks.set(key, block);
       } else if (!this.coming.has(key) && !this.failed.has(key)) {
@@ -111,7 +111,7 @@ export class Rows {
     }
   }
 
-  /** Fetches rows that are not in sight yet, of which some may be behind the present end. */
+  /** Fetches rows that are not visible yet; some may be past the current end. */
   async bring(from: number, to: number, columns: number[]) {
     const coming: Promise<void>[] = [];
     for (const key of this.keys(from, to, columns)) {
@@ -149,7 +149,7 @@ export class Rows {
     this.coming.clear();
   }
 
-  /** Rows that could not be had are asked for again. */
+  /** Retries rows that could not be fetched. */
   retry() {
     if (!this.failed.size) return;
     this.failed.clear();

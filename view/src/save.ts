@@ -1,21 +1,21 @@
-// Links that save what is shown.
+// Links that save the shown rows.
 
 import { blob, isEmbedded } from "./api.js";
 import { el } from "./dom.js";
 
-/** What can be saved: what its file is called, and where it comes from in each format. */
+/** A download: its file name, and its address in each format. */
 export interface Saved {
   name: string;
   formats: string[];
   address(format: string): string;
-  /** Whether the browser takes it as it comes, however long it is; what is fetched first can fail with a message. */
+  /** True if the browser streams it to disk at any length; otherwise it is fetched first, and can fail with a message. */
   isStream?: (format: string) => boolean;
   failed(message: string): void;
 }
 
 export const formats = (parquet?: boolean) => ["arrow", "csv", "jsonl", ...(parquet ? ["parquet"] : [])];
 
-/** A notebook's frame may save nothing. */
+/** Returns links to download rows: none in a notebook, whose frame may not download. */
 export function saves({ name, formats, address, isStream, failed }: Saved): (Node | string)[] {
   if (isEmbedded) return [];
   const link = (format: string) => {

@@ -1,4 +1,4 @@
-// SQL over what is shown, where the server has an engine.
+// SQL over the shown table, if the server has an engine.
 
 import { type Answer, get, url } from "./api.js";
 import { el, plural } from "./dom.js";

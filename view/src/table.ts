@@ -1,4 +1,4 @@
-// A table of the few rows that something was computed to.
+// A table for a few computed rows.
 
 import type { Cell, Column } from "./api.js";
 import { el } from "./dom.js";
@@ -6,7 +6,7 @@ import { isNumeric } from "./types.js";
 
 const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
 
-/** `head` makes what stands in a column's head, beside attributes of its cell; `lead` the first cell of a row, from the number of the row and its text. */
+/** Returns a table. `head` returns the content of a column's head, and attributes of its cell; `lead` the first cell of a row, by its number and text. */
 export function table(
   columns: Pick<Column, "name" | "type">[],
   cells: Cell[][],
@@ -30,7 +30,7 @@ export function table(
   return el("table", {}, el("thead", {}, el("tr", {}, ...columns.map(title))), el("tbody", {}, ...cells.map(row)));
 }
 
-/** A table of rows below their titles. */
+/** Returns a table of rows below their titles. */
 export const records = (name: string, titles: string[], rows: HTMLElement[]) =>
   el(
     "table",

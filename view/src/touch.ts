@@ -1,10 +1,10 @@
-// Scrolling by a finger, which goes on for a while when that has left.
+// Scrolling by touch, which goes on for a while after the finger has left.
 
-/** Share of the speed that is left after a millisecond, and pixels a millisecond that are no movement. */
+/** The share of the speed that remains after a millisecond; and the speed, in pixels per millisecond, that counts as rest. */
 const DRAG = 0.9965;
 const STILL = 0.03;
 
-/** Calls `move` with the pixels that the content is pushed to the left and up. */
+/** Calls `move` with the pixels by which the content is pushed to the left and up. */
 export function touched(element: HTMLElement, move: (x: number, y: number) => void) {
   let last: { x: number; y: number; time: number } | undefined;
   let speed = { x: 0, y: 0 };
@@ -36,7 +36,7 @@ export function touched(element: HTMLElement, move: (x: number, y: number) => vo
       const { clientX: x, clientY: y } = touches[0];
       const passed = Math.max(1, time - last.time);
       const [left, up] = [last.x - x, last.y - y];
-      // The latest movement counts most, but is not all that does.
+      // Averages speeds: the latest counts most.
       speed = { x: 0.7 * (left / passed) + 0.3 * speed.x, y: 0.7 * (up / passed) + 0.3 * speed.y };
       last = { x, y, time };
       move(left, up);

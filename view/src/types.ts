@@ -1,18 +1,18 @@
-// What the types of columns mean for the page.
+// The meaning of column types for the page.
 
-/** Whether values are set to the right, as numbers are. */
+/** Returns true if values are aligned to the right, as numbers are. */
 export const isNumeric = (type: string) => /^(u?int|float|decimal|date|time|duration)/.test(type);
 
-/** Whether a column is drawn by its numbers. */
+/** Returns true if a column can be plotted by its numbers. */
 export const isDrawn = (type: string) => isNumeric(type) && !type.startsWith("decimal256");
 
-/** Whether others are drawn over it: points in time. */
+/** Returns true for points in time, over which other columns are plotted. */
 export const isTime = (type: string) => /^(timestamp|date)/.test(type);
 
-/** The time zone of a column of times. */
+/** Returns the time zone of a column of times. */
 export const zoneOf = (type: string) => /^timestamp\[\w+, ([^\]]+)\]/.exec(type)?.[1];
 
-/** A time in UTC, such as `2024-05-17 09:30:00.25Z`, as the clocks of a zone show it; nothing where the browser does not know. */
+/** Returns a time in UTC, such as `2024-05-17 09:30:00.25Z`, as local time of a zone; nothing if the browser doesn't know the zone. */
 export function localTime(text: string, zone: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?Z$/.exec(text);
   if (!parts || zone === "UTC") return undefined;
