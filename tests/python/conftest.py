@@ -1,4 +1,4 @@
-"""What several tests share."""
+"""Provides fixtures and helpers that several tests share."""
 
 import contextlib
 import io
@@ -12,13 +12,13 @@ from hypothesis import settings
 
 import arrowwood as aw
 
-# No test is about time: on a busy machine any example may take long.
+# No test has a deadline: on a busy machine any example may take long.
 settings.register_profile("arrowwood", deadline=None)
 settings.load_profile("arrowwood")
 
 
 def write_ipc(path, table, format="file", max_rows=None):
-    """Write `table` with pyarrow, as a file or stream, in batches of at most `max_rows` rows."""
+    """Writes `table` with pyarrow, as a file or stream, in batches of at most `max_rows` rows."""
     new = pa.ipc.new_file if format == "file" else pa.ipc.new_stream
     with new(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=max_rows)
@@ -26,7 +26,7 @@ def write_ipc(path, table, format="file", max_rows=None):
 
 
 def write_damaged_text(path):
-    """A file with the text column `text`, the first value of which is no UTF-8."""
+    """Returns a file with the text column `text`, whose first value is not UTF-8."""
     data = ipc_of(pa.table({"text": ["one", "two", "three"]}))
     assert data.count(b"onetwothree") == 1
     path.write_bytes(data.replace(b"onetwothree", b"\xff\xff\xfftwothree"))
@@ -34,7 +34,7 @@ def write_damaged_text(path):
 
 
 def without(module, call, **others):
-    """The last line that Python prints where `module` is not installed and `call` is made."""
+    """Returns the last line that Python prints if `call` is made without `module` installed."""
     code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **others).stderr.splitlines()[
         -1
@@ -42,7 +42,7 @@ def without(module, call, **others):
 
 
 def ipc_of(table, format="file", max_rows=None, compression=None):
-    """What pyarrow writes for `table`, as bytes."""
+    """Returns `table` as bytes, written by pyarrow."""
     sink = io.BytesIO()
     # The file format of pyarrow has one dictionary for all batches.
     options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=format == "file")
@@ -53,7 +53,7 @@ def ipc_of(table, format="file", max_rows=None, compression=None):
 
 
 def stocks_table():
-    """The stocks of vega_datasets as the demo has them: dictionary of text, timestamp with zone, float64."""
+    """Returns the stocks of vega_datasets like the demo: dictionary of text, timestamp with zone, float64."""
     from vega_datasets import data
 
     table = pa.Table.from_pandas(data.stocks(), preserve_index=False)
@@ -87,7 +87,7 @@ def stocks_stream(tmp_path, stocks):
 
 @contextlib.contextmanager
 def unprivileged():
-    """Root may do anything, so it becomes nobody meanwhile."""
+    """Drops root's rights, as root may do anything."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -99,7 +99,7 @@ def unprivileged():
 
 
 def rows_in(table):
-    """The number of rows of a table, 0 as long as there is none."""
+    """Returns the number of rows of a table, 0 as long as there is none."""
     try:
         return len(aw.open(table))
     except aw.NotFound:
@@ -107,7 +107,7 @@ def rows_in(table):
 
 
 def same(left, right):
-    """Equality of Python values in which NaN equals NaN."""
+    """Compares Python values, with NaN equal to NaN."""
     if isinstance(left, float) and isinstance(right, float):
         return left == right or (left != left and right != right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

@@ -1,4 +1,4 @@
-"""A reader of growing tables, written from docs/format.md alone: nothing of Arrowwood is used here.
+"""Reads growing tables by docs/format.md alone, without any code of Arrowwood.
 
 pyarrow parses the schema and holds the arrays. The rest is in this file: header, records, checksums, the chain of
 segments, and what counts after a crash.
@@ -6,7 +6,7 @@ segments, and what counts after a crash.
     table = open_table("ticks")
     table.rows()                # a list of dicts
     table.refresh()             # whether there is more than before; one load of 8 bytes if there is not
-    table.rows(start=1000)      # those from row 1000 on
+    table.rows(start=1000)      # the rows from number 1000 on
 """
 
 import itertools
@@ -30,16 +30,16 @@ Header = namedtuple(
 )
 Record = namedtuple("Record", "sequence state crc boot previous delta count base mount counters positions")
 NOTHING = Record(0, 0, 0, b"", 0, 0, 0, 0, 0, (), ())
-# An entry of the log: the counters before it, and pairs of offsets in the file and bytes.
+# An entry of the log: its record, the counters before it, and pairs of file offsets and bytes.
 Entry = namedtuple("Entry", "record before pieces")
-# What a buffer holds: `kind` is "bits", "offsets" or "values"; `width` bits of each of `n` elements.
+# A buffer: `kind` is "bits", "offsets" or "values"; each of its `n` elements has `width` bits.
 Part = namedtuple("Part", "kind n width")
-# A field, or the entries of a dictionary: of `n` elements, with its own buffers at `parts`.
+# A field, or the entries of a dictionary, with `n` elements and its own buffers at `parts`.
 Node = namedtuple("Node", "type n nulls parts nullable children")
 
 
 class Malformed(Exception):
-    """The file is not what the page says."""
+    """The file violates docs/format.md."""
 
 
 def _crc_table():
@@ -53,7 +53,7 @@ _TABLE = _crc_table()
 
 
 def crc32c(data, crc=0):
-    """The CRC-32C of `data`, going on from `crc`, that of the bytes before."""
+    """Returns the CRC-32C of `data`, continued from `crc`, the checksum of the bytes before."""
     crc ^= 0xFFFFFFFF
     for byte in bytes(data):
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -66,7 +66,7 @@ def boot_id():
 
 
 def mount_id(path):
-    """The mount that a file is opened through: 0 where nobody says, and no writer has that."""
+    """Returns the mount ID of a file: always 0, which stands for unknown, and which no writer has."""
     return 0
 
 
@@ -75,14 +75,14 @@ VIEWS = pa.string_view(), pa.binary_view()
 LISTS = (
     pa.types.is_list,
     pa.types.is_list_view,
-    pa.types.is_map,  # of 4 bytes an offset, and of 8
+    pa.types.is_map,  # with offsets of 4 and of 8 bytes
     pa.types.is_large_list,
     pa.types.is_large_list_view,
 )
 
 
 def layout(schema, counters, zones=()):
-    """What `counters` say: the columns as nodes, the entries of the dictionaries, and the parts of all buffers."""
+    """Returns the layout that `counters` describe: nodes of columns and dictionaries, and the parts of all buffers."""
     parts, dictionaries, counts = [], [], iter(counters)
 
     def node(t, n, nullable):
@@ -147,7 +147,7 @@ def up(number, step):
 
 
 def is_empty(metadata):
-    """Whether a message's flatbuffer has no header: `MessageHeader.NONE`."""
+    """Returns whether a message's flatbuffer has no header: `MessageHeader.NONE`."""
     if len(metadata) < 8:
         return False
     root = struct.unpack_from("<I", metadata)[0]
@@ -181,7 +181,7 @@ def has_zones(t):
 
 
 def check_header(h, start, schema, buffers, limits, zones, shared):
-    """What the page says of a header that begins at byte `start` of its file, field by field."""
+    """Checks the header at byte `start` of its file, field by field."""
     counted = itertools.count()
     parts = layout(schema, counted, [(0, 1)] * h.zones)[2]
     if (h.buffers, h.counters) != (len(parts), next(counted)) or limits[0] != h.capacity:
@@ -220,7 +220,7 @@ def check_header(h, start, schema, buffers, limits, zones, shared):
     expect("log", h.log % 4096 == 0 and h.log <= 2**28)
     expect("ring", h.ring == h.live + 4096 + 4 * h.record + h.log)
     places, at = [(0, 0)] * len(parts), up(h.ring + h.slots * h.slot, 65_536)
-    own = sum(len(node.parts) for node in flat(columns))  # behind them: those of dictionaries, and the names
+    own = sum(len(node.parts) for node in flat(columns))  # followed by the parts of dictionaries, and the names
     data = {node.parts[2] for node in flat(columns) if node.type in BYTES or node.type in VIEWS}
     for n in [*range(own, len(parts)), *(n for n in range(own) if n not in data), *sorted(data)]:
         if size(parts[n]):
@@ -233,7 +233,7 @@ def check_header(h, start, schema, buffers, limits, zones, shared):
 
 
 def narrow(columns, entries):
-    """The numbers of the counters that count what 4-byte offsets and views point into."""
+    """Returns the numbers of the counters that 4-byte offsets and views limit."""
     found, number = set(), 1
     for node in flat(columns):
         number += node.nullable
@@ -249,14 +249,14 @@ def narrow(columns, entries):
 
 
 def is_wider(new, old):
-    """Whether each number of type `old` is one of type `new`, which is wider."""
+    """Returns whether type `new` is a wider number than `old`, and holds its values exactly."""
     signed, unsigned = pa.types.is_signed_integer, pa.types.is_unsigned_integer
     pairs = (signed, signed), (unsigned, unsigned), (signed, unsigned), (pa.types.is_floating, pa.types.is_floating)
     return any(is_new(new) and is_old(old) for is_new, is_old in pairs) and new.bit_width > old.bit_width
 
 
 def fitted(table, schema):
-    """The rows of an older schema in the table's."""
+    """Converts rows of an older schema to the table's schema."""
     if set(table.schema.names) - set(schema.names):
         raise Malformed("a segment has a column that the table has not")
     columns = []
@@ -276,7 +276,7 @@ def fitted(table, schema):
 
 
 class Segment:
-    """One file. `record` is what counts of it, None if nothing does; `sequence` the number it was read at."""
+    """Reads one file. `record` is the current one, None without any; `sequence` is the number it was read at."""
 
     def __init__(self, path):
         self.name = int(os.path.basename(path).removesuffix(".arrow"))
@@ -285,7 +285,7 @@ class Segment:
             self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             self.inode = os.fstat(file.fileno()).st_ino
         self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
-        self.lost = None  # the commits up to this one are not there as they were made; None if nothing is known
+        self.lost = None  # commits up to this one don't match the file any more; None if nothing is known
         schema, at = self._frame(8)
         empty, at = self._frame(at)
         start = up(at, 4096)
@@ -314,11 +314,11 @@ class Segment:
         more = raw[lists + 8 * h.zones :].ljust(8, b"\0") if h.minor > 0 else bytes(8)
         shared = struct.unpack_from("<Q", more)[0]
         check_header(h, start, self.schema, self.buffers, self.limits, self.zones, shared)
-        # A view of 8-byte words copies one of them in one go.
+        # A view of 8-byte words reads one of them in one load.
         self.word = self.bytes[h.live : h.live + 8].cast("Q")
 
     def _frame(self, at):
-        """The framed message at an offset (empty at the end of a stream, or if it is none), and where it ends."""
+        """Returns the framed message at an offset (empty at the end of a stream, or if not whole), and its end."""
         marker, length = struct.unpack_from("<Ii", self.bytes, at)
         end = at + 8 + (length if marker == 0xFFFFFFFF else 0)
         return self.bytes[at:end] if end > at + 8 else b"", end
@@ -326,12 +326,12 @@ class Segment:
     # ---- records
 
     def record_at(self, place):
-        """Record `place` of the four (visible 0 and 1, durable 2 and 3), None if it is not whole."""
+        """Returns record `place` of the four (visible 0 and 1, durable 2 and 3), None if it is not whole."""
         at = self.header.live + 4096 + place * self.header.record
         return self.parse(self.bytes[at : at + self.header.record])
 
     def parse(self, raw):
-        """The record that bytes begin with, None if it is not whole."""
+        """Returns the record at the start of bytes, None if it is not whole."""
         fixed, counters = RECORD.unpack_from(raw), self.header.counters
         end = 64 + 8 * (counters + fixed[6])
         if not fixed[0] or fixed[6] > 256 or end > len(raw):
@@ -346,31 +346,31 @@ class Segment:
         return record if crc32c(raw) == record.crc else None
 
     def visible(self):
-        """The newest visible record, None if it is not whole."""
+        """Returns the newest visible record, None if it is not whole."""
         while True:
             self.sequence = self.word[0]
             record = self.record_at(self.sequence % 2)
             if record and record.sequence == self.sequence:
                 return record
-            if self.word[0] == self.sequence:  # no writer was at work meanwhile: it is not there
+            if self.word[0] == self.sequence:  # no writer was active in between, so it is missing
                 return None
 
     def is_current(self, record):
-        """Whether a visible record is of this boot, and its rows are there."""
+        """Returns whether a visible record is of this boot, and its rows are in the file."""
         if not record or record.boot != boot_id():
             return False
         if self.lost is None:
             is_there = not record.state & PROVEN or record.mount == mount_id(self.path) != 0
             is_there = is_there or self.is_proven(record) and self.is_whole(record) and self.is_newest(record)
             newer = self.record_at(self.word[0] % 2)
-            is_there = is_there or newer and newer.sequence > record.sequence  # a writer goes on in this page cache
+            is_there = is_there or newer and newer.sequence > record.sequence  # a writer continues in this page cache
             entries = [entry.record for entry in self.entries()]
             others = [self.word[0], *(r.sequence for r in [*map(self.record_at, range(4)), *entries] if r)]
             self.lost = 0 if is_there else max(others)
         return record.sequence > self.lost
 
     def is_proven(self, record):
-        """Whether the rows of a visible record are those that it was made of."""
+        """Returns whether the rows of a visible record match its checksum."""
         nothing = NOTHING._replace(counters=(0,) * self.header.counters)
         bases = {r.sequence: r for r in [nothing, *filter(None, map(self.record_at, (2, 3)))]}
         number, renewed, word = struct.unpack_from("<QQI", self.bytes, self.header.live + 256)
@@ -382,7 +382,7 @@ class Segment:
         return last is not None and (last.counters, last.positions) == (record.counters, record.positions)
 
     def proof(self, base, record):
-        """The checksums of what was appended to each buffer, in one."""
+        """Returns one checksum of the bytes that were appended to all buffers."""
         proof, olds = 0, layout(self.schema, base.counters, self.zones)[2]
         buffers = zip(self.buffers, olds, self.parts(record), strict=True)
         for number, ((at, _), old, new) in enumerate(buffers):
@@ -395,7 +395,7 @@ class Segment:
         return proof
 
     def is_whole(self, record):
-        """Whether the rows of a commit in later segments are there, too."""
+        """Returns whether the rows of a commit are there in later segments, too."""
         if not record.state & GOES_ON:
             return True
         last = self.durable()
@@ -412,7 +412,7 @@ class Segment:
         return is_of_commit and after.is_proven(newest) and after.is_whole(newest)
 
     def is_newest(self, record):
-        """Whether no durable commit has more than a visible one."""
+        """Returns whether no durable commit has more rows than a visible one."""
         last = self.durable()
         for entry in self.following(last):
             last = entry.record
@@ -424,13 +424,13 @@ class Segment:
         return not has_more and not (moved and all(new >= old for new, old in pairs))
 
     def other_visible(self):
-        """Where the newest visible record is torn: the other one, if it is whole and of this boot."""
+        """Returns the other record where the newest visible one is torn, if it is whole and of this boot."""
         found = [record for record in map(self.record_at, (0, 1)) if record and record.boot == boot_id()]
         record = max(found, key=lambda record: record.sequence, default=None)
         return record and self.is_current(self.check(record)) and self.behind(record)
 
     def behind(self, seen):
-        """The newest durable commit of this boot that was synced, where it has more than `seen`, a visible one."""
+        """Returns the newest synced durable commit of this boot, if it has more than `seen`, a visible one."""
         note = struct.unpack_from("<Q", self.bytes, self.header.live + 192)[0]
         is_note = note & 3 and (note ^ crc32c(boot_id())) & 0xFFFFFFFC == 0
         noted, page = (note & 3, note >> 32) if is_note else (0, 2**32 - 1)
@@ -451,10 +451,10 @@ class Segment:
         return last if has_more and all(new >= old for new, old in pairs) else seen
 
     def entry_at(self, log, at):
-        """The entry that begins at byte `at` of the log, and how many pages it takes; None if there is no whole one."""
+        """Returns the entry at byte `at` of the log, and its number of pages; None if there is no whole one."""
 
         def stream(length):
-            """So many bytes of the entry, without what its pages begin with."""
+            """Returns bytes of the entry, without the headers of its pages."""
             pages = [log[at : at + 4096]]
             while sum(map(len, pages)) < length:
                 page = log[at + 4096 * len(pages) :][:4096]
@@ -484,7 +484,7 @@ class Segment:
         return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
 
     def entries(self, upto=2**32 - 1):
-        """The whole entries of the log before page `upto`."""
+        """Returns the whole entries of the log before page `upto`."""
         start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []
         log = bytes(self.bytes[start : start + self.header.log])
         while at < len(log):
@@ -520,7 +520,7 @@ class Segment:
                 yield entry
 
     def has(self, entry):
-        """Whether the bytes of an entry are in the columns."""
+        """Returns whether the bytes of an entry are in the columns."""
         spans = self.spans(entry.before, entry.record.counters)
         for (start, end, bits), (_, data) in zip(spans, entry.pieces, strict=True):
             there = bytearray(self.bytes[start:end])
@@ -531,7 +531,7 @@ class Segment:
         return True
 
     def replay(self, base):
-        """Put the bytes of the log over an own copy of the file's; the newest durable record, `base` or of the log."""
+        """Applies the log to a private copy of the file; returns the newest durable record, `base` or from the log."""
         last = base
         for entry in list(self.following(base)):
             if isinstance(self.map, mmap.mmap) and self.bytes.readonly:
@@ -546,24 +546,24 @@ class Segment:
         return last
 
     def is_on_disk(self, record):
-        """Whether the bytes of a durable record are there."""
+        """Returns whether the bytes of a durable record are in the file."""
         nothing = NOTHING._replace(counters=(0,) * self.header.counters)
         records = [*filter(None, map(self.record_at, (2, 3))), nothing]
         base = next((r for r in records if r.sequence == record.previous), None)
-        # With the record before overwritten, a newer one had been begun: this one was on the disk.
+        # The record before it was overwritten, so a newer one had been begun, and this one was on the disk.
         return base is None or self.delta(base, record) == record.delta
 
     def durable(self):
-        """The newest durable record whose delta is on the disk, None if there is none."""
+        """Returns the newest durable record whose delta is on the disk, None if there is none."""
         records = sorted(map(self.check, filter(None, map(self.record_at, (2, 3)))), key=lambda r: -r.sequence)
         return next(filter(self.is_on_disk, records), None)
 
     def parts(self, record):
-        """What the buffers hold."""
+        """Returns the contents of the buffers."""
         return layout(self.schema, record.counters, self.zones)[2]
 
     def check(self, record):
-        """Refuse a record that is whole and can't be one of the segment."""
+        """Refuses a record that is whole, but impossible for the segment."""
         columns, _, parts = layout(self.schema, record.counters, self.zones)
         if not 0 < record.sequence < 2**62 or record.previous >= record.sequence:
             raise Malformed("the number of a commit can't be what it is")
@@ -588,7 +588,7 @@ class Segment:
         return record
 
     def spans(self, before, after):
-        """Where the bytes stand that `after` has and `before` has not, and how many bits of the last one count."""
+        """Returns ranges of the bytes that `after` adds to `before`, and the number of used bits in the last byte."""
         olds, news = (layout(self.schema, counters, self.zones)[2] for counters in (before, after))
         for (at, _), old, new in zip(self.buffers, olds, news, strict=True):
             start = old.n // 8 if new.kind == "bits" else size(old)
@@ -596,7 +596,7 @@ class Segment:
                 yield at + start, at + size(new), new.n % 8 if new.kind == "bits" else 0
 
     def delta(self, base, record):
-        """The checksum of the bytes that `record` has and `base` has not."""
+        """Returns the checksum of the bytes that `record` adds to `base`."""
         crc = 0
         for start, end, bits in self.spans(base.counters, record.counters):
             data = bytearray(self.bytes[start:end])
@@ -606,7 +606,7 @@ class Segment:
         return crc
 
     def refresh(self):
-        """Take the newest record, if `sequence` changed."""
+        """Reads the newest record, if `sequence` has changed."""
         if self.dense is None and (self.sequence == 0 or self.sequence != self.word[0]):
             record = self.visible() or self.other_visible()
             if record:
@@ -615,7 +615,7 @@ class Segment:
 
     @property
     def positions(self):
-        """How far producers are, by name."""
+        """Returns the sequence numbers of producers, by name."""
         if self.dense is not None:
             lines = (self.dense.schema.metadata or {}).get(b"arrowwood.positions", b"").decode().split("\n")
             return {name: int(value) for value, name in (line.split(" ", 1) for line in lines if line)}
@@ -629,7 +629,7 @@ class Segment:
         return dict(zip(names, self.record.positions, strict=True))
 
     def bounds(self):
-        """The zones of each column that has some, by name: pairs of rows, and nulls, smallest and largest value."""
+        """Returns the zones of columns, by name: pairs of rows, and nulls, smallest and largest value."""
         found = {}
         for number, (column, size) in enumerate(self.zones):
             (at, _), field = self.buffers[number - len(self.zones)], self.schema[column]
@@ -650,11 +650,11 @@ class Segment:
     # ---- what the record says
 
     def end_at(self, row):
-        """The segments from number `row` on were merged into this one, and are still there."""
+        """Returns whether the segments from number `row` on were merged into this one, and are still there."""
         self.dense = self.dense.slice(0, row - self.name)
 
     def was_replaced(self):
-        """Whether the file is no longer called so."""
+        """Returns whether the file was renamed."""
         try:
             return os.stat(self.path).st_ino != self.inode
         except FileNotFoundError:
@@ -675,7 +675,7 @@ class Segment:
         return self.dense is not None or bool(self.record and self.record.state & SEALED)
 
     def table(self):
-        """The rows as a pyarrow table, in place."""
+        """Returns the rows as a pyarrow table, in place."""
         if self.dense is not None:
             return self.dense
         if self.record is None:
@@ -704,14 +704,14 @@ class Segment:
 
 
 class Table:
-    """The segments of a folder that count."""
+    """Returns the current segments of a folder."""
 
     def __init__(self, path):
         self.path, self.segments = path, []
         self.refresh()
 
     def refresh(self):
-        """See what is new; whether there is anything. While the live segment goes on, this looks at nothing else."""
+        """Reads new rows; returns whether there are any. Reads only the live segment while it goes on."""
         before = self.end
         if self.segments:
             self.segments[-1].refresh()
@@ -725,10 +725,10 @@ class Table:
         return self.end != before
 
     def _go_on(self, live):
-        """Add the segments behind the one called `live` as far as each begins where the one before is sealed."""
+        """Adds the segments after `live`, as far as each begins where the one before is sealed."""
         try:
             ahead = [Segment(os.path.join(self.path, f"{name:020}.arrow")) for name in self._names() if name > live]
-        except FileNotFoundError:  # dropped since it was listed
+        except FileNotFoundError:  # dropped after the folder was listed
             return self._go_on(live)
         # The last one first: when one says it is no longer provisional, the one before it is sealed already. So all of
         # them can be held to what the page asks of provisional and of recovered ones.
@@ -741,7 +741,7 @@ class Table:
                 break
             self.segments.append(segment)
         if self.segments and self.segments[-1].sealed and self.end in self._names():
-            return self._go_on(self.segments[-1].name)  # named since the folder was listed
+            return self._go_on(self.segments[-1].name)  # named after the folder was listed
         return None
 
     def _names(self):
@@ -755,16 +755,16 @@ class Table:
 
     @property
     def end(self):
-        """The number of the row behind the last one."""
+        """The number of the row after the last one."""
         return self.segments[-1].end if self.segments else 0
 
     @property
     def positions(self):
-        """How far producers are, by name."""
+        """Returns the sequence numbers of producers, by name."""
         return self.segments[-1].positions if self.segments else {}
 
     def rows(self, start=0):
-        """The rows from number `start` on, as dicts, with the columns of the last segment."""
+        """Returns the rows from number `start` on, as dicts, with the columns of the last segment."""
         newest = self.segments[-1].table().schema if self.segments else None
         return [
             row

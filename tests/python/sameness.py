@@ -1,4 +1,4 @@
-"""One sample for Arrowwood, Polars and pandas, and what makes their answers comparable."""
+"""Provides a sample for Arrowwood, Polars and pandas, and makes their results comparable."""
 
 import datetime
 import decimal
@@ -33,7 +33,7 @@ PANDAS = TABLE.to_pandas()
 
 
 def cell(value):
-    """A value as Python has it, None for what pandas has for null."""
+    """Returns a value as a Python object, with None for the nulls of pandas."""
     if isinstance(value, np.generic | pd.Timestamp | pd.Timedelta):
         value = (
             value.item()
@@ -43,7 +43,7 @@ def cell(value):
             else value.to_pytimedelta()
         )
     if isinstance(value, aw.MonthDayNano) and not value.months:
-        # What DuckDB makes of a duration.
+        # DuckDB turns durations into intervals.
         return datetime.timedelta(days=value.days, microseconds=value.nanoseconds / 1000)
     if value is None or value is pd.NaT or value is pd.NA:
         return None
@@ -55,7 +55,7 @@ def cell(value):
 
 
 def plain(given):
-    """An answer as a dict of lists, a list, or a value; and whether its nulls may be NaN."""
+    """Returns a result as a dict of lists, a list, or a value; and whether its nulls may be NaN."""
     if isinstance(given, aw.Predicate):
         given = ROWS.filter(given)
     if isinstance(given, pl.LazyFrame):
@@ -86,7 +86,7 @@ def plain(given):
 
 
 def agrees(left, right, loose=False):
-    """Whether two plain answers are the same; `loose` takes NaN for null."""
+    """Returns whether two plain results are the same; `loose` accepts NaN for null."""
     if isinstance(left, dict) and isinstance(right, dict):
         return list(left) == list(right) and all(agrees(left[name], right[name], loose) for name in left)
     if isinstance(left, list) and isinstance(right, list):
@@ -105,7 +105,7 @@ def agrees(left, right, loose=False):
 
 
 def in_order(answer):
-    """The rows of an answer, ordered by what they print as."""
+    """Returns the rows of a result, ordered by their text."""
 
     def key(value):
         if isinstance(value, tuple | list):
@@ -121,7 +121,7 @@ def in_order(answer):
 
 
 def difference(ours, theirs, is_ordered=True, is_loose=False):
-    """What is said about two answers that are not the same; None where they are. Where `is_loose`, NaN is null."""
+    """Describes the difference of two results; None if they are the same. If `is_loose`, NaN is null."""
     left, ours_loose = plain(ours)
     right, theirs_loose = plain(theirs)
     if isinstance(left, dict) and isinstance(right, list):

@@ -1,4 +1,4 @@
-"""Tables whose schema changes, beside pyarrow's casts."""
+"""Tests tables whose schema changes, against pyarrow's casts."""
 
 import datetime as dt
 
@@ -127,7 +127,7 @@ def test_engines_take_both(path):
 
 
 def test_what_other_readers_make_of_two_schemas(path):
-    """As docs/engines.md says."""
+    """Tests the example of docs/engines.md."""
     with aw.writer(path, "n: int32, s: text") as writer:
         writer.append({"n": [1, 2], "s": ["a", "b"]})
     with aw.writer(path, "n: int64, s: text, vol: float64") as writer:

@@ -1,4 +1,4 @@
-"""What is not Arrow, not whole, not there or not allowed: an error that says so, never a crash."""
+"""Tests data that is not Arrow, incomplete, missing or forbidden: an error says so, and nothing crashes."""
 
 import gzip
 import io

@@ -94,7 +94,7 @@ def test_maps_keep_that_their_keys_are_sorted():
     )
 
 
-# Of each type, some values as JSON has them.
+# Some values of each type, as JSON.
 AS_JSON = {
     "fixed_size_list<float32>[2]": [[0.5, 1.5], None],
     "map<utf8, int64>": [{"a": 1, "b": None}, {}, None],
@@ -162,7 +162,7 @@ def test_an_index_of_pandas_with_a_name_is_kept(tmp_path):
     for given in [frame.groupby("k").mean(), named, named[1:], named.set_index("k", append=True)]:
         aw.write(given, tmp_path / "x.arrow")
         pandas.testing.assert_frame_equal(aw.open(tmp_path / "x.arrow").to_pandas(), given, check_index_type=False)
-    # Numbers of rows that nobody has named are left out.
+    # Indexes of row numbers without a name are left out.
     aw.write(frame[1:], tmp_path / "x.arrow")
     assert aw.open(tmp_path / "x.arrow").columns == ["k", "x"]
     with aw.writer(tmp_path / "t", "ts: int64, x: float64") as writer:

@@ -1,4 +1,4 @@
-"""The record of the long tests: what is due, what goes on where, and what is never on record as passed."""
+"""Tests the record of the long tests: what is due, what runs where, and what never counts as passed."""
 
 import importlib.util
 import json
@@ -178,7 +178,7 @@ def test_what_is_stopped_goes_on_behind_the_seeds_that_passed(checkout, number):
     checkout.wait_for("sleeping")
     process.send_signal(number)
     if number == signal.SIGKILL:
-        # What runs under it is in nobody's hands now.
+        # The command outlives the runner, which can't end it any more.
         os.kill(int((checkout.root / "sleeping").read_text()), signal.SIGKILL)
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), said
@@ -237,7 +237,7 @@ def test_a_failure_is_on_record_with_its_seed_and_fails_the_run(checkout):
     assert "FAILED at seed 7" in checkout.run("--due")
     assert "**failed** at seed 7" in (checkout.root / "docs/reliability.md").read_text()
     checkout.tried()
-    # That it passes another time does not make the failure go away.
+    # A later pass does not remove the failure.
     (checkout.root / "bad").unlink()
     checkout.run()
     assert checkout.tried() == [6, 7, 8, 9]
@@ -265,7 +265,7 @@ def test_what_can_not_run_here_stays_due(checkout):
     (checkout.root / "said").write_text("skipped: no such program\n")
     assert "whole: left out, skipped: no such program" in checkout.run("--only", "whole")
     assert "whole" in checkout.due() and "whole" not in checkout.data()
-    # Of what ran in part, the record says so.
+    # The record notes runs that were partial.
     (checkout.root / "said").write_text("2 passed\nskipped: no such disk\n")
     checkout.run("--only", "whole")
     assert checkout.data()["whole"]["last"]["left_out"] == ["skipped: no such disk"]

@@ -50,7 +50,7 @@ os.truncate(path, 8192)
 try:
     data.to_arrow()
 except (aw.FileChanged, pa.ArrowInvalid) as e:
-    # What goes through a C stream is an exception of its consumer's, with our sentence.
+    # Errors through a C stream are exceptions of the consumer, with our message.
     assert "truncated" in str(e), e
 data = aw.open((make(), path)[1])
 os.truncate(path, 8192)

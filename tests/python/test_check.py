@@ -1,4 +1,4 @@
-"""`check` names what is damaged and where; `repair` keeps what comes before, and the damaged file as it was."""
+"""Tests that `check` names the damage and its position; `repair` keeps the rows before, and the damaged file."""
 
 import pytest
 

@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
                 # Its times are nanoseconds since 1970 up to 2262, and none before.
                 assert abs(found - max(jump, -time.time())) < 600, f"{jump}: the server's clock says {found}"
 
-            # Tokens are those of the file as it is, whenever it was changed.
+            # Tokens follow the contents of the file, whatever its modification time.
             clock.put(-20 * YEAR)
             new = token(tmp_path, "add", "new", "--read", "*")
             wait_until(lambda: is_valid(server, new), "the new token is valid")

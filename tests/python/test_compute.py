@@ -1,4 +1,4 @@
-"""Rows by number and by predicate, and what is worked out of columns, against pyarrow and NumPy."""
+"""Tests rows by number and by predicate, and computations on columns, against pyarrow and NumPy."""
 
 import datetime as dt
 import decimal

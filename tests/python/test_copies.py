@@ -45,7 +45,7 @@ while not stopped.is_set():
 """
 
 SEEDS = int(os.environ.get("ARROWWOOD_COPIES", "2"))
-# Of writers that are killed or that write: what may be refused, and how.
+# The error that a copy may meet while writers write or are killed.
 REFUSED = "copied while it was written"
 
 

@@ -115,7 +115,7 @@ def test_rows_and_negatives(stocks_file, stocks):
     assert list(ds.rows(95, 105)) == expected[95:105]
     assert list(ds.rows(-3)) == expected[-3:] and list(ds.rows(-5, -3)) == expected[-5:-3]
     assert list(ds.rows(558, 9999)) == expected[558:] and list(ds.rows(600)) == [] and list(ds.rows(5, 2)) == []
-    # What a comparison left over is no row number.
+    # A boolean, such as a comparison's result, is no row number.
     for boolean in (True, np.bool_(False)):
         with pytest.raises(TypeError):
             ds[boolean]

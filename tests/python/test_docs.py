@@ -25,13 +25,13 @@ def blocks(page):
 
 
 def agrees(printed, expected):
-    """Whether a text was printed; spaces may differ, and … stands for anything on its line."""
+    """Returns whether a text was printed; spaces may differ, and … stands for anything on its line."""
     pattern = re.escape(" ".join(expected.split())).replace("…", ".*?")
     return re.fullmatch(pattern, " ".join(printed.split()))
 
 
 def environment(folder):
-    """An environment in which the command is found: the one that is installed, or else that of the sources."""
+    """Returns an environment with the command: the installed one, or else the one built from the sources."""
     installed = Path(sys.executable).parent
     if (installed / "arrowwood").exists():
         return {**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"}
@@ -60,7 +60,7 @@ def test_page(page, tmp_path, monkeypatch, capsys):
     (tmp_path / "work").mkdir()
     env = environment(tmp_path / "bin")
     monkeypatch.chdir(tmp_path / "work")
-    # A module, so that what is defined on a page can be pickled.
+    # A module, so that definitions on a page can be pickled.
     module = types.ModuleType("page_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     printed = None
@@ -117,7 +117,7 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_the_comparison_says_what_was_measured():
-    """Figures of docs/compare.md are copies; they have to be those of the pages that the benchmarks write."""
+    """Figures of docs/compare.md are copies, and must equal the pages that the benchmarks write."""
     opening, _, growing = (ROOT / "docs/compare.md").read_text().partition("## Growing tables")
     measured = (ROOT / "docs/rivals.md").read_text()
     figures = re.findall(r"(?<=\| )(?:×[\d.,]+|[\d.]+ [mµn]?s)(?= \|)", opening)
@@ -128,7 +128,7 @@ def test_the_comparison_says_what_was_measured():
 
 
 def test_the_readme_says_what_was_measured():
-    """Figures of the README are copies, too, and its plot is drawn from those of docs/rivals.md."""
+    """Figures of the README are copies, too, and its plot shows the figures of docs/rivals.md."""
     readme = (ROOT / "README.md").read_text()
     pages = [(ROOT / "docs" / page).read_text() for page in ("rivals.md", "performance.md")]
     rows = re.findall(r"^\| [^|]+((?:\| [^|]*\d [mµn]?s[^|]*)+\|.*)$", readme, re.M)
@@ -143,7 +143,7 @@ def test_the_readme_says_what_was_measured():
 
 
 def test_fastest_figures_of_the_readme_are_bold():
-    """**Bold** is what is faster than Arrowwood, in every row."""
+    """Checks that each row has the results that are faster than Arrowwood in **bold**."""
     units = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
     for line in re.findall(r"^\| .*\d [mµn]?s .*\|$", (ROOT / "README.md").read_text(), re.M):
         cells = re.findall(r"(\*\*)?([\d.]+) ([mµn]?s)(?:\*\*)? \|", line)
@@ -161,7 +161,7 @@ def test_the_plot_of_the_readme_shows_what_was_measured(tmp_path):
 
 @pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))
 def test_paths_that_a_page_names_are_there(page):
-    """Links, and files and folders in `code`, of the pages that lie beside the README."""
+    """Checks links, and files and folders in `code`, of the pages next to the README."""
     text = (ROOT / page).read_text()
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
     names = re.findall(r"`((?:src|cli|python|capi|tests|docs|examples|bench|model|fuzz)/[\w./-]+)`", text)

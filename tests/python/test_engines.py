@@ -54,7 +54,7 @@ class Table:
 
     def inside(self, addresses):
         found = list(addresses)
-        # A split is opened anew: its mapping may lie before or behind that of the dataset.
+        # A split has a mapping of its own, before or after the dataset's.
         ranges = [some for file in pathlib.Path(self.path).glob("*.arrow") for some in mapped_ranges(file)]
         assert found and ranges
         return all(any(address in inside for inside in ranges) for address in found)
@@ -103,7 +103,7 @@ def addresses(table):
 
 
 def is_snapshot(table, rows_of):
-    """Whether `rows_of(dataset)` stays what it was when rows are appended."""
+    """Returns whether `rows_of(dataset)` is unchanged after rows are appended."""
     dataset = aw.open(table.path)
     before = len(dataset)
     table.append(10)

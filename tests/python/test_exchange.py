@@ -53,7 +53,7 @@ def mapped_range(path):
 
 
 def buffers(array):
-    """All buffers of a pyarrow array that hold something, those of children and dictionaries included."""
+    """Returns all non-empty buffers of a pyarrow array, including buffers of children and dictionaries."""
     if isinstance(array, pa.ChunkedArray):
         return [buffer for chunk in array.chunks for buffer in buffers(chunk)]
     own = [buffer for buffer in array.buffers() if buffer is not None and buffer.size]

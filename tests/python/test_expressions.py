@@ -1,4 +1,4 @@
-"""What is computed of columns, in conditions and in aggregates, beside Polars."""
+"""Tests expressions in conditions and in aggregates, against Polars."""
 
 import datetime as dt
 import math

@@ -45,7 +45,7 @@ def as_rows(table):
 
 
 def put(client, descriptor, rows, **options):
-    """Sends rows, and returns the answer; what is wrong is said when the writer is closed."""
+    """Sends rows, and returns the answer; errors are raised when the writer is closed."""
     writer, answers = client.do_put(descriptor, rows.schema, **options)
     try:
         writer.write_table(rows)
@@ -374,7 +374,7 @@ def test_no_call_is_answered_without_a_valid_token(tmp_path):
         options = flight.FlightCallOptions(headers=headers)
         refused = set()
         for name, call in calls.items():
-            # Of some calls pyarrow makes an error of its own.
+            # pyarrow replaces the errors of some calls by its own.
             with contextlib.suppress(Exception):
                 call(client, options)
                 continue
@@ -447,7 +447,7 @@ def test_tokens_and_their_rights(tmp_path):
             # pyarrow makes no error of Flight of this one.
             with pytest.raises(OSError, match="no right to read"):
                 client.get_schema(path(name), options=options(secret))
-        # Rows are read by whoever may, until some are sent.
+        # Any client may read the rows, until some are sent.
         writer, until = exchange(client, "open?from=0", options=options(reader))
         assert until(3) == ([0, 1, 2], [])
         writer.begin(SCHEMA)

@@ -167,7 +167,7 @@ def real(path):
 
 
 def agree(path):
-    """What both readers say."""
+    """Returns the results of both readers."""
     rows = open_table(path).rows()
     assert rows == real(path)
     return rows
@@ -572,7 +572,7 @@ def test_a_header_with_a_right_checksum_and_a_wrong_field(tmp_path, field):
     for (at, size), values in fields.items():
         start = h.live - 4096
         before = int.from_bytes(segment.bytes[start + at : start + at + size], "little")
-        # Some slots more end where fewer did, as what is behind them begins at a multiple of 4096.
+        # Some slots end higher where there are fewer, as the data after them begins at a multiple of 4096.
         more = before + (64 if at == 20 else 1)
         for value in [*values, more] if field != "limits" else values:
             if (at, value) == (112, more) or value >> 8 * size:  # more rows in later segments are fine

@@ -1,4 +1,4 @@
-"""What people write in notebooks, as they know it from pandas and Polars: it works, or says what to write instead."""
+"""Tests code that users of pandas and Polars write in notebooks: it works, or the error says what to write."""
 
 import datetime
 import pickle
@@ -156,7 +156,7 @@ def test_rename(ds, tmp_path):
 
 
 def test_renamed_columns_of_a_sorted_table_are_searched_as_they_are_called(tmp_path):
-    """Two names that are swapped must not make the other column's bounds those of the sorted one."""
+    """Two swapped names must not exchange the bounds of the sorted column and another one."""
     with aw.writer(tmp_path / "t", "n: int64 not null, back: int64", sorted_by="n") as writer:
         writer.append({"n": range(100), "back": range(100, 0, -1)})
     table = aw.open(tmp_path / "t")
@@ -224,7 +224,7 @@ def test_functions_of_numpy_take_columns_and_keywords(ds):
         for ours, theirs in zip(found, expected) if isinstance(found, tuple) else [(found, expected)]:
             np.testing.assert_array_equal(ours, theirs)
             assert np.asarray(ours).dtype == np.asarray(theirs).dtype
-    # As arrays have them: a null is NaN.
+    # Nulls become NaN, as in arrays.
     assert np.isnan(np.mean(ds["price"])) and np.nanmax(ds["price"]) == ds["price"].max()
 
 
@@ -273,7 +273,7 @@ def test_arithmetic_of_a_column_says_what_to_write(ds):
     for compute in (lambda x: x + 1, lambda x: 1 - x, lambda x: x * 2.5, lambda x: x / x, lambda x: 7 % x):
         with pytest.raises(TypeError, match=re.escape("column.to_numpy()") + ".*" + re.escape('aw.col("a")')):
             compute(column)
-    # What can do something with a column still does.
+    # Operations that make sense for a column still work.
     values = column.to_numpy()
     for found, expected in (
         (column + values, values + values),
@@ -330,7 +330,7 @@ DECIMALS = [Decimal("-0.57"), Decimal("-0.01"), None, Decimal("5.00"), Decimal("
 @pytest.mark.parametrize("kind", [pa.decimal32(7, 2), pa.decimal64(7, 2), pa.decimal128(7, 2)], ids=str)
 @pytest.mark.parametrize("count", [1, 7])
 def test_decimals_of_any_width_reach_polars(kind, count):
-    """Polars takes those of 32 and 64 bits for others of 128."""
+    """Polars mistakes decimals of 32 and 64 bits for decimals of 128."""
     table = pa.concat_tables([pa.table({"d": pa.array(DECIMALS, kind), "n": range(5)})] * count)
     ds = aw.from_arrow(table)[1:]
     expected = (DECIMALS * count)[1:]
@@ -432,7 +432,7 @@ def test_keys_make_a_dataset_nothing_else(ds, tmp_path):
 
 
 def test_a_name_in_an_aggregate_means_one_thing():
-    """What could be two is refused, with what to write for each."""
+    """Ambiguous calls are refused, and the error says what to write for each meaning."""
     ds = aw.from_arrow(
         pa.table({"k": ["a", "a"], "n": [1, None], "mean": [2.0, 4.0], "max": [9.0, 7.0], "count": [3, 5]})
     )

@@ -1,4 +1,4 @@
-"""Each way that a hint names is run, and its answer is that of the library whose name was typed."""
+"""Runs each way in a hint, and compares its result with the library whose name was typed."""
 
 import contextlib
 import io
@@ -323,7 +323,7 @@ KINDS = {
     "module": (_hints._OF_MODULE, MODULE),
 }
 CASES = [(kind, name) for kind, (hints, _) in KINDS.items() for name in hints]
-# What a hint about more than one column calls `column`.
+# The column that `column` stands for in hints about more than one.
 COLUMN_OF = {"isnan": "x"}
 
 
@@ -339,7 +339,7 @@ def f(value):
 
 @pytest.fixture
 def names(tmp_path, monkeypatch, request):
-    """What stands in the hints, and in the meanings of names."""
+    """Returns the names that hints and meanings use."""
     monkeypatch.chdir(tmp_path)
     name = request.node.callspec.params["name"]
     table = TABLE.select(SOME[name]) if name in SOME else TABLE

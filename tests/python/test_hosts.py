@@ -190,7 +190,7 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     for producer in producers:
         ended(producer, "a producer")
     table = aw.open(data / "t").to_pylist()
-    # Each batch once and whole, those of each producer in their order.
+    # Each batch arrives once and whole, and in its producer's order.
     for name in names:
         assert [row["n"] for row in table if row["producer"] == name] == list(range(3 * BATCHES))
     expected = [f"{row['producer']} {row['n']}" for row in table]

@@ -1,4 +1,4 @@
-"""What Python has for a table, as `write` takes it, against pyarrow's reading of the result."""
+"""Tests Python's tables as input of `write`, against pyarrow's reading of the result."""
 
 import array
 import datetime as dt
@@ -24,7 +24,7 @@ BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 
 def written(data, schema=None):
-    """What pyarrow reads of `data` as written."""
+    """Returns `data` after `write`, read by pyarrow."""
     sink = io.BytesIO()
     aw.write(data, sink, schema=schema)
     table = pa.ipc.open_file(sink.getvalue()).read_all()
@@ -414,7 +414,7 @@ def test_values_of_rows_can_be_appended(type, stored):
 
 
 def test_times_outside_of_pythons_years_can_be_appended_in_their_zone():
-    """Columns give them as NumPy's, in UTC; those of Python's years don't say whether they are in UTC."""
+    """Columns return NumPy's times, in UTC; times within Python's years don't say whether they are in UTC."""
     far = np.array([2**60, -(2**60), 253_402_300_800], "i8")
     for zone in ["Europe/Berlin", "+05:30", "UTC"]:
         kind = pa.timestamp("s", zone)

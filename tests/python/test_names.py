@@ -1,4 +1,4 @@
-"""The same name means the same: each public name beside that of other libraries; the table is names.toml."""
+"""Compares each public name with the same name in other libraries; the table is names.toml."""
 
 import ast
 import copy
@@ -30,12 +30,12 @@ SAMPLES = {"full": TABLE, "empty": TABLE[:0], "nulls": NULLS, "one": TABLE[7:8]}
 
 
 def public():
-    """The public names that stubs and modules define, and those of the arguments of functions."""
+    """Yields the public names that stubs and modules define, with the arguments of functions."""
     homes = dict.fromkeys([*vars(_arrowwood), *vars(_types)], "") | aw._LATER | dict.fromkeys(vars(_errors), "_errors")
     for path in sorted(PACKAGE.glob("_*.py*")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             name = getattr(node, "name", None)
-            # Stubs say what the compiled module has, and modules what is made on first use.
+            # Stubs declare the compiled module, and modules the names that are imported on first use.
             home = homes.get(name, "").rpartition(".")[2]
             if name not in aw.__all__ or (path.stem != home if home else path.suffix != ".pyi"):
                 continue
@@ -59,7 +59,7 @@ def members(kind):
 
 
 def attributes(kind, function):
-    """What `function` stores in ``self``."""
+    """Yields the attributes that `function` stores in ``self``."""
     for node in ast.walk(function):
         is_stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if is_stored and getattr(node.value, "id", "") == "self" and not node.attr.startswith("_"):
@@ -83,7 +83,7 @@ def known():
 
 def test_each_public_name_is_in_the_table():
     names, table = set(public()), known()
-    # Arguments of what nobody else has are ours alone.
+    # Arguments of functions that no other library has are ours alone.
     shared = {name for name in names if "(" not in name or name.partition("(")[0] in NAMES}
     missing = shared - table
     assert not missing, "these names lack a meaning in names.toml"

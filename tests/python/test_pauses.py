@@ -63,7 +63,7 @@ class Busy:
             self.commit()
 
     def is_right(self, table):
-        """Whether each value is that of its row, and the rows are the first ones."""
+        """Returns whether each value fits its row, and the rows are the first ones."""
         assert table.num_columns == self.columns
         rows = range(table.num_rows)
         for n in range(self.columns):

@@ -1,4 +1,4 @@
-"""Bars for what takes long: drawn where somebody looks, and nowhere else."""
+"""Tests progress bars of long operations: they are drawn in terminals, and nowhere else."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ from waits import PATIENCE, join, wait_until
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What bars were called with, as if there were a terminal."""
+    """Returns the calls of bars, as if there were a terminal."""
     calls = []
 
     def bar(doing, unit="rows"):

@@ -237,7 +237,7 @@ def test_extras_that_messages_name_are_there():
 
 
 def test_nulls_become_no_numbers():
-    """Of NaN, NumPy makes the least integer and True."""
+    """NumPy converts NaN to the smallest integer, and to True."""
     times = [dt.datetime(2026, 1, 1), None]
     ds = aw.from_arrow(pa.table({"n": [2**53 + 1, None], "flag": [True, None], "ts": times}))
     for name, dtype in (

@@ -96,7 +96,7 @@ def expected(array):
 
 
 def written(data):
-    """What pyarrow reads of what we write."""
+    """Returns the rows that we write, read by pyarrow."""
     sink = io.BytesIO()
     aw.write(data, sink, format="stream")
     return pa.ipc.open_stream(sink.getvalue()).read_all()

@@ -349,7 +349,7 @@ def rounded(rows):
 
 
 def test_joins_are_planned_as_those_of_tables_in_memory(tmp_path):
-    """Of anything but tables of pyarrow DuckDB believes that it has one row."""
+    """DuckDB assumes one row for anything but pyarrow tables."""
     tables = joined_tables()
     for name, table in tables.items():
         aw.write(table, tmp_path / f"{name}.arrow")

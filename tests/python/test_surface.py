@@ -42,7 +42,7 @@ SOURCES = {
     "command": ("cli/src/lib.rs",),
 }
 
-# What declares a name in each language.
+# Patterns of declarations in each language.
 DECLARES = {
     "Rust": r"\bpub (?:fn|struct|enum|trait) {}\b|\bpub use .*\b{}\b",
     "Python": r"(?m)^\s*(?:def|class) {}\b|^{} = ",

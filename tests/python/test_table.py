@@ -1,4 +1,4 @@
-"""Growing tables from Python: what goes in, what comes out, what is refused."""
+"""Tests growing tables from Python: input, output, and errors."""
 
 import datetime as dt
 import decimal
@@ -263,7 +263,7 @@ def test_an_exception_rolls_back(path):
 def test_a_replica_takes_no_positions_until_it_is_promoted(path):
     with aw.writer(path, SCHEMA) as writer:
         writer.append(table(0, 10))
-        # As `arrowwood pull` notes whose rows they are.
+        # `arrowwood pull` records the origin of rows.
         writer.commit(positions={"arrowwood/numbering": 7})
     with aw.writer(path) as writer:
         writer.append(table(10, 20))
@@ -271,7 +271,7 @@ def test_a_replica_takes_no_positions_until_it_is_promoted(path):
             with pytest.raises(aw.InvalidArgument, match="arrowwood promote TABLE"):
                 writer.commit(positions={"kafka/0": 5}, durable=durable)
         assert len(aw.open(path)) == 10 and "kafka/0" not in writer.positions
-        # Rows without positions are nobody's repeated ones.
+        # Rows without positions are never repetitions.
         writer.commit()
         writer.promote({"kafka/0": 5})
         assert aw.open(path).positions["kafka/0"] == 5 and writer.durable_rows == 20
@@ -610,7 +610,7 @@ def test_order_is_kept_however_rows_come(path, kind, values):
         with pytest.raises(aw.InvalidArgument):
             writer.append_row(x=less)
         writer.append_row(x=more)
-    # No float of 32 bits is 1.1: what is stored is next to it.
+    # No float of 32 bits is 1.1: the nearest one is stored.
     first = aw.open(path)["x"][0] if kind == pa.float32() else first
     assert len(aw.open(path).between(first, first)) == 1
     assert len(aw.open(path).between(less, first)) == 1
@@ -620,7 +620,7 @@ def test_a_child_of_a_fork_does_not_keep_the_lock(path):
     if not hasattr(os, "fork"):
         pytest.skip("no fork")
     writer = aw.writer(path, SCHEMA)
-    # The child ends when nobody can write to it any more.
+    # The child ends when all write ends of its pipe are closed.
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:

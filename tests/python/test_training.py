@@ -1,4 +1,4 @@
-"""What trains models: loaders with worker processes, tensors in place, caches of Hugging Face datasets."""
+"""Tests training: loaders with worker processes, tensors in place, caches of Hugging Face datasets."""
 
 import importlib.util
 import json
@@ -138,7 +138,7 @@ def test_what_is_written_to_tensors_stays_in_their_pages(tmp_path):
 
 
 def is_private(array):
-    """Whether the array lies in a private mapping of a file, which may be written to."""
+    """Returns whether the array lies in a private, writable mapping of a file."""
     start = array.__array_interface__["data"][0]
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -371,7 +371,7 @@ def test_each_iteration_is_an_epoch_of_its_own(tmp_path, order):
     assert seen == epochs[: len(whole)] and loader.epoch == len(whole)
     for one, other in zip(loader, loader):
         assert one["y"].tolist() == other["y"].tolist()
-    # What was loaded is where iterations begin, until one has come to its end.
+    # Iterations begin at the loaded state until one of them is complete.
     loader.load_state_dict({**ds.loader(64, columns=["y"], start=3, **order).state_dict(), "epoch": 0})
     assert next(iter(loader))["y"].tolist() == epochs[0][3]
     assert numbers(loader) == epochs[0][3:] and numbers(loader) == epochs[1]

@@ -1,4 +1,4 @@
-"""``aw.view``: the page's requests, which travel as messages of a widget, and what is shown of which data."""
+"""Tests ``aw.view``: requests of the page as messages of a widget, and the rows that are shown."""
 
 import gc
 import itertools
@@ -82,7 +82,7 @@ def test_the_page_travels_as_messages(tmp_path):
         assert json.loads(cells)["cells"] == [["998", "249.5"], ["999", "249.75"]]
         status, problem = notebook.get("/v1/tables/a.arrow/cells?at=9", 3)
         assert (status, "below 2" in json.loads(problem)["detail"]) == (400, True)
-        # Nothing else is in reach: what is no path of this server is refused there, or by the client.
+        # Nothing else is reachable: the server refuses unknown paths, or the client does.
         for number, address in enumerate(["http://127.0.0.1:1/", "/../secret", "x\r\nHost: evil"], 10):
             assert notebook.get(address, number)[0] in {0, 400, 404, 421}
     with pytest.raises(URLError):
@@ -141,7 +141,7 @@ def test_what_is_whole_is_shown_where_it_lies_and_other_rows_from_a_temporary_fi
             shown = Path(facts["path"])
             assert (facts["end"], [column["name"] for column in facts["columns"]]) == (rows, columns)
             assert shown == expected if expected else (shown.name == "rows.arrow" and tmp_path not in shown.parents)
-        # What was written for it is gone with it, and nothing else is.
+        # Closing removes the view's temporary file, and nothing else.
         assert shown.exists() == (expected is not None)
 
 

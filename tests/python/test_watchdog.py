@@ -41,7 +41,7 @@ def run(*words):
 
 @contextlib.contextmanager
 def ends(process):
-    """That the process of this number, which is there now, is over at the end."""
+    """Asserts that a process, which exists at the beginning, has ended at the end."""
     file = os.pidfd_open(process)
     try:
         yield
@@ -104,7 +104,7 @@ def test_a_command_that_ignores_signals_is_ended():
 
 
 def test_what_hangs_is_named_with_its_stacks():
-    # As SIGUSR1 is taken for silence, the test waits for no time.
+    # SIGUSR1 counts as silence here, so the test doesn't wait.
     with watchdog("--grace", "60", "--", "sh", "-c", '"$0" "$@"; true', *PYTHON, HANGS) as process:
         assert process.stdout.readline() == b"hangs\n"
         process.send_signal(signal.SIGUSR1)

@@ -9,13 +9,13 @@ import threading
 import time
 from pathlib import Path
 
-# The seconds after which a wait has failed, also on a machine that is busy with other things.
+# Seconds after which a wait has failed, also on a machine that is busy with other things.
 PATIENCE = float(os.environ.get("ARROWWOOD_PATIENCE", "240"))
 POLL = 0.005
 
 
 def wait_until(is_so, what):
-    """Wait until `is_so()` is true, and return what it returned; `what` says what that is: "the file is there"."""
+    """Waits until `is_so()` is true, and returns its result; `what` describes the condition: "the file is there"."""
     end = time.monotonic() + PATIENCE
     while not (found := is_so()):
         if time.monotonic() >= end:
@@ -25,7 +25,7 @@ def wait_until(is_so, what):
 
 
 async def until(is_so, what):
-    """As `wait_until`, while other tasks go on."""
+    """Waits like `wait_until`, while other tasks continue."""
     end = time.monotonic() + PATIENCE
     while not (found := is_so()):
         if time.monotonic() >= end:
@@ -42,12 +42,12 @@ def is_asleep(it):
     try:
         stat = Path(f"/proc/{it.native_id if isinstance(it, threading.Thread) else it.pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False  # it has ended
+        return False  # the thread has ended
     return stat.rpartition(")")[2].split()[0] == "S"
 
 
 def asleep(work):
-    """A thread that runs `work`, as soon as it waits in a call of that, or has ended."""
+    """Returns a thread that runs `work`, once it waits in a system call, or has ended."""
     thread = threading.Thread(target=work)
     thread.start()
     wait_until(lambda: is_asleep(thread) or not thread.is_alive(), "the thread waits")
@@ -55,6 +55,6 @@ def asleep(work):
 
 
 def join(thread):
-    """Wait for the end of a thread."""
+    """Waits for the end of a thread."""
     thread.join(PATIENCE)
     assert not thread.is_alive(), f"{PATIENCE:g} seconds were not enough until {thread.name} ended"
