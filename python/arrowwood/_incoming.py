@@ -13,52 +13,52 @@ _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
 _FINER_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
-def batches(given):
-    """Returns whether `given` is a list or iterator of tables that export Arrow data, and its items from the first."""
-    if isinstance(given, list):
-        return bool(given) and all(_exports(part) for part in given), given
-    if not isinstance(given, Iterator) or _exports(given):
-        return False, given
-    first = next(given, None)
-    rest = chain([] if first is None else [first], given)
+def batches(data):
+    """Returns whether `data` is a list or iterator of tables that export Arrow data, and its items from the first."""
+    if isinstance(data, list):
+        return bool(data) and all(_exports(part) for part in data), data
+    if not isinstance(data, Iterator) or _exports(data):
+        return False, data
+    first = next(data, None)
+    rest = chain([] if first is None else [first], data)
     return first is not None and _exports(first), rest
 
 
-def hugging_face(given):
+def hugging_face(data):
     """Returns a dataset over the table and the row order of a Hugging Face dataset; None for anything else."""
-    if type(given).__module__.partition(".")[0] != "datasets":
+    if type(data).__module__.partition(".")[0] != "datasets":
         return None
-    if isinstance(given, Mapping):
-        splits = ", ".join(repr(name) for name in given)
+    if isinstance(data, Mapping):
+        splits = ", ".join(repr(name) for name in data)
         raise InvalidArgument(
-            f"expected one dataset, got the splits {splits}: choose one, such as splits[{next(iter(given), 'train')!r}]"
+            f"expected one dataset, got the splits {splits}: choose one, such as splits[{next(iter(data), 'train')!r}]"
         )
-    if not hasattr(given, "data") or not hasattr(given.data, "table"):
+    if not hasattr(data, "data") or not hasattr(data.data, "table"):
         return None
-    dataset = _arrowwood.from_arrow(given.data.table)
-    order = getattr(given, "_indices", None)
+    dataset = _arrowwood.from_arrow(data.data.table)
+    order = getattr(data, "_indices", None)
     return dataset if order is None else dataset._view_of(order.column(0).to_numpy().astype("<u8").tobytes())
 
 
-def table(given):
-    """Returns `given`, or a table to read in its place. A pandas frame keeps an index that has a name, as with pyarrow,
+def table(data):
+    """Returns `data`, or a table to read in its place. A pandas frame keeps an index that has a name, as with pyarrow,
     and becomes columns where pyarrow is missing.
     """
-    dataset = hugging_face(given)
+    dataset = hugging_face(data)
     if dataset is not None:
         return dataset
-    if type(given).__name__ == "LazyFrame":
+    if type(data).__name__ == "LazyFrame":
         raise TypeError("expected rows, got LazyFrame, which has none yet: give what its method collect() returns")
-    if not (_is_pandas(given) and hasattr(given, "columns")):
-        return given
-    index, names = given.index, _index_names(given)
-    if not _exports(given):
-        return _columns(given, names)
+    if not (_is_pandas(data) and hasattr(data, "columns")):
+        return data
+    index, names = data.index, _index_names(data)
+    if not _exports(data):
+        return _columns(data, names)
     is_plain = type(index).__name__ == "RangeIndex"
     if any(name is not None for name in names):
         # pyarrow stores a range index as metadata only, even with a name; repeat(1) turns it into values.
-        return given.set_axis(index.repeat(1), axis=0) if is_plain else given
-    return given if is_plain else given.reset_index(drop=True)
+        return data.set_axis(index.repeat(1), axis=0) if is_plain else data
+    return data if is_plain else data.reset_index(drop=True)
 
 
 def _index_names(frame):
@@ -83,21 +83,21 @@ def _columns(frame, names):
     return columns | levels
 
 
-def column(name, given):
+def column(name, data):
     """Returns a column as an object that exports Arrow data, a list of objects, or the parts of a NumPy array."""
-    if isinstance(given, list) or _exports(given):
-        return given
-    if isinstance(given, str | bytes | bytearray | Mapping):
-        raise TypeError(_expected(name, given))
-    if _is_pandas(given) and hasattr(given, "isna"):
-        series = sys.modules["pandas"].Series(given)
+    if isinstance(data, list) or _exports(data):
+        return data
+    if isinstance(data, str | bytes | bytearray | Mapping):
+        raise TypeError(_expected(name, data))
+    if _is_pandas(data) and hasattr(data, "isna"):
+        series = sys.modules["pandas"].Series(data)
         if _exports(series):
             return series
-        nulls = np.asarray(given.isna())
+        nulls = np.asarray(data.isna())
         # Without a dtype, to_numpy() turns nullable numbers into floats, which rounds them.
-        exact = getattr(given.dtype, "numpy_dtype", None)
+        exact = getattr(data.dtype, "numpy_dtype", None)
         is_exact = exact is not None and exact.kind in "biuf"
-        values = given.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else given.to_numpy()
+        values = data.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else data.to_numpy()
         parts = _parts(name, values, nulls)
         # Times without a zone are local in pandas, but may be in UTC in NumPy.
         return (
@@ -105,48 +105,48 @@ def column(name, given):
             if isinstance(parts, tuple) and parts[0].startswith("timestamp")
             else parts
         )
-    if isinstance(given, np.ma.MaskedArray):
-        return _parts(name, given.data, np.ma.getmaskarray(given))
-    if hasattr(given, "__array__") or _has_buffer(given):
-        return _parts(name, np.asarray(given), None)
+    if isinstance(data, np.ma.MaskedArray):
+        return _parts(name, data.data, np.ma.getmaskarray(data))
+    if hasattr(data, "__array__") or _has_buffer(data):
+        return _parts(name, np.asarray(data), None)
     try:
-        return list(iter(given))
+        return list(iter(data))
     except TypeError as problem:
-        raise TypeError(_expected(name, given)) from problem
+        raise TypeError(_expected(name, data)) from problem
 
 
-def scalar(given):
+def scalar(value):
     """Returns a NumPy scalar as a Python object, or as (type, number) for a time; None for NaT."""
-    if given.dtype.kind not in "mM":
-        return given.item()
-    if np.isnat(given):
+    if value.dtype.kind not in "mM":
+        return value.item()
+    if np.isnat(value):
         return None
-    if given.dtype.kind == "M" and np.datetime_data(given.dtype)[0] in "YMWD":
+    if value.dtype.kind == "M" and np.datetime_data(value.dtype)[0] in "YMWD":
         # The caller, which knows the column, checks the range of the day.
-        return "date32", int(given.astype("M8[D]").astype("i8"))
-    kind, values, _, _ = _parts("value", given.reshape(1), None)
+        return "date32", int(value.astype("M8[D]").astype("i8"))
+    kind, values, _, _ = _parts("value", value.reshape(1), None)
     return kind, int(values[0])
 
 
-def plain(given):
+def plain(value):
     """Returns a NumPy scalar or array as Python objects, except for times: Python's have no nanoseconds."""
-    if given.dtype.kind in "mM" and np.ndim(given):
-        return list(given)
+    if value.dtype.kind in "mM" and np.ndim(value):
+        return list(value)
     # A record is no list.
-    return None if given.dtype.kind == "V" else given.tolist()
+    return None if value.dtype.kind == "V" else value.tolist()
 
 
-def is_mask(given):
-    """Returns whether `given` has booleans, a mask, instead of row numbers."""
-    if isinstance(given, list):
-        return bool(given) and all(isinstance(flag, bool | np.bool_) for flag in given)
-    kind = getattr(given, "dtype", None) if hasattr(given, "dtype") else getattr(given, "type", None)
+def is_mask(data):
+    """Returns whether `data` has booleans, a mask, instead of row numbers."""
+    if isinstance(data, list):
+        return bool(data) and all(isinstance(flag, bool | np.bool_) for flag in data)
+    kind = getattr(data, "dtype", None) if hasattr(data, "dtype") else getattr(data, "type", None)
     return str(kind).lower() in ("bool", "boolean", "bool[pyarrow]")
 
 
-def mask(given, rows):
+def mask(data, rows):
     """Returns the numbers of the rows for which a mask is true; nulls count as false."""
-    array = np.asarray(given)
+    array = np.asarray(data)
     if array.shape != (rows,):
         raise InvalidArgument(f"a mask has one boolean for each of {rows} rows, got an array of shape {array.shape}")
     if array.dtype == object:
@@ -154,9 +154,9 @@ def mask(given, rows):
     return np.flatnonzero(array).astype("<i8")
 
 
-def indices(given):
+def indices(data):
     """Returns row numbers as a contiguous array of int64."""
-    array = np.asarray(given)
+    array = np.asarray(data)
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -215,27 +215,27 @@ def _times(name, values, nat):
     return "date32", days.astype("i4")
 
 
-def _is_pandas(given):
-    return type(given).__module__.partition(".")[0] == "pandas"
+def _is_pandas(data):
+    return type(data).__module__.partition(".")[0] == "pandas"
 
 
-def _exports(given):
-    """Returns whether `given` exports Arrow data, which pandas can only do with pyarrow."""
-    if not any(hasattr(given, name) for name in _EXPORTS):
+def _exports(data):
+    """Returns whether `data` exports Arrow data, which pandas can only do with pyarrow."""
+    if not any(hasattr(data, name) for name in _EXPORTS):
         return False
     try:
-        return not _is_pandas(given) or __import__("pyarrow") is not None
+        return not _is_pandas(data) or __import__("pyarrow") is not None
     except ImportError:
         return False
 
 
-def _has_buffer(given):
+def _has_buffer(data):
     try:
-        return memoryview(given) is not None
+        return memoryview(data) is not None
     except TypeError:
         return False
 
 
-def _expected(name, given):
-    got = f"NumPy {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+def _expected(name, data):
+    got = f"NumPy {data.dtype}" if isinstance(data, np.ndarray) else type(data).__name__
     return f"column {name!r}: expected a list, a NumPy array of one dimension or more, or Arrow data, got {got}"

@@ -125,7 +125,7 @@ def difference(ours, theirs, is_ordered=True, is_loose=False):
     left, ours_loose = plain(ours)
     right, theirs_loose = plain(theirs)
     if isinstance(left, dict) and isinstance(right, list):
-        # Of the rows, what was asked for.
+        # Compares one column of the rows.
         name = "z" if "z" in left else getattr(theirs, "name", None)
         left = left[name if name in left else list(left)[0]]
     if isinstance(left, dict) and isinstance(right, dict) and set(left) == set(right):

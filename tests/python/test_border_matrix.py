@@ -1,5 +1,5 @@
-"""The matrix of types and borders in its short form: every cell, with values and nulls of it. `make borders` runs it
-with all values, `make borders-large` has those of more than 2 GiB, and `make borders-page` writes the page of all."""
+"""Tests the matrix of types and borders in its short form: every cell, with some values and nulls. `make borders` tests
+all values, `make borders-large` values of more than 2 GiB, and `make borders-page` writes the page of all results."""
 
 import os
 import tempfile

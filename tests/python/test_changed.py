@@ -82,8 +82,8 @@ print("before", flush=True)
 print(array[1 << 19])
 """
 
-# What is handed to our calls lies in a mapping of a file that was truncated: as the mapping itself, as a view of it, as
-# NumPy's array over it, as an Arrow array over that.
+# Passes memory in a mapping of a truncated file to our calls: the mapping itself, a view of it, NumPy's array over it,
+# and an Arrow array over that.
 HANDED = """
 import arrowwood as aw, numpy as np
 n = 100_000

@@ -1,6 +1,6 @@
 """A server whose clock is set, back and far ahead: tokens, timeouts, followers and exactly-once go on.
 
-The clock is that of the processes of the server and of a replica, by a library that is loaded before the system's."""
+A preloaded library changes the clock of the server's and a replica's processes."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "arrowwood._cli"]
 YEAR = 365 * 24 * 3600
 SCHEMA = "n: int64 not null, at: timestamp[us, UTC]"
 
-# What says the time is asked of the kernel; the seconds that it is put forward by stand in a file.
+# Asks the kernel for the time, and adds the seconds in a file.
 CLOCK = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>

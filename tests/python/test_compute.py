@@ -209,7 +209,7 @@ def test_predicates_of_other_rows_are_refused(both):
             ):
                 with pytest.raises(aw.InvalidArgument, match=r'other rows.*aw\.col\("n"\)'):
                     call(condition)
-        # By its name it is about whatever rows there are.
+        # A condition on a name applies to any rows with that column.
         assert len(other.filter(aw.col("n") > 3)) >= 0
     twice = aw.from_arrow(pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], ["a", "a"]))
     with pytest.raises(aw.InvalidArgument, match="both called"):

@@ -25,7 +25,7 @@ def test_answers_are_those_of_a_naive_twin(tmp_path):
     counts = tmp_path / "counts.json"
     run("--seed", "1", "--cases", "6000", "--json", str(counts))
     cells = {(label, operation) for label, operation, number in json.loads(counts.read_text())["counts"] if number}
-    # What draws cases has not forgotten any operation, nor any kind of column.
+    # The generator of cases covers all operations and all kinds of columns.
     assert len({operation for _, operation in cells}) > 100
     assert len({label for label, _ in cells}) > 45
 

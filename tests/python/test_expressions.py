@@ -26,7 +26,7 @@ TYPES = [pa.int64(), pa.int16(), pa.float64(), pa.float32(), pa.timestamp("us"),
 INT = {aw.col: "int64", pl.col: pl.Int64}
 FLOAT = {aw.col: "float64", pl.col: pl.Float64}
 
-# Of ours and of Polars the same, as `c` is one's or the other's way to name a column.
+# Expressions of Arrowwood and of Polars: `c` makes a column of either.
 EXPRESSIONS = {
     "n + small": lambda c: c("n") + c("small"),
     "n - 7": lambda c: c("n") - 7,

@@ -1,5 +1,5 @@
-"""Rows that were appended and never committed are not lost without a word: a ``ResourceWarning``, as Python gives for
-files that nobody closed."""
+"""Tests that losing rows that were appended and never committed causes a ``ResourceWarning``, like files that were not
+closed in Python."""
 
 import gc
 import subprocess
@@ -76,7 +76,7 @@ def test_an_exception_on_its_way_is_kept(made):
 
 
 def told(code, *options, **others):
-    """What Python prints that runs `code`, and its exit code."""
+    """Runs `code` in Python; returns its standard error and its exit code."""
     done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, **others)
     return done.stderr, done.returncode
 

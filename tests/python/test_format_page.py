@@ -93,7 +93,7 @@ def simple(first, end):
 
 
 def killed(path, steps, **options):
-    """What a writer leaves that was killed after `steps`: a copy of its files.
+    """Returns a copy of the files of a writer that was killed after `steps`.
 
     A step is a number of rows to commit, "sync", which goes to the log where it is small, or "record", which waits for
     a durable record. The first of these is of the first commit: on a busy machine it may come before, of no rows.
@@ -102,7 +102,7 @@ def killed(path, steps, **options):
 
 
 def killed_in_time(path, steps, **options):
-    """As `killed`; None if there was a durable record of no rows."""
+    """Does the work of `killed`; returns None if there was a durable record without rows."""
     sync, records = 0.1 if "record" in steps else "never", 0
     if "record" in steps:
         shutil.rmtree(f"{path} being written", ignore_errors=True)

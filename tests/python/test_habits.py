@@ -415,7 +415,7 @@ def test_a_dataset_is_a_dict_of_its_columns(ds, tmp_path):
 
 
 def test_keys_make_a_dataset_nothing_else(ds, tmp_path):
-    """What looks for keys before it looks for Arrow data, or for rows, takes it as before."""
+    """Libraries that look for keys before Arrow data or rows still accept datasets."""
     duckdb = pytest.importorskip("duckdb")
     table = pa.table(COLUMNS)
     assert not isinstance(ds, AbstractMapping) and [*ds] == table.to_pylist()

@@ -29,8 +29,8 @@ OTHERS = {
 # The columns of names that lists have not.
 SOME = {"n_unique": ["x", "k"]}
 
-# What the names mean: expressions of `df` (Polars) and `pd_df` (pandas), of which each must agree with each way of
-# the hint. One that begins with ~ is compared without regard to order.
+# Meanings of the names: expressions of `df` (Polars) and `pd_df` (pandas). Each must agree with each way of the hint;
+# the order of rows does not count if it begins with ~.
 DATASET = {
     "column_names": "df.columns",
     "join": "~df.join(pl_other, on='x')",
@@ -417,7 +417,7 @@ def printed(ways, names):
 
 
 def written(read, theirs):
-    """The check that what is written is read back as the rows of those columns."""
+    """Returns a check that each way writes the columns `theirs`, and that `read` returns them."""
 
     def check(ways, names):
         for way in ways:

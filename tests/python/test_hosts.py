@@ -21,7 +21,7 @@ TIMEOUT = PATIENCE + BATCHES
 PORT = 7447
 COMMAND = [sys.executable, "-m", "arrowwood._cli"]
 
-# What runs on the host with the clients. Opening is tried until it is done; what comes then goes on by itself.
+# Runs on the clients' host. Opening is retried until it succeeds; following then needs no more retries.
 OPEN = """
 import sys, arrowwood as aw
 from waits import PATIENCE, wait_until

@@ -122,7 +122,7 @@ def test_a_scan_takes_no_more_memory_than_there_is(large):
 
 
 def test_the_limit_is_one(large):
-    """What reads the column into memory of its own can't."""
+    """Reading the column into memory of its own fails."""
     read = SCAN.replace('ds["n"].sum()', 'ds["n"].to_numpy(copy=True).sum()')
     done = subprocess.run(
         [sys.executable, "-c", read, large, "", str(LIMIT)], capture_output=True, text=True, timeout=PATIENCE

@@ -102,7 +102,7 @@ def test_the_table_is_whole():
 
 
 def written(write, rows, **options):
-    """What is read back of what `write` has written, and the sizes of its batches."""
+    """Returns the rows of a file that `write` has written, and the sizes of its batches."""
     sink = io.BytesIO()
     write(rows, sink, **options)
     sink.seek(0)

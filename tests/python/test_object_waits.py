@@ -99,7 +99,7 @@ def consume(iterator, count=3):
     return [next(iterator) for _ in range(count)]
 
 
-# What each name of a dataset does with bytes that are not here yet.
+# Calls of each name of a dataset, before its bytes are fetched.
 OF_DATASETS = {
     "__array__": lambda ds: np.asarray(ds.select("n", "x")),
     "__arrow_c_stream__": pa.table,
@@ -202,7 +202,7 @@ NO_COLUMNS = """
     dtype field is_between is_in is_not_null is_null name
 """.split()
 
-# Where a column of numbers is not what is meant.
+# Names that need another column than one of numbers.
 COLUMNS = {"all": "flag", "any": "flag", "_lists": "list"}
 
 
@@ -258,7 +258,7 @@ def append(path, ds):
 
 
 def interrupted(code, *arguments, when):
-    """What a process prints that gets SIGINT as soon as `when(process)` holds."""
+    """Sends SIGINT to a process as soon as `when(process)` holds, and returns its output."""
     command = [sys.executable, "-u", "-c", code, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -327,7 +327,7 @@ def test_a_signal_handler_runs_while_a_request_hangs(server):
 
 
 def waits_in_a_call(process):
-    """Whether the process has said that it begins."""
+    """Waits until the process says that it begins its call."""
     return process.stdout.readline() == "now\n"
 
 

@@ -112,7 +112,7 @@ def test_a_table_is_pushed_and_read_by_all(bucket, endpoint, tmp_path):
     assert pa.table(ds).to_pylist() == pa.table(expected).to_pylist()
     shown = arrowwood("head", "-n", "1", "--json", f"{url}/")
     assert shown.returncode == 0 and json.loads(shown.stdout)["n"] == 0, shown.stderr
-    # What goes on.
+    # Pushing and reading still work.
     assert push(table, url, "--all")["rows"] == 10
     assert len(aw.open(f"{url}/")) == ROWS + 10
 
@@ -132,7 +132,7 @@ def test_others_read_what_was_pushed(bucket, endpoint, tmp_path):
     assert [row for part in parts for row in part.to_pylist()] == expected
     data = [store.open_input_file(name).read() for name in sorted(names)]
     assert [row for part in data for row in pl.read_ipc(part).to_dicts()] == expected
-    # As two pushes at the same time may leave it.
+    # Two pushes at the same time may leave such files.
     for start, what in [(ROWS - 5, "are there twice"), (ROWS + 5, "are missing")]:
         other = f"{bucket}/ticks/{start:020}.arrow"
         store.copy_file(f"{bucket}/ticks/{0:020}.arrow", other)
@@ -217,7 +217,7 @@ def test_of_two_pushes_at_once_one_makes_an_object(bucket, endpoint, tmp_path, r
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_push_that_is_ended_leaves_no_parts(bucket, endpoint, tmp_path, stop):
-    """What it had sent stayed in the bucket, where no listing shows it."""
+    """Parts that were sent once stayed in the bucket, where no listing shows them."""
     gate = ThreadingHTTPServer(("127.0.0.1", 0), Gate)
     gate.daemon_threads = True
     Gate.store, Gate.held, Gate.opened = endpoint, threading.Event(), threading.Event()
@@ -335,7 +335,7 @@ def test_a_file_of_a_web_server(web, tmp_path):
     Ranges.data = (tmp_path / "x.arrow").read_bytes()
     ds = aw.open(web)
     assert ds["a"].sum() == sum(range(300_000))
-    # Of the large batch the other column was not asked for.
+    # The other column of the large batch was not requested.
     assert sum(Ranges.asked) < len(Ranges.data) - 1_000_000
     array = ds["a"].to_numpy()
     assert array[-1] == 299_999 and pa.table(ds).equals(table)

@@ -160,7 +160,7 @@ def image_layer(tmp_path):
 
 @pytest.mark.parametrize("segments", [1, 3])
 def test_readers_of_an_image_see_what_is_written_over_it(image_layer, segments):
-    """The first store makes a copy of a file of the image, and mappings from before stay those of the image's."""
+    """The first store copies a file of the image, and earlier mappings keep the image's file."""
     lower, mount = image_layer
     with aw.writer(lower / "table", "n: int64 not null", segment_rows=1000) as writer:
         writer.append({"n": range(1000 * segments - 500)})

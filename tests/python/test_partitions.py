@@ -394,8 +394,7 @@ def test_other_readers_while_partitions_are_written(table, read):
 
 
 def test_a_server_writes_one_partition_and_a_process_another(table):
-    """Each as if the other were not there; every reader sees both, local ones, those of other libraries,
-    and those of the server."""
+    """Neither needs to know of the other; local readers, other libraries and readers through the server see both."""
     flight = pytest.importorskip("pyarrow.flight")
     for host in ("a1", "a2"):
         fill(table, host, 0)

@@ -1,5 +1,5 @@
-"""What pipelines need: text in bounded memory, compressed or not; Parquet; iterators of batches;
-paths in other words."""
+"""Tests features for pipelines: text in bounded memory, compressed or not; Parquet; iterators of batches; forms
+of paths."""
 
 import datetime as dt
 import gzip
@@ -148,7 +148,7 @@ def test_imports_need_no_memory_for_the_whole_text(tmp_path):
     program = (
         "import re; from arrowwood import _arrowwood; "
         f"code = _arrowwood._run_cli(['arrowwood', 'import', {str(path)!r}, {str(tmp_path / 'x.arrow')!r}]); "
-        # What getrusage(2) says of a process includes what its parent had when it was made.
+        # getrusage(2) isn't used, as its maximum includes memory of the parent at the time of the fork.
         "print(code, re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])"
     )
     code, peak = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()

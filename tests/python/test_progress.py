@@ -82,9 +82,9 @@ def test_a_bar_waits_for_a_second(capfd, monkeypatch):
 
 
 def printed_on_a_terminal(*arguments, is_waited_for):
-    """What a command writes to standard error where that is a terminal and its output is not.
+    """Returns the standard error of a command if it is a terminal, and standard output is not.
 
-    If that is waited for, its output is read no faster than the wait polls, so that there is time for it.
+    With `is_waited_for`, output is read no faster than the wait polls, so that the command runs long enough for a bar.
     """
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]

@@ -188,7 +188,7 @@ def test_wrong_types_are_type_errors_and_wrong_values_are_ours(tmp_path, ds):
 
 
 def test_text_that_is_no_unicode_names_its_column(tmp_path, ds):
-    """As of bytes that were decoded with surrogateescape."""
+    """Decoding bytes with surrogateescape gives such text."""
     text = b"caf\xe9".decode(errors="surrogateescape")
     says = r"column 's', row 0: expected text, got str 'caf\udce9', which has lone surrogates"
     with aw.writer(tmp_path / "t", "n: int64, s: utf8, c: category") as writer:
@@ -267,7 +267,7 @@ def test_row_numbers_are_integers(ds):
 
 
 def test_columns_of_nulls_are_columns():
-    """As of rows in JSON, or of pandas, where nothing was known of a column."""
+    """JSON and pandas give such columns if all values are unknown."""
     table = pa.table({"x": pa.nulls(4), "y": [2, 1, 2, 1]})
     ds, frame = aw.from_arrow(table), pl.from_arrow(table)
     assert ds["x"].n_unique() == frame["x"].n_unique() == 1 and ds["x"].unique().to_pylist() == [None]

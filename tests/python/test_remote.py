@@ -494,7 +494,7 @@ def test_a_follower_is_told_of_rows_that_were_put_in_order_while_it_was_away(ser
     proxy = Proxy(server.url)
     late = aw.connect(proxy.url)["late"]
     with late.follow(0, timeout=PATIENCE) as coming:
-        # As much as one record batch of the answer, before the connection breaks.
+        # Reads one record batch of the answer before the connection breaks.
         assert len(next(coming)) > 0
         proxy.break_all()
         assert aw.compact(path, sort=True) > 0

@@ -29,7 +29,7 @@ from waits import PATIENCE, join, wait_until
 sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
 from places import EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH, Refused, Volume, own_mounts
 
-# Those with even numbers wait for durable rows, the others for visible ones.
+# Producers with even numbers wait for durable rows, the others for visible ones.
 PRODUCERS = 4
 SCHEMA = "producer: int64 not null, sequence: int64 not null, copy: int64 not null"
 LOSSES = ["shutdown", "shutdown in service", "snapshot", "reboot", "frozen"]
@@ -206,11 +206,11 @@ class Play:
             os.close(place)
 
     def serve_without_disk(self):
-        """What a server does whose disk takes no writes, while producers go on to send."""
+        """Checks a server whose disk accepts no writes, while producers continue to send."""
         with contextlib.closing(http.client.HTTPConnection(self.server.address, timeout=PATIENCE)) as connection:
             wait_until(lambda: self.get(connection, "/readyz") == 503, "the server says that its disk takes no rows")
             assert self.get(connection, "/healthz") == 200
-            # Of a volume that was shut down, nothing that is not in memory can be read either.
+            # After a shutdown of the volume, only data in memory can be read.
             for path in ["/v1/tables", "/v1/tables/t/rows?limit=1"] if self.how == "frozen" else []:
                 assert self.get(connection, path) == 200, path
 

@@ -345,7 +345,7 @@ async def main(path):
     async def first():
         return await anext(follower)
 
-    # As soon as it has begun; while it waits; when it has waited for a while, and waits again.
+    # Cancels the task when it has begun, during its first wait, and during a later one.
     for turns in (0, 1, 2):
         before = Pool.begun
         task = asyncio.create_task(first())
@@ -365,7 +365,7 @@ async def main(path):
         writer.commit()
         if turns:
             await until(lambda: Pool.begun == Pool.ended, "the thread has rows, or has given up")
-        # What came meanwhile is there for the next one.
+        # The next task gets the rows that came in between.
         seen = []
         while len(seen) < 2:
             seen += (await anext(follower))["n"].to_pylist()

@@ -20,7 +20,7 @@ def test_stubtest(tmp_path):
     pytest.importorskip("mypy.stubtest")
     # Slots of C until Python 3.12, which gave them names.
     allowed = tmp_path / "allowed"
-    # What makes a class once, and the class, which no module has.
+    # A cached function, and the class that it makes, which no module contains.
     made_once = "arrowwood._sql._table_kind\narrowwood._sql.Table@.*\n"
     allowed.write_text("arrowwood._arrowwood.*.__(release_)?buffer__\n" + made_once)
     config = ["--mypy-config-file", ROOT / "pyproject.toml", "--allowlist", allowed, "--ignore-unused-allowlist"]

@@ -92,9 +92,9 @@ def worked(process):
 
 
 def interrupted(code, by_itself=False):
-    """What a script writes to standard error that gets Ctrl-C when it has worked for a while behind 'go'.
+    """Sends Ctrl-C to a script a while after it printed 'go'; returns its standard error.
 
-    It may not work for much longer than that. What else the machine does takes none of this time.
+    The script may not work for much longer. Its processor time counts, so other programs don't matter.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     worker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

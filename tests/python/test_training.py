@@ -304,7 +304,7 @@ def test_the_state_goes_on_in_the_middle_of_an_epoch(tmp_path, order):
 
 
 def follow_epochs(loader, asked, told):
-    """What a worker that is kept does: it gives the first batch of the epoch each time it is asked."""
+    """Runs a persistent worker, which sends the first batch of the epoch for each request."""
     while asked.get():
         told.put((loader.epoch, loader[0]["y"].tolist()))
 
@@ -697,7 +697,7 @@ def test_tensors_with_wrong_metadata_are_lists(metadata):
         def __arrow_c_schema__(self):
             return pa.schema([field]).__arrow_c_schema__()
 
-    # As pyarrow checks what is wrong here, the field is handed over without it.
+    # pyarrow refuses such metadata, so the field is exported without it.
     path = aw.Buffer()
     with aw.stream_writer(path, Columns()) as writer:
         writer.write({"x": [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]})

@@ -43,7 +43,7 @@ def test_the_package_has_it_from_cargo():
     assert [package["package"]["version"], *(crate["version"] for crate in ours)] == [VERSION] * 3
     project = tomllib.loads((ROOT / "crates/datafusion/python/pyproject.toml").read_text())["project"]
     assert f"arrowwood=={VERSION}" in project["dependencies"]
-    # What is uploaded names the library by its version, which Cargo can't take from elsewhere.
+    # Uploaded crates refer to the library by version, which Cargo can't inherit here.
     ours = [crate for name, crate in CARGO["workspace"]["dependencies"].items() if name.startswith("arrowwood")]
     assert [crate["version"] for crate in ours] == [VERSION] * 4
     try:

@@ -110,7 +110,7 @@ def test_an_answer_without_end_is_ended_by_the_page(tmp_path):
             writer.commit()
             notebook.wait(lambda: 15 in ends())
             notebook.send(view="a", id=7)
-            # What is given up sends nothing more, not even an end; what was never asked for is no error.
+            # A cancelled request sends nothing more, not even its end; cancelling an unknown request is no error.
             notebook.send(view="a", id=8)
             for thread in threading.enumerate():
                 if thread.name == "arrowwood-view":

@@ -63,7 +63,7 @@ def test_what_objects_print(path, table):
         assert_visible(str(thing), type(thing))
         assert_visible(repr(thing), type(thing))
     assert_visible(html.unescape(ds._repr_html_()))
-    # What programs get is what there is.
+    # Programs get the names unchanged.
     assert ds.columns[0] == HOSTILE and ds[HOSTILE][0] == HOSTILE and ds.schema[0].metadata == {HOSTILE: HOSTILE}
     assert ds.messages[0]["fields"][0]["name"] == HOSTILE
 

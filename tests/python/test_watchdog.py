@@ -113,7 +113,7 @@ def test_what_hangs_is_named_with_its_stacks():
     lines = errors.decode().splitlines()
     [shell, python] = [line for line in lines if line.startswith("watchdog: process ")]
     assert ": sh -c " in shell and f", child of {shell.split()[2].rstrip(',')}, " in python
-    # Native stacks or what waits in the kernel; those of Python.
+    # Native stacks or waits in the kernel, and Python's stacks.
     assert any("LWP" in line or line.startswith(("TID", "thread")) for line in lines)
     assert any("in where_it_hangs" in line for line in lines)
     assert lines[-1].endswith(": ended, as it was to be ended by SIGUSR1")
@@ -160,7 +160,7 @@ print("waits")
 signal.sigwait([{number:d}])
 sys.exit(9)
 """
-    # Also where nohup has run these tests, or a shell in the background: what is ignored there is not passed on.
+    # Restores the default action, which nohup, or a shell that runs these tests in the background, has replaced.
     with watchdog("--", *PYTHON, code, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         assert process.stdout.readline() == b"waits\n"
         process.send_signal(number)

@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, with an end, and with words for what did not come.
+"""Lets tests wait for a condition, with a limit, and a message that names what did not come.
 
 No test sleeps for a time that is long enough on an idle machine; polls sleep, and only here.
 """
@@ -35,7 +35,7 @@ async def until(is_so, what):
 
 
 def is_asleep(it):
-    """Whether a thread, or the first one of a process, waits in a call of the system.
+    """Returns whether a thread, or the first one of a process, waits in a system call.
 
     A thread that waits for Python's lock is not asleep: it has the lock while this reads.
     """
