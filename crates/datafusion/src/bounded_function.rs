@@ -1,5 +1,5 @@
-//! Functions whose results can be far larger than what they are of, such as `repeat`: refused where the process has not the
-//! memory.
+//! Functions whose results can be far larger than what they are of, such as `repeat`: refused where the process has not
+//! the memory.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::result_bounds::{FUNCTIONS, Growth, check_comparisons, check_width, pr
 use crate::result_budget::ResultBudget;
 
 /// The bounded function in the place of DataFusion's; `None` for functions that are none of those, or bounded already.
-pub(crate) fn bounded(function: &ScalarUDF, most: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
+pub(crate) fn bounded(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
     let growth = growth_of(function)?;
-    let bounded = BoundedFunction { inner: function.inner().clone(), growth, most: most.clone() };
+    let bounded = BoundedFunction { inner: function.inner().clone(), growth, budget: budget.clone() };
     Some(Arc::new(ScalarUDF::new_from_impl(bounded)))
 }
 
@@ -32,9 +32,9 @@ fn growth_of(function: &ScalarUDF) -> Option<Growth> {
 }
 
 /// The same with bounded functions in the place of DataFusion's, and with types of a width that is not too large.
-pub(crate) fn bounded_within(expr: Expr, most: &Arc<ResultBudget>) -> Result<Expr> {
-    let found = expr.transform_down(|expr| match expr {
-        Expr::ScalarFunction(mut call) => match bounded(&call.func, most) {
+pub(crate) fn bounded_within(expr: Expr, budget: &Arc<ResultBudget>) -> Result<Expr> {
+    let transformed = expr.transform_down(|expr| match expr {
+        Expr::ScalarFunction(mut call) => match bounded(&call.func, budget) {
             Some(func) => {
                 call.func = func;
                 Ok(Transformed::yes(Expr::ScalarFunction(call)))
@@ -47,7 +47,7 @@ pub(crate) fn bounded_within(expr: Expr, most: &Arc<ResultBudget>) -> Result<Exp
         }
         other => Ok(Transformed::no(other)),
     })?;
-    Ok(found.data)
+    Ok(transformed.data)
 }
 
 /// Refuses an expression with a function that is to be bounded, and is not.
@@ -63,7 +63,7 @@ pub(crate) fn check_bounded(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
 struct BoundedFunction {
     inner: Arc<dyn ScalarUDFImpl>,
     growth: Growth,
-    most: Arc<ResultBudget>,
+    budget: Arc<ResultBudget>,
 }
 
 impl PartialEq for BoundedFunction {
@@ -108,9 +108,10 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // What concatenates constants while it plans makes no more than there was, but calls DataFusion's own function then.
+        // A function that concatenates constants while it plans makes no more than there was, but calls DataFusion's
+        // own function then.
         Ok(match self.inner.simplify(args, info)? {
-            ExprSimplifyResult::Simplified(expr) => ExprSimplifyResult::Simplified(bounded_within(expr, &self.most)?),
+            ExprSimplifyResult::Simplified(expr) => ExprSimplifyResult::Simplified(bounded_within(expr, &self.budget)?),
             original => original,
         })
     }
@@ -127,7 +128,7 @@ impl ScalarUDFImpl for BoundedFunction {
         if self.growth == Growth::Compared {
             check_comparisons(self.name(), &args)?;
         }
-        let _reserved = self.most.reserve(predicted(self.growth, &args)?, self.name())?;
+        let _reserved = self.budget.reserve(predicted(self.growth, &args)?, self.name())?;
         self.inner.invoke_with_args(args)
     }
 }

@@ -1,7 +1,8 @@
-//! Which statements are known to be bounded: what their steps keep counts in the memory of the query or is small, and they end
-//! with its time. All others are run by [processes of their own](crate::apart), which the system limits.
+//! Which statements are known to be bounded: what their steps keep counts in the memory of the query or is small, and
+//! they end with its time. All others are run by [processes of their own](crate::apart), which the system limits.
 //!
-//! What is not listed here is not known. A value is small if its type says how many bytes it has; a text or a list is none.
+//! Everything that is not listed here is not known. A value is small if its type says how many bytes it has; a text or
+//! a list is none.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -165,11 +166,12 @@ const STEPS: &[&str] = &[
 
 // ---- statements ----
 
-/// The most mentions of tables of a `with` beyond the first one of each: a plan has all of them, and those in them again.
+/// The most mentions of tables of a `with` beyond the first one of each: a plan has all of them, and those in them
+/// again.
 const AGAIN: usize = 4;
 
-/// Whether a statement can be planned to find out whether it is known: its plan is not much larger than itself, and the arguments
-/// of functions in the place of tables, which are computed for that, are nothing but literals.
+/// Returns true if a statement can be planned to find out whether it is known: its plan is not much larger than itself,
+/// and the arguments of functions in the place of tables, which are computed for that, are nothing but literals.
 pub(crate) fn names_known_tables(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(statement) => names_known(statement),
@@ -182,7 +184,7 @@ pub(crate) fn names_known_tables(statement: &Statement) -> bool {
 fn names_known(statement: &SqlStatement) -> bool {
     #[derive(Default)]
     struct TableVisitor {
-        /// Those of each `with`.
+        /// The names of the tables of each `with`.
         named: HashSet<String>,
         mentions: HashMap<String, usize>,
     }
@@ -243,7 +245,7 @@ fn is_literal(argument: &FunctionArg) -> bool {
     }
 }
 
-/// Whether a plan, as it was before anything of it was computed, has only expressions and steps that are known.
+/// Returns true if a plan, as it was before anything of it was computed, has only expressions and steps that are known.
 pub(crate) fn is_known(plan: &LogicalPlan) -> Result<bool> {
     let mut is_known = true;
     plan.apply_with_subqueries(|step| {
@@ -298,9 +300,8 @@ fn has_known_expressions(step: &LogicalPlan) -> Result<bool> {
     Ok(is_known)
 }
 
-/// Whether an expression is known, apart from those in it.
+/// Returns true if an expression is known, apart from the expressions in it.
 fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
-    let returns_small = || Ok(is_small(&expr.get_type(schema)?));
     match expr {
         Expr::Alias(_)
         | Expr::Column(_)
@@ -325,18 +326,18 @@ fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
         | Expr::SetComparison(_) => Ok(true),
         Expr::BinaryExpr(binary) => Ok(is_known_operator(binary.op)),
         // Its value is written into each row.
-        Expr::Case(_) | Expr::ScalarSubquery(_) => returns_small(),
+        Expr::Case(_) | Expr::ScalarSubquery(_) => Ok(is_small(&expr.get_type(schema)?)),
         Expr::Cast(cast) => is_known_cast(&cast.expr, cast.field.data_type(), schema),
         Expr::TryCast(cast) => is_known_cast(&cast.expr, cast.field.data_type(), schema),
         Expr::ScalarFunction(call) => {
             let name = call.func.name();
             // A pattern takes megabytes, and may be another one in each row.
-            let is_counted = |(counted, growth): &(&str, Growth)| *counted == name && *growth != Growth::Pattern;
-            let is_counted = name == JOINED || FUNCTIONS.iter().any(is_counted);
+            let growth = FUNCTIONS.iter().find(|(counted, _)| *counted == name).map(|(_, growth)| *growth);
+            let is_counted = name == JOINED || growth.is_some_and(|growth| growth != Growth::Pattern);
             if is_counted || SMALL.contains(&name) {
                 return Ok(true);
             }
-            if CHOOSING.contains(&name) { returns_small() } else { Ok(false) }
+            Ok(CHOOSING.contains(&name) && is_small(&expr.get_type(schema)?))
         }
         Expr::AggregateFunction(call) => is_known_aggregate(call, schema),
         _ => Ok(false),
@@ -375,13 +376,13 @@ fn is_small(data_type: &DataType) -> bool {
 
 // ---- plans ----
 
-/// Whether all steps of a plan are known.
+/// Returns true if all steps of a plan are known.
 pub(crate) fn is_known_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!plan.exists(|step| Ok(!(STEPS.contains(&step.name()) || is_known_join(step))))?)
 }
 
-/// A join that compares values, and copies none but small ones for each pair of rows that it finds. Other joins go on for longer
-/// than the time of a query, or make batches of any size.
+/// A join that compares values, and copies none but small ones for each pair of rows that it finds. Other joins go on
+/// for longer than the time of a query, or make batches of any size.
 fn is_known_join(step: &Arc<dyn ExecutionPlan>) -> bool {
     let (kind, filter) = if let Some(join) = step.downcast_ref::<HashJoinExec>() {
         (*join.join_type(), true)
@@ -393,7 +394,7 @@ fn is_known_join(step: &Arc<dyn ExecutionPlan>) -> bool {
     filter && (returns_each_once(kind) || has_small_columns(&step.schema()))
 }
 
-/// Whether a join returns no row more than once.
+/// Returns true if a join returns no row more than once.
 fn returns_each_once(kind: JoinType) -> bool {
     match kind {
         JoinType::LeftSemi | JoinType::RightSemi | JoinType::LeftAnti | JoinType::RightAnti => true,

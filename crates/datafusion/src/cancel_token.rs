@@ -1,4 +1,4 @@
-//! [`CancelToken`]: ends a query that nobody wants any more.
+//! [`CancelToken`]: ends a query that is given up or out of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,19 +13,19 @@ use crate::apart::ProcessEngine;
 use crate::cluster::{ask_cluster, worker_of};
 use crate::engine::QueryEngine;
 
-/// What the command takes where the system doesn't say how much there is.
+/// The memory of a query where the system doesn't say how much there is.
 const MEMORY: usize = 4 << 30;
 const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
 
 /// The engine of the command `arrowwood-datafusion`.
 pub struct CommandEngine {
     engine: Arc<QueryEngine>,
-    /// For clients of a server.
+    /// The engine for clients of a server.
     server: Arc<ProcessEngine>,
 }
 
 impl CommandEngine {
-    /// The command with `engine`, in a program that does [`work`](crate::work), too.
+    /// The command with `engine`, in a program that calls [`run_query_process`](crate::run_query_process), too.
     pub fn new(engine: QueryEngine) -> CommandEngine {
         let engine = Arc::new(engine);
         // The same program, though another may be in its place by now.
@@ -110,7 +110,7 @@ impl SqlMemory for SingleQueryMemory {
     }
 
     fn take(&self, _: usize) -> bool {
-        // What its parts may have together is bounded already.
+        // The pool bounds the parts of the query together already.
         true
     }
 
@@ -118,8 +118,8 @@ impl SqlMemory for SingleQueryMemory {
 }
 
 fn half_of_memory() -> usize {
-    let known = fs::read_to_string("/proc/meminfo").ok();
-    let total = known.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
+    let meminfo = fs::read_to_string("/proc/meminfo").ok();
+    let total = meminfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
     let kilobytes = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
     kilobytes.map_or(MEMORY, |kilobytes| kilobytes * 1024 / 2)
 }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
@@ -23,12 +23,12 @@ pub(crate) const JOINED: &str = "||";
 #[derive(Debug)]
 pub(crate) struct ConcatOp {
     signature: Signature,
-    most: Arc<ResultBudget>,
+    budget: Arc<ResultBudget>,
 }
 
 impl ConcatOp {
-    pub fn new(most: &Arc<ResultBudget>) -> ConcatOp {
-        ConcatOp { signature: Signature::user_defined(Volatility::Immutable), most: most.clone() }
+    pub fn new(budget: &Arc<ResultBudget>) -> ConcatOp {
+        ConcatOp { signature: Signature::user_defined(Volatility::Immutable), budget: budget.clone() }
     }
 }
 
@@ -78,7 +78,7 @@ impl ScalarUDFImpl for ConcatOp {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let _reserved = self.most.reserve(predicted(Growth::Sum, &args)?, JOINED)?;
+        let _reserved = self.budget.reserve(predicted(Growth::Sum, &args)?, JOINED)?;
         let mut parts = args.args.into_iter();
         let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
         parts.try_fold(first, |left, right| two(left, right, args.number_rows))
@@ -90,13 +90,15 @@ fn two(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<Columna
     let sides = [left, right];
     let is_scalar = sides.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
     let arrays = ColumnarValue::values_to_arrays(&sides)?;
-    let field = |(number, array): (usize, &ArrayRef)| Field::new(number.to_string(), array.data_type().clone(), true);
-    let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
+    assert_eq!(arrays.len(), 2, "two sides are two arrays");
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("0", arrays[0].data_type().clone(), true),
+        Field::new("1", arrays[1].data_type().clone(), true),
+    ]));
     let options = RecordBatchOptions::new().with_row_count(Some(if is_scalar { 1 } else { rows }));
     let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
-    let side = |number: usize| Arc::new(Column::new(&number.to_string(), number)) as Arc<dyn PhysicalExpr>;
-    let found = BinaryExpr::new(side(0), Operator::StringConcat, side(1)).evaluate(&batch)?;
-    match found {
+    let (left, right) = (Arc::new(Column::new("0", 0)), Arc::new(Column::new("1", 1)));
+    match BinaryExpr::new(left, Operator::StringConcat, right).evaluate(&batch)? {
         ColumnarValue::Array(array) if is_scalar => {
             Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
         }

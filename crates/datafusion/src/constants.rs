@@ -1,6 +1,6 @@
-//! Constants of a plan, such as `repeat('x', 1000000)`, which is computed when the statement is planned, and types whose nulls
-//! take memory. Where rows are made with one, it is there once for each row of a batch, and DataFusion's pool does not know of
-//! it.
+//! Constants of a plan, such as `repeat('x', 1000000)`, which is computed when the statement is planned, and types
+//! whose nulls take memory. Where rows are made with one, it is there once for each row of a batch, and DataFusion's
+//! pool does not know of it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::result_budget::ResultBudget;
 use crate::scan::Scan;
 
 /// Refuses a plan whose constants would take more memory than there is, in batches of `size` rows.
-pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>, size: usize, most: &ResultBudget) -> Result<()> {
+pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>, size: usize, budget: &ResultBudget) -> Result<()> {
     plan.apply(|node| {
         let mut bytes = 0_u128;
         node.apply_expressions(&mut |expr| {
@@ -29,22 +29,22 @@ pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>, size: usize, most: &ResultBud
         })?;
         if bytes > 0 {
             let rows = node.children().iter().map(|input| rows(input)).max().unwrap_or(1).min(size);
-            most.reserve(bytes.saturating_mul(rows as u128), "a constant in each row")?;
+            budget.reserve(bytes.saturating_mul(rows as u128), "a constant in each row")?;
         }
         Ok(TreeNodeRecursion::Continue)
     })
     .map(|_| ())
 }
 
-/// The bytes of constants that an expression may write into a row, not of those that values are compared with; and of values of
-/// a type that has a width, which their nulls have too.
+/// The bytes of constants that an expression may write into a row, not of those that values are compared with; and of
+/// values of a type that has a width, which their nulls have too.
 fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<u128> {
     check_bounded(expr)?;
     if let Some(constant) = expr.downcast_ref::<Literal>() {
         let value = constant.value();
         // Without what a number takes, too.
-        let own = value.size().saturating_sub(size_of::<ScalarValue>()) as u128;
-        return Ok(own.max(wide(&value.data_type())));
+        let owned = value.size().saturating_sub(size_of::<ScalarValue>()) as u128;
+        return Ok(owned.max(wide(&value.data_type())));
     }
     let cast = expr.downcast_ref::<CastExpr>().map(CastExpr::cast_type);
     let cast = cast.or_else(|| expr.downcast_ref::<TryCastExpr>().map(TryCastExpr::cast_type));
@@ -55,7 +55,8 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<u128> {
 
 /// The bytes of a value of a type that is wider than numbers and views.
 fn wide(data_type: &DataType) -> u128 {
-    Some(width(data_type)).filter(|width| *width > 32).unwrap_or(0)
+    let width = width(data_type);
+    if width > 32 { width } else { 0 }
 }
 
 /// How many rows a step returns, at most.
@@ -73,10 +74,10 @@ fn rows(node: &Arc<dyn ExecutionPlan>) -> usize {
         "SortExec",
         "SortPreservingMergeExec",
     ];
-    let known = StatisticsContext::new().compute(node.as_ref(), &StatisticsArgs::new());
-    match known.map(|known| known.num_rows) {
+    let statistics = StatisticsContext::new().compute(node.as_ref(), &StatisticsArgs::new());
+    match statistics.map(|statistics| statistics.num_rows) {
         Ok(Precision::Exact(rows)) => rows,
-        // Those before a condition.
+        // The rows before a condition.
         Ok(Precision::Inexact(rows)) if node.is::<Scan>() => rows,
         _ => match node.children()[..] {
             // Groups of no rows are one.

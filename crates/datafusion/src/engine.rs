@@ -34,7 +34,7 @@ use crate::served_plan::{passes_rows_on, served};
 use crate::sliced_sort::{rows_at_once, sliced};
 use crate::{constants, parameters, statement_limits};
 
-/// Batches that are made before somebody takes them.
+/// The number of batches that are made before they are taken.
 pub(crate) const AHEAD: usize = 2;
 /// The stack of a thread: each of the operators that a statement may have can take kilobytes.
 const STACK: usize = 32 << 20;
@@ -45,19 +45,19 @@ const BLOCKING: usize = 8;
 
 /// Queries by DataFusion, on threads of its own.
 ///
-/// Statements that only read are answered: `select`, `explain`, `show tables`, `describe`. Nothing but the tables of a query
-/// can be named in it, and no function reaches files.
+/// Statements that only read are answered: `select`, `explain`, `show tables`, `describe`. Nothing but the tables of a
+/// query can be named in it, and no function reaches files.
 pub struct QueryEngine {
     runtime: Option<Runtime>,
     common: EngineState,
 }
 
-/// What all queries have.
+/// The state that all queries share.
 #[derive(Clone)]
 struct EngineState {
     /// Functions and rules.
     state: SessionState,
-    most: Arc<ResultBudget>,
+    budget: Arc<ResultBudget>,
     /// Where temporary files are written, if not in the system's directory for them.
     directory: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ struct EngineState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
-    /// Those whose memory and time are [known](crate::known) to be bounded.
+    /// Statements whose memory and time are [known](crate::bounded_statements) to be bounded.
     Known,
 }
 
@@ -79,8 +79,8 @@ impl QueryEngine {
         QueryEngine::with_threads(&mut Builder::new_multi_thread(), None)
     }
 
-    /// The engine of a process for queries whose memory is limited by the system: all its threads have their stacks before
-    /// that. It writes temporary files to `directory`.
+    /// The engine of a process for queries whose memory is limited by the system: all its threads have their stacks
+    /// before that. It writes temporary files to `directory`.
     pub(crate) fn for_process(directory: PathBuf) -> arrowwood::Result<QueryEngine> {
         let mut builder = Builder::new_multi_thread();
         builder.max_blocking_threads(BLOCKING).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
@@ -106,10 +106,10 @@ impl QueryEngine {
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_information_schema(true);
         let mut builder = SessionStateBuilder::new().with_default_features().with_config(config);
-        let most = Arc::default();
-        bound(&mut builder, &most);
+        let budget = Arc::default();
+        bound(&mut builder, &budget);
         kept_apart(&mut builder);
-        Ok(QueryEngine { runtime: Some(runtime), common: EngineState { state: builder.build(), most, directory } })
+        Ok(QueryEngine { runtime: Some(runtime), common: EngineState { state: builder.build(), budget, directory } })
     }
 
     /// The threads that queries run on, where tasks of other services of an engine may run too.
@@ -129,19 +129,21 @@ impl QueryEngine {
         let handle = self.handle();
         handle.block_on(async {
             let mut rows = self.run(query).await?;
-            let mut found = Vec::new();
+            let mut batches = Vec::new();
             while let Some(batch) = rows.next().await? {
-                found.push(batch);
+                batches.push(batch);
             }
-            let none = || Dataset::from_batches(rows.schema(), Vec::new());
-            Ok(if found.is_empty() { none()? } else { Dataset::concat(&found)? })
+            if batches.is_empty() {
+                return Ok(Dataset::from_batches(rows.schema(), Vec::new())?);
+            }
+            Ok(Dataset::concat(&batches)?)
         })
     }
 }
 
 impl Drop for QueryEngine {
     fn drop(&mut self) {
-        // Without waiting for queries that nobody wants any more.
+        // Shut down in the background: queries that are not wanted any more are not waited for.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -186,8 +188,8 @@ async fn logical(
     Ok(if scope == Scope::All || is_known(&plan)? { Some(plan) } else { None })
 }
 
-async fn planned(of: QueryTask) -> Result<Option<SqlPlan>> {
-    let QueryTask { common, query, scope } = of;
+async fn planned(task: QueryTask) -> Result<Option<SqlPlan>> {
+    let QueryTask { common, query, scope } = task;
     let (state, tables) = session(&common, &query)?;
     let Some(plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let parameters = parameters::schema(&plan)?;
@@ -199,8 +201,8 @@ async fn planned(of: QueryTask) -> Result<Option<SqlPlan>> {
     Ok(Some(SqlPlan { schema, parameters }))
 }
 
-async fn begun(of: QueryTask, stop: &CancelToken) -> Result<Option<SendableRecordBatchStream>> {
-    let QueryTask { common, query, scope } = of;
+async fn begun(task: QueryTask, stop: &CancelToken) -> Result<Option<SendableRecordBatchStream>> {
+    let QueryTask { common, query, scope } = task;
     let (state, tables) = session(&common, &query)?;
     let Some(mut plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
     let count = parameters::schema(&plan)?.fields().len();
@@ -226,7 +228,7 @@ async fn begun(of: QueryTask, stop: &CancelToken) -> Result<Option<SendableRecor
         let rows = rows_at_once(&physical, config.batch_size(), most)?;
         config = config.with_batch_size(rows);
     }
-    constants::check(&physical, config.batch_size(), &common.most)?;
+    constants::check(&physical, config.batch_size(), &common.budget)?;
     let context = TaskContext::from(&state).with_session_config(config);
     execute_stream(served(sliced(physical, most)?, stop)?, Arc::new(context)).map(Some)
 }
@@ -244,20 +246,20 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What a client is told where an answer has no end.
+/// The error of an answer that has no end.
 pub(crate) fn broken() -> SqlError {
     SqlError::Engine("a task of the query broke off".into())
 }
 
 impl QueryEngine {
     fn asking(&self, query: SqlQuery, scope: Scope) -> QueryTask {
-        self.common.most.set_query_memory(query.memory.max_bytes());
+        self.common.budget.set_query_memory(query.memory.max_bytes());
         QueryTask { common: self.common.clone(), query, scope }
     }
 
-    /// What bounds results of functions.
+    /// Returns the budget for results of functions.
     pub(crate) fn result_budget(&self) -> Arc<ResultBudget> {
-        self.common.most.clone()
+        self.common.budget.clone()
     }
 
     async fn plan_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<SqlPlan>, SqlError> {
@@ -304,7 +306,7 @@ impl SqlEngine for QueryEngine {
 /// Batches on their way; `None` is the end.
 pub(crate) type BatchReceiver = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
 
-/// Where a query's columns are told, unless it is left to others, and then its batches.
+/// Receives a query's columns, or `None` for a statement out of scope, and then its batches.
 struct AnswerSender {
     schema: oneshot::Sender<Result<Option<SchemaRef>, SqlError>>,
     sender: mpsc::Sender<Result<Option<RecordBatch>, SqlError>>,
@@ -317,10 +319,10 @@ struct QueryTask {
     scope: Scope,
 }
 
-async fn run(of: QueryTask, stop: CancelToken, told: AnswerSender) {
-    let AnswerSender { schema, sender } = told;
-    // Whoever does not listen any more needs nothing.
-    let mut stream = match begun(of, &stop).await {
+async fn run(task: QueryTask, stop: CancelToken, answer: AnswerSender) {
+    let AnswerSender { schema, sender } = answer;
+    // A receiver that was dropped needs nothing.
+    let mut stream = match begun(task, &stop).await {
         Ok(Some(stream)) => stream,
         Ok(None) => return drop(schema.send(Ok(None))),
         Err(e) => return drop(schema.send(Err(error_of(&e)))),
@@ -373,20 +375,23 @@ impl SqlRows for AnswerStream {
     }
 }
 
-/// What a client is told of an error.
-pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
+/// Returns an error of temporary files, of which `message` is the cause.
+fn file_error(message: &str, error: &DataFusionError) -> SqlError {
     /// The engine has no kind of error of its own for this.
     const SPILLED_ALL: &str = "exceeded the allowable limit";
-    let of_files = |message: String| {
-        if message.contains(SPILLED_ALL) {
-            SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"))
-        } else {
-            SqlError::Engine(error.strip_backtrace())
-        }
-    };
+    if message.contains(SPILLED_ALL) {
+        return SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"));
+    }
+    SqlError::Engine(error.strip_backtrace())
+}
+
+/// Returns an error of DataFusion as the error that a client gets.
+pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
     match error.find_root() {
-        DataFusionError::IoError(e) => of_files(e.to_string()),
-        DataFusionError::ArrowError(e, _) if matches!(**e, ArrowError::IoError(..)) => of_files(e.to_string()),
+        DataFusionError::IoError(e) => file_error(&e.to_string(), error),
+        DataFusionError::ArrowError(e, _) if matches!(**e, ArrowError::IoError(..)) => {
+            file_error(&e.to_string(), error)
+        }
         DataFusionError::ResourcesExhausted(message) => SqlError::Memory(message.clone()),
         DataFusionError::NotImplemented(message) => {
             SqlError::Statement(format!("DataFusion does not do this: {message}"))

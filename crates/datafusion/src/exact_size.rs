@@ -1,5 +1,5 @@
-//! Batches whose buffers count for what they have. Where DataFusion adds up what sorts and joins keep, a slice counts as all
-//! of the buffer that it is of: a mapped file, or a batch that was decompressed.
+//! Batches whose buffers count for what they have. Where DataFusion adds up what sorts and joins keep, a slice counts
+//! as all of the buffer that it is of: a mapped file, or a batch that was decompressed.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 
-/// What a buffer may count for beyond what it has.
+/// The bytes that a buffer may count for beyond its content.
 const SLACK: usize = 4 << 10;
 
-/// What the buffers of arrays are of.
+/// The memory that the buffers of arrays are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferOrigin {
     /// Files: to keep a slice takes no memory.
     Mapped,
-    /// Memory of the process: whoever keeps a slice keeps all of it. Slices are copied, and what they were of is free when
-    /// the last was.
+    /// Memory of the process: a slice that is kept keeps all of its buffer. Slices are copied, and the buffer is free
+    /// when the last one was.
     Owned,
 }
 
-/// The values of dictionaries that were counted last, and the same in buffers that count for what they have: most batches have
-/// those of the one before.
+/// The values of dictionaries that were counted last, and the same in buffers that count for what they have: most
+/// batches share them with the batch before.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryCache(Vec<(ArrayRef, ArrayRef)>);
 
@@ -52,6 +52,7 @@ impl DictionaryCache {
             self.0.remove(0);
         }
         self.0.push((values.clone(), counted.clone()));
+        debug_assert!(self.0.len() <= DictionaryCache::MOST, "{} dictionaries are kept", self.0.len());
         Ok(counted)
     }
 }
@@ -105,8 +106,7 @@ impl BufferOrigin {
             DataType::Struct(fields) => {
                 let array = array.as_struct();
                 let columns = array.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
-                let found = StructArray::try_new_with_length(fields.clone(), columns, self.nulls(array), array.len())?;
-                Arc::new(found) as ArrayRef
+                Arc::new(StructArray::try_new_with_length(fields.clone(), columns, self.nulls(array), array.len())?) as ArrayRef
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Map(..)
             | DataType::FixedSizeBinary(_) => copied(array)?,
@@ -142,20 +142,21 @@ impl BufferOrigin {
         let offsets = OffsetBuffer::<T::Offset>::from_lengths(lengths);
         let first = array.value_offsets().first().map_or(0, |first| first.as_usize());
         let len = offsets.last().map_or(0, |last| last.as_usize());
+        debug_assert!(first + len <= array.values().len(), "texts end within their buffer");
         let values = self.exact(array.values().slice_with_length(first, len));
         Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, values, self.nulls(array))?))
     }
 
     fn view<T: ByteViewType>(self, array: &GenericByteViewArray<T>) -> Result<ArrayRef, ArrowError> {
-        // What is not in the views themselves is copied.
+        // Texts that are not in the views themselves are copied.
         let array = array.gc();
         let views = self.exact(array.views().inner().clone());
         if views.capacity() == array.views().inner().capacity() {
             return Ok(Arc::new(array));
         }
         let views = ScalarBuffer::new(views, 0, array.len());
-        let made = GenericByteViewArray::<T>::try_new(views, array.data_buffers().to_vec(), self.nulls(&array))?;
-        Ok(Arc::new(made))
+        let nulls = self.nulls(&array);
+        Ok(Arc::new(GenericByteViewArray::<T>::try_new(views, array.data_buffers().to_vec(), nulls)?))
     }
 
     fn dictionary<K: ArrowDictionaryKeyType>(

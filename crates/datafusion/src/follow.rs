@@ -20,8 +20,8 @@ use crate::scan::{adopted, is_ordered_alike};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The rows of the table `dataset` from row number `start` on, or from those committed after the query began, and then
-/// those that are committed while it runs, which it does until it is dropped. Each mention in a query is a stream of its
-/// own. Batches are the memory of the files.
+/// those that are committed while it runs, which it does until it is dropped. Each mention in a query is a stream of
+/// its own. Batches are the memory of the files.
 ///
 /// DataFusion's filters gather `datafusion.execution.batch_size` rows before they pass them on, 8192 by default: for
 /// rows that are to come at once, make that few.
@@ -45,9 +45,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// # Errors
-/// Those of [`arrowwood::follow`].
+/// Errors of [`arrowwood::follow`].
 pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<StreamingTable> {
-    // What can't be followed is said now.
+    // A table that can't be followed is an error now, not in a query.
     arrowwood::follow(dataset, start, None)?;
     let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
     let rows = Arc::new(FollowStream { dataset: dataset.clone(), start, schema: schema.clone() });
@@ -81,10 +81,9 @@ impl PartitionStream for FollowStream {
         let begun = arrowwood::follow(&self.dataset, self.start, None);
         stream.spawn_blocking(move || {
             let mut rows = begun.map_err(external)?;
-            let send = |batch: RecordBatch| sender.blocking_send(Ok(batch)).is_ok();
             while !sender.is_closed() {
                 for batch in batches(&mut rows, &schema, size)? {
-                    if !send(batch) {
+                    if sender.blocking_send(Ok(batch)).is_err() {
                         return Ok(());
                     }
                 }
@@ -100,11 +99,11 @@ fn batches(follow: &mut TableFollower, schema: &SchemaRef, size: usize) -> Resul
     let Some(rows) = follow.poll(PATIENCE).map_err(external)? else { return Ok(Vec::new()) };
     let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
     let rows = rows.select(&names).map_err(external)?;
-    let mut found = Vec::new();
+    let mut slices = Vec::new();
     for batch in rows.to_record_batches() {
         let batch = adopted(batch.map_err(external)?, schema).map_err(external)?;
         let starts = (0..batch.num_rows()).step_by(size);
-        found.extend(starts.map(|start| batch.slice(start, size.min(batch.num_rows() - start))));
+        slices.extend(starts.map(|start| batch.slice(start, size.min(batch.num_rows() - start))));
     }
-    Ok(found)
+    Ok(slices)
 }

@@ -34,14 +34,14 @@
 //!
 //! [`follow`] is a table as a stream that doesn't end.
 //!
-//! `QueryEngine` (of the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the command, which the
-//! program `arrowwood-datafusion` is as a whole.
+//! `QueryEngine` (of the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the
+//! command, which the program `arrowwood-datafusion` is as a whole.
 //!
 //! Rows that are dropped before a running query has read them are an error, which says so: ask again.
 //!
 //! # Trust
-//! Values are checked before DataFusion sees them, damaged data is an error. Batches are memory of the files: one that is
-//! truncated while DataFusion reads such memory ends the process, as for all [arrays handed to
+//! Values are checked before DataFusion sees them, damaged data is an error. Batches are memory of the files: one that
+//! is truncated while DataFusion reads such memory ends the process, as for all [arrays handed to
 //! others](arrowwood#trust). [`Table::copied`] copies them first, and gives an error in all cases.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![warn(missing_docs)]
@@ -92,7 +92,7 @@ mod statistics;
 mod table;
 
 #[cfg(feature = "engine")]
-pub use apart::{ProcessEngine, WORKER, run_worker};
+pub use apart::{ProcessEngine, WORKER, run_query_process};
 #[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 #[cfg(feature = "engine")]

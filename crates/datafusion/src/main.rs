@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use arrowwood_datafusion::{CommandEngine, QueryEngine, WORKER, run_worker};
+use arrowwood_datafusion::{CommandEngine, QueryEngine, WORKER, run_query_process};
 
 fn main() -> ExitCode {
     arrowwood::ignore_file_size_signal();
@@ -12,12 +12,12 @@ fn main() -> ExitCode {
     if let (Some(word), Some(directory), None) = (words.next(), words.next(), words.next())
         && word == WORKER
     {
-        return run_worker(&directory);
+        return run_query_process(&directory);
     }
     let engine = match QueryEngine::new() {
         Ok(engine) => engine,
         Err(e) => {
-            // Without standard error there is nobody to tell.
+            // A failed write to standard error can be reported nowhere.
             let _ = writeln!(std::io::stderr(), "arrowwood: {e}");
             return ExitCode::FAILURE;
         }

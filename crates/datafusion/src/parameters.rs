@@ -17,8 +17,8 @@ pub(crate) fn numbered(text: &str) -> Result<String> {
     }
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
-    let is_mark = |token: &Token| matches!(token, Token::Placeholder(mark) if mark == "?");
-    let mut marks = tokens.iter().filter(|token| is_mark(&token.token)).map(|token| token.span.start).peekable();
+    let marks = tokens.iter().filter(|token| matches!(&token.token, Token::Placeholder(mark) if mark == "?"));
+    let mut marks = marks.map(|token| token.span.start).peekable();
     let mut written = String::with_capacity(text.len() + 16);
     let mut count = 0;
     for (line, content) in (1..).zip(text.split_inclusive('\n')) {
@@ -40,7 +40,7 @@ fn order(id: &str) -> (usize, &str) {
     (name.parse().unwrap_or(usize::MAX), name)
 }
 
-/// The parameters of a plan in their order; those of unknown type have the type null.
+/// Returns the parameters of a plan in their order; parameters of unknown type have the type null.
 pub(crate) fn schema(plan: &LogicalPlan) -> Result<SchemaRef> {
     let mut types: Vec<_> = plan.get_parameter_types()?.into_iter().collect();
     types.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
@@ -59,19 +59,20 @@ pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPl
         return Err(DataFusionError::Plan(message));
     }
     let is_numbered = parameters.fields().iter().all(|field| field.name().parse::<usize>().is_ok());
-    let value = |(number, field): (usize, &Arc<Field>)| {
+    let mut named = Vec::with_capacity(wanted);
+    for (number, field) in parameters.fields().iter().enumerate() {
         let column = if is_numbered { Some(values.column(number)) } else { values.column_by_name(field.name()) };
-        let missing = || DataFusionError::Plan(format!("parameter ${} has no value", field.name()));
-        let value = ScalarValue::try_from_array(column.ok_or_else(missing)?, 0)?;
-        let is_known = *field.data_type() != DataType::Null && value.data_type() != *field.data_type();
-        let value = if is_known { exactly(&value, field)? } else { value };
-        Ok((field.name().clone(), value))
-    };
-    let found = parameters.fields().iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;
+        let Some(column) = column else { return plan_err!("parameter ${} has no value", field.name()) };
+        let mut value = ScalarValue::try_from_array(column, 0)?;
+        if *field.data_type() != DataType::Null && value.data_type() != *field.data_type() {
+            value = exactly(&value, field)?;
+        }
+        named.push((field.name().clone(), value));
+    }
     let values = if is_numbered {
-        ParamValues::from(found.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+        ParamValues::from(named.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
     } else {
-        ParamValues::from(found)
+        ParamValues::from(named)
     };
     plan.with_param_values(values)
 }
@@ -79,16 +80,19 @@ pub(crate) fn bound(plan: LogicalPlan, values: &RecordBatch) -> Result<LogicalPl
 /// A value as one of a parameter's type. Floats are rounded to other floats.
 fn exactly(value: &ScalarValue, field: &Field) -> Result<ScalarValue> {
     let (from, to) = (value.data_type(), field.data_type());
-    let found = value.cast_to(to)?;
-    let is_counted = |data_type: &DataType| data_type.is_numeric() || data_type.is_temporal();
+    let cast = value.cast_to(to)?;
     let may_lose = is_counted(&from) && is_counted(to) && !(from.is_floating() && to.is_floating());
-    if may_lose && found.cast_to(&from)? != *value {
+    if may_lose && cast.cast_to(&from)? != *value {
         let name = field.name();
         return plan_err!(
             "parameter ${name}: a value of type {to} is expected, got {value}; write cast(${name} as …) for another type"
         );
     }
-    Ok(found)
+    Ok(cast)
+}
+
+fn is_counted(data_type: &DataType) -> bool {
+    data_type.is_numeric() || data_type.is_temporal()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the functions, operators, literals and types of a statement become: such that are bounded.
+//! Plans the functions, operators, literals and types of a statement as bounded ones.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ use crate::result_bounds::WIDEST;
 use crate::result_budget::ResultBudget;
 
 /// Puts bounded functions in the place of those that a session has.
-pub(crate) fn bound(builder: &mut SessionStateBuilder, most: &Arc<ResultBudget>) {
+pub(crate) fn bound(builder: &mut SessionStateBuilder, budget: &Arc<ResultBudget>) {
     for function in builder.scalar_functions().iter_mut().flatten() {
-        if let Some(bounded) = bounded(function, most) {
+        if let Some(bounded) = bounded(function, budget) {
             *function = bounded;
         }
     }
-    let joined = Arc::new(ScalarUDF::new_from_impl(ConcatOp::new(most)));
-    let operators = BoundedExprPlanner { most: most.clone(), joined };
+    let joined = Arc::new(ScalarUDF::new_from_impl(ConcatOp::new(budget)));
+    let operators = BoundedExprPlanner { budget: budget.clone(), joined };
     // Before DataFusion's own.
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(operators));
     *builder.type_planner() = Some(Arc::new(BoundedTypePlanner));
 }
 
-/// Plans operators and literals of lists as DataFusion does, with bounded functions, and `||` of texts as a function that is
-/// bounded, too.
+/// Plans operators and literals of lists as DataFusion does, with bounded functions, and `||` of texts as a function
+/// that is bounded, too.
 #[derive(Debug)]
 struct BoundedExprPlanner {
-    most: Arc<ResultBudget>,
+    budget: Arc<ResultBudget>,
     joined: Arc<ScalarUDF>,
 }
 
@@ -44,15 +44,15 @@ impl BoundedExprPlanner {
     fn bounded<T>(&self, planned: PlannerResult<T>) -> PlannerResult<T> {
         match planned {
             PlannerResult::Planned(Expr::ScalarFunction(call)) => {
-                let func = bounded(&call.func, &self.most).unwrap_or(call.func);
+                let func = bounded(&call.func, &self.budget).unwrap_or(call.func);
                 PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args: call.args }))
             }
             other => other,
         }
     }
 
-    /// A chain of `||` as one function of all its parts: DataFusion names each function after its arguments, which of nested
-    /// ones takes a time that grows with the cube of their number.
+    /// A chain of `||` as one function of all its parts: DataFusion names each function after its arguments, which of
+    /// nested ones takes a time that grows with the cube of their number.
     fn chain(&self, left: Expr, right: Expr) -> Expr {
         let mut parts = match left {
             Expr::ScalarFunction(chain) if chain.func == self.joined => chain.args,
@@ -78,9 +78,9 @@ impl ExprPlanner for BoundedExprPlanner {
     }
 
     fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        // Of two lists, which are made here too.
+        // The planner makes the two lists of a map, too.
         Ok(match NestedFunctionPlanner.plan_make_map(args)? {
-            PlannerResult::Planned(map) => PlannerResult::Planned(bounded_within(map, &self.most)?),
+            PlannerResult::Planned(map) => PlannerResult::Planned(bounded_within(map, &self.budget)?),
             original => original,
         })
     }
@@ -118,9 +118,9 @@ mod tests {
 
     fn context() -> SessionContext {
         let mut builder = SessionStateBuilder::new().with_default_features();
-        let most = Arc::new(ResultBudget::default());
-        most.set_query_memory(1 << 30);
-        bound(&mut builder, &most);
+        let budget = Arc::new(ResultBudget::default());
+        budget.set_query_memory(1 << 30);
+        bound(&mut builder, &budget);
         SessionContext::new_with_state(builder.build())
     }
 

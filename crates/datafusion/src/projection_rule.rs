@@ -1,7 +1,8 @@
 //! [`ProjectionRule`]: DataFusion's rule for projections, kept from one that it would leave out.
 //!
-//! Of two projections that are written alike and follow each other, such as `select a + 1 as a from (select a + 1 as a from …)`,
-//! DataFusion 55 computes one only. It is mended in the version after 55.2 (apache/datafusion#24686): then this file goes.
+//! DataFusion 55 computes only one of two projections that are written alike and follow each other, as in `select a + 1
+//! as a from (select a + 1 as a from …)`. It is mended in the version after 55.2 (apache/datafusion#24686): then this
+//! file goes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

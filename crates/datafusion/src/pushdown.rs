@@ -14,7 +14,7 @@ use datafusion::scalar::ScalarValue;
 pub(crate) struct Condition {
     /// True for every row for which DataFusion's is.
     pub predicate: Predicate,
-    /// Whether it is true for no other row.
+    /// True if the predicate holds for no other row.
     pub is_exact: bool,
     /// The column, if it is nothing but bounds on one.
     pub bounded: Option<String>,
@@ -25,10 +25,10 @@ pub(crate) struct Condition {
 impl Condition {
     /// The condition `expr` on rows of `dataset`; `None` if none of ours says anything about it.
     pub fn bind(expr: &Expr, dataset: &Dataset) -> Option<Condition> {
-        let found = from_expr(expr, dataset.schema())?;
-        // What the columns can't be compared with is left to DataFusion.
-        dataset.head(0).ok()?.filter(&found.predicate).ok()?;
-        Some(found)
+        let condition = from_expr(expr, dataset.schema())?;
+        // DataFusion keeps the conditions that the columns can't be compared by.
+        dataset.head(0).ok()?.filter(&condition.predicate).ok()?;
+        Some(condition)
     }
 
     fn exact(name: &str, predicate: Predicate) -> Condition {
@@ -48,7 +48,7 @@ impl Condition {
         Condition { predicate: self.predicate.clone() | other.predicate.clone(), bounded: None, ..self.with(other) }
     }
 
-    /// What both are about.
+    /// Merges the columns and the exactness of both.
     fn with(mut self, other: Condition) -> Condition {
         self.columns.extend(other.columns);
         Condition { is_exact: self.is_exact && other.is_exact, ..self }
@@ -139,31 +139,44 @@ fn from_null_check(inner: &Expr, schema: &Schema) -> Option<Condition> {
 }
 
 fn from_between(between: &Between, schema: &Schema) -> Option<Condition> {
-    let bound = |op, value: &Expr| match value {
-        Expr::Literal(value, _) => compared(&between.expr, op, value, schema),
-        _ => None,
-    };
-    if between.negated {
-        return Some(bound(SqlOperator::Lt, &between.low)?.or(bound(SqlOperator::Gt, &between.high)?));
+    let Between { expr, negated, low, high } = between;
+    if *negated {
+        let below = from_bound(expr, SqlOperator::Lt, low, schema)?;
+        return Some(below.or(from_bound(expr, SqlOperator::Gt, high, schema)?));
     }
-    match (bound(SqlOperator::GtEq, &between.low), bound(SqlOperator::LtEq, &between.high)) {
+    let low = from_bound(expr, SqlOperator::GtEq, low, schema);
+    let high = from_bound(expr, SqlOperator::LtEq, high, schema);
+    match (low, high) {
         (Some(low), Some(high)) => Some(low.and(high)),
         (one, other) => one.or(other).map(Condition::inexact),
     }
 }
 
+fn from_bound(expr: &Expr, op: SqlOperator, value: &Expr, schema: &Schema) -> Option<Condition> {
+    match value {
+        Expr::Literal(value, _) => compared(expr, op, value, schema),
+        _ => None,
+    }
+}
+
 fn from_list(list: &InList, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(&list.expr, schema)?;
-    let is_null = |value: &&Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
-    let nulls = list.list.iter().filter(is_null).count();
-    let known = list.list.iter().filter(|value| !is_null(value)).map(|value| match value {
-        Expr::Literal(value, _) => literal(data_type, value),
-        _ => None,
-    });
-    let found = Condition::exact(name, col(name).is_in(known.collect::<Option<Vec<_>>>()?));
+    let mut values = Vec::new();
+    let mut has_null = false;
+    for value in &list.list {
+        let Expr::Literal(value, _) = value else { return None };
+        if value.is_null() {
+            has_null = true;
+        } else {
+            values.push(literal(data_type, value)?);
+        }
+    }
+    let mut condition = Condition::exact(name, col(name).is_in(values));
     // A value that isn't in the list may be the null.
-    let found = if is_float(data_type) || nulls > 0 { found.inexact() } else { found };
-    if list.negated { found.not() } else { Some(found) }
+    if is_float(data_type) || has_null {
+        condition = condition.inexact();
+    }
+    if list.negated { condition.not() } else { Some(condition) }
 }
 
 /// A pattern that only says how a text begins or ends, or what is in it; and of any other how the text begins.
@@ -177,9 +190,8 @@ fn from_like(like: &Like, schema: &Schema) -> Option<Condition> {
     if like.case_insensitive || like.escape_char.is_some() || !is_utf8 {
         return None;
     }
-    let is_plain = |text: &str| !text.contains(['%', '_', '\\']);
     let end = pattern.strip_prefix('%');
-    let found = match (pattern.strip_suffix('%'), end, end.and_then(|end| end.strip_suffix('%'))) {
+    let condition = match (pattern.strip_suffix('%'), end, end.and_then(|end| end.strip_suffix('%'))) {
         _ if is_plain(pattern) => Condition::exact(name, col(name).eq(pattern)),
         (Some(begin), ..) if is_plain(begin) => Condition::exact(name, col(name).starts_with(begin)),
         (_, Some(end), _) if is_plain(end) => Condition::exact(name, col(name).ends_with(end)),
@@ -189,7 +201,12 @@ fn from_like(like: &Like, schema: &Schema) -> Option<Condition> {
             Condition::exact(name, col(name).starts_with(begin)).inexact()
         }
     };
-    if like.negated { found.not() } else { Some(found) }
+    if like.negated { condition.not() } else { Some(condition) }
+}
+
+/// Returns true if a pattern, or a part of one, stands for itself.
+fn is_plain(text: &str) -> bool {
+    !text.contains(['%', '_', '\\'])
 }
 
 fn column<'a>(expr: &'a Expr, schema: &'a Schema) -> Option<(&'a str, &'a DataType)> {

@@ -2,14 +2,14 @@
 
 use arrowwood::mapping::MutexExt;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrowwood_serve::SqlMemory;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// Shares a query's memory fairly among its parts, which write to temporary files what is beyond; and takes what they have of
-/// the memory of all queries.
+/// Shares a query's memory fairly among its parts, which write to temporary files what is beyond; and takes what they
+/// have of the memory of all queries.
 pub(crate) struct QueryPool {
     parts: FairSpillPool,
     memory: Arc<dyn SqlMemory>,
@@ -22,8 +22,8 @@ impl QueryPool {
         QueryPool { parts: FairSpillPool::new(memory.max_bytes()), memory, taken: Mutex::new(0) }
     }
 
-    /// Whether a part that can write to files should do so before it takes more. A quarter is left to parts that can't, such
-    /// as what merges the rows that are written.
+    /// Returns true if a part that can write to files should do so before it takes more. A quarter is left to parts
+    /// that can't, as the part that merges the rows that are written.
     fn should_spill(&self, reservation: &MemoryReservation, additional: usize) -> bool {
         let most = self.memory.max_bytes();
         let is_worth_it = reservation.consumer().can_spill() && reservation.size() > most / 16;
@@ -41,7 +41,7 @@ impl QueryPool {
 
 impl Drop for QueryPool {
     fn drop(&mut self) {
-        self.memory.release(*self.taken.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.memory.release(*self.taken.lock_ignoring_poison());
     }
 }
 

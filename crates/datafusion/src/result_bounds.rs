@@ -79,22 +79,27 @@ pub(crate) fn check_width(data_type: &DataType) -> Result<()> {
     }
 }
 
-/// The bytes of a value of a type that takes as many for each, null or not. Of lists of any length it is that of an element.
+/// Returns the bytes that each value of a type takes, null or not; for lists of any length, the bytes of an element.
 pub(crate) fn width(data_type: &DataType) -> u128 {
     /// Views and offsets, and what other types have instead of a value.
     const OTHER: u128 = 16;
-    let of = |field: &FieldRef| width(field.data_type());
     match data_type {
-        DataType::FixedSizeBinary(len) => u128::try_from(*len).unwrap_or(0),
-        DataType::FixedSizeList(field, len) => of(field).saturating_mul(u128::try_from(*len).unwrap_or(0)),
-        DataType::Struct(fields) => fields.iter().map(of).fold(0, u128::saturating_add),
-        DataType::Union(fields, _) => fields.iter().map(|(_, field)| of(field)).fold(0, u128::saturating_add),
-        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => of(field),
-        DataType::ListView(field) | DataType::LargeListView(field) => of(field),
+        DataType::FixedSizeBinary(len) => u128::from(len.max(&0).unsigned_abs()),
+        DataType::FixedSizeList(field, len) => {
+            field_width(field).saturating_mul(u128::from(len.max(&0).unsigned_abs()))
+        }
+        DataType::Struct(fields) => fields.iter().map(field_width).fold(0, u128::saturating_add),
+        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field_width(field)).fold(0, u128::saturating_add),
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => field_width(field),
+        DataType::ListView(field) | DataType::LargeListView(field) => field_width(field),
         DataType::Dictionary(_, values) => width(values),
-        DataType::RunEndEncoded(_, values) => of(values),
+        DataType::RunEndEncoded(_, values) => field_width(values),
         other => other.primitive_width().map_or(OTHER, |width| width as u128),
     }
+}
+
+fn field_width(field: &FieldRef) -> u128 {
+    width(field.data_type())
 }
 
 /// The most comparisons of a call, which nothing interrupts: they take some seconds.
@@ -118,13 +123,13 @@ impl Argument {
         if self.is_scalar { 0 } else { row }
     }
 
-    /// The bytes of a value, of a list those of its elements.
+    /// Returns the bytes of a value; for a list, the bytes of its elements.
     fn bytes(&self, row: usize) -> u128 {
         let place = self.place(row);
         bytes_of(&self.array, place..place + 1)
     }
 
-    /// The number of elements of a list, those of lists in it instead of these; `None` for other values.
+    /// Returns the number of elements of a list, counting the elements of lists in it; `None` for other values.
     fn elements(&self, row: usize) -> Option<u128> {
         let place = self.place(row);
         elements_of(&self.array, place..place + 1).map(|count| count as u128)
@@ -144,10 +149,21 @@ impl Argument {
         let place = self.place(row);
         if self.array.is_null(place) { 0 } else { self.array.as_primitive::<Int64Type>().value(place).into() }
     }
+
+    /// The number as a length: a negative one makes nothing.
+    fn count(&self, row: usize) -> u128 {
+        self.number(row).max(0).unsigned_abs()
+    }
+}
+
+/// Adds up the bytes of `rows` results.
+fn sum_rows(rows: usize, bytes: impl Fn(usize) -> u128) -> u128 {
+    (0..rows).map(bytes).fold(0, u128::saturating_add)
 }
 
 /// From the offset of the first of some rows to the one behind the last.
 fn between<O: OffsetSizeTrait>(offsets: &[O], rows: &Range<usize>) -> Range<usize> {
+    debug_assert!(rows.start <= rows.end && rows.end < offsets.len(), "rows {rows:?} of {} offsets", offsets.len());
     offsets[rows.start].as_usize()..offsets[rows.end].as_usize()
 }
 
@@ -177,44 +193,49 @@ fn elements_of(array: &ArrayRef, rows: Range<usize>) -> Option<usize> {
     Some(elements_of(&values, within).unwrap_or(len))
 }
 
-/// The bytes of some rows. Where those of a row are not known, the mean of all rows.
+/// Returns the bytes of some rows. A row whose bytes are not known counts as the mean of all rows.
 fn bytes_of(array: &ArrayRef, rows: Range<usize>) -> u128 {
-    // The lower half of a view is its length.
-    let viewed = |views: &[u128]| views[rows.clone()].iter().map(|view| u128::from(*view as u32)).sum();
     match array.data_type() {
         DataType::Utf8 => between(array.as_string::<i32>().value_offsets(), &rows).len() as u128,
         DataType::LargeUtf8 => between(array.as_string::<i64>().value_offsets(), &rows).len() as u128,
         DataType::Binary => between(array.as_binary::<i32>().value_offsets(), &rows).len() as u128,
         DataType::LargeBinary => between(array.as_binary::<i64>().value_offsets(), &rows).len() as u128,
-        DataType::Utf8View => viewed(array.as_string_view().views()),
-        DataType::BinaryView => viewed(array.as_binary_view().views()),
+        DataType::Utf8View => viewed_bytes(&array.as_string_view().views()[rows]),
+        DataType::BinaryView => viewed_bytes(&array.as_binary_view().views()[rows]),
         DataType::Struct(_) => array.as_struct().columns().iter().map(|column| bytes_of(column, rows.clone())).sum(),
         other => {
             if let Some((values, within)) = elements_within(array, &rows) {
-                /// What an offset, a view or a length takes.
+                /// The bytes of an offset, a view or a length.
                 const EACH: u128 = 8;
                 let count = within.len() as u128;
                 return bytes_of(&values, within).saturating_add(count.saturating_mul(EACH));
             }
-            let mean = || array.get_array_memory_size() / array.len().max(1);
-            (other.primitive_width().unwrap_or_else(mean) as u128).saturating_mul(rows.len() as u128)
+            let width = match other.primitive_width() {
+                Some(width) => width,
+                None => array.get_array_memory_size() / array.len().max(1),
+            };
+            (width as u128).saturating_mul(rows.len() as u128)
         }
     }
 }
 
-/// Refuses steps whose parts have different signs: a month later and 30 days earlier may be the same day, and a list of such
-/// days would not end.
+/// The lower half of a view is its length.
+fn viewed_bytes(views: &[u128]) -> u128 {
+    views.iter().map(|view| u128::from(*view as u32)).sum()
+}
+
+/// Refuses steps whose parts have different signs: a month later and 30 days earlier may be the same day, and a list of
+/// such days would not end.
 fn check_steps(steps: &ArrayRef) -> Result<()> {
     if !matches!(steps.data_type(), DataType::Interval(_)) {
         return Ok(());
     }
     let steps = cast(steps, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-    let is_mixed = |step: IntervalMonthDayNano| {
+    for step in steps.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
         let signs = [i64::from(step.months), i64::from(step.days), step.nanoseconds].map(i64::signum);
-        signs.contains(&1) && signs.contains(&-1)
-    };
-    if steps.as_primitive::<IntervalMonthDayNanoType>().iter().flatten().any(is_mixed) {
-        return exec_err!("a step of months, days and seconds goes in one direction: got parts of different signs");
+        if signs.contains(&1) && signs.contains(&-1) {
+            return exec_err!("a step of months, days and seconds goes in one direction: got parts of different signs");
+        }
     }
     Ok(())
 }
@@ -226,11 +247,10 @@ fn counts(array: &ArrayRef) -> Result<ArrayRef> {
         DataType::Interval(_) => {
             let intervals = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-            let count = |value: IntervalMonthDayNano| {
+            Arc::new(intervals.unary::<_, Int64Type>(|value: IntervalMonthDayNano| {
                 let days = i64::from(value.months) * 28 + i64::from(value.days);
                 days.saturating_mul(DAY).saturating_add(value.nanoseconds)
-            };
-            Arc::new(intervals.unary::<_, Int64Type>(count))
+            }))
         }
         DataType::Date32 | DataType::Date64 => {
             let days = cast(&cast(array, &DataType::Date32)?, &DataType::Int32)?;
@@ -255,9 +275,14 @@ fn counts(array: &ArrayRef) -> Result<ArrayRef> {
 pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
     let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let rows = if arguments.iter().all(|argument| argument.is_scalar) { 1 } else { args.number_rows };
-    let parts = |of: &Argument, row| of.elements(row).unwrap_or_else(|| of.bytes(row));
-    let count = |row| arguments.iter().map(|argument| parts(argument, row)).fold(1, u128::saturating_mul);
-    let count = (0..rows).map(count).fold(0, u128::saturating_add);
+    let mut count = 0_u128;
+    for row in 0..rows {
+        let mut pairs = 1_u128;
+        for argument in &arguments {
+            pairs = pairs.saturating_mul(argument.elements(row).unwrap_or_else(|| argument.bytes(row)));
+        }
+        count = count.saturating_add(pairs);
+    }
     if count > COMPARISONS {
         return exec_err!("{name} would compare {count} times; at most {COMPARISONS} are expected");
     }
@@ -269,19 +294,17 @@ pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u12
     let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let is_scalar = arguments.iter().all(|argument| argument.is_scalar);
     let rows = if is_scalar { 1 } else { args.number_rows };
-    let sum = |bytes: &dyn Fn(usize) -> u128| (0..rows).map(bytes).fold(0, u128::saturating_add);
-    let count = |number: i128| u128::try_from(number).unwrap_or(0);
     let mut arguments = arguments.into_iter();
     Ok(match (growth, arguments.next(), arguments.next(), arguments.next()) {
         (Growth::Sum, first, second, third) => {
             let all: Vec<_> = [first, second, third].into_iter().flatten().chain(arguments).collect();
-            sum(&|row| all.iter().map(|argument| argument.bytes(row)).sum())
+            sum_rows(rows, |row| all.iter().map(|argument| argument.bytes(row)).sum())
         }
-        (Growth::Encode, Some(bytes), ..) => sum(&|row| bytes.bytes(row).saturating_mul(2)),
+        (Growth::Encode, Some(bytes), ..) => sum_rows(rows, |row| bytes.bytes(row).saturating_mul(2)),
         (Growth::Listed, Some(list), Some(between), other) => {
             /// The longest text of a number or a time.
             const LONGEST: u128 = 40;
-            sum(&|row| {
+            sum_rows(rows, |row| {
                 let other = other.as_ref().map_or(0, |other| other.bytes(row));
                 let each = between.bytes(row).saturating_add(other).saturating_add(LONGEST);
                 list.bytes(row).saturating_add(list.elements(row).unwrap_or(1).saturating_mul(each))
@@ -292,7 +315,7 @@ pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u12
             let first = first.counted()?;
             let second = second.map(Argument::counted).transpose()?;
             let third = third.map(Argument::counted).transpose()?;
-            sum(&|row| {
+            sum_rows(rows, |row| {
                 let (start, stop) = match &second {
                     Some(second) => (first.number(row), second.number(row)),
                     None => (0, first.number(row)),
@@ -303,23 +326,25 @@ pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u12
         }
         (Growth::Repeat | Growth::Fill, Some(value), Some(times), _) => {
             let times = times.counted()?;
-            sum(&|row| value.bytes(row).max(1).saturating_mul(count(times.number(row))))
+            sum_rows(rows, |row| value.bytes(row).max(1).saturating_mul(times.count(row)))
         }
         (Growth::Pad, Some(_), Some(length), _) => {
             let length = length.counted()?;
-            sum(&|row| count(length.number(row)).saturating_mul(4))
+            sum_rows(rows, |row| length.count(row).saturating_mul(4))
         }
         (Growth::Resize, Some(_), Some(length), value) => {
             let length = length.counted()?;
-            let width = |row| value.as_ref().map_or(8, |value| value.bytes(row)).max(8);
-            sum(&|row| count(length.number(row)).saturating_mul(width(row)))
+            sum_rows(rows, |row| {
+                let width = value.as_ref().map_or(8, |value| value.bytes(row)).max(8);
+                length.count(row).saturating_mul(width)
+            })
         }
-        (Growth::Replace, Some(text), Some(from), Some(to)) => sum(&|row| {
+        (Growth::Replace, Some(text), Some(from), Some(to)) => sum_rows(rows, |row| {
             let places = text.bytes(row) / from.bytes(row).max(1) + 1;
             text.bytes(row) + places.saturating_mul(to.bytes(row))
         }),
         (Growth::Pattern, Some(text), _, Some(to)) => {
-            sum(&|row| text.bytes(row) + (text.bytes(row) + 1).saturating_mul(to.bytes(row)))
+            sum_rows(rows, |row| text.bytes(row) + (text.bytes(row) + 1).saturating_mul(to.bytes(row)))
         }
         _ => 0,
     })

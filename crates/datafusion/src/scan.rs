@@ -36,7 +36,7 @@ const COPIED: u64 = 64 << 20;
 /// Fewer rows than these are not worth another split.
 const SPLIT: u64 = 1 << 14;
 
-/// What a query asks of a table.
+/// The columns and rows that a query reads of a table.
 pub(crate) struct ScanRequest {
     pub snapshot: Arc<Dataset>,
     /// The columns, by number.
@@ -60,13 +60,13 @@ pub struct Scan {
     condition: Option<Predicate>,
     schema: SchemaRef,
     is_copied: bool,
-    /// Whether operators that read the rows keep account of their memory.
+    /// True if operators that read the rows keep account of their memory.
     is_counted: bool,
-    /// Whether batches may have more rows than the session wants.
+    /// True if batches may have more rows than the session wants.
     is_whole: bool,
     stop: CancelToken,
     fetch: Option<usize>,
-    /// Of all splits, and of each.
+    /// The statistics of all splits together, and then of each.
     statistics: Arc<[Arc<Statistics>]>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -77,8 +77,12 @@ impl Scan {
         let ScanRequest { snapshot, columns, schema, conditions, limit, splits, is_copied } = request;
         let order = order_of(&snapshot, &schema, &conditions);
         let keys = keys_of(&snapshot);
-        let is_settled = |condition: &Condition| is_settled(order.as_ref(), &keys, condition);
-        let left: Vec<_> = conditions.iter().filter(|c| c.is_exact && !is_settled(c)).collect();
+        let mut left = Vec::new();
+        for condition in &conditions {
+            if condition.is_exact && !is_settled(order.as_ref(), &keys, condition) {
+                left.push(condition);
+            }
+        }
         let condition = all(left.iter().copied());
         let mut rows = match all(&conditions) {
             Some(predicate) => snapshot.prune(&predicate).map_err(external)?,
@@ -98,11 +102,12 @@ impl Scan {
         let rows = rows.select_at(&read).map_err(external)?;
         let len = rows.len().map_err(external)?;
         if len <= CHUNK && len < snapshot.len().map_err(external)? {
-            // Of few rows that were found, the first touch of each column would load as much as the device reads ahead.
+            // The first touch of each column would load as much as the device reads ahead, for a few rows.
             rows.prefetch();
         }
         let splits = split(&rows, splits)?;
         let statistics = known(&rows, &splits, (&schema, sorted), condition.is_some())?;
+        assert_eq!(statistics.len(), splits.len() + 1, "all rows and each split have statistics");
         let properties = properties(&schema, sorted, splits.len());
         Ok(Scan {
             snapshot,
@@ -123,8 +128,8 @@ impl Scan {
 
 #[cfg(feature = "engine")]
 impl Scan {
-    /// The same until `stop`. With `is_counted`, rows count at their size for operators that keep account; with `is_whole`, a
-    /// batch has as many rows as are read at once.
+    /// The same until `stop`. With `is_counted`, rows count at their size for operators that keep account; with
+    /// `is_whole`, a batch has as many rows as are read at once.
     pub(crate) fn served(&self, stop: CancelToken, is_counted: bool, is_whole: bool) -> Scan {
         Scan { stop, is_counted, is_whole, ..self.clone() }
     }
@@ -142,13 +147,13 @@ impl Scan {
     }
 }
 
-/// The column in whose order all rows are, if it is shown or has bounds. Other queries need not look at the ends of segments.
+/// The column in whose order all rows are, if it is shown or has bounds. Other queries need not look at the ends of
+/// segments.
 fn order_of(snapshot: &Dataset, schema: &SchemaRef, conditions: &[Condition]) -> Option<FieldRef> {
-    let is_of_use = |field: &FieldRef| {
-        schema.column_with_name(field.name()).is_some()
-            || conditions.iter().any(|condition| condition.bounded.as_ref() == Some(field.name()))
-    };
-    snapshot.sorted_by().filter(is_of_use).filter(|_| snapshot.is_ascending())
+    let field = snapshot.sorted_by()?;
+    let is_shown = schema.column_with_name(field.name()).is_some();
+    let has_bounds = conditions.iter().any(|condition| condition.bounded.as_ref() == Some(field.name()));
+    ((is_shown || has_bounds) && snapshot.is_ascending()).then_some(field)
 }
 
 /// The columns of partitions whose values say all about their rows.
@@ -163,14 +168,15 @@ fn keys_of(snapshot: &Dataset) -> Vec<String> {
     first.into_iter().flat_map(|first| first.keys).map(|(name, _)| name).filter(is_compared).collect()
 }
 
-/// Whether [`Dataset::prune`] leaves exactly the rows of the condition.
+/// Returns true if [`Dataset::prune`] leaves exactly the rows of the condition.
 fn is_settled(order: Option<&FieldRef>, keys: &[String], condition: &Condition) -> bool {
+    assert!(!condition.columns.is_empty(), "a condition without columns would be left out");
     let sorted = order.filter(|field| *field.data_type() != DataType::Date64);
     let is_bounds = sorted.is_some_and(|field| condition.bounded.as_ref() == Some(field.name()));
     is_bounds || condition.columns.iter().all(|name| keys.contains(name))
 }
 
-/// Whether the condition on a partition's value says all about its rows.
+/// Returns true if the condition on a partition's value says all about its rows.
 fn is_compared_whole(data_type: &DataType) -> bool {
     let values = match data_type {
         DataType::Dictionary(_, values) => values,
@@ -185,7 +191,8 @@ fn sorted_column(field: &FieldRef, schema: &SchemaRef) -> Option<usize> {
     Some(number)
 }
 
-/// Whether DataFusion orders values of a sorted column as its table does: not NaN, nor the milliseconds of a day.
+/// Returns true if DataFusion orders values of a sorted column as its table does: not NaN, nor the milliseconds of a
+/// day.
 pub(crate) fn is_ordered_alike(data_type: &DataType) -> bool {
     !data_type.is_floating() && *data_type != DataType::Date64
 }
@@ -194,9 +201,19 @@ pub(crate) fn is_ordered_alike(data_type: &DataType) -> bool {
 fn split(rows: &Dataset, wanted: usize) -> Result<Vec<Dataset>> {
     let len = rows.len().map_err(external)?;
     let count = len.div_ceil(SPLIT).clamp(1, wanted.max(1) as u64);
-    let start = |number: u64| (u128::from(len) * u128::from(number) / u128::from(count)) as u64;
-    let cut = |number: u64| rows.slice(start(number), start(number + 1) - start(number)).map_err(external);
-    if count == 1 { Ok(vec![rows.clone()]) } else { (0..count).map(cut).collect() }
+    if count == 1 {
+        return Ok(vec![rows.clone()]);
+    }
+    let mut splits = Vec::with_capacity(count as usize);
+    let mut start = 0;
+    for number in 1..=count {
+        let end = (u128::from(len) * u128::from(number) / u128::from(count)) as u64;
+        assert!(start <= end && end <= len, "split {number} of {count} is rows {start}..{end} of {len}");
+        splits.push(rows.slice(start, end - start).map_err(external)?);
+        start = end;
+    }
+    assert_eq!(start, len, "the splits have all rows");
+    Ok(splits)
 }
 
 /// The statistics of all rows, and then of each split; if a condition is left, an estimate.
@@ -207,21 +224,25 @@ fn known(
     is_filtered: bool,
 ) -> Result<Arc<[Arc<Statistics>]>> {
     let shown: Vec<usize> = (0..schema.fields().len()).collect();
-    let of = |rows: &Dataset| {
-        let rows = rows.select_at(&shown)?;
-        let found = statistics::compute(&rows, sorted)?;
-        Ok(Arc::new(if is_filtered { found.to_inexact() } else { found }))
-    };
-    std::iter::once(rows).chain(splits).map(of).collect::<arrowwood::Result<_>>().map_err(external)
+    let mut all = Vec::with_capacity(splits.len() + 1);
+    for rows in std::iter::once(rows).chain(splits) {
+        let rows = rows.select_at(&shown).map_err(external)?;
+        let statistics = statistics::compute(&rows, sorted).map_err(external)?;
+        all.push(Arc::new(if is_filtered { statistics.to_inexact() } else { statistics }));
+    }
+    Ok(all.into())
 }
 
 fn properties(schema: &SchemaRef, sorted: Option<usize>, splits: usize) -> PlanProperties {
-    // Without nulls they are first and last.
-    let order = |number: usize, nulls_first: bool| {
+    let mut orders = Vec::new();
+    if let Some(number) = sorted {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(number).name(), number));
-        vec![PhysicalSortExpr::new(column, SortOptions { descending: false, nulls_first })]
-    };
-    let orders = sorted.map(|number| [order(number, false), order(number, true)]).into_iter().flatten();
+        // A column without nulls is in both orders.
+        for nulls_first in [false, true] {
+            let options = SortOptions { descending: false, nulls_first };
+            orders.push(vec![PhysicalSortExpr::new(column.clone(), options)]);
+        }
+    }
     let equivalence = EquivalenceProperties::new_with_orderings(schema.clone(), orders);
     let partitioning = Partitioning::UnknownPartitioning(splits);
     PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded)
@@ -345,7 +366,7 @@ struct SplitReader {
     condition: Option<Predicate>,
     schema: SchemaRef,
     is_copied: bool,
-    /// What the rows that were read are of, where that is counted.
+    /// The memory that the rows are in, where operators keep account of it.
     counted: Option<BufferOrigin>,
     /// The dictionaries of the batches before.
     values: DictionaryCache,
@@ -364,7 +385,9 @@ impl SplitReader {
         if self.condition.is_some() || self.is_copied {
             (rows, _) = rows.head_within(COPIED)?;
         }
-        self.next += rows.len()?;
+        let count = rows.len()?;
+        assert!(count > 0, "rows are read from row {}, and none come", self.next);
+        self.next += count;
         if let Some(condition) = &self.condition {
             rows = rows.filter(condition)?;
             if (self.left as u64) < rows.len()? {
@@ -377,7 +400,7 @@ impl SplitReader {
         let shown: Vec<usize> = (0..self.schema.fields().len()).collect();
         let batches = rows.select_at(&shown)?.to_record_batches().collect::<arrowwood::Result<Vec<_>>>()?;
         if self.counted.is_some() {
-            // Those of a filter are made, and so are the values of partitions.
+            // A filter makes new rows, and the values of partitions are made, too.
             let footprint = rows.footprint();
             let is_mapped = footprint.mapped > 0 && footprint.copied == 0 && !self.is_partitioned;
             self.counted = Some(if is_mapped { BufferOrigin::Mapped } else { BufferOrigin::Owned });
@@ -409,11 +432,12 @@ impl SplitReader {
     /// The next batch of those that were read.
     fn cut(&mut self) -> Option<arrowwood::Result<RecordBatch>> {
         let mut batch = self.ready.pop_front()?;
-        let most = self.size.min(self.left);
-        if batch.num_rows() > most {
-            self.ready.push_front(batch.slice(most, batch.num_rows() - most));
-            batch = batch.slice(0, most);
+        let max_rows = self.size.min(self.left);
+        if batch.num_rows() > max_rows {
+            self.ready.push_front(batch.slice(max_rows, batch.num_rows() - max_rows));
+            batch = batch.slice(0, max_rows);
         }
+        assert!(batch.num_rows() <= self.left, "{} rows of {} that are wanted", batch.num_rows(), self.left);
         self.left -= batch.num_rows();
         let batch = match self.counted {
             Some(memory) => memory.counted_with(&batch, &mut self.values).map_err(|e| {

@@ -33,23 +33,23 @@ const STREAMING: &[&str] = &[
     "LocalLimitExec",
     "ProjectionExec",
 ];
-/// Those of them that compute nothing from rows.
+/// The operators of [`STREAMING`] that compute nothing from rows.
 const PASSING: &[&str] =
     &["ArrowwoodScan", "CoalescePartitionsExec", "CooperativeExec", "GlobalLimitExec", "LocalLimitExec"];
 
-/// The plan as a server runs it. Scans and joins end after `stop`: joins of DataFusion check nothing as long as they find
-/// nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of operators count
-/// at their size.
+/// The plan as a server runs it. Scans and joins end after `stop`: joins of DataFusion check nothing as long as they
+/// find nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of
+/// operators count at their size.
 pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
     let is_whole = passes_rows_on(&plan)?;
     let plan = stopped(plan, stop, is_whole)?;
-    let cooperative = |node: Arc<dyn ExecutionPlan>| {
+    plan.transform_up(|node| {
         if !node.name().contains("Join") && node.name() != "UnnestExec" {
             return Ok(Transformed::no(node));
         }
         Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
-    };
-    plan.transform_up(cooperative).data()
+    })
+    .data()
 }
 
 /// The plan, node for node, with scans and joins that end after `stop`. With `is_whole`, scans return as many rows in a
@@ -60,27 +60,27 @@ pub(crate) fn stopped(
     is_whole: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let is_counted = keeps_rows(&plan)?;
-    let change = |node: Arc<dyn ExecutionPlan>| {
+    plan.transform_up(|node| {
         if let Some(scan) = node.downcast_ref::<Scan>() {
             let scan = scan.served(stop.clone(), is_counted, is_whole);
             return Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>));
         }
         Ok(stopping(&node, stop)?.map_or(Transformed::no(node), Transformed::yes))
-    };
-    plan.transform_up(change).data()
+    })
+    .data()
 }
 
-/// Whether operators of the plan keep rows, and account of them.
+/// Returns true if operators of the plan keep rows, and account of them.
 pub(crate) fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|node| Ok(!STREAMING.contains(&node.name())))
 }
 
-/// Whether all steps of a plan return rows as they come: nothing is made of them.
+/// Returns true if all steps of a plan return rows as they come, and compute nothing from them.
 pub(crate) fn passes_rows_on(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!plan.exists(|node| Ok(!passes(node)))?)
 }
 
-/// Whether a step returns rows as they come, at most with fewer columns.
+/// Returns true if a step returns rows as they come, at most with fewer columns.
 fn passes(node: &Arc<dyn ExecutionPlan>) -> bool {
     match node.downcast_ref::<ProjectionExec>() {
         Some(projection) => projection.expr().iter().all(|shown| shown.expr.is::<Column>()),
@@ -90,21 +90,23 @@ fn passes(node: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// A join with a condition that fails after `stop`; `None` for other steps.
 fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let stopping = |filter: &JoinFilter| {
-        let condition = CancellableExpr { condition: filter.expression().clone(), stop: stop.clone() };
-        Some(JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone()))
-    };
     if let Some(join) = node.downcast_ref::<HashJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return HashJoinExecBuilder::from(join).with_filter(stopping(filter)).build_exec().map(Some);
+        return HashJoinExecBuilder::from(join).with_filter(Some(stopping_filter(filter, stop))).build_exec().map(Some);
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return Ok(Some(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(stopping(filter)).build()?)));
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(stopping_filter(filter, stop))).build()?;
+        return Ok(Some(Arc::new(join)));
     }
     Ok(None)
+}
+
+fn stopping_filter(filter: &JoinFilter, stop: &CancelToken) -> JoinFilter {
+    let condition = CancellableExpr { condition: filter.expression().clone(), stop: stop.clone() };
+    JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone())
 }
 
 /// A condition, until the end of the query.

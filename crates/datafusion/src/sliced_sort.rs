@@ -1,11 +1,11 @@
-//! Sorts that fit into the memory of a query, however wide rows are: [`sliced`] has them keep no more of a batch than they can
-//! write to a file and merge, and [`rows_at_once`] says how many rows of files are that much.
+//! Sorts that fit into the memory of a query, however wide rows are: [`sliced`] has them keep no more of a batch than
+//! they can write to a file and merge, and [`rows_at_once`] says how many rows of files are that much.
 
 use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_datafusion_err, internal_err};
@@ -38,8 +38,8 @@ fn bytes_at_once(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     (most / PART / partitions).max(LEAST)
 }
 
-/// How many rows a batch may have, at most `size`, so that those of the files that `plan` reads take no more than a sort may keep, nor
-/// what a condition leaves of them.
+/// Returns how many rows a batch may have, at most `size`, so that the rows of the files that `plan` reads take no more
+/// than a sort may keep, before and after a condition.
 pub(crate) fn rows_at_once(plan: &Arc<dyn ExecutionPlan>, size: usize, most: usize) -> Result<usize> {
     let mut rows = size;
     plan.apply(|node| {
@@ -66,12 +66,12 @@ fn computed_width(projection: &ProjectionExec) -> usize {
 
 /// The plan with sorts that keep no more of a batch than a part of `most`.
 pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>, most: usize) -> Result<Arc<dyn ExecutionPlan>> {
-    let change = |node: Arc<dyn ExecutionPlan>| {
+    plan.transform_up(|node| {
         let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
         let bytes = bytes_at_once(sort.input(), most);
         Ok(Transformed::yes(Arc::new(SlicedSortExec { sort: node, bytes }) as Arc<dyn ExecutionPlan>))
-    };
-    plan.transform_up(change).data()
+    })
+    .data()
 }
 
 /// A sort that gets batches of many bytes as several, and writes such of no more rows than these have.
@@ -136,7 +136,7 @@ impl ExecutionPlan for SlicedSortExec {
             let sort = sort.replace_children(vec![Arc::new(input)], kept)?;
             let size = context.session_config().batch_size().min(rows);
             let config = context.session_config().clone().with_batch_size(size);
-            // What has begun looks for no functions.
+            // A plan that runs needs no functions of the session.
             let context = TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());
             sort.execute(partition, Arc::new(context))
         };
@@ -145,7 +145,7 @@ impl ExecutionPlan for SlicedSortExec {
     }
 }
 
-/// What comes of a step that has begun.
+/// The stream of a step that has begun.
 struct OnceExec {
     properties: Arc<PlanProperties>,
     batches: Mutex<Option<SendableRecordBatchStream>>,
@@ -212,7 +212,7 @@ fn slices(batch: Result<RecordBatch>, most: usize) -> impl Iterator<Item = Resul
     slices.into_iter().map(|slice| counted(&slice)).chain(whole)
 }
 
-/// A slice in memory of its own: whoever keeps it keeps no more.
+/// Copies a slice, so that an operator that keeps it keeps nothing else.
 fn counted(slice: &RecordBatch) -> Result<RecordBatch> {
     Ok(BufferOrigin::Owned.counted(slice)?)
 }
@@ -225,21 +225,27 @@ fn cut(batch: &RecordBatch, most: usize) -> Option<Vec<RecordBatch>> {
         return None;
     }
     let size = rows.div_ceil(bytes.div_ceil(most)).max(1);
-    Some((0..rows).step_by(size).map(|start| batch.slice(start, size.min(rows - start))).collect())
+    let slices: Vec<_> = (0..rows).step_by(size).map(|start| batch.slice(start, size.min(rows - start))).collect();
+    let count: usize = slices.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(count, rows, "the slices of a batch have all of its rows");
+    Some(slices)
 }
 
 /// The bytes of a batch. The values of a dictionary belong to all batches.
 fn bytes_of(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| match column.data_type() {
-        DataType::Dictionary(keys, _) => column.len() * keys.primitive_width().unwrap_or(8),
-        _ => column.get_array_memory_size(),
-    };
-    batch.columns().iter().map(bytes).sum()
+    let mut bytes = 0;
+    for column in batch.columns() {
+        bytes += match column.data_type() {
+            DataType::Dictionary(keys, _) => column.len() * keys.primitive_width().unwrap_or(8),
+            _ => column.get_array_memory_size(),
+        };
+    }
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{DictionaryArray, StringArray, StringViewArray};
+    use datafusion::arrow::array::{ArrayRef, DictionaryArray, StringArray, StringViewArray};
     use datafusion::arrow::compute::concat_batches;
     use datafusion::arrow::datatypes::Int32Type;
 

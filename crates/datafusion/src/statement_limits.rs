@@ -1,8 +1,6 @@
 //! How large a statement may be. DataFusion plans chains of operators by recursion, and in a time that grows with their
 //! square; neither can be interrupted.
 
-use std::iter;
-
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -23,22 +21,26 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize();
     let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
     let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    let before = |back: usize| iter::repeat_n(&Token::EOF, back).chain(tokens.iter().copied());
-    let links =
-        tokens.iter().zip(before(1)).zip(before(2)).filter(|((token, last), second)| links(token, last, second));
-    let links: Vec<_> = links.map(|((token, _), _)| token).collect();
-    let count = links.len();
+    let mut linking = Vec::new();
+    let (mut last, mut second) = (&Token::EOF, &Token::EOF);
+    for token in tokens {
+        if links(token, last, second) {
+            linking.push(token);
+        }
+        (last, second) = (token, last);
+    }
+    let count = linking.len();
     if count > OPERATORS {
         return plan_err!("the statement has {count} operators and keywords; at most {OPERATORS} are expected");
     }
-    let computing = links.iter().filter(|token| computes(token)).count();
+    let computing = linking.iter().filter(|token| computes(token)).count();
     if computing > COMPUTING {
         return plan_err!("the statement has {computing} operators that compute; at most {COMPUTING} are expected");
     }
     Ok(())
 }
 
-/// Whether a token may make an expression or a query deeper; `last` and `second` are those before it.
+/// Returns true if a token may make an expression or a query deeper; `last` and `second` are the tokens before it.
 fn links(token: &Token, last: &Token, second: &Token) -> bool {
     match token {
         Token::Word(word) => {
@@ -62,7 +64,7 @@ fn links(token: &Token, last: &Token, second: &Token) -> bool {
     }
 }
 
-/// Whether an operator does more than compare.
+/// Returns true if an operator does more than compare.
 fn computes(token: &Token) -> bool {
     let is_comparison = matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq);
     !is_comparison && !matches!(token, Token::Word(_))

@@ -1,4 +1,4 @@
-//! What is known of rows before they are read.
+//! Statistics of rows that are not read yet.
 
 use arrowwood::{Dataset, Result};
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -9,37 +9,36 @@ use datafusion::scalar::ScalarValue;
 /// The statistics of `rows`, of which column `sorted` never decreases and has no nulls.
 pub(crate) fn compute(rows: &Dataset, sorted: Option<usize>) -> Result<Statistics> {
     let count = Precision::Exact(usize::try_from(rows.len()?).unwrap_or(usize::MAX));
-    let column = |(number, field): (usize, &std::sync::Arc<Field>)| {
-        if sorted == Some(number) { for_sorted(rows, number) } else { Ok(for_field(field)) }
-    };
-    let fields = rows.schema().fields().iter().enumerate();
-    let column_statistics = fields.map(column).collect::<Result<_>>()?;
-    let mut found = Statistics { num_rows: count, total_byte_size: Precision::Absent, column_statistics };
-    found.calculate_total_byte_size(rows.schema());
-    Ok(found)
+    let mut column_statistics = Vec::with_capacity(rows.schema().fields().len());
+    for (number, field) in rows.schema().fields().iter().enumerate() {
+        column_statistics.push(if sorted == Some(number) { for_sorted(rows, number)? } else { for_field(field) });
+    }
+    let mut statistics = Statistics { num_rows: count, total_byte_size: Precision::Absent, column_statistics };
+    statistics.calculate_total_byte_size(rows.schema());
+    Ok(statistics)
 }
 
 fn for_field(field: &Field) -> ColumnStatistics {
-    let mut found = ColumnStatistics::new_unknown();
+    let mut statistics = ColumnStatistics::new_unknown();
     if !field.is_nullable() {
-        found.null_count = Precision::Exact(0);
+        statistics.null_count = Precision::Exact(0);
     }
-    found
+    statistics
 }
 
 fn for_sorted(rows: &Dataset, number: usize) -> Result<ColumnStatistics> {
-    let mut found = ColumnStatistics { null_count: Precision::Exact(0), ..ColumnStatistics::new_unknown() };
+    let mut statistics = ColumnStatistics { null_count: Precision::Exact(0), ..ColumnStatistics::new_unknown() };
     let is_cheap = is_read_alone(rows.schema().field(number).data_type());
-    let Some(last) = rows.len()?.checked_sub(1).filter(|_| is_cheap) else { return Ok(found) };
+    let Some(last) = rows.len()?.checked_sub(1).filter(|_| is_cheap) else { return Ok(statistics) };
     let column = rows.select_at(&[number])?;
-    if let (Some(least), Some(most)) = (value(&column, 0)?, value(&column, last)?) {
-        found.min_value = Precision::Exact(least);
-        found.max_value = Precision::Exact(most);
+    if let (Some(min), Some(max)) = (value(&column, 0)?, value(&column, last)?) {
+        statistics.min_value = Precision::Exact(min);
+        statistics.max_value = Precision::Exact(max);
     }
-    Ok(found)
+    Ok(statistics)
 }
 
-/// Whether one value of a column is read without a check of all others.
+/// Returns true if one value of a column is read without a check of all others.
 fn is_read_alone(data_type: &DataType) -> bool {
     data_type.is_primitive()
 }

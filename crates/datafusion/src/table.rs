@@ -9,7 +9,7 @@ use arrowwood::{Dataset, Error, ErrorKind};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::internal_datafusion_err;
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -25,12 +25,12 @@ use crate::scan::{Scan, ScanRequest};
 pub struct Table {
     schema: SchemaRef,
     is_copied: bool,
-    /// Whether later commits are not seen.
+    /// True if later commits are not seen.
     is_fixed: bool,
     snapshots: Mutex<Snapshots>,
 }
 
-/// The newest rows, and those of queries that are planned or run.
+/// The newest rows, and the rows of queries that are planned or run.
 struct Snapshots {
     newest: Dataset,
     queries: Vec<(QueryKey, Weak<Dataset>)>,
@@ -44,7 +44,7 @@ impl Table {
     /// queries; the files of a pattern or a directory are those that there are now.
     ///
     /// # Errors
-    /// Those of [`arrowwood::open`]; `InvalidArgument` if two columns have one name.
+    /// Errors of [`arrowwood::open`]; `InvalidArgument` if two columns have one name.
     pub fn open(path: impl AsRef<Path>) -> arrowwood::Result<Table> {
         Table::new(arrowwood::open(path)?)
     }
@@ -110,19 +110,21 @@ impl Table {
             return Ok(rows.clone());
         }
         let names: Vec<_> = self.schema.fields().iter().map(|field| field.name()).collect();
-        let own = rows.select(&names)?;
-        for (field, now) in self.schema.fields().iter().zip(own.schema().fields()) {
-            if field.data_type() != now.data_type() {
+        let selected = rows.select(&names)?;
+        assert_eq!(selected.schema().fields().len(), names.len(), "each name selects a column");
+        for (field, newest) in self.schema.fields().iter().zip(selected.schema().fields()) {
+            if field.data_type() != newest.data_type() {
                 let name = field.name();
-                let types = (arrowwood::type_name(field.data_type()), arrowwood::type_name(now.data_type()));
+                let registered = arrowwood::type_name(field.data_type());
+                let newest = arrowwood::type_name(newest.data_type());
                 let message = format!(
-                    "column '{name}' is {} now, and was {} when the table was registered; register it again",
-                    types.1, types.0
+                    "column '{name}' is {newest} now, and was {registered} when the table was registered; \
+                     register it again"
                 );
                 return Err(Error::new(ErrorKind::SchemaMismatch, message));
             }
         }
-        Ok(own)
+        Ok(selected)
     }
 }
 
@@ -147,12 +149,15 @@ impl TableProvider for Table {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let rows = self.with_own_columns(&self.lock().newest).map_err(external)?;
-        let of = |filter: &&Expr| match Condition::bind(filter, &rows) {
-            Some(condition) if condition.is_exact => TableProviderFilterPushDown::Exact,
-            Some(_) => TableProviderFilterPushDown::Inexact,
-            None => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(of).collect())
+        let mut supported = Vec::with_capacity(filters.len());
+        for filter in filters {
+            supported.push(match Condition::bind(filter, &rows) {
+                Some(condition) if condition.is_exact => TableProviderFilterPushDown::Exact,
+                Some(_) => TableProviderFilterPushDown::Inexact,
+                None => TableProviderFilterPushDown::Unsupported,
+            });
+        }
+        Ok(supported)
     }
 
     async fn scan(
@@ -165,12 +170,14 @@ impl TableProvider for Table {
         let snapshot = self.snapshot(state)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
-        let condition = |filter| {
-            // An exact one is looked at nowhere else.
-            Condition::bind(filter, &snapshot)
-                .ok_or_else(|| internal_datafusion_err!("{filter} was taken over, and is no condition now"))
-        };
-        let conditions = filters.iter().map(condition).collect::<Result<_>>()?;
+        let mut conditions = Vec::with_capacity(filters.len());
+        for filter in filters {
+            // DataFusion checks an exact condition nowhere else: it must not be left out.
+            let Some(condition) = Condition::bind(filter, &snapshot) else {
+                return internal_err!("{filter} was taken over, and is no condition now");
+            };
+            conditions.push(condition);
+        }
         let splits = state.config().target_partitions();
         let request = ScanRequest { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
         Ok(Arc::new(Scan::try_new(request)?))

@@ -12,22 +12,22 @@ use crate::apart::process_pool::ProcessPool;
 use crate::apart::session::{AnswerSink, KillHandle, KillOnDrop, ProcessSession};
 use crate::engine::{AHEAD, AnswerStream, QueryEngine, broken, error_of};
 
-/// A [`QueryEngine`] for clients that nobody knows: statements that are not known to be bounded by what DataFusion counts are
-/// answered by processes of their own, whose memory the system limits, and which end with the time of their query.
+/// A [`QueryEngine`] for untrusted clients: statements that are not known to be bounded by what DataFusion counts are
+/// answered by separate processes, whose memory the system limits, and which end with the time of their query.
 pub struct ProcessEngine {
     engine: Arc<QueryEngine>,
     processes: Arc<ProcessPool>,
 }
 
 impl ProcessEngine {
-    /// An engine that starts `program`, which does [`work`](crate::work) if its first argument is
-    /// [`WORKER`](crate::WORKER).
+    /// Creates an engine that starts `program`, which calls [`run_query_process`](crate::run_query_process) if its
+    /// first argument is [`WORKER`](crate::WORKER).
     pub fn new(engine: Arc<QueryEngine>, program: impl Into<PathBuf>) -> ProcessEngine {
         ProcessEngine { engine, processes: Arc::new(ProcessPool::new(program.into())) }
     }
 
-    /// Has a process answer a query. What is returned ends it when it is dropped.
-    async fn begin(&self, query: SqlQuery, is_plan: bool, told: AnswerSink) -> Result<KillOnDrop, SqlError> {
+    /// Has a process answer a query. Dropping the returned value ends the process.
+    async fn begin(&self, query: SqlQuery, is_plan: bool, sink: AnswerSink) -> Result<KillOnDrop, SqlError> {
         let parameters = query.parameters.as_ref().map(batch_bytes).transpose().map_err(|e| error_of(&e))?;
         let share = MemoryShare::take(query.memory.clone()).await;
         let message = QueryMessage {
@@ -39,11 +39,11 @@ impl ProcessEngine {
             share: share.bytes(),
         };
         let leash = Arc::new(KillHandle::default());
-        let most = self.engine.result_budget();
-        let conversation = ProcessSession { query: message, tables: query.tables, share, leash: leash.clone(), most };
+        let budget = self.engine.result_budget();
+        let session = ProcessSession { query: message, tables: query.tables, share, leash: leash.clone(), budget };
         let processes = self.processes.clone();
         let thread = std::thread::Builder::new().name("arrowwood-sql-query".into());
-        let started = thread.spawn(move || conversation.run(&processes, told));
+        let started = thread.spawn(move || session.run(&processes, sink));
         started.map_err(|e| SqlError::Engine(format!("starting a thread for a query: {e}")))?;
         Ok(KillOnDrop(leash))
     }

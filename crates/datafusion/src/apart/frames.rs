@@ -1,4 +1,5 @@
-//! Frames: what a process for queries and whoever started it tell each other through pipes, each with its length.
+//! Frames: the messages that a query process and the process that started it exchange through pipes, each with its
+//! length.
 
 use std::io::{self, Read, Write};
 
@@ -7,17 +8,17 @@ use prost::Message;
 
 /// The bytes before a frame: its kind, and its length.
 const HEAD: usize = 16;
-/// The most bytes of a frame that is none of rows.
-const MOST: u64 = 64 << 20;
+/// The maximum bytes of a frame that holds no rows.
+const MAX_MESSAGE: u64 = 64 << 20;
 
-/// What is told.
+/// The kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
     /// To the process: a query.
     Query = 1,
-    /// To the process: the answer to what it has asked.
+    /// To the process: the answer to its request.
     Response = 2,
-    /// From the process: for which tables there are, or for one of them.
+    /// From the process: asks for the names of the tables, for one table, or for memory.
     Request = 3,
     /// From the process: the columns and the parameters of a statement.
     Plan = 4,
@@ -29,24 +30,28 @@ pub(crate) enum FrameKind {
 
 impl FrameKind {
     fn try_from_number(number: u64) -> io::Result<FrameKind> {
-        let kinds = [
-            FrameKind::Query,
-            FrameKind::Response,
-            FrameKind::Request,
-            FrameKind::Plan,
-            FrameKind::Rows,
-            FrameKind::End,
-        ];
-        let found = kinds.into_iter().find(|kind| *kind as u64 == number);
-        found.ok_or_else(|| invalid(format!("a frame of kind {number}")))
+        match number {
+            1 => Ok(FrameKind::Query),
+            2 => Ok(FrameKind::Response),
+            3 => Ok(FrameKind::Request),
+            4 => Ok(FrameKind::Plan),
+            5 => Ok(FrameKind::Rows),
+            6 => Ok(FrameKind::End),
+            _ => Err(invalid(format!("a frame of kind {number}"))),
+        }
     }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    debug_assert!(bytes.len() <= 8, "a number of a header has at most 8 bytes");
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// The head of a frame whose content is read next.
+/// The header of a frame whose content is read next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
     pub kind: FrameKind,
@@ -54,10 +59,10 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The next frame's; `None` at the end.
+    /// Reads the header of the next frame; returns `None` at the end.
     ///
     /// # Errors
-    /// Those of reading; for what is none.
+    /// Errors of reading; `InvalidData` for bytes that are no header.
     pub fn read(from: &mut impl Read) -> io::Result<Option<FrameHeader>> {
         let mut head = [0; HEAD];
         match from.read(&mut head[..1])? {
@@ -65,26 +70,26 @@ impl FrameHeader {
             _ => from.read_exact(&mut head[1..])?,
         }
         let (kind, len) = head.split_at(HEAD / 2);
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let head = FrameHeader { kind: FrameKind::try_from_number(number(kind))?, len: number(len) };
-        if head.kind != FrameKind::Rows && head.len > MOST {
-            return Err(invalid(format!("a message of {} bytes; at most {MOST} are expected", head.len)));
+        let kind = FrameKind::try_from_number(little_endian(kind))?;
+        let head = FrameHeader { kind, len: little_endian(len) };
+        if head.kind != FrameKind::Rows && head.len > MAX_MESSAGE {
+            return Err(invalid(format!("a message of {} bytes; at most {MAX_MESSAGE} are expected", head.len)));
         }
         Ok(Some(head))
     }
 
-    /// The message of the frame.
+    /// Reads the message of the frame.
     ///
     /// # Errors
-    /// Those of reading; for what is no such message.
+    /// Errors of reading; `InvalidData` for bytes that are no such message.
     pub fn message<M: Message + Default>(&self, from: &mut impl Read) -> io::Result<M> {
         M::decode(self.rows(from)?.as_slice()).map_err(|e| invalid(format!("a message: {e}")))
     }
 
-    /// The content of the frame.
+    /// Reads the content of the frame.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn rows(&self, from: &mut impl Read) -> io::Result<Buffer> {
         let len = usize::try_from(self.len).map_err(|_| invalid(format!("rows of {} bytes", self.len)))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
@@ -96,7 +101,7 @@ impl FrameHeader {
 /// Writes a frame.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub(crate) fn write(to: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
     let mut head = [0; HEAD];
     head[..HEAD / 2].copy_from_slice(&(kind as u64).to_le_bytes());
@@ -109,7 +114,7 @@ pub(crate) fn write(to: &mut impl Write, kind: FrameKind, content: &[u8]) -> io:
 /// Writes a message as a frame.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub(crate) fn tell(to: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
     write(to, kind, &message.encode_to_vec())
 }

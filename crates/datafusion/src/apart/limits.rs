@@ -4,11 +4,12 @@ use std::{fs, io};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::result_budget::status_bytes;
+use crate::result_budget::{UNKNOWN_BYTES, status_bytes};
 
-/// Bytes of memory of the process that are no files: what the system limits.
+/// Returns the bytes of memory of the process that are not mapped files, which the system limits; 0 where it does not
+/// say.
 pub(crate) fn own_data() -> u64 {
-    status_bytes("VmData:").unwrap_or(0)
+    status_bytes("VmData:").unwrap_or(UNKNOWN_BYTES)
 }
 
 /// Has the system refuse more than `bytes` of such memory. Mapped files don't count, stacks of threads that are

@@ -1,4 +1,4 @@
-//! [`MemoryShare`]: the memory of a process, of what all queries share.
+//! [`MemoryShare`]: the part of the memory of all queries that one process takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use arrowwood_serve::SqlMemory;
 const PART: usize = 10;
 /// With less than this no process begins.
 const LEAST: usize = 1 << 20;
-/// Between looks whether others have given memory back.
+/// The time between checks for memory that other queries have released.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a process takes beside what its query does.
+/// The bytes that a process takes apart from its query.
 const OWN: u64 = 32 << 20;
 
 /// Bytes that are taken for as long as a process works on a query.
@@ -21,8 +21,8 @@ pub(crate) struct MemoryShare {
     bytes: AtomicUsize,
 }
 
-/// The bytes that a process may have beyond those that it had before, if the steps of its query may keep `share`: as many again
-/// for what they do not keep.
+/// The bytes that a process may have beyond those that it had before, if the steps of its query may keep `share`: as
+/// many again for what they do not keep.
 pub(crate) fn limit_of(share: u64) -> u64 {
     share.saturating_mul(2).saturating_add(OWN)
 }
@@ -30,9 +30,9 @@ pub(crate) fn limit_of(share: u64) -> u64 {
 impl MemoryShare {
     /// Takes a part of what is free; waits for others if that is next to nothing.
     pub async fn take(memory: Arc<dyn SqlMemory>) -> MemoryShare {
-        let most = memory.max_bytes();
+        let max_bytes = memory.max_bytes();
         loop {
-            let bytes = (memory.free() / PART).max(LEAST).min(most);
+            let bytes = (memory.free() / PART).max(LEAST).min(max_bytes);
             if memory.take(bytes) {
                 return MemoryShare { memory, bytes: AtomicUsize::new(bytes) };
             }
@@ -40,17 +40,17 @@ impl MemoryShare {
         }
     }
 
-    /// The bytes that steps of the query may keep.
+    /// Returns the bytes that steps of the query may keep.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) as u64
     }
 
-    /// The most that they may be.
+    /// Returns the maximum of [`bytes`](Self::bytes).
     pub fn most(&self) -> u64 {
         self.memory.max_bytes() as u64
     }
 
-    /// Takes more. False if they are not free, or more than a query may have.
+    /// Takes more bytes. Returns false if they are not free, or are more than a query may have.
     pub fn grow(&self, bytes: u64) -> bool {
         let Ok(bytes) = usize::try_from(bytes) else { return false };
         let is_taken = self.memory.take(bytes);

@@ -1,4 +1,4 @@
-//! What is in frames.
+//! The messages in frames.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,21 +23,21 @@ pub(crate) struct QueryMessage {
     pub parameters: Option<Bytes>,
     #[prost(uint64, optional, tag = "3")]
     pub most: Option<u64>,
-    /// Whether only its columns and parameters are asked for.
+    /// True if only its columns and parameters are requested.
     #[prost(bool, tag = "4")]
     pub is_plan: bool,
     /// The bytes that its steps may keep, at most.
     #[prost(uint64, tag = "5")]
     pub memory: u64,
-    /// Those of them that they may keep without asking.
+    /// The bytes of these that its steps may keep without a request.
     #[prost(uint64, tag = "6")]
     pub share: u64,
 }
 
-/// For what a process asks.
+/// A request of a process for a table, for the names of all tables, or for memory.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestMessage {
-    /// A table; or the names of all, where nothing is asked for.
+    /// The name of a table. Without a table and bytes, the names of all tables are requested.
     #[prost(string, optional, tag = "1")]
     pub table: Option<String>,
     /// More memory.
@@ -55,7 +55,7 @@ pub(crate) struct ResponseMessage {
     /// The rows of the table; none if there is no such table.
     #[prost(message, optional, tag = "3")]
     pub rows: Option<RowsMessage>,
-    /// Whether it may keep as much more.
+    /// True if the process may keep the requested bytes.
     #[prost(bool, tag = "4")]
     pub is_granted: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) struct PlanMessage {
 pub(crate) struct EndMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
-    /// Whether the process answers another query.
+    /// True if the process can answer another query.
     #[prost(bool, tag = "2")]
     pub is_ready: bool,
 }
@@ -128,18 +128,19 @@ pub(crate) struct EndMessage {
 /// An error.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ErrorMessage {
-    /// The number of its kind among those of [`SqlError`].
+    /// The number of its kind of [`SqlError`].
     #[prost(uint32, tag = "1")]
     pub kind: u32,
     #[prost(string, tag = "2")]
     pub message: String,
-    /// The number of its kind among those of tables.
+    /// The number of its kind in [`KINDS`].
     #[prost(uint32, tag = "3")]
     pub of_table: u32,
     #[prost(bytes = "vec", optional, tag = "4")]
     pub path: Option<Vec<u8>>,
 }
 
+const ENGINE: u32 = 0;
 const STATEMENT: u32 = 1;
 const MEMORY: u32 = 2;
 const UNSUPPORTED: u32 = 3;
@@ -164,17 +165,20 @@ const KINDS: [ErrorKind; 14] = [
 ];
 
 impl ErrorMessage {
+    fn new(kind: u32, message: &str) -> ErrorMessage {
+        ErrorMessage { kind, message: message.to_owned(), ..Default::default() }
+    }
+
     pub fn from_error(error: &SqlError) -> ErrorMessage {
-        let message = |kind, message: &str| ErrorMessage { kind, message: message.to_owned(), ..Default::default() };
         match error {
-            SqlError::Statement(told) => message(STATEMENT, told),
-            SqlError::Memory(told) => message(MEMORY, told),
-            SqlError::Unsupported(told) => message(UNSUPPORTED, told),
-            SqlError::Engine(told) => message(0, told),
+            SqlError::Statement(message) => ErrorMessage::new(STATEMENT, message),
+            SqlError::Memory(message) => ErrorMessage::new(MEMORY, message),
+            SqlError::Unsupported(message) => ErrorMessage::new(UNSUPPORTED, message),
+            SqlError::Engine(message) => ErrorMessage::new(ENGINE, message),
             SqlError::Table(error) => ErrorMessage {
                 of_table: KINDS.iter().zip(0..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, kind)| kind),
                 path: error.path().map(bytes_of),
-                ..message(TABLE, error.message())
+                ..ErrorMessage::new(TABLE, error.message())
             },
         }
     }
@@ -220,8 +224,10 @@ pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
 
 pub(crate) fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
     let mut batches = StreamReader::try_new(bytes, None)?;
-    let none = || DataFusionError::Internal("a stream without a batch".into());
-    Ok(batches.next().ok_or_else(none)??)
+    match batches.next() {
+        Some(batch) => Ok(batch?),
+        None => Err(DataFusionError::Internal("a stream without a batch".into())),
+    }
 }
 
 pub(crate) fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {

@@ -1,14 +1,14 @@
-//! Queries by processes of their own, whose memory the system limits: for statements that are not [known](crate::known) to be
-//! bounded.
+//! Queries by processes of their own, whose memory the system limits: for statements that are not
+//! [known](crate::bounded_statements) to be bounded.
 //!
 //! ```text
 //! ProcessEngine ─▶ processes ─▶ conversation ─▶ frames ─┐
 //!                                                      pipes
-//!        worker ─▶ limits, QueryEngine ─▶ tables ─▶ frames ─┘
+//! query_process ─▶ limits, QueryEngine ─▶ tables ─▶ frames ─┘
 //! ```
-//! The process is this program again. It is told the statement and how much memory it may take, asks for each table that the
-//! statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It ends with its standard input, which is
-//! the end of whoever started it.
+//! The process is this program again. It is told the statement and how much memory it may take, asks for each table
+//! that the statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It ends with its
+//! standard input, which is the end of the process that started it.
 
 mod engine;
 mod frames;
@@ -16,9 +16,9 @@ mod limits;
 mod memory_share;
 mod messages;
 mod process_pool;
+mod query_process;
 mod session;
 mod table_messages;
-mod worker;
 
 pub use engine::ProcessEngine;
-pub use worker::{WORKER, run_worker};
+pub use query_process::{WORKER, run_query_process};

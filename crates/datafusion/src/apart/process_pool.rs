@@ -1,28 +1,23 @@
-//! [`ProcessPool`]: those that wait for queries, and those that are started.
+//! [`ProcessPool`]: starts query processes, and keeps some that wait for queries.
 
 use arrowwood::mapping::MutexExt;
 use std::io::{self, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use crate::apart::worker::WORKER;
+use crate::apart::query_process::WORKER;
 
 /// The most processes that wait for a query.
 const WAITING: usize = 2;
-/// What is kept of what a process says on standard error: its end.
+/// The last bytes of standard error that are kept for a process.
 const SAID: usize = 4 << 10;
 /// The signals by which a process ends itself that gets no memory, and by which the system ends it.
 const ABORT: i32 = 6;
 const KILL: i32 = 9;
-
-pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic would leave what is whole.
-    of.lock_ignoring_poison()
-}
 
 /// A process for queries. It ends when this is dropped.
 pub(crate) struct Process {
@@ -30,7 +25,7 @@ pub(crate) struct Process {
     pub input: ChildStdin,
     pub output: BufReader<ChildStdout>,
     said: Arc<Mutex<Vec<u8>>>,
-    /// For temporary files. Removed when the process has ended.
+    /// The directory for temporary files, removed when the process has ended.
     _directory: TempDir,
 }
 
@@ -40,19 +35,19 @@ impl Process {
         let mut command = Command::new(program);
         command.arg(WORKER).arg(directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Of what is said the end is kept, which is the reason then.
+        // Only the end of standard error is kept: without a backtrace, it is the reason.
         command.env("RUST_BACKTRACE", "0");
-        // What a terminal sends to the server is for the server alone, which ends answers in its own time.
+        // A group of its own: signals of a terminal are for the server alone, which ends answers in its own time.
         let mut child = command.process_group(0).spawn()?;
-        let pipe = || io::Error::other("a process without pipes");
-        let input = child.stdin.take().ok_or_else(pipe)?;
-        let output = BufReader::new(child.stdout.take().ok_or_else(pipe)?);
-        let errors = child.stderr.take().ok_or_else(pipe)?;
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("a process without pipes"));
+        };
         let said = Arc::default();
         let process = Process {
             child: Arc::new(Mutex::new(child)),
             input,
-            output,
+            output: BufReader::new(output),
             said: Arc::clone(&said),
             _directory: directory,
         };
@@ -60,19 +55,19 @@ impl Process {
         Ok(process)
     }
 
-    /// What ends the process while others wait for it.
+    /// Returns the handle that other threads kill the process by.
     pub fn child(&self) -> Arc<Mutex<Child>> {
         self.child.clone()
     }
 
     fn is_running(&self) -> bool {
-        matches!(lock(&self.child).try_wait(), Ok(None))
+        matches!(self.child.lock_ignoring_poison().try_wait(), Ok(None))
     }
 
-    /// Why it has ended, and what it has said.
+    /// Ends the process, and returns its status and the end of its standard error.
     pub fn end(&self) -> (Option<ExitStatus>, String) {
-        let mut child = lock(&self.child);
-        // One that is ending by itself keeps its own reason.
+        let mut child = self.child.lock_ignoring_poison();
+        // A process that is ending by itself keeps its own status.
         let _ = child.kill();
         let status = child.wait().ok();
         drop(child);
@@ -80,7 +75,7 @@ impl Process {
     }
 
     pub fn said(&self) -> String {
-        String::from_utf8_lossy(&lock(&self.said)).trim().to_owned()
+        String::from_utf8_lossy(&self.said.lock_ignoring_poison()).trim().to_owned()
     }
 }
 
@@ -90,30 +85,32 @@ impl Drop for Process {
     }
 }
 
-/// Whether a process has ended as it got no more memory.
+/// Returns true if a process has ended because it got no more memory.
 pub(crate) fn is_out_of_memory(status: Option<ExitStatus>, said: &str) -> bool {
     match status.and_then(|status| status.signal()) {
         Some(ABORT) => said.contains("memory allocation of") || says_no_memory(said),
-        // Not by us: its answer is read as long as it is wanted.
+        // The system has killed it: we kill no process whose answer is still wanted.
         Some(KILL) => true,
         _ => says_no_memory(said),
     }
 }
 
-/// Whether the system has refused memory to a process, which has gone on.
+/// Returns true if the system has refused memory to a process, which has gone on.
 pub(crate) fn says_no_memory(said: &str) -> bool {
     // The system's words for ENOMEM and EAGAIN, the latter of threads.
     ["Cannot allocate memory", "Resource temporarily unavailable"].iter().any(|words| said.contains(words))
 }
 
-/// Keeps the end of what a process says.
+/// Keeps the end of what a process writes to standard error.
 fn listen(mut errors: ChildStderr, said: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 1 << 10];
     while let Ok(count @ 1..) = errors.read(&mut bytes) {
-        let mut said = lock(said);
+        let mut said = said.lock_ignoring_poison();
         said.extend_from_slice(&bytes[..count]);
-        let more = said.len().saturating_sub(SAID);
-        said.drain(..more);
+        if said.len() > SAID {
+            let surplus = said.len() - SAID;
+            said.drain(..surplus);
+        }
     }
 }
 
@@ -128,7 +125,7 @@ impl ProcessPool {
         ProcessPool { program, waiting: Mutex::default() }
     }
 
-    /// A process that waits, or a new one.
+    /// Returns a waiting process, or starts one.
     ///
     /// # Errors
     /// `Io` where none can be started.
@@ -142,12 +139,12 @@ impl ProcessPool {
     }
 
     fn pop(&self) -> Option<Process> {
-        lock(&self.waiting).pop()
+        self.waiting.lock_ignoring_poison().pop()
     }
 
-    /// Starts one that waits, if there is none: the next query need not wait for it then.
+    /// Starts a process if none is waiting, so that the next query need not wait for its start.
     pub fn prepare(&self) {
-        if lock(&self.waiting).is_empty()
+        if self.waiting.lock_ignoring_poison().is_empty()
             && let Ok(process) = Process::start(&self.program)
         {
             self.give_back(process);
@@ -156,7 +153,8 @@ impl ProcessPool {
 
     /// Keeps a process for other queries.
     pub fn give_back(&self, process: Process) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock_ignoring_poison();
+        debug_assert!(waiting.len() <= WAITING, "{} processes wait, at most {WAITING} may", waiting.len());
         if waiting.len() < WAITING {
             waiting.push(process);
         }

@@ -1,8 +1,9 @@
-//! What is told to the process of a query, and what it tells.
+//! [`ProcessSession`]: the exchange with the process that runs a query.
 
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood_serve::{SqlError, SqlPlan, SqlTables};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::Buffer;
@@ -15,12 +16,12 @@ use crate::apart::memory_share::{MemoryShare, limit_of};
 use crate::apart::messages::{
     EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, schema_of,
 };
-use crate::apart::process_pool::{Process, ProcessPool, is_out_of_memory, lock, says_no_memory};
-use crate::apart::table_messages::told;
+use crate::apart::process_pool::{Process, ProcessPool, is_out_of_memory, says_no_memory};
+use crate::apart::table_messages::rows_message;
 use crate::engine::{broken, error_of};
 use crate::result_budget::ResultBudget;
 
-/// Ends the process of a query when that is given up.
+/// Ends the process of a query when the query is given up.
 #[derive(Default)]
 pub(crate) struct KillHandle(Mutex<KillState>);
 
@@ -31,31 +32,33 @@ struct KillState {
 }
 
 impl KillHandle {
-    /// The process of the query. False if that was given up.
+    /// Notes the process of the query. Returns false if the query was given up.
     fn hold(&self, process: &Process) -> bool {
-        let mut held = lock(&self.0);
-        held.child = Some(process.child());
-        !held.is_given_up
+        let mut state = self.0.lock_ignoring_poison();
+        debug_assert!(state.child.is_none(), "a query has one process");
+        state.child = Some(process.child());
+        !state.is_given_up
     }
 
-    /// The process has done its work. False if the query was given up before, and the process ended.
+    /// Forgets the process, which has done its work. Returns false if the query was given up before, and the process
+    /// killed.
     fn release(&self) -> bool {
-        let mut held = lock(&self.0);
-        held.child = None;
-        !held.is_given_up
+        let mut state = self.0.lock_ignoring_poison();
+        state.child = None;
+        !state.is_given_up
     }
 
     fn give_up(&self) {
-        let mut held = lock(&self.0);
-        held.is_given_up = true;
-        if let Some(child) = &held.child {
-            // It may have ended.
-            let _ = lock(child).kill();
+        let mut state = self.0.lock_ignoring_poison();
+        state.is_given_up = true;
+        if let Some(child) = &state.child {
+            // An error means that the process has ended.
+            let _ = child.lock_ignoring_poison().kill();
         }
     }
 }
 
-/// The query of a leash is wanted as long as this is not dropped.
+/// Gives up the query of a [`KillHandle`] when it is dropped.
 pub(crate) struct KillOnDrop(pub Arc<KillHandle>);
 
 impl Drop for KillOnDrop {
@@ -64,7 +67,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Where the answer goes.
+/// The receiver of an answer.
 pub(crate) enum AnswerSink {
     Plan(oneshot::Sender<Result<SqlPlan, SqlError>>),
     Rows { schema: Option<oneshot::Sender<Result<SchemaRef, SqlError>>>, batches: mpsc::Sender<Batch> },
@@ -73,7 +76,7 @@ pub(crate) enum AnswerSink {
 type Batch = Result<Option<RecordBatch>, SqlError>;
 
 impl AnswerSink {
-    /// An error, unless nobody listens.
+    /// Sends an error; an answer that was dropped needs none.
     fn fail(self, error: SqlError) {
         match self {
             AnswerSink::Plan(plan) => drop(plan.send(Err(error))),
@@ -90,30 +93,30 @@ impl AnswerSink {
     }
 }
 
-/// A query for a process.
+/// A query for a process, and what the process needs for it.
 pub(crate) struct ProcessSession {
     pub query: QueryMessage,
     pub tables: Arc<dyn SqlTables>,
     pub share: MemoryShare,
     pub leash: Arc<KillHandle>,
-    pub most: Arc<ResultBudget>,
+    pub budget: Arc<ResultBudget>,
 }
 
-/// What a process has told at the end of a query.
+/// The end of a query, as its process reported it.
 struct Completion {
-    /// Whether it answers others.
+    /// True if the process can answer another query.
     is_ready: bool,
     plan: Option<SqlPlan>,
 }
 
 impl ProcessSession {
-    /// Has the query answered. Blocks until it is, or given up.
-    pub fn run(self, processes: &ProcessPool, mut told: AnswerSink) {
+    /// Has a process answer the query. Blocks until it has, or the query is given up.
+    pub fn run(self, processes: &ProcessPool, mut sink: AnswerSink) {
         let mut process = match processes.take() {
             Ok(process) => process,
             Err(e) => {
                 drop(self);
-                return told.fail(SqlError::Engine(format!("starting a process for a query: {e}")));
+                return sink.fail(SqlError::Engine(format!("starting a process for a query: {e}")));
             }
         };
         if !self.leash.hold(&process) {
@@ -122,12 +125,12 @@ impl ProcessSession {
         let done = match tell(&mut process.input, FrameKind::Query, &self.query) {
             Ok(()) => {
                 processes.prepare();
-                self.listen(&mut process, &mut told)
+                self.listen(&mut process, &mut sink)
             }
             Err(_) => Err(self.lost(&process)),
         };
         let is_wanted = self.leash.release();
-        // Whoever hears of the end may ask again at once: nothing of the query is left then.
+        // A client that hears of the end may send another query at once: nothing of this one may be left then.
         if is_wanted && done.as_ref().is_ok_and(|done| done.is_ready) {
             processes.give_back(process);
         } else {
@@ -135,12 +138,12 @@ impl ProcessSession {
         }
         drop(self);
         match done {
-            Ok(done) => told.end(done.plan),
-            Err(error) => told.fail(error),
+            Ok(done) => sink.end(done.plan),
+            Err(error) => sink.fail(error),
         }
     }
 
-    /// Why a process tells nothing any more.
+    /// Ends a process that cannot be reached any more, and returns the reason as an error.
     fn lost(&self, process: &Process) -> SqlError {
         let (status, said) = process.end();
         if is_out_of_memory(status, &said) {
@@ -155,16 +158,16 @@ impl ProcessSession {
         SqlError::Memory(format!("its process got {limit} bytes, and no more of what queries share"))
     }
 
-    fn listen(&self, process: &mut Process, told: &mut AnswerSink) -> Result<Completion, SqlError> {
+    fn listen(&self, process: &mut Process, sink: &mut AnswerSink) -> Result<Completion, SqlError> {
         let mut decoder = StreamDecoder::new();
         let mut plan = None;
         loop {
             let Ok(Some(head)) = FrameHeader::read(&mut process.output) else { return Err(self.lost(process)) };
-            let _reserved = self.most.reserve(head.len.into(), "an answer").map_err(|e| error_of(&e))?;
+            let _reserved = self.budget.reserve(head.len.into(), "an answer").map_err(|e| error_of(&e))?;
             match head.kind {
                 FrameKind::Request => {
-                    let asked = head.message(&mut process.output).map_err(|_| self.lost(process))?;
-                    let answer = self.answer(&asked);
+                    let request = head.message(&mut process.output).map_err(|_| self.lost(process))?;
+                    let answer = self.answer(&request);
                     tell(&mut process.input, FrameKind::Response, &answer).map_err(|_| self.lost(process))?;
                 }
                 FrameKind::Plan => {
@@ -173,7 +176,7 @@ impl ProcessSession {
                 }
                 FrameKind::Rows => {
                     let bytes = head.rows(&mut process.output).map_err(|_| self.lost(process))?;
-                    if !pass_rows(&mut decoder, bytes, told)? {
+                    if !pass_rows(&mut decoder, bytes, sink)? {
                         return Ok(Completion { is_ready: false, plan: None });
                     }
                 }
@@ -189,30 +192,30 @@ impl ProcessSession {
         }
     }
 
-    /// The error of a query. A panic where the system has refused memory is none of the engine's.
+    /// Returns the error of a query. A panic after the system refused memory is not an error of the engine.
     fn error(&self, message: ErrorMessage, process: &Process) -> SqlError {
         match message.error() {
-            SqlError::Engine(told) => {
+            SqlError::Engine(message) => {
                 let said = process.said();
-                if says_no_memory(&told) || says_no_memory(&said) {
+                if says_no_memory(&message) || says_no_memory(&said) {
                     return self.out_of_memory();
                 }
-                SqlError::Engine(if said.is_empty() { told } else { format!("{told}: {said}") })
+                SqlError::Engine(if said.is_empty() { message } else { format!("{message}: {said}") })
             }
             other => other,
         }
     }
 
-    /// What a process is told of the tables, and of memory.
-    fn answer(&self, asked: &RequestMessage) -> ResponseMessage {
-        if let Some(bytes) = asked.bytes {
+    /// Answers a request for tables or memory.
+    fn answer(&self, request: &RequestMessage) -> ResponseMessage {
+        if let Some(bytes) = request.bytes {
             return ResponseMessage { is_granted: self.share.grow(bytes), ..Default::default() };
         }
-        let answered = match &asked.table {
+        let answered = match &request.table {
             None => self.tables.names().map(|names| ResponseMessage { names, ..Default::default() }),
             Some(name) => self.tables.rows(name).and_then(|rows| {
                 let path = self.tables.path(name);
-                let rows = rows.map(|rows| told(&rows, path.as_deref())).transpose()?;
+                let rows = rows.map(|rows| rows_message(&rows, path.as_deref())).transpose()?;
                 Ok(ResponseMessage { rows, ..Default::default() })
             }),
         };
@@ -221,23 +224,23 @@ impl ProcessSession {
 }
 
 fn plan_of(planned: &PlanMessage) -> Result<SqlPlan, SqlError> {
-    let schema = |bytes| schema_of(bytes).map_err(|e| error_of(&e));
-    Ok(SqlPlan { schema: schema(&planned.schema)?, parameters: schema(&planned.parameters)? })
+    let schema = schema_of(&planned.schema).map_err(|e| error_of(&e))?;
+    let parameters = schema_of(&planned.parameters).map_err(|e| error_of(&e))?;
+    Ok(SqlPlan { schema, parameters })
 }
 
-/// Passes rows on. False if nobody listens.
-fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, told: &mut AnswerSink) -> Result<bool, SqlError> {
-    let AnswerSink::Rows { schema, batches } = told else { return Err(broken()) };
+/// Passes rows on. Returns false if the receiver was dropped.
+fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, sink: &mut AnswerSink) -> Result<bool, SqlError> {
+    let AnswerSink::Rows { schema, batches } = sink else { return Err(broken()) };
     // The first part is the columns.
     if let Some(schema) = schema.take() {
-        let known = schema_of(&bytes).map_err(|e| error_of(&e))?;
-        if schema.send(Ok(known)).is_err() {
+        let columns = schema_of(&bytes).map_err(|e| error_of(&e))?;
+        if schema.send(Ok(columns)).is_err() {
             return Ok(false);
         }
     }
     while !bytes.is_empty() {
-        let failed = |e| SqlError::Engine(format!("reading an answer: {e}"));
-        let batch = decoder.decode(&mut bytes).map_err(failed)?;
+        let batch = decoder.decode(&mut bytes).map_err(|e| SqlError::Engine(format!("reading an answer: {e}")))?;
         if let Some(batch) = batch
             && batches.blocking_send(Ok(Some(batch))).is_err()
         {

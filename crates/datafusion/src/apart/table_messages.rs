@@ -1,6 +1,6 @@
 //! Rows of files on their way to another process: where they are, so that it opens the same.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrowwood::{Dataset, Error, ErrorKind, FileSlice, OpenOptions, Result};
 use datafusion::arrow::datatypes::Schema;
@@ -13,18 +13,21 @@ fn broken(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Internal, format!("passing columns on: {error}"))
 }
 
-/// How another process opens `rows`, which lie at `path` if they are all there.
+/// Returns how another process opens `rows`, which are the table at `path` if one is given.
 ///
 /// # Errors
-/// Those of reading them; `Unsupported` for rows that are in no file.
-pub(crate) fn told(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
+/// Errors of reading them; `Unsupported` for rows that are in no file.
+pub(crate) fn rows_message(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
     let places = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
-    let version = |(path, version): (PathBuf, String)| VersionMessage { path: bytes_of(&path), version };
+    let mut versions = Vec::new();
+    for (path, version) in rows.versions() {
+        versions.push(VersionMessage { path: bytes_of(&path), version });
+    }
     Ok(RowsMessage {
         schema: schema_bytes(rows.schema()).map_err(broken)?,
         path: path.map(bytes_of),
         places: places.iter().map(place).collect::<Result<_>>()?,
-        versions: rows.versions().into_iter().map(version).collect(),
+        versions,
     })
 }
 
@@ -54,10 +57,10 @@ fn place_of(message: &PlaceMessage) -> Result<FileSlice> {
     })
 }
 
-/// The rows, opened in this process.
+/// Opens the rows in this process.
 ///
 /// # Errors
-/// Those of opening them; `FileChanged` if they are not there any more.
+/// Errors of opening them; `FileChanged` if they are not there any more.
 pub(crate) fn opened(message: &RowsMessage) -> Result<Dataset> {
     let schema = schema_of(&message.schema).map_err(broken)?;
     if message.places.is_empty() {
@@ -65,7 +68,7 @@ pub(crate) fn opened(message: &RowsMessage) -> Result<Dataset> {
     }
     let places = message.places.iter().map(place_of).collect::<Result<Vec<_>>>()?;
     let path = message.path.as_ref().map(|path| path_of(path));
-    // What is opened as a whole knows its partitions.
+    // A table that is opened as a whole knows its partitions.
     let whole = path.as_ref().and_then(|path| arrowwood::open(path).ok()).filter(|whole| {
         whole.schema().fields() == schema.fields() && whole.file_slices().is_ok_and(|found| found == places)
     });
@@ -85,7 +88,7 @@ fn changed(path: &Path) -> Error {
     Error::new(ErrorKind::FileChanged, "its columns have changed since the query began; ask again").at(path)
 }
 
-/// Whether rows were dropped or replaced between two looks at them, so that another look finds newer ones.
+/// Returns true if rows were dropped or replaced while they were opened, so that another attempt finds newer ones.
 pub(crate) fn is_worth_another(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::RowOutOfRange | ErrorKind::FileChanged)
 }
@@ -110,18 +113,18 @@ mod tests {
         let path = folder.path().join("t");
         let mut writer = Writer::open(&path, Some(batch(0).schema()), &WriterOptions::default()).unwrap();
         let none = arrowwood::open(&path).unwrap();
-        let empty = opened(&told(&none, Some(&path)).unwrap()).unwrap();
+        let empty = opened(&rows_message(&none, Some(&path)).unwrap()).unwrap();
         assert_eq!((empty.len().unwrap(), empty.schema()), (0, none.schema()));
         writer.append(&batch(0)).unwrap();
         writer.commit().unwrap();
         let rows = arrowwood::open(&path).unwrap();
-        let message = told(&rows, Some(&path)).unwrap();
+        let message = rows_message(&rows, Some(&path)).unwrap();
         assert_eq!(opened(&message).unwrap().len().unwrap(), 100);
         writer.append(&batch(100)).unwrap();
         writer.commit().unwrap();
-        let found = opened(&message).unwrap();
-        assert_eq!(found.len().unwrap(), 100);
-        assert!(arrowwood::rows_equal(&found, &rows).unwrap());
+        let reopened = opened(&message).unwrap();
+        assert_eq!(reopened.len().unwrap(), 100);
+        assert!(arrowwood::rows_equal(&reopened, &rows).unwrap());
         // Another table at the same place has others.
         writer.close().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
@@ -135,6 +138,6 @@ mod tests {
     #[test]
     fn rows_in_no_file_are_not_passed_on() {
         let rows = Dataset::from_batches(batch(0).schema(), vec![batch(0)]).unwrap();
-        assert_eq!(told(&rows, None).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(rows_message(&rows, None).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }

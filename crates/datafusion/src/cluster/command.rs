@@ -13,7 +13,7 @@ fn options(of: &arrowwood_cli::ClusterOptions) -> PeerOptions {
     PeerOptions { token: of.token.clone(), cafile: of.cafile.clone(), insecure: of.insecure }
 }
 
-/// What `arrowwood sql --cluster` prints.
+/// Returns the rows that `arrowwood sql --cluster` prints.
 ///
 /// # Errors
 /// As [`Cluster::sql`], as messages.
@@ -22,7 +22,7 @@ pub(crate) fn ask_cluster(statement: &str, of: &arrowwood_cli::ClusterOptions) -
     cluster.sql(statement).map_err(|e| e.to_string())
 }
 
-/// What answers in `arrowwood serve --worker`.
+/// Creates the engine of `arrowwood serve --worker`.
 ///
 /// # Errors
 /// As [`Worker::new`], as messages.

@@ -15,39 +15,39 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Url>> {
     parse(&text).map_err(|e| e.at(file))
 }
 
+fn invalid(number: usize, line: &str, why: &str) -> Error {
+    let message = format!("line {}: '{line}' {why}; expected http://HOST:PORT or https://HOST:PORT", number + 1);
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
 fn parse(text: &str) -> Result<Vec<Url>> {
-    let mut found = Vec::new();
+    let mut urls = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let invalid = |why: &str| {
-            let message =
-                format!("line {}: '{line}' {why}; expected http://HOST:PORT or https://HOST:PORT", number + 1);
-            Error::new(ErrorKind::InvalidArgument, message)
-        };
-        let url = Url::parse(line).map_err(|_| invalid("is not a URL"))?;
+        let Ok(url) = Url::parse(line) else { return Err(invalid(number, line, "is not a URL")) };
         let is_plain = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !is_plain {
-            return Err(invalid("is not the URL of a server"));
+            return Err(invalid(number, line, "is not the URL of a server"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(invalid("has a user"));
+            return Err(invalid(number, line, "has a user"));
         }
-        if found.contains(&url) {
-            return Err(invalid("is listed twice"));
+        if urls.contains(&url) {
+            return Err(invalid(number, line, "is listed twice"));
         }
-        found.push(url);
+        urls.push(url);
     }
-    match found.len() {
+    match urls.len() {
         0 => Err(Error::new(ErrorKind::InvalidArgument, "no server is listed; expected a URL in each line")),
-        1..=MOST => Ok(found),
+        1..=MOST => Ok(urls),
         count => Err(Error::new(ErrorKind::InvalidArgument, format!("{count} servers; a cluster has at most {MOST}"))),
     }
 }
 
-/// Whether `url` is of this machine.
+/// Returns true if `url` is of this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

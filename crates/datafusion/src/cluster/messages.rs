@@ -1,4 +1,4 @@
-//! What servers and whoever asks them tell each other, beside what the engine does.
+//! The messages that servers and their callers exchange, apart from the messages of the engine.
 
 use datafusion_proto::protobuf;
 use datafusion_proto::protobuf::partitioning::PartitionMethod;
@@ -46,7 +46,7 @@ pub(crate) struct OpenedTable {
     pub rows: u64,
 }
 
-/// What a task reads of one server's table.
+/// The rows that a task reads of one server's table.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -72,7 +72,7 @@ pub(crate) struct PartMessage {
 pub(crate) struct FilterMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub expr: Vec<u8>,
-    /// Whether nobody else applies it.
+    /// True if it is applied nowhere else.
     #[prost(bool, tag = "2")]
     pub is_exact: bool,
 }
@@ -116,9 +116,9 @@ impl ExecuteMessage {
             Some(_) => return Err("rows are not spread in this way for others".into()),
         };
         let sent = self.broadcast.as_ref().map_or(0, |sent| sent.partitions);
-        let most = count.max(sent).max(self.end);
-        if most > STEP_PARTITIONS as u64 || self.first > self.end {
-            return Err(format!("a task of {most} partitions; at most {STEP_PARTITIONS} are expected"));
+        let partitions = count.max(sent).max(self.end);
+        if partitions > STEP_PARTITIONS as u64 || self.first > self.end {
+            return Err(format!("a task of {partitions} partitions; at most {STEP_PARTITIONS} are expected"));
         }
         Ok(())
     }

@@ -5,7 +5,8 @@
 //!    │
 //!    └─▶ table ─▶ plan ─▶ the engine ─▶ part     a part of the scan for each server, which alone can read it
 //! ```
-//! The engine is datafusion-distributed: it cuts a plan into stages, sends them to servers, and moves rows between them.
+//! The engine is datafusion-distributed: it cuts a plan into stages, sends them to servers, and moves rows between
+//! them.
 
 mod command;
 mod hosts;

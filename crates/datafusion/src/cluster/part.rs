@@ -39,13 +39,13 @@ pub(crate) struct PartExec {
 }
 
 impl PartExec {
-    /// As whoever asks sends it.
+    /// Creates the part that a caller sends.
     pub fn to_send(message: PartMessage, schema: SchemaRef) -> PartExec {
         let properties = properties(&schema, message.partitions as usize);
         PartExec { message: Arc::new(message), schema, rows: None, properties: Arc::new(properties) }
     }
 
-    /// As the server reads it.
+    /// Creates the part that a server reads.
     fn received(message: PartMessage, asked: &CallerSnapshots, context: &TaskContext) -> Result<PartExec> {
         let Some(schema) = &message.schema else { return plan_err!("a part names no columns") };
         let schema: SchemaRef = Arc::new(Schema::try_from(schema)?);
@@ -61,8 +61,8 @@ impl PartExec {
     }
 }
 
-/// The plan of a task as a server runs it, node for node: parts and joins end after `stop`, and rows count at their size for
-/// operators that keep account.
+/// The plan of a task as a server runs it, node for node: parts and joins end after `stop`, and rows count at their
+/// size for operators that keep account.
 pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
     let is_counted = keeps_rows(&plan)?;
     let plan = plan.transform_up(|node| {
@@ -73,10 +73,11 @@ pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result
     stopped(plan.data()?, stop, false)
 }
 
-/// What the message asks for of the rows that the query has fixed.
+/// Returns the scan that a message requests, of the rows that the query has fixed.
 fn scan(message: &PartMessage, schema: &SchemaRef, asked: &CallerSnapshots, context: &TaskContext) -> Result<Scan> {
     let snapshot = asked.rows(message)?;
-    let column = |field: &Arc<datafusion::arrow::datatypes::Field>| {
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
         let number = snapshot.schema().index_of(field.name())?;
         let own = snapshot.schema().field(number).data_type();
         if own != field.data_type() {
@@ -87,17 +88,18 @@ fn scan(message: &PartMessage, schema: &SchemaRef, asked: &CallerSnapshots, cont
                 field.data_type()
             );
         }
-        Ok(number)
-    };
-    let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
-    let condition = |filter: &FilterMessage| {
+        columns.push(number);
+    }
+    let mut conditions = Vec::with_capacity(message.filters.len());
+    for filter in &message.filters {
         let expr = Expr::from_bytes_with_ctx(&filter.expr, context)?;
         match Condition::bind(&expr, &snapshot) {
-            Some(found) if found.is_exact || !filter.is_exact => Ok(found),
-            _ => plan_err!("table '{}' can't be filtered by {expr}, as this server was asked to", message.table),
+            Some(condition) if condition.is_exact || !filter.is_exact => conditions.push(condition),
+            _ => {
+                return plan_err!("table '{}' can't be filtered by {expr}, as this server was asked to", message.table);
+            }
         }
-    };
-    let conditions = message.filters.iter().map(condition).collect::<Result<_>>()?;
+    }
     Scan::try_new(ScanRequest {
         snapshot: snapshot.clone(),
         columns,
@@ -170,7 +172,7 @@ impl ExecutionPlan for PartExec {
     }
 }
 
-/// Sends parts, and receives those of one caller.
+/// Sends parts, and receives the parts of one caller.
 #[derive(Debug)]
 pub(crate) struct PartCodec {
     /// `None` where nothing is received.

@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct PeerOptions {
     /// Sent with each request.
     pub token: Option<String>,
-    /// Certificates to trust, in PEM, instead of those of the system.
+    /// Certificates to trust, in PEM, instead of the certificates of the system.
     pub cafile: Option<PathBuf>,
-    /// Whether to ask other machines without TLS.
+    /// True to ask other machines without TLS.
     pub insecure: bool,
 }
 
@@ -46,10 +46,12 @@ impl Peers {
                 format!("{url} is another machine, and others can read what it is sent: use https, or --insecure");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|e| Error::io("reading certificates", &e).at(path)).map(Certificate::from_pem)
-        };
-        Ok(Peers { urls: urls.into(), authority: options.cafile.as_ref().map(read).transpose()? })
+        let mut authority = None;
+        if let Some(path) = &options.cafile {
+            let pem = std::fs::read(path).map_err(|e| Error::io("reading certificates", &e).at(path))?;
+            authority = Some(Certificate::from_pem(pem));
+        }
+        Ok(Peers { urls: urls.into(), authority })
     }
 
     pub fn urls(&self) -> &[Url] {
@@ -61,16 +63,7 @@ impl Peers {
         if !self.urls.contains(url) {
             return Err(exec_datafusion_err!("{url} is not among the servers of this cluster"));
         }
-        let failed = |e: &dyn std::error::Error| {
-            let mut told = e.to_string();
-            let mut source = e.source();
-            while let Some(deeper) = source {
-                told = deeper.to_string();
-                source = deeper.source();
-            }
-            exec_datafusion_err!("connecting to {url}: {told}")
-        };
-        let endpoint = Channel::from_shared(url.to_string()).map_err(|e| failed(&e))?;
+        let endpoint = Channel::from_shared(url.to_string()).map_err(|e| connect_error(url, &e))?;
         let mut endpoint = endpoint
             .connect_timeout(PATIENCE)
             .tcp_nodelay(true)
@@ -85,10 +78,21 @@ impl Peers {
                 Some(authority) => ClientTlsConfig::new().ca_certificate(authority.clone()),
                 None => ClientTlsConfig::new().with_native_roots(),
             };
-            endpoint = endpoint.tls_config(tls).map_err(|e| failed(&e))?;
+            endpoint = endpoint.tls_config(tls).map_err(|e| connect_error(url, &e))?;
         }
-        endpoint.connect().await.map_err(|e| failed(&e))
+        endpoint.connect().await.map_err(|e| connect_error(url, &e))
     }
+}
+
+/// Returns an error with the innermost cause.
+fn connect_error(url: &Url, error: &dyn std::error::Error) -> DataFusionError {
+    let mut reason = error.to_string();
+    let mut source = error.source();
+    while let Some(deeper) = source {
+        reason = deeper.to_string();
+        source = deeper.source();
+    }
+    exec_datafusion_err!("connecting to {url}: {reason}")
 }
 
 #[async_trait]

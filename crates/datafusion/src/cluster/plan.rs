@@ -21,8 +21,8 @@ use datafusion_distributed::{
 use crate::cluster::messages::STEP_PARTITIONS;
 use crate::cluster::table::ClusterScan;
 
-/// What may be done on several servers at once, and by a server for a caller. All others are done where the question is
-/// asked, with the rows of all.
+/// The steps that may be done on several servers at once, and by a server for a caller. All others are done where the
+/// question is asked, with the rows of all.
 const KNOWN: &[&str] = &[
     "AggregateExec",
     "ArrowwoodPart",
@@ -55,7 +55,7 @@ const KNOWN: &[&str] = &[
     "WindowAggExec",
 ];
 
-/// Whether a step of a plan is one that a server does for others.
+/// Returns true if a server does this step of a plan for others.
 fn is_known(step: &Arc<dyn ExecutionPlan>) -> bool {
     let values = step.downcast_ref::<DataSourceExec>().map(|source| source.data_source().is::<MemorySourceConfig>());
     values.unwrap_or_else(|| KNOWN.contains(&step.name()))
@@ -76,17 +76,17 @@ pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     .map(|_| ())
 }
 
-/// Whether all steps of a plan may be distributed.
+/// Returns true if all steps of a plan may be distributed.
 pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!plan.exists(|step| Ok(!is_known(step)))?)
 }
 
-/// What is known of the planning of one query.
+/// The state of the planning of one query.
 #[derive(Debug, Default)]
 pub(crate) struct PlanningState {
-    /// Whether the rows of all tables are gathered where the question is asked.
+    /// True if the rows of all tables are gathered where the question is asked.
     pub is_gathered: AtomicBool,
-    /// Whether the engine would have read a table elsewhere than on its servers.
+    /// True if the engine would have read a table elsewhere than on its servers.
     pub is_misplaced: AtomicBool,
 }
 

@@ -86,12 +86,12 @@ impl Cluster {
     /// The rows that a statement asks for. Blocks.
     ///
     /// # Errors
-    /// What is wrong with the statement, or with a server.
+    /// `InvalidArgument` for a wrong statement; `Io` where a server fails.
     pub fn sql(&self, statement: &str) -> arrowwood::Result<Dataset> {
         let runtime = worker::runtime().map_err(|e| Error::io("starting threads", &e))?;
         let answered = runtime.block_on(async { self.query(statement).await?.collect().await });
         runtime.shutdown_background();
-        let (schema, batches) = answered.map_err(|e| told(&e))?;
+        let (schema, batches) = answered.map_err(|e| to_error(&e))?;
         Dataset::from_batches(schema, batches)
     }
 
@@ -128,7 +128,7 @@ impl Cluster {
 
     fn state(&self, planning: &Arc<PlanningState>, partitions: usize) -> Result<SessionStateBuilder> {
         let mut config = SessionConfig::new().with_target_partitions(partitions);
-        // Filters that are found while a query runs are those of one server.
+        // A filter that is found while a query runs holds for one server only.
         config.options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let scaling = planning.clone();
         let mut headers = HeaderMap::new();
@@ -181,36 +181,40 @@ impl Cluster {
     }
 
     async fn open_at(&self, url: &Url, request: &[u8]) -> Result<OpenResponse> {
-        let failed = |what: &dyn std::fmt::Display| exec_datafusion_err!("asking {url}: {what}");
-        let asked = async {
+        let response = async {
             let mut channel: Channel = self.peers.connect(url).await?;
-            let target = url.join(worker::OPEN).map_err(|e| failed(&e))?;
+            let target = url.join(worker::OPEN).map_err(|e| asking_error(url, e))?;
             let mut asking = http::Request::post(target.as_str());
             if let Some(authorization) = self.authorization()? {
                 asking = asking.header(AUTHORIZATION, authorization);
             }
             let body = tonic::body::Body::new(Full::new(bytes::Bytes::copy_from_slice(request)));
-            let asking = asking.body(body).map_err(|e| failed(&e))?;
-            let ready = channel.ready().await.map_err(|e| failed(&e))?;
-            let answer = ready.call(asking).await.map_err(|e| failed(&e))?;
+            let asking = asking.body(body).map_err(|e| asking_error(url, e))?;
+            let ready = channel.ready().await.map_err(|e| asking_error(url, e))?;
+            let answer = ready.call(asking).await.map_err(|e| asking_error(url, e))?;
             let status = answer.status();
-            let body = Limited::new(answer.into_body(), MOST).collect().await.map_err(|e| failed(&e))?.to_bytes();
+            let body = Limited::new(answer.into_body(), MOST).collect().await;
+            let body = body.map_err(|e| asking_error(url, e))?.to_bytes();
             if status == http::StatusCode::NOT_FOUND {
                 return exec_err!("asking {url}: it takes no part in such queries; start it with --worker");
             }
             if !status.is_success() {
-                let told = serde_json::from_slice::<serde_json::Value>(&body).unwrap_or_default();
-                let detail = told["detail"].as_str().or(status.canonical_reason()).unwrap_or("refused").to_owned();
+                // A proxy may answer with anything.
+                let problem = serde_json::from_slice::<serde_json::Value>(&body).ok();
+                let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());
+                let detail = detail.or(status.canonical_reason()).unwrap_or("refused").to_owned();
                 return exec_err!("asking {url}: {detail} (HTTP {})", status.as_u16());
             }
-            OpenResponse::decode(body).map_err(|e| failed(&e))
+            OpenResponse::decode(body).map_err(|e| asking_error(url, e))
         };
-        let opened =
-            tokio::time::timeout(PATIENCE, asked).await.map_err(|_| failed(&"no answer within a minute"))??;
-        let own = version()?;
-        if opened.version != own {
+        let Ok(opened) = tokio::time::timeout(PATIENCE, response).await else {
+            return exec_err!("asking {url}: no answer within a minute");
+        };
+        let opened = opened?;
+        let version = version()?;
+        if opened.version != version {
             return exec_err!(
-                "asking {url}: it is of version {}, and this program of {own}: use one program everywhere",
+                "asking {url}: it is of version {}, and this program of {version}: use one program everywhere",
                 opened.version
             );
         }
@@ -220,21 +224,28 @@ impl Cluster {
     /// The tables of the cluster.
     fn tables(&self, query: &[u8], opened: &[OpenResponse], partitions: u32) -> Result<BTreeMap<String, ClusterTable>> {
         let names = opened.iter().flat_map(|opened| &opened.tables).map(|table| table.name.clone());
-        let mut found = BTreeMap::new();
+        assert!(
+            opened.is_empty() || opened.len() == self.peers.urls().len(),
+            "either no server was asked, or all were"
+        );
+        let mut tables = BTreeMap::new();
         for name in names.collect::<std::collections::BTreeSet<_>>() {
             let mut schema = None;
             let mut shares = Vec::new();
             for (url, opened) in self.peers.urls().iter().zip(opened) {
                 let table = opened.tables.iter().find(|table| table.name == name);
                 if let Some(table) = table {
-                    let own = schema_of(table, url)?;
+                    let columns = schema_of(table, url)?;
                     schema = Some(match schema {
-                        None => own,
-                        Some(known) => united(&known, &own, &name, url)?,
+                        None => columns,
+                        Some(common) => united(&common, &columns, &name, url)?,
                     });
                 }
-                let process = table.map(|_| opened.process.clone()).unwrap_or_default();
-                shares.push(ServerShare { url: url.clone(), process, rows: table.map_or(0, |table| table.rows) });
+                let (process, rows) = match table {
+                    Some(table) => (opened.process.clone(), table.rows),
+                    None => (Vec::new(), 0),
+                };
+                shares.push(ServerShare { url: url.clone(), process, rows });
             }
             // The engine distributes nothing to one server alone.
             if let [only] = shares.as_slice() {
@@ -250,9 +261,9 @@ impl Cluster {
                 shares: shares.into(),
                 partitions,
             };
-            found.insert(name, table);
+            tables.insert(name, table);
         }
-        Ok(found)
+        Ok(tables)
     }
 }
 
@@ -280,17 +291,26 @@ fn name(reference: &TableReference) -> Result<String> {
     }
 }
 
+fn asking_error(url: &Url, error: impl std::fmt::Display) -> DataFusionError {
+    exec_datafusion_err!("asking {url}: {error}")
+}
+
 fn schema_of(table: &OpenedTable, url: &Url) -> Result<Schema> {
     let schema = table.schema.as_ref().ok_or_else(|| exec_datafusion_err!("asking {url}: a table has no columns"))?;
     let schema = Schema::try_from(schema)?;
     let fields = schema.fields().clone();
-    // What else is noted in a schema may differ from server to server.
+    // The metadata of a schema may differ from server to server.
     Ok(Schema::new(fields))
 }
 
 /// The columns of both, which have to be the same; null is where it is on either.
-fn united(known: &Schema, own: &Schema, table: &str, url: &Url) -> Result<Schema> {
-    let field = |field: &Arc<Field>| {
+fn united(common: &Schema, own: &Schema, table: &str, url: &Url) -> Result<Schema> {
+    if let Some(more) = own.fields().iter().find(|field| common.field_with_name(field.name()).is_err()) {
+        let name = more.name();
+        return plan_err!("table '{table}' of {url} has a column '{name}', which that of another server has not");
+    }
+    let mut fields: Vec<Field> = Vec::with_capacity(common.fields().len());
+    for field in common.fields() {
         let name = field.name();
         let Ok(other) = own.field_with_name(name) else {
             return plan_err!("table '{table}' of {url} has no column '{name}', which that of another server has");
@@ -303,17 +323,13 @@ fn united(known: &Schema, own: &Schema, table: &str, url: &Url) -> Result<Schema
             );
         }
         let nullable = field.is_nullable() || other.is_nullable();
-        Ok(field.as_ref().clone().with_nullable(nullable))
-    };
-    if let Some(more) = own.fields().iter().find(|field| known.field_with_name(field.name()).is_err()) {
-        let name = more.name();
-        return plan_err!("table '{table}' of {url} has a column '{name}', which that of another server has not");
+        fields.push(field.as_ref().clone().with_nullable(nullable));
     }
-    Ok(Schema::new(known.fields().iter().map(field).collect::<Result<Vec<_>>>()?))
+    Ok(Schema::new(fields))
 }
 
 /// An error of the engine as ours.
-fn told(error: &DataFusionError) -> Error {
+fn to_error(error: &DataFusionError) -> Error {
     let kind = match error.find_root() {
         DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
             ErrorKind::InvalidArgument

@@ -37,7 +37,7 @@ pub(crate) struct ClusterTable {
     /// No rows of these columns, which conditions are tried on.
     pub sample: Dataset,
     pub query: Vec<u8>,
-    /// Of all servers, in order.
+    /// The shares of all servers, in order.
     pub shares: Arc<[ServerShare]>,
     pub partitions: u32,
 }
@@ -71,18 +71,21 @@ impl TableProvider for ClusterTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let of = |filter: &&Expr| match self.is_exact(filter) {
-            Some(true) => TableProviderFilterPushDown::Exact,
-            Some(false) => TableProviderFilterPushDown::Inexact,
-            None => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(of).collect())
+        let mut supported = Vec::with_capacity(filters.len());
+        for filter in filters {
+            supported.push(match self.is_exact(filter) {
+                Some(true) => TableProviderFilterPushDown::Exact,
+                Some(false) => TableProviderFilterPushDown::Inexact,
+                None => TableProviderFilterPushDown::Unsupported,
+            });
+        }
+        Ok(supported)
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let mut known = Statistics::new_unknown(&self.schema);
-        known.num_rows = Precision::Exact(self.rows());
-        Some(known)
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        statistics.num_rows = Precision::Exact(self.rows());
+        Some(statistics)
     }
 
     async fn scan(
@@ -143,7 +146,8 @@ impl ClusterScan {
     /// A part for each server.
     pub fn parts(&self) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let schema = datafusion_proto::protobuf::Schema::try_from(self.schema.as_ref())?;
-        let part = |share: &ServerShare| {
+        let mut parts = Vec::with_capacity(self.shares.len());
+        for share in self.shares.iter() {
             let message = PartMessage {
                 query: self.query.clone(),
                 process: share.process.clone(),
@@ -153,9 +157,9 @@ impl ClusterScan {
                 filters: self.filters.to_vec(),
                 limit: self.limit,
             };
-            Arc::new(PartExec::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>
-        };
-        Ok(self.shares.iter().map(part).collect())
+            parts.push(Arc::new(PartExec::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>);
+        }
+        Ok(parts)
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
 
-/// Changes with the meaning of messages, and with the engine: its plans are those of one version.
+/// Changes with the meaning of messages, and with the engine: only one version reads its plans.
 const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/datafusion-55/distributed-4");
 /// Rows that are spread, and partitions: a prime number.
 const ROWS: i32 = 512;

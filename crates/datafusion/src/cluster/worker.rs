@@ -1,4 +1,4 @@
-//! [`Worker`]: what a server does of the queries of a cluster.
+//! [`Worker`]: runs the tasks of a cluster's queries on a server.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -43,7 +43,7 @@ use crate::result_budget::ResultBudget;
 
 /// The request that fixes the rows of a query.
 pub(crate) const OPEN: &str = "/arrowwood.Cluster/Open";
-/// The engine's own requests, and that of them which has a task executed.
+/// The service of the engine's own requests, and the request that has a task executed.
 const ENGINE: &str = "worker.WorkerService";
 const EXECUTE: &str = "/worker.WorkerService/ExecuteTask";
 
@@ -63,7 +63,7 @@ const STACK: usize = 16 << 20;
 
 type EngineService = BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
 
-/// What a worker may take, and whom it may ask.
+/// The memory and files that a worker may take, and how it asks other servers.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     /// Bytes of all queries together.
@@ -105,14 +105,14 @@ impl Worker {
         let snapshots = Arc::new(Snapshots::new());
         let env = environment(options)
             .map_err(|e| arrowwood::Error::new(arrowwood::ErrorKind::Internal, format!("preparing the engine: {e}")))?;
-        let known = snapshots.clone();
-        let most = Arc::new(ResultBudget::default());
-        most.set_query_memory(options.memory);
-        let session = move |context: WorkerQueryContext| {
-            let built = session(context, &known, &peers, &most);
+        let query_snapshots = snapshots.clone();
+        let budget = Arc::new(ResultBudget::default());
+        budget.set_query_memory(options.memory);
+        let engine = datafusion_distributed::Worker::from_session_builder(move |context: WorkerQueryContext| {
+            let built = session(context, &query_snapshots, &peers, &budget);
             async move { built }
-        };
-        let engine = datafusion_distributed::Worker::from_session_builder(session).with_runtime_env(Arc::new(env));
+        });
+        let engine = engine.with_runtime_env(Arc::new(env));
         let service = engine.into_worker_server().max_decoding_message_size(PLAN);
         Ok(Worker { runtime: Some(runtime), snapshots, calls: BoxCloneSyncService::new(service) })
     }
@@ -126,7 +126,7 @@ impl Drop for Worker {
     }
 }
 
-/// What all queries share.
+/// Creates the environment that all queries share.
 fn environment(options: &WorkerOptions) -> Result<RuntimeEnv> {
     let few = std::num::NonZeroUsize::MIN;
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory), few);
@@ -147,10 +147,10 @@ fn session(
     context: WorkerQueryContext,
     snapshots: &Arc<Snapshots>,
     peers: &Peers,
-    most: &Arc<ResultBudget>,
+    budget: &Arc<ResultBudget>,
 ) -> Result<SessionState> {
     let WorkerQueryContext { mut builder, headers } = context;
-    bound(&mut builder, most);
+    bound(&mut builder, budget);
     let caller = headers.get(CALLER).and_then(|caller| caller.to_str().ok());
     let caller = caller.ok_or_else(|| DataFusionError::Internal("a call names no caller".into()))?.to_owned();
     let time = headers.get(TIMEOUT).and_then(|time| time.to_str().ok()?.parse().ok());
@@ -160,7 +160,7 @@ fn session(
     if let Some(authorization) = headers.get(AUTHORIZATION) {
         forwarded.insert(AUTHORIZATION, authorization.clone());
     }
-    // What a caller may have asked for, within bounds.
+    // A caller may have set any size.
     let config = builder.config().get_or_insert_default();
     config.options_mut().execution.batch_size = datafusion::config::ExecutionOptions::default().batch_size;
     let state = builder
@@ -200,8 +200,10 @@ impl WorkerEngine for Worker {
             }
         });
         Box::pin(async move {
-            let failed = |_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked");
-            done.await.unwrap_or_else(failed)
+            match done.await {
+                Ok(response) => response,
+                Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked"),
+            }
         })
     }
 }
@@ -211,8 +213,8 @@ fn whole(body: impl Into<Bytes>) -> WorkerBody {
 }
 
 fn refused(status: StatusCode, detail: &str) -> Response<WorkerBody> {
-    let told = serde_json::json!({ "detail": detail, "code": "cluster" }).to_string();
-    let mut response = Response::new(whole(told));
+    let problem = serde_json::json!({ "detail": detail, "code": "cluster" }).to_string();
+    let mut response = Response::new(whole(problem));
     *response.status_mut() = status;
     response
 }
@@ -224,7 +226,10 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
         Ok(body) => body.to_bytes(),
         Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
     };
-    let own = version().unwrap_or_default();
+    let own = match version() {
+        Ok(version) => version,
+        Err(e) => return refused(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+    };
     let asked = match OpenRequest::decode(body) {
         Ok(asked) if asked.version == own => asked,
         Ok(asked) => {
@@ -248,14 +253,17 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
 
 type Rejection = (StatusCode, String);
 
+fn internal<E: std::fmt::Display>(error: E) -> Rejection {
+    (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
 fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> Result<OpenResponse, Rejection> {
-    let internal = |e: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, e.to_string());
     let mut tables = Vec::new();
     let mut fixed = HashMap::new();
     for name in &asked.tables {
         let Some(rows) = caller.rows(name)? else { continue };
-        let schema = rows.schema().as_ref().try_into().map_err(|e| internal(&e))?;
-        let count = rows.len().map_err(|e| internal(&e))?;
+        let schema = datafusion_proto::protobuf::Schema::try_from(rows.schema().as_ref()).map_err(internal)?;
+        let count = rows.len().map_err(internal)?;
         tables.push(OpenedTable { name: name.clone(), schema: Some(schema), rows: count });
         fixed.insert(name.clone(), Arc::new(rows));
     }
@@ -331,7 +339,7 @@ impl Body for CheckedBody {
         }
         let frame = Pin::new(&mut this.body).poll_frame(context);
         match frame {
-            // What it was about to say may not be all.
+            // The rows of this frame may not be all.
             Poll::Ready(_) if panics::count() != this.panics => {
                 Poll::Ready(Some(Err(io::Error::other("the engine panicked"))))
             }

@@ -1,4 +1,4 @@
-//! The process for queries: answers one after the other, until its standard input ends.
+//! The query process: answers queries one after the other, until its standard input ends.
 
 use arrowwood::mapping::MutexExt;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use crate::apart::messages::{
 use crate::apart::table_messages::{is_worth_another, opened};
 use crate::engine::{QueryEngine, error_of};
 use crate::exact_size::BufferOrigin;
-use crate::result_budget::{MemorySource, anonymous_memory};
+use crate::result_budget::{MemorySource, UNKNOWN_BYTES, anonymous_memory};
 
 /// The first argument of the program as such a process; the second is the directory for temporary files.
 pub const WORKER: &str = "sql-worker";
@@ -36,30 +36,35 @@ const SENT: usize = 1 << 20;
 const KEPT: u64 = 64 << 20;
 /// The bytes of memory that are asked for at once, at least.
 const ASKED: usize = 4 << 20;
-/// How often a table is asked for whose rows are dropped or replaced meanwhile.
+/// The number of attempts at a table whose rows are dropped or replaced meanwhile.
 const TRIES: usize = 4;
 
-/// Answers the queries that come through standard input, with `directory` for temporary files. What
-/// `arrowwood-datafusion sql-worker` does, which [`ProcessEngine`](crate::ProcessEngine) starts.
-pub fn run_worker(directory: &OsStr) -> ExitCode {
+/// Answers the queries that come through standard input, with `directory` for temporary files. This is
+/// `arrowwood-datafusion sql-worker`, which [`ProcessEngine`](crate::ProcessEngine) starts.
+pub fn run_query_process(directory: &OsStr) -> ExitCode {
     match answer_all(Path::new(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            // Without standard error there is nobody to tell.
+            // A failed write to standard error can be reported nowhere.
             let _ = writeln!(io::stderr(), "arrowwood: {e}");
             ExitCode::FAILURE
         }
     }
 }
 
+fn preparing(error: io::Error) -> Error {
+    Error::io("preparing a process for queries", &error)
+}
+
 fn answer_all(directory: &Path) -> arrowwood::Result<()> {
-    let failed = |e: io::Error| Error::io("preparing a process for queries", &e);
-    yield_to_others().map_err(failed)?;
+    yield_to_others().map_err(preparing)?;
     let (queries, next) = sync_channel(1);
     let (answers, answered) = sync_channel(1);
-    let own = directory.to_path_buf();
-    let listen = move || listen(BufReader::new(io::stdin()), &own, &queries, &answers);
-    std::thread::Builder::new().name("arrowwood-sql-input".into()).spawn(listen).map_err(failed)?;
+    let temporary = directory.to_path_buf();
+    std::thread::Builder::new()
+        .name("arrowwood-sql-input".into())
+        .spawn(move || listen(BufReader::new(io::stdin()), &temporary, &queries, &answers))
+        .map_err(preparing)?;
     let engine = QueryEngine::for_process(directory.to_path_buf())?;
     let line = Arc::new(ParentChannel { answered: Mutex::new(answered), output: Mutex::new(io::stdout()) });
     let first = own_data();
@@ -74,27 +79,37 @@ fn answer_all(directory: &Path) -> arrowwood::Result<()> {
     Ok(())
 }
 
-/// Passes on what comes. Its end is that of the process, whatever that is doing.
+/// Passes on the frames of standard input. The end of the input ends the process, whatever it is doing.
 fn listen(
     mut input: BufReader<Stdin>,
     directory: &Path,
     queries: &SyncSender<QueryMessage>,
     answers: &SyncSender<ResponseMessage>,
 ) {
-    let mut next = || -> io::Result<bool> {
-        let Some(head) = FrameHeader::read(&mut input)? else { return Ok(false) };
-        Ok(match head.kind {
-            FrameKind::Query => queries.send(head.message(&mut input)?).is_ok(),
-            FrameKind::Response => answers.send(head.message(&mut input)?).is_ok(),
-            _ => false,
-        })
-    };
-    while matches!(next(), Ok(true)) {}
+    while matches!(pass_frame(&mut input, queries, answers), Ok(true)) {}
     let _ = std::fs::remove_dir_all(directory);
     std::process::exit(0);
 }
 
-/// The way to whoever has started the process.
+/// Passes the next frame on. Returns false if there is none, or it is unexpected.
+fn pass_frame(
+    input: &mut BufReader<Stdin>,
+    queries: &SyncSender<QueryMessage>,
+    answers: &SyncSender<ResponseMessage>,
+) -> io::Result<bool> {
+    let Some(head) = FrameHeader::read(input)? else { return Ok(false) };
+    Ok(match head.kind {
+        FrameKind::Query => queries.send(head.message(input)?).is_ok(),
+        FrameKind::Response => answers.send(head.message(input)?).is_ok(),
+        _ => false,
+    })
+}
+
+fn parent_gone() -> SqlError {
+    SqlError::Engine("whoever asks has gone".into())
+}
+
+/// The connection to the process that has started this one.
 struct ParentChannel {
     answered: Mutex<Receiver<ResponseMessage>>,
     output: Mutex<Stdout>,
@@ -105,12 +120,11 @@ impl ParentChannel {
         self.output.lock_ignoring_poison()
     }
 
-    fn ask(&self, asked: &RequestMessage) -> Result<ResponseMessage, SqlError> {
-        let broken = || SqlError::Engine("whoever asks has gone".into());
-        // Held until the answer is there, which is that to this question then.
+    fn ask(&self, request: &RequestMessage) -> Result<ResponseMessage, SqlError> {
+        // Held until the answer is there, so that it answers this request.
         let answered = self.answered.lock_ignoring_poison();
-        tell(&mut *self.output(), FrameKind::Request, asked).map_err(|_| broken())?;
-        let answer = answered.recv().map_err(|_| broken())?;
+        tell(&mut *self.output(), FrameKind::Request, request).map_err(|_| parent_gone())?;
+        let answer = answered.recv().map_err(|_| parent_gone())?;
         match answer.error {
             Some(error) => Err(error.error()),
             None => Ok(answer),
@@ -125,9 +139,9 @@ impl SqlTables for ParentChannel {
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
         let mut last = Error::new(ErrorKind::FileChanged, "its rows are dropped as they are looked for; ask again");
-        let asked = RequestMessage { table: Some(name.to_owned()), ..Default::default() };
+        let request = RequestMessage { table: Some(name.to_owned()), ..Default::default() };
         for _ in 0..TRIES {
-            let Some(rows) = self.ask(&asked)?.rows else { return Ok(None) };
+            let Some(rows) = self.ask(&request)?.rows else { return Ok(None) };
             match opened(&rows) {
                 Ok(rows) => return Ok(Some(rows)),
                 Err(e) if is_worth_another(&e) => last = e,
@@ -142,17 +156,19 @@ impl SqlTables for ParentChannel {
     }
 }
 
-/// The memory of the query: what it has a share of, and more if whoever has started the process has it.
+/// The memory of the query: its share, and more if the process that started this one grants it.
 struct GrantedMemory {
     line: Arc<ParentChannel>,
     most: usize,
-    /// What the process had before, as the system counts it, and what of that it used.
-    before: (u64, u64),
-    kept: Mutex<MemoryUsage>,
+    /// The memory of the process before the query, as the system limits it.
+    data_before: u64,
+    /// The part of [`Self::data_before`] that the process used.
+    used_before: u64,
+    usage: Mutex<MemoryUsage>,
 }
 
 struct MemoryUsage {
-    /// What steps of the query keep.
+    /// The bytes that steps of the query keep.
     bytes: usize,
     share: usize,
 }
@@ -164,49 +180,53 @@ impl fmt::Debug for GrantedMemory {
 }
 
 impl GrantedMemory {
-    /// The memory of a query that begins, in a process that is limited to that.
+    /// Creates the memory of a query that begins, and limits the process to it.
     fn begin(line: &Arc<ParentChannel>, message: &QueryMessage) -> io::Result<GrantedMemory> {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let kept = Mutex::new(MemoryUsage { bytes: 0, share: size(message.share) });
-        let before = (own_data(), anonymous_memory().unwrap_or(0));
-        let granted = GrantedMemory { line: line.clone(), most: size(message.memory), before, kept };
-        granted.limit(size(message.share))?;
+        let share = usize::try_from(message.share).unwrap_or(usize::MAX);
+        let granted = GrantedMemory {
+            line: line.clone(),
+            most: usize::try_from(message.memory).unwrap_or(usize::MAX),
+            data_before: own_data(),
+            used_before: anonymous_memory().unwrap_or(UNKNOWN_BYTES),
+            usage: Mutex::new(MemoryUsage { bytes: 0, share }),
+        };
+        granted.limit(share)?;
         Ok(granted)
     }
 
     fn limit(&self, share: usize) -> io::Result<()> {
-        limit_data(self.before.0.saturating_add(limit_of(share as u64)))
+        limit_data(self.data_before.saturating_add(limit_of(share as u64)))
     }
 
-    fn kept(&self) -> MutexGuard<'_, MemoryUsage> {
-        self.kept.lock_ignoring_poison()
+    fn usage(&self) -> MutexGuard<'_, MemoryUsage> {
+        self.usage.lock_ignoring_poison()
     }
 
-    /// The most memory that the process may use.
+    /// Returns the maximum memory that the process may use.
     fn all(&self, share: usize) -> u64 {
-        self.before.1.saturating_add(limit_of(share as u64))
+        self.used_before.saturating_add(limit_of(share as u64))
     }
 
-    /// Has a share of at least so many bytes more. False if others have them, or the query may not.
-    fn grow(&self, kept: &mut MemoryUsage, bytes: usize) -> bool {
-        // Not for each batch, nor more than there may be.
-        let more = bytes.max(ASKED).min(self.most.saturating_sub(kept.share));
-        let asked = RequestMessage { bytes: Some(more as u64), ..Default::default() };
-        let is_granted = more >= bytes && self.line.ask(&asked).is_ok_and(|answer| answer.is_granted);
-        if !is_granted || self.limit(kept.share + more).is_err() {
+    /// Grows the share by at least `bytes`. Returns false if other queries have them, or the query may not have them.
+    fn grow(&self, usage: &mut MemoryUsage, bytes: usize) -> bool {
+        // A minimum, to ask seldom, and no more than the query may have.
+        let more = bytes.max(ASKED).min(self.most.saturating_sub(usage.share));
+        let request = RequestMessage { bytes: Some(more as u64), ..Default::default() };
+        let is_granted = more >= bytes && self.line.ask(&request).is_ok_and(|answer| answer.is_granted);
+        if !is_granted || self.limit(usage.share + more).is_err() {
             return false;
         }
-        kept.share += more;
+        usage.share += more;
         true
     }
 }
 
 impl MemorySource for GrantedMemory {
     fn more(&self, bytes: u64) -> Option<u64> {
-        let mut kept = self.kept();
+        let mut usage = self.usage();
         // A process may have twice its share.
         let bytes = usize::try_from(bytes.div_ceil(2)).ok()?;
-        self.grow(&mut kept, bytes).then(|| self.all(kept.share))
+        self.grow(&mut usage, bytes).then(|| self.all(usage.share))
     }
 }
 
@@ -216,23 +236,26 @@ impl SqlMemory for GrantedMemory {
     }
 
     fn free(&self) -> usize {
-        self.most.saturating_sub(self.kept().bytes)
+        self.most.saturating_sub(self.usage().bytes)
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let mut kept = self.kept();
-        let Some(all) = kept.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };
-        let more = all.saturating_sub(kept.share);
-        let is_there = more == 0 || self.grow(&mut kept, more);
-        if is_there {
-            kept.bytes = all;
+        let mut usage = self.usage();
+        let Some(all) = usage.bytes.checked_add(bytes).filter(|all| *all <= self.most) else { return false };
+        if all > usage.share {
+            let more = all - usage.share;
+            if !self.grow(&mut usage, more) {
+                return false;
+            }
         }
-        is_there
+        usage.bytes = all;
+        true
     }
 
     fn release(&self, bytes: usize) {
-        let mut kept = self.kept();
-        kept.bytes = kept.bytes.saturating_sub(bytes);
+        let mut usage = self.usage();
+        debug_assert!(bytes <= usage.bytes, "{bytes} bytes are released of {}", usage.bytes);
+        usage.bytes = usage.bytes.saturating_sub(bytes);
     }
 }
 
@@ -248,14 +271,15 @@ fn answer(engine: &QueryEngine, line: &Arc<ParentChannel>, message: QueryMessage
     let memory = GrantedMemory::begin(line, &message);
     let memory = memory.map_err(|e| SqlError::Engine(format!("limiting the memory of a process: {e}")))?;
     let memory = Arc::new(memory);
-    engine.result_budget().set_source(memory.all(memory.kept().share), memory.clone());
+    engine.result_budget().set_source(memory.all(memory.usage().share), memory.clone());
     let parameters = message.parameters.as_ref().map(|row| batch_of(row)).transpose().map_err(|e| internal(&e))?;
     let query = SqlQuery { text: message.text, parameters, tables: line.clone(), memory, most: message.most };
     engine.handle().block_on(async {
         if message.is_plan {
             let plan = engine.plan(query).await?;
-            let bytes = |schema| schema_bytes(schema).map_err(|e| internal(&e));
-            let planned = PlanMessage { schema: bytes(&plan.schema)?, parameters: bytes(&plan.parameters)? };
+            let schema = schema_bytes(&plan.schema).map_err(|e| internal(&e))?;
+            let parameters = schema_bytes(&plan.parameters).map_err(|e| internal(&e))?;
+            let planned = PlanMessage { schema, parameters };
             return tell(&mut *line.output(), FrameKind::Plan, &planned).map_err(|e| gone(&e));
         }
         let mut rows = engine.run(query).await?;
@@ -304,7 +328,7 @@ impl AnswerWriter<'_> {
         let size = rows.div_ceil(parts).max(1);
         for start in (0..rows).step_by(size) {
             let part = batch.slice(start, size.min(rows - start));
-            // Of a slice alone, and not of all that it is of.
+            // The writer writes all of a buffer, of which a slice has a part.
             let part = if parts > 1 { BufferOrigin::Owned.counted(&part).map_err(|e| unsupported(&e))? } else { part };
             self.writer.write(&part).map_err(|e| unsupported(&e))?;
             self.pass()?;
