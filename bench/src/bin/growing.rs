@@ -57,12 +57,11 @@ fn run(folder: &Path, millions: u64, only: &str) {
 }
 
 fn schema() -> SchemaRef {
-    let field = |name: &str, data_type| Field::new(name, data_type, false);
     Arc::new(Schema::new(vec![
-        field("ts", DataType::Int64),
-        field("symbol", DataType::Utf8),
-        field("price", DataType::Float64),
-        field("qty", DataType::Int64),
+        Field::new("ts", DataType::Int64, false),
+        Field::new("symbol", DataType::Utf8, false),
+        Field::new("price", DataType::Float64, false),
+        Field::new("qty", DataType::Int64, false),
     ]))
 }
 
@@ -198,11 +197,10 @@ fn durable(folder: &Path) {
         seconds(start)
     };
     let (ours, limit) = in_turns(7, ours, limit);
-    let each = |seconds: f64| COUNT as f64 / seconds;
     println!(
         "durable commits of one row                {:6.0} /s     pwrite + fdatasync {:6.0} /s     ratio {:.2}",
-        each(ours),
-        each(limit),
+        COUNT as f64 / ours,
+        COUNT as f64 / limit,
         limit / ours
     );
 }

@@ -45,19 +45,17 @@ const ALL: &[NamedWorkload] = &[
     ("variance of 100,000 floats", || reduce(1, |dataset| dataset.column("price")?.var().map(|_| 1))),
     ("filter 100,000 rows", || reduce(1, |dataset| dataset.filter(&col("price").gt(100.0))?.len())),
     ("mean by key of 100,000 rows that are filtered", || {
-        let mean = |dataset: &Dataset| {
+        reduce(1, |dataset| {
             let groups = dataset.aggregate(&["symbol"]).filter(col("price").gt(100.0));
             groups.column("price", AggregateFunction::Mean).finish()?.len()
-        };
-        reduce(1, mean)
+        })
     }),
     ("count of 100,000 rows that are filtered", || filtered_aggregate(|rows| rows.count_rows("rows"))),
     ("first of 100,000 rows that are filtered", || {
         filtered_aggregate(|rows| rows.column("id", AggregateFunction::First))
     }),
     ("rows of 100,000 of which an expression is true", || {
-        let condition = || ((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3);
-        reduce(1, move |dataset| dataset.filter(&condition())?.len())
+        reduce(1, |dataset| dataset.filter(&(((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3)))?.len())
     }),
     ("rows of 100,000 whose text is one of twenty", || {
         let texts: Vec<String> = (0..20).map(|number| format!("name-{number}")).collect();
@@ -77,17 +75,14 @@ const ALL: &[NamedWorkload] = &[
     ("read 100,000 rows of CSV", || {
         let text = text_of(|id, price| format!("{id},{price},note of row {id},2026-01-31T12:34:56.{:03}\n", id % 1000));
         let text = format!("id,price,note,ts\n{text}");
-        let rows = move || Ok(read_csv_from(text.as_bytes(), &CsvOptions::default())?.1.len() as u64);
-        Ok(Box::new(rows))
+        Ok(Box::new(move || Ok(read_csv_from(text.as_bytes(), &CsvOptions::default())?.1.len() as u64)))
     }),
     ("read 100,000 rows of JSON lines", || {
-        let line = |id, price| {
+        let text = text_of(|id, price| {
             let ts = format!("2026-01-31T12:34:56.{:03}", id % 1000);
             format!("{{\"id\": {id}, \"price\": {price}, \"note\": \"note of row {id}\", \"ts\": \"{ts}\"}}\n")
-        };
-        let text = text_of(line);
-        let rows = move || Ok(read_json_from(text.as_bytes(), &JsonOptions::default())?.1.len() as u64);
-        Ok(Box::new(rows))
+        });
+        Ok(Box::new(move || Ok(read_json_from(text.as_bytes(), &JsonOptions::default())?.1.len() as u64)))
     }),
     ("append 100,000 rows to a table, and commit", || {
         let (mut writer, batch) = (writer("batch")?, batch());
@@ -183,8 +178,7 @@ fn main() -> Result<()> {
         ALL.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());
     };
-    let found = ALL.iter().find(|(known, _)| *known == name);
-    let (_, prepare) = found.unwrap_or_else(|| panic!("no path '{name}'"));
+    let Some((_, prepare)) = ALL.iter().find(|(path, _)| *path == name) else { panic!("no path '{name}'") };
     let mut path = prepare()?;
     black_box(path())?;
     let answer = measured(&mut path)?;

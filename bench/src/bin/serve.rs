@@ -255,11 +255,11 @@ impl Bench {
                 read.push(parsed);
             }
         }
-        let rate = |seconds: f64| file as f64 / seconds / 1e9;
+        let gigabytes = file as f64 / 1e9;
         let (raw, http, read, first) = (median(raw), median(http), median(read), median(firsts));
-        let shown = format!("{:.2} × ({:.2} : {:.2} GB/s)", raw / http, rate(http), rate(raw));
+        let shown = format!("{:.2} × ({:.2} : {:.2} GB/s)", raw / http, gigabytes / http, gigabytes / raw);
         line("512 MiB as Arrow over HTTP, bytes received : raw TCP from a mapping", "≥ 0.9 ×", &shown);
-        line("the same, read by `read_stream`", "", &format!("{:.2} GB/s", rate(read)));
+        line("the same, read by `read_stream`", "", &format!("{:.2} GB/s", gigabytes / read));
         line("first byte of 512 MiB", "", &format!("{:.2} ms", 1e3 * first));
         line("private memory that sending it adds", "", &format!("{:.1} MiB", most as f64 / 1024.0));
         drop(server);
@@ -313,11 +313,11 @@ impl Bench {
         );
         let shown = format!("{:.2} × ({:.2} ms)", p99 / sync, 1e3 * p99);
         line("durable acknowledgement, 64 producers, 99th of 100", "≤ 5 ×", &shown);
-        let each = |seconds: f64| 1e6 * seconds / many.1.len() as f64;
+        let per_row = 1e6 / many.1.len() as f64;
         line(
             "processor time of each of these rows: server, clients",
             "",
-            &format!("{:.0} µs, {:.0} µs", each(in_server), each(in_clients)),
+            &format!("{:.0} µs, {:.0} µs", per_row * in_server, per_row * in_clients),
         );
         let shown = format!("{:.0} a second, 99th of 100 {:.2} ms", bare.0, 1e3 * quantile(&mut bare.1, 0.99));
         line("the limit: as many clients of the same server that ask for /healthz", "", &shown);

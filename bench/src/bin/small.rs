@@ -20,12 +20,11 @@ const SLEEP: Duration = Duration::from_secs(5);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |text: &str| text.parse().expect("a number of partitions");
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--open", table, count] => opening(Path::new(table), number(count)),
+        ["--open", table, count] => opening(Path::new(table), partitions(count)),
         [folder] => run(Path::new(folder), 200, ""),
-        [folder, count] => run(Path::new(folder), number(count), ""),
-        [folder, count, only] => run(Path::new(folder), number(count), only),
+        [folder, count] => run(Path::new(folder), partitions(count), ""),
+        [folder, count, only] => run(Path::new(folder), partitions(count), only),
         _ => {
             eprintln!("usage: small DIR [N [writers|open|follow]]");
             std::process::exit(2);
@@ -33,20 +32,24 @@ fn main() {
     }
 }
 
+fn partitions(text: &str) -> usize {
+    text.parse().expect("a number of partitions")
+}
+
 fn run(folder: &Path, count: usize, only: &str) {
     let root = folder.join(format!("small-{}", std::process::id()));
     fs::create_dir_all(&root).expect("the directory");
-    let is_wanted = |name: &str| only.is_empty() || only == name;
-    if is_wanted("writers") {
+    let is_all = only.is_empty();
+    if is_all || only == "writers" {
         writers(&root.join("writers"), count);
     }
-    if is_wanted("open") || is_wanted("follow") {
+    if is_all || only == "open" || only == "follow" {
         let table = root.join("table");
         (0..count).for_each(|number| writer(&table, number).close().expect("closed"));
-        if is_wanted("open") {
+        if is_all || only == "open" {
             opening(&table, count);
         }
-        if is_wanted("follow") {
+        if is_all || only == "follow" {
             sleeping(&table, count);
         }
     }
@@ -54,11 +57,10 @@ fn run(folder: &Path, count: usize, only: &str) {
 }
 
 fn schema() -> SchemaRef {
-    let field = |name: &str, data_type| Field::new(name, data_type, true);
     Arc::new(Schema::new(vec![
-        field("ts", DataType::Timestamp(TimeUnit::Microsecond, None)),
-        field("symbol", DataType::Utf8),
-        field("price", DataType::Float64),
+        Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        Field::new("symbol", DataType::Utf8, true),
+        Field::new("price", DataType::Float64, true),
     ]))
 }
 
@@ -113,11 +115,11 @@ fn sleeping(table: &Path, count: usize) {
     let dataset = open(table).expect("the partitions");
     let mut follower = follow_partitions(&dataset, &FollowFrom::Now).expect("a follower");
     // Until it has looked for the last time, and sleeps.
-    let found = follower.poll(Duration::from_millis(300)).expect("to follow");
-    assert!(found.is_none(), "nobody writes");
+    let rows = follower.poll(Duration::from_millis(300)).expect("to follow");
+    assert!(rows.is_none(), "nobody writes");
     let before = processor_time();
-    let found = follower.poll(SLEEP).expect("to follow");
-    assert!(found.is_none(), "nobody writes");
+    let rows = follower.poll(SLEEP).expect("to follow");
+    assert!(rows.is_none(), "nobody writes");
     let taken = processor_time() - before;
     println!(
         "a follower of {count} tables sleeps for {} s: {:.2} ms of processor time ({:.3} %)",

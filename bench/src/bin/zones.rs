@@ -30,11 +30,14 @@ const RUNS: i64 = 1000;
 
 const BATCH: i64 = 1 << 16;
 
+fn millions(text: &str) -> i64 {
+    text.parse::<i64>().expect("a number of millions") * 1_000_000
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let millions = |text: &str| text.parse::<i64>().expect("a number of millions") * 1_000_000;
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [folder] => run(Path::new(folder), millions("56")),
+        [folder] => run(Path::new(folder), 56_000_000),
         [folder, count] => run(Path::new(folder), millions(count)),
         _ => {
             eprintln!("usage: zones FOLDER [MILLIONS]");
@@ -66,14 +69,13 @@ fn run(folder: &Path, rows: i64) {
 // ---- the rows ----
 
 fn schema() -> SchemaRef {
-    let field = |name: &str, data_type| Field::new(name, data_type, false);
     Arc::new(Schema::new(vec![
-        field("ts", DataType::Timestamp(TimeUnit::Microsecond, None)),
-        field("host", DataType::Utf8),
-        field("shift", DataType::Utf8),
-        field("job", DataType::Int64),
-        field("load", DataType::Float64),
-        field("bytes", DataType::Int64),
+        Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), false),
+        Field::new("host", DataType::Utf8, false),
+        Field::new("shift", DataType::Utf8, false),
+        Field::new("job", DataType::Int64, false),
+        Field::new("load", DataType::Float64, false),
+        Field::new("bytes", DataType::Int64, false),
     ]))
 }
 
@@ -99,14 +101,13 @@ fn shift(run: i64) -> String {
 }
 
 fn batch(from: i64, to: i64, rows: i64) -> RecordBatch {
-    let each = || from..to;
     let columns: [ArrayRef; 6] = [
-        Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(|row| time(row, rows)))),
-        Arc::new(StringArray::from_iter_values(each().map(|row| host(run_of(row, rows))))),
-        Arc::new(StringArray::from_iter_values(each().map(|row| shift(run_of(row, rows))))),
-        Arc::new(Int64Array::from_iter_values(each().map(|row| run_of(row, rows)))),
-        Arc::new(Float64Array::from_iter_values(each().map(|row| (row % 1000) as f64 * 0.25))),
-        Arc::new(Int64Array::from_iter_values(each().map(|row| row % 10_000))),
+        Arc::new(TimestampMicrosecondArray::from_iter_values((from..to).map(|row| time(row, rows)))),
+        Arc::new(StringArray::from_iter_values((from..to).map(|row| host(run_of(row, rows))))),
+        Arc::new(StringArray::from_iter_values((from..to).map(|row| shift(run_of(row, rows))))),
+        Arc::new(Int64Array::from_iter_values((from..to).map(|row| run_of(row, rows)))),
+        Arc::new(Float64Array::from_iter_values((from..to).map(|row| (row % 1000) as f64 * 0.25))),
+        Arc::new(Int64Array::from_iter_values((from..to).map(|row| row % 10_000))),
     ];
     RecordBatch::try_new(schema(), columns.to_vec()).expect("a batch")
 }
@@ -172,13 +173,13 @@ impl Table {
         files(&self.path).for_each(|file| drop_pages(&file));
         let left = self.pages_in_memory();
         assert!(left == 0, "{left} bytes are in memory still: FOLDER is to be on a disk");
-        let found = self.answer(question);
-        (self.pages_in_memory(), found)
+        let rows = self.answer(question);
+        (self.pages_in_memory(), rows)
     }
 
     fn answer(&self, question: &Question) -> u64 {
-        let found = open(&self.path).expect("the table").filter(&question.condition).expect("rows");
-        found.len().expect("their number")
+        let rows = open(&self.path).expect("the table").filter(&question.condition).expect("rows");
+        rows.len().expect("their number")
     }
 
     /// Milliseconds of an answer, with all that it reads in memory.
