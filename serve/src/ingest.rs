@@ -329,17 +329,17 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
         }
     };
     Ok(WriterOptions {
-        dictionary: names_of_columns(query, "dictionary"),
+        dictionary: parse_names(query, "dictionary"),
         sorted_by: query.get("sorted_by")?.map(str::to_owned),
         late,
-        index: Some(names_of_columns(query, "index")).filter(|index| !index.is_empty()),
+        index: Some(parse_names(query, "index")).filter(|index| !index.is_empty()),
         segment_rows: query.number("segment_rows")?,
         ..WriterOptions::default()
     })
 }
 
 /// Returns the names in all lists of a repeatable parameter.
-fn names_of_columns(query: &Query, parameter: &str) -> Vec<String> {
+fn parse_names(query: &Query, parameter: &str) -> Vec<String> {
     let names = query.all(parameter).flat_map(|list| list.split(','));
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
