@@ -11,7 +11,7 @@ import java.util.Optional;
  *
  * @param name its name
  * @param function the function to compute
- * @param column the column that it is computed of; empty with {@link Function#COUNT} counts rows
+ * @param column the column to compute it from; {@link Function#COUNT} without one counts rows
  */
 public record Aggregate(String name, Function function, Optional<String> column) {
     /** A function of the non-null values of a group. */
@@ -20,19 +20,19 @@ public record Aggregate(String name, Function function, Optional<String> column)
         SUM(1),
         /** The mean. */
         MEAN(2),
-        /** The least. */
+        /** The least value. */
         MIN(3),
-        /** The greatest. */
+        /** The greatest value. */
         MAX(4),
-        /** How many there are. */
+        /** The number of values. */
         COUNT(5),
         /** The sample variance. */
         VAR(6),
         /** The standard deviation. */
         STD(7),
-        /** How many distinct values there are; null is one. */
+        /** The number of distinct values; null counts as one. */
         N_UNIQUE(9),
-        /** The value in the middle, or the mean of the two there; keeps 8 bytes a row. */
+        /** The middle value, or the mean of the two middle values; uses 8 bytes of memory per row. */
         MEDIAN(12);
 
         /** Its number in {@code arrowwood_function}. */
@@ -50,7 +50,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * Returns the same with another name; by default it is that of the column.
+     * Returns the same aggregate with another name; the default is the column's name.
      *
      * @param other the name
      * @return an aggregate
@@ -60,7 +60,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The number of rows, in a column {@code count}.
+     * Computes the number of rows, in a column {@code count}.
      *
      * @return an aggregate
      */
@@ -69,7 +69,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The number of values that aren't null.
+     * Computes the number of values that aren't null.
      *
      * @param column the column's name
      * @return an aggregate
@@ -79,7 +79,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The sum.
+     * Computes the sum.
      *
      * @param column the column's name
      * @return an aggregate
@@ -89,7 +89,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The mean.
+     * Computes the mean.
      *
      * @param column the column's name
      * @return an aggregate
@@ -99,7 +99,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The least value.
+     * Computes the least value.
      *
      * @param column the column's name
      * @return an aggregate
@@ -109,7 +109,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The greatest value.
+     * Computes the greatest value.
      *
      * @param column the column's name
      * @return an aggregate
@@ -119,7 +119,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The sample variance.
+     * Computes the sample variance.
      *
      * @param column the column's name
      * @return an aggregate
@@ -129,7 +129,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The standard deviation.
+     * Computes the standard deviation.
      *
      * @param column the column's name
      * @return an aggregate
@@ -139,7 +139,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The number of distinct values; null is one.
+     * Computes the number of distinct values; null counts as one.
      *
      * @param column the column's name
      * @return an aggregate
@@ -149,7 +149,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
     }
 
     /**
-     * The value in the middle, or the mean of the two there.
+     * Computes the middle value, or the mean of the two middle values.
      *
      * @param column the column's name
      * @return an aggregate
@@ -158,7 +158,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
         return new Aggregate(Function.MEDIAN, column);
     }
 
-    /** An array of {@code arrowwood_aggregate}. */
+    /** Returns an array of {@code arrowwood_aggregate}. */
     static MemorySegment structs(Native.Call call, Aggregate... aggregates) {
         MemorySegment structs = call.arena.allocate(Math.max(1, aggregates.length) * SIZE, 8);
         for (int i = 0; i < aggregates.length; i++) {

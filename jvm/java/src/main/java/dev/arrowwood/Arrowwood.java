@@ -31,8 +31,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Methods
  * throw {@link ArrowwoodException.FileChanged} when they notice a change.
  *
- * <p>All exceptions are an {@link ArrowwoodException}, except {@code NullPointerException}, and those of the JDK for a closed
- * arena or one of another thread.
+ * <p>All exceptions are an {@link ArrowwoodException}, except {@code NullPointerException}, and the JDK's own
+ * exceptions for an arena that is closed or belongs to another thread.
  */
 public final class Arrowwood {
     private Arrowwood() {}
@@ -55,8 +55,8 @@ public final class Arrowwood {
     /**
      * Keeps the library from installing its SIGBUS handler, for processes whose own handler must not change. Reading a
      * page of a truncated file then ends in the JVM's {@code InternalError}, or ends the process, instead of
-     * {@link ArrowwoodException.FileChanged}. Call it before opening the first file. Setting {@code ARROWWOOD_SIGBUS=off} in the
-     * environment has the same effect.
+     * {@link ArrowwoodException.FileChanged}. Call it before opening the first file. Setting
+     * {@code ARROWWOOD_SIGBUS=off} in the environment has the same effect.
      *
      * @throws ArrowwoodException.Busy if a file was opened before
      */
@@ -77,7 +77,7 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, ReadOption... options) throws IOException {
-        return opened(path, null, options);
+        return openIn(path, null, options);
     }
 
     /**
@@ -93,10 +93,10 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, Arena arena, ReadOption... options) throws IOException {
-        return opened(path, java.util.Objects.requireNonNull(arena), options);
+        return openIn(path, java.util.Objects.requireNonNull(arena), options);
     }
 
-    private static Dataset opened(Path path, Arena arena, ReadOption... options) throws IOException {
+    private static Dataset openIn(Path path, Arena arena, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
             return Dataset.make(
@@ -135,44 +135,47 @@ public final class Arrowwood {
             MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, bytes.length), 64);
             MemorySegment.copy(bytes, 0, copy, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
             MemorySegment struct = ReadOption.struct(call.arena, options);
-            long number = Lent.keep(copy);
+            long number = SharedMemory.keep(copy);
             try {
                 return Dataset.make(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
                         copy,
                         (long) bytes.length,
-                        Lent.RELEASE,
+                        SharedMemory.RELEASE,
                         MemorySegment.ofAddress(number),
                         struct,
                         out,
                         c.error));
             } catch (RuntimeException e) {
-                // The library doesn't release what it hasn't taken.
-                Lent.KEPT.remove(number);
+                // After a failure the library doesn't own the memory, and never releases it.
+                SharedMemory.IN_USE.remove(number);
                 throw e;
             }
         });
     }
 
-    /** Memory that the library uses until it releases it. */
-    private static final class Lent {
-        static final Map<Long, MemorySegment> KEPT = new ConcurrentHashMap<>();
+    /** Keeps memory reachable until the library releases it. */
+    private static final class SharedMemory {
+        static final Map<Long, MemorySegment> IN_USE = new ConcurrentHashMap<>();
         private static final AtomicLong NEXT = new AtomicLong(1);
         static final MemorySegment RELEASE = stub();
 
         static long keep(MemorySegment memory) {
             long number = NEXT.getAndIncrement();
-            KEPT.put(number, memory);
+            IN_USE.put(number, memory);
             return number;
         }
 
         static void release(MemorySegment number) {
-            KEPT.remove(number.address());
+            IN_USE.remove(number.address());
         }
 
         private static MemorySegment stub() {
             try {
                 var release = MethodHandles.lookup()
-                        .findStatic(Lent.class, "release", MethodType.methodType(void.class, MemorySegment.class));
+                        .findStatic(
+                                SharedMemory.class,
+                                "release",
+                                MethodType.methodType(void.class, MemorySegment.class));
                 return Linker.nativeLinker().upcallStub(release, FunctionDescriptor.ofVoid(ADDRESS), Arena.global());
             } catch (ReflectiveOperationException e) {
                 throw new AssertionError(e);
@@ -191,7 +194,7 @@ public final class Arrowwood {
      *     interface
      */
     public static Dataset importStream(MemorySegment stream) {
-        return imported(stream, null);
+        return importIn(stream, null);
     }
 
     /**
@@ -204,10 +207,10 @@ public final class Arrowwood {
      *     interface
      */
     public static Dataset importStream(MemorySegment stream, Arena arena) {
-        return imported(stream, java.util.Objects.requireNonNull(arena));
+        return importIn(stream, java.util.Objects.requireNonNull(arena));
     }
 
-    private static Dataset imported(MemorySegment stream, Arena arena) {
+    private static Dataset importIn(MemorySegment stream, Arena arena) {
         return Native.call(call ->
                 Dataset.make(call, arena, (c, out) -> (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
     }
@@ -228,7 +231,7 @@ public final class Arrowwood {
     }
 
     /**
-     * How a CSV file is read.
+     * Options to read a CSV file.
      *
      * @param schema the columns to read, matched by name; empty for all, with inferred types
      * @param dictionary names of text columns to encode by dictionaries
@@ -243,7 +246,7 @@ public final class Arrowwood {
      * Reads a CSV file with a header line into memory.
      *
      * @param path the file
-     * @param options how
+     * @param options the columns and their delimiter
      * @return the dataset
      * @throws IOException if it can't be read
      * @throws ArrowwoodException.InvalidData naming the line
@@ -285,7 +288,7 @@ public final class Arrowwood {
      * Damage is not an exception but counted and listed.
      *
      * @param path the path
-     * @param progress hears how far it is
+     * @param progress receives the progress
      * @return the findings
      * @throws IOException if it can't be read
      */
@@ -305,7 +308,7 @@ public final class Arrowwood {
     }
 
     /**
-     * Checks without hearing of the progress.
+     * Checks without reporting progress.
      *
      * @param path the path
      * @return the findings
@@ -320,7 +323,7 @@ public final class Arrowwood {
      * ends in {@code .damaged}.
      *
      * @param path the path
-     * @param progress hears how far it is
+     * @param progress receives the progress
      * @return the findings, and the result of the repair
      * @throws IOException if it can't be read or written
      * @throws ArrowwoodException.Busy if the table is being written
@@ -347,7 +350,7 @@ public final class Arrowwood {
     }
 
     /**
-     * Repairs without hearing of the progress.
+     * Repairs without reporting progress.
      *
      * @param path the path
      * @return the findings, and the result of the repair
@@ -366,8 +369,8 @@ public final class Arrowwood {
      * Rewrites all segments of a table as dense Arrow files; readers are not disturbed.
      *
      * @param path the table's directory
-     * @param progress hears how far it is
-     * @return how many segments were rewritten
+     * @param progress receives the progress
+     * @return the number of rewritten segments
      * @throws IOException if there is no table, or it can't be written
      * @throws ArrowwoodException.Busy if the table is being written: use {@link TableWriter#compact}
      */

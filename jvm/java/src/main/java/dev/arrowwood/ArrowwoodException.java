@@ -12,12 +12,10 @@ import java.util.OptionalInt;
 import java.util.Set;
 
 /**
- * Common to all exceptions of Arrowwood. Each extends the class of the JDK that is caught for such a mistake
- * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
+ * Implemented by all exceptions of Arrowwood. Each extends the JDK's exception for the same mistake, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
- * <p>Messages say what was being done to which path, what was expected and found, and what to do. What is long, as a value
- * of a million characters, is shown in part. Methods that take a
- * path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
+ * <p>Messages name the operation and the path, the expected and the actual state, and the remedy. They shorten long
+ * values. Methods that take a path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
  * {@link Io} instead, with one of these as its cause.
  *
  * <p>An interface can't be caught. To catch all of them, catch {@code Exception}, and ask:
@@ -34,10 +32,10 @@ import java.util.Set;
  */
 public sealed interface ArrowwoodException {
     /**
-     * Finds the failure that an exception is, or has as its cause, as those of futures and streams do.
+     * Finds the failure in an exception and its causes: futures and streams wrap failures in their own exceptions.
      *
      * @param thrown the exception
-     * @return the failure, or empty if it is none of Arrowwood's
+     * @return the failure, or empty if there is none of Arrowwood's
      */
     static Optional<ArrowwoodException> find(Throwable thrown) {
         Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
@@ -72,7 +70,7 @@ public sealed interface ArrowwoodException {
         return OptionalInt.empty();
     }
 
-    /** Kinds of failures: {@code arrowwood_error_code} of the C library. */
+    /** The kinds of failures: {@code arrowwood_error_code} of the C library. */
     enum Code {
         /** No such file, or no file matches. */
         NOT_FOUND,
@@ -84,9 +82,9 @@ public sealed interface ArrowwoodException {
         UNSUPPORTED,
         /** Two schemas that must agree differ. */
         SCHEMA_MISMATCH,
-        /** No column of that name or number. */
+        /** No column has that name or number. */
         COLUMN_NOT_FOUND,
-        /** No row, batch or item of that number. */
+        /** No row, batch or item has that number. */
         ROW_OUT_OF_RANGE,
         /** An argument has an invalid value. */
         INVALID_ARGUMENT,
@@ -103,13 +101,13 @@ public sealed interface ArrowwoodException {
         /** A bug in Arrowwood; the message says where. */
         INTERNAL;
 
-        /** Returns the code of a number of the C library. */
+        /** Returns the code for a number of the C library. */
         static Code of(int number) {
             return number > 0 && number <= values().length ? values()[number - 1] : INTERNAL;
         }
     }
 
-    /** Returns a number of the system for display: 0 means none. */
+    /** Returns an {@code errno} for display; 0 means none. */
     private static OptionalInt shown(int osError) {
         return osError == 0 ? OptionalInt.empty() : OptionalInt.of(osError);
     }
@@ -262,7 +260,7 @@ public sealed interface ArrowwoodException {
         }
     }
 
-    /** There is no column of that name or number; the message names those there are. */
+    /** No column has that name or number; the message names the existing columns. */
     final class ColumnNotFound extends IllegalArgumentException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
@@ -276,14 +274,14 @@ public sealed interface ArrowwoodException {
         }
     }
 
-    /** There is no row, batch or item of that number. */
+    /** No row, batch or item has that number. */
     final class RowOutOfRange extends IndexOutOfBoundsException implements ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         /**
-         * Creates the exception, for libraries over this one.
+         * Creates the exception, for libraries built on this one.
          *
-         * @param message what is wrong with which argument
+         * @param message the argument and its mistake
          */
         public RowOutOfRange(String message) {
             super(Messages.shortened(message));
@@ -300,9 +298,9 @@ public sealed interface ArrowwoodException {
         private static final long serialVersionUID = 1;
 
         /**
-         * Creates the exception, for libraries over this one.
+         * Creates the exception, for libraries built on this one.
          *
-         * @param message what is wrong with which argument
+         * @param message the argument and its mistake
          */
         public InvalidArgument(String message) {
             super(Messages.shortened(message));

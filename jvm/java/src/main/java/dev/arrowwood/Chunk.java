@@ -36,11 +36,11 @@ public final class Chunk {
     static final long SIZE = 160;
 
     /**
-     * How often a read calls itself, so that it has a frame of its own in compiled code: the JVM tells of a fault as late as
-     * when a frame returns or a loop repeats, and what is inlined into a caller's loop can't catch it. Compilers inline a
-     * recursion once.
+     * The number of times a read calls itself, so that compiled code keeps a frame for it. The JVM may not report a
+     * fault before a frame returns or a loop repeats, and a read inlined into a caller's loop can't catch it by then.
+     * Compilers inline only one level of a recursion.
      */
-    static final int DEEP = 2;
+    static final int RECURSION_DEPTH = 2;
 
     private static final long FIRST_ROW = 0;
     private static final long ROWS = 8;
@@ -69,7 +69,7 @@ public final class Chunk {
         this.validity = buffer(VALIDITY);
     }
 
-    /** Structs that follow each other. */
+    /** Returns an array of {@code count} chunk structs. */
     static MemorySegment table(MemorySegment first, long count, Arena arena) {
         return first.reinterpret(count * SIZE, arena, null);
     }
@@ -78,8 +78,8 @@ public final class Chunk {
         return new Chunk(table.asSlice(index * SIZE, SIZE), arena);
     }
 
-    private MemorySegment buffer(long at) {
-        return segment(struct.get(JAVA_LONG, at), struct.get(JAVA_LONG, at + 8));
+    private MemorySegment buffer(long offset) {
+        return segment(struct.get(JAVA_LONG, offset), struct.get(JAVA_LONG, offset + 8));
     }
 
     private MemorySegment segment(long address, long size) {
@@ -129,7 +129,7 @@ public final class Chunk {
         long bit = row + struct.get(JAVA_INT, VALIDITY_BIT);
         byte flags;
         try {
-            flags = read(validity, bit >> 3, DEEP);
+            flags = read(validity, bit >> 3, RECURSION_DEPTH);
         } catch (InternalError e) {
             throw changed(validity.asSlice(bit >> 3, 1), e);
         }
@@ -140,7 +140,7 @@ public final class Chunk {
         return depth > 0 ? read(bytes, index, depth - 1) : bytes.get(JAVA_BYTE, index);
     }
 
-    /** The failure of a read that the JVM gave up, as of a file that was truncated: what the library says of these bytes. */
+    /** Returns the failure of a read that faulted: the library repeats the read, and names the file and cause. */
     private static RuntimeException changed(MemorySegment bytes, InternalError cause) {
         RuntimeException failure;
         try (Arena arena = Arena.ofConfined()) {
@@ -154,10 +154,10 @@ public final class Chunk {
         return failure;
     }
 
-    /** The failure of a read that works by now. */
+    /** Returns the failure of a read that faulted and succeeds when repeated. */
     static RuntimeException changed() {
         return new ArrowwoodException.FileChanged(
-                "a file could not be read for a moment: it was truncated, or its disk fails; open it " + "again");
+                "a file could not be read for a moment: it was truncated, or its disk fails; open it again");
     }
 
     /**
@@ -215,7 +215,7 @@ public final class Chunk {
     }
 
     /**
-     * Returns the bytes that offsets of text and binary lead into.
+     * Returns the bytes of text and binary, which {@link #offsets} index.
      *
      * @return the buffer, of size 0 if the type has none
      */
@@ -233,7 +233,7 @@ public final class Chunk {
     }
 
     /**
-     * Returns the buffers that views lead into.
+     * Returns the buffers that views refer to.
      *
      * @return an unmodifiable list
      */
@@ -257,7 +257,7 @@ public final class Chunk {
     }
 
     /**
-     * Returns the values that keys lead to.
+     * Returns the values that keys refer to.
      *
      * @return the chunk, or empty if the type is no dictionary
      */

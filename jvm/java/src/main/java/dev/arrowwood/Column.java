@@ -51,7 +51,7 @@ public final class Column {
     }
 
     /**
-     * Returns the dataset that the column is of.
+     * Returns the dataset that contains the column.
      *
      * @return the dataset
      */
@@ -260,20 +260,20 @@ public final class Column {
      * @throws ArrowwoodException.InvalidData if a batch is damaged
      */
     public List<Chunk> chunks(ChunkOption... options) {
-        List<ChunkOption> given = Arrays.asList(options);
-        int flags = (given.contains(ChunkOption.CHECKED) ? 0 : 1) | (given.contains(ChunkOption.ALIGNED) ? 2 : 0);
+        List<ChunkOption> wanted = Arrays.asList(options);
+        int flags = (wanted.contains(ChunkOption.CHECKED) ? 0 : 1) | (wanted.contains(ChunkOption.ALIGNED) ? 2 : 0);
         return Native.call(call -> {
             MemorySegment out = call.out;
             call.check((int) Native.CHUNKS.invokeExact(
                     dataset.handle(), index, flags, out, out.asSlice(8), out.asSlice(16), call.error));
             Arena arena = dataset.lifetime();
-            // Memory read from the chunks belongs to this arena, which frees the owner.
+            // Segments of the chunks have this arena's scope, and it frees the library's array of chunks.
             Native.owned(out.get(ADDRESS, 16), arena, Native.CHUNKS_FREE);
             return new Chunks(Chunk.table(out.get(ADDRESS, 0), out.get(JAVA_LONG, 8), arena), arena);
         });
     }
 
-    /** Chunks, which are made when they are asked for. */
+    /** Creates chunks on access. */
     private static final class Chunks extends AbstractList<Chunk> implements RandomAccess {
         private final MemorySegment table;
         private final Arena arena;

@@ -17,7 +17,7 @@ import java.util.Objects;
  * }</pre>
  */
 public sealed interface Condition {
-    /** How values are compared. */
+    /** A comparison of values. */
     enum Operator {
         /** Equal. */
         EQ("=="),

@@ -8,10 +8,10 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 
-/** Conditions as {@code arrowwood_predicate}, which are freed at the end of the call. */
+/** Builds conditions as {@code arrowwood_predicate}s, which are freed when the call ends. */
 final class Conditions {
     private final Native.Call call;
-    /** The columns that are compared. */
+    /** The columns of the dataset. */
     private final List<Field> fields;
 
     private Conditions(Native.Call call, List<Field> fields) {
@@ -22,7 +22,7 @@ final class Conditions {
     /** A pending step: a condition to build, or one whose parts are built. */
     private record Step(Condition condition, boolean partsAreBuilt) {}
 
-    /** The condition on rows of these columns. */
+    /** Builds a condition on rows with these columns. */
     static MemorySegment build(Native.Call call, Condition whole, List<Field> fields) throws Throwable {
         return new Conditions(call, fields).build(whole);
     }
@@ -35,9 +35,9 @@ final class Conditions {
             Step step = steps.pop();
             List<Condition> parts = parts(step.condition);
             if (parts.isEmpty()) {
-                built.push(leaf(step.condition));
+                built.push(buildLeaf(step.condition));
             } else if (step.partsAreBuilt) {
-                built.push(joined(step.condition, built));
+                built.push(combine(step.condition, built));
             } else {
                 steps.push(new Step(step.condition, true));
                 parts.forEach(part -> steps.push(new Step(part, false)));
@@ -55,8 +55,8 @@ final class Conditions {
         };
     }
 
-    private MemorySegment leaf(Condition condition) throws Throwable {
-        return made(
+    private MemorySegment buildLeaf(Condition condition) throws Throwable {
+        return owned(
                 switch (condition) {
                     case Condition.Compare(String column, Condition.Operator operator, Object value) ->
                         (int) Native.COMPARE.invokeExact(
@@ -78,10 +78,10 @@ final class Conditions {
                 });
     }
 
-    private MemorySegment joined(Condition condition, Deque<MemorySegment> built) throws Throwable {
+    private MemorySegment combine(Condition condition, Deque<MemorySegment> built) throws Throwable {
         // Parts were built from the last to the first.
         MemorySegment left = built.pop();
-        return made(
+        return owned(
                 switch (condition) {
                     case Condition.And and -> (int) Native.AND.invokeExact(left, built.pop(), call.out, call.error);
                     case Condition.Or or -> (int) Native.OR.invokeExact(left, built.pop(), call.out, call.error);
@@ -89,12 +89,12 @@ final class Conditions {
                 });
     }
 
-    private MemorySegment made(int code) throws Throwable {
+    private MemorySegment owned(int code) throws Throwable {
         call.check(code);
         return Native.owned(call.out.get(ADDRESS, 0), call.arena, Native.PREDICATE_FREE);
     }
 
-    /** Which count of the column's unit stands for a time that is none. */
+    /** Returns the side to round a time to that falls between two counts of the column's unit. */
     private static Times.Side side(Condition.Operator operator) {
         return switch (operator) {
             case LE, GT -> Times.Side.BELOW;
@@ -107,15 +107,15 @@ final class Conditions {
         Type type = type(column);
         MemorySegment values = call.arena.allocate(Math.max(1, objects.size()) * Values.SIZE, 8);
         for (int i = 0; i < objects.size(); i++) {
-            Values.writeCompared(values.asSlice(i * Values.SIZE, Values.SIZE), objects.get(i), type, side, call::room);
+            Values.writeCompared(values.asSlice(i * Values.SIZE, Values.SIZE), objects.get(i), type, side, call::copy);
         }
         return values;
     }
 
-    /** The type of a column; null if there is none, or several, which the library refuses. */
+    /** Returns the type of a column; null if no column or several have the name, which the library refuses. */
     private Type type(String column) {
-        List<Field> found =
+        List<Field> matches =
                 fields.stream().filter(field -> field.name().equals(column)).toList();
-        return found.size() == 1 ? found.get(0).type() : null;
+        return matches.size() == 1 ? matches.get(0).type() : null;
     }
 }

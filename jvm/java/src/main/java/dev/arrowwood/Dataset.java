@@ -25,7 +25,7 @@ import java.util.stream.StreamSupport;
 /**
  * An immutable table over one or many record batches, in place. Opened by {@link Arrowwood#open}.
  *
- * <p>Its lifetime is that of the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size,
+ * <p>It lives as long as the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size,
  * arena)}: closing the arena unmaps the files, and later calls throw {@code IllegalStateException}. Without an arena,
  * the files are unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets made
  * from another one, by {@link #slice} and the like, live as long as that one's arena, or on their own if there is none.
@@ -52,7 +52,7 @@ public final class Dataset implements Iterable<Row> {
         int make(Native.Call call, MemorySegment out) throws Throwable;
     }
 
-    /** The dataset that a function of the library makes; of the collector if the arena is null. */
+    /** Returns the dataset that a function of the library creates; the collector frees it if the arena is null. */
     static Dataset make(Native.Call call, Arena arena, Maker maker) throws Throwable {
         if (arena != null && !arena.scope().isAlive()) {
             throw new IllegalStateException("the arena is closed");
@@ -61,7 +61,7 @@ public final class Dataset implements Iterable<Row> {
         return take(call.out.get(ADDRESS, 0), arena);
     }
 
-    /** The dataset of a handle, which is freed by the arena, or by the collector if that is null. */
+    /** Wraps a handle, which the arena frees, or the collector if the arena is null. */
     static Dataset take(MemorySegment raw, Arena arena) {
         Arena owner = arena == null ? Arena.ofAuto() : arena;
         return new Dataset(Native.owned(raw, owner, Native.DATASET_FREE), owner, arena);
@@ -75,12 +75,12 @@ public final class Dataset implements Iterable<Row> {
         return handle;
     }
 
-    /** The arena that frees the handle: of its scope are the addresses in values. */
+    /** Returns the arena that frees the handle, and the scope of addresses in its values. */
     Arena owner() {
         return owner;
     }
 
-    /** The arena of memory made from this dataset: a new one if the collector frees it. */
+    /** Returns the arena for memory created from this dataset: a new one if the collector frees the dataset. */
     Arena lifetime() {
         return arena == null ? Arena.ofAuto() : arena;
     }
@@ -159,12 +159,12 @@ public final class Dataset implements Iterable<Row> {
      * @return the schema
      */
     public Schema schema() {
-        Schema known = schema;
-        if (known == null) {
-            known = Schema.of((call, struct) -> (int) Native.SCHEMA.invokeExact(handle, struct, call.error));
-            schema = known;
+        Schema cached = schema;
+        if (cached == null) {
+            cached = Schema.of((call, struct) -> (int) Native.SCHEMA.invokeExact(handle, struct, call.error));
+            schema = cached;
         }
-        return known;
+        return cached;
     }
 
     /**
@@ -205,7 +205,7 @@ public final class Dataset implements Iterable<Row> {
         return Native.call(call -> new Row(fields, cells(call, fields, row)));
     }
 
-    /** One cell of a column of a type. */
+    /** Reads the cell of a column with the given type. */
     Object cell(long row, long column, Type type) {
         Unsigned.row(row);
         return Native.call(call -> nested(call, row, new long[] {column}, type));
@@ -223,9 +223,10 @@ public final class Dataset implements Iterable<Row> {
         return objects;
     }
 
-    /** The object of a value at a path below a row. */
-    private Object object(Native.Call call, MemorySegment value, Type given, long row, long[] path) throws Throwable {
-        Type type = Values.plain(given);
+    /** Converts the value at a path below a row. */
+    private Object object(Native.Call call, MemorySegment value, Type cellType, long row, long[] path)
+            throws Throwable {
+        Type type = Values.plain(cellType);
         return switch (Values.kind(value)) {
             case Values.LIST -> new Items(row, path, size(value), item(type));
             case Values.MAP -> new Entries(row, path, size(value), (Type.MapOf) type);
@@ -281,7 +282,7 @@ public final class Dataset implements Iterable<Row> {
         return longer;
     }
 
-    /** The items of a list, read when they are asked for. */
+    /** Reads the items of a list on access. */
     private final class Items extends AbstractList<Object> implements RandomAccess {
         private final long row;
         private final long[] path;
@@ -297,8 +298,8 @@ public final class Dataset implements Iterable<Row> {
 
         @Override
         public Object get(int index) {
-            long[] place = below(path, java.util.Objects.checkIndex(index, size));
-            return Native.call(call -> nested(call, row, place, item));
+            long[] itemPath = below(path, java.util.Objects.checkIndex(index, size));
+            return Native.call(call -> nested(call, row, itemPath, item));
         }
 
         @Override
@@ -307,7 +308,7 @@ public final class Dataset implements Iterable<Row> {
         }
     }
 
-    /** The entries of a map, read when they are asked for. */
+    /** Reads the entries of a map on access. */
     private final class Entries extends AbstractList<Map.Entry<Object, Object>> implements RandomAccess {
         private final long row;
         private final long[] path;
@@ -323,10 +324,10 @@ public final class Dataset implements Iterable<Row> {
 
         @Override
         public Map.Entry<Object, Object> get(int index) {
-            long[] place = below(path, java.util.Objects.checkIndex(index, size));
+            long[] itemPath = below(path, java.util.Objects.checkIndex(index, size));
             return Native.call(call -> new SimpleImmutableEntry<>(
-                    nested(call, row, below(place, 0), type.key().type()),
-                    nested(call, row, below(place, 1), type.value().type())));
+                    nested(call, row, below(itemPath, 0), type.key().type()),
+                    nested(call, row, below(itemPath, 1), type.value().type())));
         }
 
         @Override
@@ -336,7 +337,7 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Returns all rows, which are read one by one.
+     * Returns all rows, and reads them one by one.
      *
      * @return a stream, which can be parallel
      */
@@ -355,12 +356,12 @@ public final class Dataset implements Iterable<Row> {
      */
     public <R extends Record> Stream<R> stream(Class<R> type) {
         Records<R> records = Records.of(type);
-        int[] places = records.places(schema().fields());
-        return rows(cells -> records.read(places, cells));
+        int[] columns = records.columns(schema().fields());
+        return rows(cells -> records.read(columns, cells));
     }
 
-    private <T> Stream<T> rows(Function<Object[], T> made) {
-        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), made, 0, rowCount()), false);
+    private <T> Stream<T> rows(Function<Object[], T> fromCells) {
+        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), fromCells, 0, rowCount()), false);
     }
 
     @Override
@@ -422,7 +423,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Selects columns.
      *
-     * @param names their names, in the order that the result is to have
+     * @param names their names, in the order of the result
      * @return a dataset
      * @throws IllegalArgumentException if no column or several columns have a name
      */
@@ -434,7 +435,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Selects columns.
      *
-     * @param columns their indexes, in the order that the result is to have
+     * @param columns their indexes, in the order of the result
      * @return a dataset
      * @throws IllegalArgumentException if there is no such column
      */
@@ -442,22 +443,23 @@ public final class Dataset implements Iterable<Row> {
         for (int column : columns) {
             column(column);
         }
-        long[] wide = Arrays.stream(columns).asLongStream().toArray();
+        long[] indexes = Arrays.stream(columns).asLongStream().toArray();
         return derived((call, out) -> (int) Native.SELECT.invokeExact(
-                handle, call.arena.allocateFrom(JAVA_LONG, wide), (long) wide.length, out, call.error));
+                handle, call.arena.allocateFrom(JAVA_LONG, indexes), (long) indexes.length, out, call.error));
     }
 
     /**
      * Selects rows, or as many of them as there are.
      *
      * @param start the first row
-     * @param rows how many
+     * @param rows the number of rows
      * @return a dataset
      * @throws IndexOutOfBoundsException if a number is negative
      */
     public Dataset slice(long start, long rows) {
         if (start < 0 || rows < 0) {
-            throw new ArrowwoodException.RowOutOfRange("rows " + start + " to " + start + " + " + rows + ": less than 0");
+            throw new ArrowwoodException.RowOutOfRange(
+                    "rows " + start + " to " + start + " + " + rows + ": less than 0");
         }
         return derived((call, out) -> (int) Native.SLICE.invokeExact(handle, start, rows, out, call.error));
     }
@@ -465,7 +467,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Selects the first rows.
      *
-     * @param rows how many
+     * @param rows the number of rows
      * @return a dataset
      */
     public Dataset head(long rows) {
@@ -475,7 +477,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Selects the last rows.
      *
-     * @param rows how many
+     * @param rows the number of rows
      * @return a dataset
      */
     public Dataset tail(long rows) {
@@ -496,7 +498,7 @@ public final class Dataset implements Iterable<Row> {
         return datasets.get(0).derived((call, out) -> {
             MemorySegment handles = call.arena.allocate(ADDRESS, datasets.size());
             for (int i = 0; i < datasets.size(); i++) {
-                // Handles of its own, because addresses in memory keep nothing alive.
+                // Clones, because an address stored in memory doesn't keep its dataset alive.
                 handles.setAtIndex(ADDRESS, i, datasets.get(i).in(call.arena).handle);
             }
             return (int) Native.CONCAT.invokeExact(handles, (long) datasets.size(), out, call.error);
@@ -529,8 +531,8 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Copies distinct random rows, in the order drawn.
      *
-     * @param rows how many
-     * @param seed the same one gives the same sample
+     * @param rows the number of rows
+     * @param seed equal seeds give equal samples
      * @return a dataset in memory
      * @throws IllegalArgumentException if there are fewer rows
      */
@@ -542,7 +544,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Shuffles all rows: a view, which copies nothing until columns are used as a whole.
      *
-     * @param seed the same one gives the same order
+     * @param seed equal seeds give equal orders
      * @return a dataset
      */
     public Dataset shuffle(long seed) {
@@ -550,8 +552,8 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the
-     * rows within its bounds.
+     * Copies the rows for which a condition is true, in order. If the condition bounds the column that the table is
+     * sorted by, reads only the rows within these bounds.
      *
      * @param condition such as {@code col("price").gt(100)}
      * @return a dataset in memory
@@ -578,8 +580,8 @@ public final class Dataset implements Iterable<Row> {
         return derived((call, out) -> {
             MemorySegment values = call.arena.allocate(2 * Values.SIZE, 8);
             MemorySegment second = values.asSlice(Values.SIZE);
-            Values.writeCompared(values, low, type, Times.Side.ABOVE, call::room);
-            Values.writeCompared(second, high, type, Times.Side.BELOW, call::room);
+            Values.writeCompared(values, low, type, Times.Side.ABOVE, call::copy);
+            Values.writeCompared(second, high, type, Times.Side.BELOW, call::copy);
             return (int) Native.BETWEEN.invokeExact(handle, values, second, out, call.error);
         });
     }
@@ -658,7 +660,7 @@ public final class Dataset implements Iterable<Row> {
         return derived((call, out) -> (int) Native.VALUE_COUNTS.invokeExact(handle, column, out, call.error));
     }
 
-    // ---- the rest ----
+    // ---- checks, output and following ----
 
     /**
      * Checks all values.
@@ -673,8 +675,8 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Writes an Arrow IPC file or stream, replacing an existing file atomically.
      *
-     * @param path where
-     * @param options how
+     * @param path the file to write
+     * @param options the format
      * @throws IOException if it can't be written
      * @throws ArrowwoodException.InvalidData if a value is damaged
      */
@@ -688,7 +690,7 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Writes an Arrow IPC file, replacing an existing file atomically.
      *
-     * @param path where
+     * @param path the file to write
      * @throws IOException if it can't be written
      * @throws ArrowwoodException.InvalidData if a value is damaged
      */
@@ -697,13 +699,13 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Follows the table: returns its rows from one on, and waits for those that are committed later.
+     * Follows the table: returns its rows from a number on, and waits for later commits.
      *
      * @param start the number of the first row; -1 for the next one committed
      * @return a follower
      * @throws IllegalArgumentException if the dataset is not a whole table
-     * @throws ArrowwoodException.RowOutOfRange if rows from {@code start} on were dropped, or the table ends before {@code start};
-     *     {@link Follow#next} throws it for rows that were dropped before they were read
+     * @throws ArrowwoodException.RowOutOfRange if rows from {@code start} on were dropped, or the table ends before
+     *     {@code start}; {@link Follow#next} throws it for rows that were dropped before they were read
      */
     public Follow follow(long start) {
         return new Follow(this, start);
@@ -723,8 +725,8 @@ public final class Dataset implements Iterable<Row> {
     /**
      * Formats the dataset as a table: its first and last rows.
      *
-     * @param rows the most rows to show
-     * @param width the most characters of a line
+     * @param rows the maximum number of rows
+     * @param width the maximum number of characters in a line
      * @return lines of text
      */
     public String display(long rows, long width) {

@@ -31,13 +31,13 @@ import java.util.function.Function;
  * call. Each dataset of rows lives as long as anything refers to it, also when the follower is closed.
  */
 public final class Follow implements AutoCloseable, Iterable<Dataset> {
-    /** How long a thread waits inside the library, which doesn't notice interrupts. */
-    private static final long STEP = 250;
+    /** The longest wait inside the library, in milliseconds: it doesn't notice interrupts. */
+    private static final long STEP_MILLIS = 250;
 
-    /** The number that stands for the next row that is committed. */
+    /** Stands for the number of the next committed row. */
     private static final long NEXT = -1;
 
-    /** Waits for virtual threads, whose carriers a call would hold. */
+    /** Waits on behalf of virtual threads, whose carriers a native call would block. */
     private static final ExecutorService WAITERS = Executors.newCachedThreadPool(
             Thread.ofPlatform().daemon().name("arrowwood-follow-", 0).factory());
 
@@ -72,19 +72,19 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         long end = saturatedAdd(System.nanoTime(), timeout);
         Optional<Dataset> rows = step(0);
         while (rows.isEmpty()) {
-            long left = (end - System.nanoTime() + 999_999) / 1_000_000;
-            if (left <= 0) {
+            long remaining = (end - System.nanoTime() + 999_999) / 1_000_000;
+            if (remaining <= 0) {
                 break;
             }
             if (Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            rows = await(Math.min(left, STEP));
+            rows = await(Math.min(remaining, STEP_MILLIS));
         }
         return rows;
     }
 
-    /** At most 146 years from now. */
+    /** Adds a timeout, capped at 146 years, to a time of {@code nanoTime}. */
     private static long saturatedAdd(long now, Duration timeout) {
         boolean isLong = timeout.compareTo(Duration.ofNanos(Long.MAX_VALUE / 2)) > 0;
         return now + (isLong ? Long.MAX_VALUE / 2 : Math.max(0, timeout.toNanos()));
@@ -114,7 +114,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         });
     }
 
-    /** Waits for rows, which the next step returns: whoever asked for them may be interrupted meanwhile. */
+    /** Waits for rows and stores them for the next step, because the caller may be interrupted meanwhile. */
     private void prepare(long millis) {
         locked(handle -> {
             if (ready == null) {
@@ -136,7 +136,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         }
     }
 
-    /** The rows that are there within a time; null if there are none. */
+    /** Returns the rows that arrive within a time, or null. */
     private static Dataset poll(MemorySegment handle, long millis) {
         return Native.retry(call -> {
             call.check((int) Native.FOLLOWER_NEXT.invokeExact(handle, millis, call.out, call.error));
@@ -163,18 +163,18 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * Returns the rows of each call of {@link #next}, waiting without end. The iteration ends when the follower is
      * closed from another thread, or the thread is interrupted; it remains interrupted.
      *
-     * @return an iterator, which shares the follower's place
+     * @return an iterator, which shares the follower's position
      */
     @Override
     public Iterator<Dataset> iterator() {
         return new Iterator<>() {
-            private Optional<Dataset> ahead = Optional.empty();
+            private Optional<Dataset> prefetched = Optional.empty();
 
             @Override
             public boolean hasNext() {
-                while (ahead.isEmpty() && !isClosed()) {
+                while (prefetched.isEmpty() && !isClosed()) {
                     try {
-                        ahead = Follow.this.next(Duration.ofDays(1));
+                        prefetched = Follow.this.next(Duration.ofDays(1));
                     } catch (InterruptedException e) {
                         Thread.currentThread().interrupt();
                         return false;
@@ -182,7 +182,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
                         return false;
                     }
                 }
-                return ahead.isPresent();
+                return prefetched.isPresent();
             }
 
             @Override
@@ -190,8 +190,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
                 if (!hasNext()) {
                     throw new NoSuchElementException("the follower is closed, or the thread interrupted");
                 }
-                Dataset rows = ahead.get();
-                ahead = Optional.empty();
+                Dataset rows = prefetched.get();
+                prefetched = Optional.empty();
                 return rows;
             }
         };
@@ -200,7 +200,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /**
      * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of
      * its own, no faster than it requests; it is completed when this follower is closed. Failures are given to
-     * {@code onError}, also where the table can't be followed at all: {@code subscribe} throws only if the subscriber is null.
+     * {@code onError}, also if the table can't be followed at all: {@code subscribe} throws only if the subscriber is
+     * null.
      *
      * @return the publisher
      */
@@ -208,7 +209,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         return subscriber -> Subscription.start(this, subscriber);
     }
 
-    Follow again() {
+    Follow restart() {
         return new Follow(table, start);
     }
 

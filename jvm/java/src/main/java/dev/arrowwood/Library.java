@@ -21,7 +21,7 @@ import java.util.Optional;
  * {@code java.io.tmpdir} and deleted once it is loaded.
  */
 final class Library {
-    /** The ABI version that this code is written for: {@code ARROWWOOD_ABI_VERSION} of the header. */
+    /** The ABI version that this code requires: {@code ARROWWOOD_ABI_VERSION} in the header. */
     static final int ABI = 1;
 
     private static final Linker LINKER = Linker.nativeLinker();
@@ -29,8 +29,8 @@ final class Library {
 
     private Library() {}
 
-    /** Loaded symbols, and where they are from. */
-    private record Source(SymbolLookup symbols, String from) {}
+    /** The symbols of a loaded library, and its origin for messages. */
+    private record Source(SymbolLookup symbols, String origin) {}
 
     /** Returns the handle of a function of the library. */
     static MethodHandle function(String name, FunctionDescriptor descriptor, Linker.Option... options) {
@@ -50,14 +50,14 @@ final class Library {
     private static MemorySegment address(Source source, String name) {
         return source.symbols
                 .find(name)
-                .orElseThrow(() -> new UnsatisfiedLinkError(source.from + " has no function " + name
+                .orElseThrow(() -> new UnsatisfiedLinkError(source.origin + " has no function " + name
                         + ": it is older than this jar, or not Arrowwood's library. " + remedy()));
     }
 
     private static Source load() {
-        String named = System.getProperty("arrowwood.library");
-        if (named != null) {
-            return open(Path.of(named), "-Darrowwood.library=" + named);
+        String configured = System.getProperty("arrowwood.library");
+        if (configured != null) {
+            return open(Path.of(configured), "-Darrowwood.library=" + configured);
         }
         Optional<Path> installed = onLibraryPath();
         if (installed.isPresent()) {
@@ -76,21 +76,21 @@ final class Library {
         return Optional.empty();
     }
 
-    private static Source open(Path path, String from) {
+    private static Source open(Path path, String origin) {
         if (!Files.isRegularFile(path)) {
-            throw new UnsatisfiedLinkError(from + ": no such file. " + remedy());
+            throw new UnsatisfiedLinkError(origin + ": no such file. " + remedy());
         }
         SymbolLookup symbols;
         try {
             symbols = SymbolLookup.libraryLookup(path.toAbsolutePath(), Arena.global());
         } catch (IllegalArgumentException e) {
             UnsatisfiedLinkError error =
-                    new UnsatisfiedLinkError(from + ": can't be loaded: is it a shared library for " + platform()
+                    new UnsatisfiedLinkError(origin + ": can't be loaded: is it a shared library for " + platform()
                             + ", in a folder from which files may be executed? " + remedy());
             error.initCause(e);
             throw error;
         }
-        Source source = new Source(symbols, from);
+        Source source = new Source(symbols, origin);
         checkVersion(source);
         return source;
     }
@@ -104,7 +104,7 @@ final class Library {
             throw new AssertionError(e);
         }
         if (abi != ABI) {
-            throw new UnsatisfiedLinkError(source.from + " has ABI version " + abi + ", this jar needs " + ABI
+            throw new UnsatisfiedLinkError(source.origin + " has ABI version " + abi + ", this jar needs " + ABI
                     + ": use the library and the jar of the same release. " + remedy());
         }
     }

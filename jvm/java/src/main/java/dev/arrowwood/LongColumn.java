@@ -37,13 +37,13 @@ public final class LongColumn {
      */
     public long get(long row) {
         int chunk = numbers.chunk(row);
-        return read(chunk, numbers.place(chunk, row));
+        return read(chunk, numbers.indexOfValid(chunk, row));
     }
 
-    /** The value at an index of a chunk. */
+    /** Reads the value at an index of a chunk. */
     private long read(int chunk, long index) {
         try {
-            return read(numbers.values(chunk), index, Chunk.DEEP);
+            return read(numbers.values(chunk), index, Chunk.RECURSION_DEPTH);
         } catch (InternalError e) {
             throw numbers.changed(chunk, index, e);
         }

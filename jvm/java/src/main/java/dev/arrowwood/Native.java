@@ -15,11 +15,11 @@ import java.nio.file.FileSystems;
 import java.nio.file.Path;
 import java.util.List;
 
-/** The functions of {@code arrowwood.h}. Results come in an out parameter, failures as exceptions. */
+/** Binds the functions of {@code arrowwood.h}. Results arrive in an out parameter, failures as exceptions. */
 final class Native {
     static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
-    static final MethodHandle ERROR_CLEAR = frees("arrowwood_error_clear");
-    static final MethodHandle STRING_FREE = frees("arrowwood_string_free");
+    static final MethodHandle ERROR_CLEAR = freeFunction("arrowwood_error_clear");
+    static final MethodHandle STRING_FREE = freeFunction("arrowwood_string_free");
     static final MethodHandle LEAVE_SIGBUS_ALONE = function("arrowwood_leave_sigbus_alone");
     static final MethodHandle COPY = function("arrowwood_copy", ADDRESS, ADDRESS, JAVA_LONG);
 
@@ -33,7 +33,7 @@ final class Native {
     static final MethodHandle WRITE = function("arrowwood_write", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle SCHEMA_PARSE = function("arrowwood_schema_parse", ADDRESS, ADDRESS);
 
-    static final MethodHandle DATASET_FREE = frees("arrowwood_dataset_free");
+    static final MethodHandle DATASET_FREE = freeFunction("arrowwood_dataset_free");
     static final MethodHandle CLONE = function("arrowwood_dataset_clone", ADDRESS, ADDRESS);
     static final MethodHandle ROWS = function("arrowwood_dataset_num_rows", ADDRESS, ADDRESS);
     static final MethodHandle BATCHES = function("arrowwood_dataset_num_batches", ADDRESS, ADDRESS);
@@ -58,7 +58,7 @@ final class Native {
     static final MethodHandle STREAM = function("arrowwood_dataset_stream", ADDRESS, JAVA_INT, ADDRESS);
     static final MethodHandle CHUNKS =
             function("arrowwood_dataset_chunks", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle CHUNKS_FREE = frees("arrowwood_chunks_free");
+    static final MethodHandle CHUNKS_FREE = freeFunction("arrowwood_chunks_free");
 
     static final MethodHandle REDUCE = function("arrowwood_dataset_reduce", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
     static final MethodHandle QUANTILE =
@@ -82,7 +82,7 @@ final class Native {
     static final MethodHandle AND = function("arrowwood_predicate_and", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle OR = function("arrowwood_predicate_or", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle NOT = function("arrowwood_predicate_not", ADDRESS, ADDRESS);
-    static final MethodHandle PREDICATE_FREE = frees("arrowwood_predicate_free");
+    static final MethodHandle PREDICATE_FREE = freeFunction("arrowwood_predicate_free");
 
     static final MethodHandle WRITER_OPEN = function("arrowwood_writer_open", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITER_SCHEMA = function("arrowwood_writer_schema", ADDRESS, ADDRESS);
@@ -102,12 +102,12 @@ final class Native {
     static final MethodHandle WRITER_DROP_BEFORE =
             function("arrowwood_writer_drop_before", ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle WRITER_CLOSE = function("arrowwood_writer_close", ADDRESS);
-    static final MethodHandle WRITER_FREE = frees("arrowwood_writer_free");
+    static final MethodHandle WRITER_FREE = freeFunction("arrowwood_writer_free");
 
     static final MethodHandle FOLLOW = function("arrowwood_follow", ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle FOLLOWER_NEXT = function("arrowwood_follower_next", ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle FOLLOWER_NEXT_ROW = function("arrowwood_follower_next_row", ADDRESS, ADDRESS);
-    static final MethodHandle FOLLOWER_FREE = frees("arrowwood_follower_free");
+    static final MethodHandle FOLLOWER_FREE = freeFunction("arrowwood_follower_free");
 
     static final MethodHandle CHECK = function("arrowwood_check", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle REPAIR =
@@ -115,7 +115,7 @@ final class Native {
     static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
 
-    /** {@code ENOMEM}, {@code ENFILE} and {@code EMFILE} of Linux: memory, mappings or descriptors have run out. */
+    /** Linux's {@code ENOMEM}, {@code ENFILE} and {@code EMFILE}: memory, mappings or descriptors have run out. */
     private static final int[] EXHAUSTED = {12, 23, 24};
 
     private static final int RETRIES = 8;
@@ -127,53 +127,56 @@ final class Native {
 
     private Native() {}
 
-    /** The handle of a function with these parameters, followed by an error, which returns a code. */
+    /** Finds a function that takes these parameters and then an error, and returns an error code. */
     private static MethodHandle function(String name, MemoryLayout... parameters) {
         return Library.function(
                 name, FunctionDescriptor.of(JAVA_INT, parameters).appendArgumentLayouts(ADDRESS));
     }
 
-    private static MethodHandle frees(String name) {
+    /** Finds a function that frees a handle. */
+    private static MethodHandle freeFunction(String name) {
         return Library.function(name, FunctionDescriptor.ofVoid(ADDRESS));
     }
 
-    /** One call of the library. */
+    /** Calls the library for a result. */
     interface Work<T> {
         T run(Call call) throws Throwable;
     }
 
-    /** As {@link Work}, without a result. */
-    interface Deed {
+    /** Calls the library without a result. */
+    interface Action {
         void run(Call call) throws Throwable;
     }
 
-    /** Room for a result and an error, until the call is over. */
+    /** Holds the memory of one call: its result, its error and its arguments. */
     static final class Call implements AutoCloseable {
-        private static final long RESULT = 64;
+        private static final long RESULT_SIZE = 64;
+        private static final long ERROR_SIZE = 16;
 
         final Arena arena = Arena.ofConfined();
-        /** Room for results, 64 bytes of zeroes. */
+        /** Receives results; zeroed. */
         final MemorySegment out;
         /** An empty {@code arrowwood_error}. */
         final MemorySegment error;
 
         private Call() {
-            MemorySegment room = arena.allocate(RESULT + 16, 8);
-            out = room.asSlice(0, RESULT);
-            error = room.asSlice(RESULT, 16);
+            MemorySegment memory = arena.allocate(RESULT_SIZE + ERROR_SIZE, 8);
+            out = memory.asSlice(0, RESULT_SIZE);
+            error = memory.asSlice(RESULT_SIZE, ERROR_SIZE);
         }
 
-        /** Throws the exception for a code and an error. */
+        /** Throws {@link #error} as an exception unless the code is 0. */
         void check(int code) throws Throwable {
             if (code != 0) {
                 throw failure(error);
             }
         }
 
-        /** Text as NUL-terminated UTF-8. */
+        /** Copies a text as NUL-terminated UTF-8. */
         MemorySegment text(String text) {
             if (text.indexOf('\0') >= 0) {
-                throw new ArrowwoodException.InvalidArgument("a name or path with a NUL character: " + text.replace('\0', '?'));
+                throw new ArrowwoodException.InvalidArgument(
+                        "a name or path with a NUL character: " + text.replace('\0', '?'));
             }
             byte[] bytes = Values.utf8(text);
             MemorySegment terminated = arena.allocate(bytes.length + 1L);
@@ -181,7 +184,7 @@ final class Native {
             return terminated;
         }
 
-        /** A path of the system's files; refuses those of others, as in an archive. */
+        /** Copies a path of the default file system; refuses other file systems, such as archives. */
         MemorySegment path(Path path) {
             return text(systemPath(path));
         }
@@ -191,17 +194,17 @@ final class Native {
         }
 
         private static String systemPath(Path path) {
-            java.nio.file.FileSystem of = path.getFileSystem();
-            if (of != FileSystems.getDefault()) {
+            java.nio.file.FileSystem fileSystem = path.getFileSystem();
+            if (fileSystem != FileSystems.getDefault()) {
                 throw new ArrowwoodException.InvalidArgument(path + ": the path is of a file system '"
-                        + of.provider().getScheme()
+                        + fileSystem.provider().getScheme()
                         + "', and files are mapped where the operating system has them: copy it to "
                         + "one of its directories");
             }
             return path.toString();
         }
 
-        /** An array of texts; NULL if there are none. */
+        /** Copies texts as an array of strings; returns NULL if there are none. */
         MemorySegment texts(Iterable<String> texts) {
             var pointers = new java.util.ArrayList<MemorySegment>();
             texts.forEach(text -> pointers.add(text(text)));
@@ -215,12 +218,12 @@ final class Native {
             return array;
         }
 
-        /** Bytes, until the call is over. */
-        MemorySegment room(byte[] bytes) {
+        /** Copies bytes; the copy lives until the call ends. */
+        MemorySegment copy(byte[] bytes) {
             return arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_BYTE, bytes);
         }
 
-        /** Takes a string of the library out of {@link #out}. */
+        /** Returns the string in {@link #out}, and frees it. */
         String takeText() throws Throwable {
             MemorySegment text = out.get(ADDRESS, 0);
             try {
@@ -230,16 +233,17 @@ final class Native {
             }
         }
 
-        /** Reads bytes that {@code owner} frees, and that may be mapped from a file. */
+        /** Copies bytes that {@code owner} frees; they may be mapped from a file. */
         byte[] bytes(long address, long length, Arena owner) throws Throwable {
             if (length == 0) {
                 return new byte[0];
             }
             if (length > Integer.MAX_VALUE - 8) {
-                throw new ArrowwoodException.Unsupported("a value of " + length + " bytes is too long for a Java array");
+                throw new ArrowwoodException.Unsupported(
+                        "a value of " + length + " bytes is too long for a Java array");
             }
             MemorySegment copy = arena.allocate(length);
-            // Of the owner's scope, which is neither closed nor collected during the copy.
+            // In the owner's scope, so that it is neither closed nor collected during the copy.
             MemorySegment bytes = MemorySegment.ofAddress(address).reinterpret(length, owner, null);
             check((int) COPY.invokeExact(copy, bytes, length, error));
             return copy.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
@@ -251,7 +255,7 @@ final class Native {
         }
     }
 
-    /** The exception of an error that the library has filled, which is cleared. */
+    /** Returns the exception for an error that the library filled, and clears the error. */
     static RuntimeException failure(MemorySegment error) throws Throwable {
         MemorySegment message = error.get(ADDRESS, 8);
         String text = message.address() == 0 ? "no message" : string(message);
@@ -260,12 +264,14 @@ final class Native {
         return failure;
     }
 
-    /** Creates the exception of a failed call; that of a system call is unchecked. */
+    /** Creates the exception for a code; a failed system call becomes the unchecked {@code Io}. */
     private static RuntimeException failure(int number, int osError, String message) {
         ArrowwoodException.Code code = ArrowwoodException.Code.of(number);
         return switch (code) {
-            case NOT_FOUND -> new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
-            case PERMISSION_DENIED -> new ArrowwoodException.Io(new ArrowwoodException.AccessDenied(message, osError), code, osError);
+            case NOT_FOUND ->
+                new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
+            case PERMISSION_DENIED ->
+                new ArrowwoodException.Io(new ArrowwoodException.AccessDenied(message, osError), code, osError);
             case IO -> new ArrowwoodException.Io(new ArrowwoodException.FileSystem(message, osError), code, osError);
             case INVALID_DATA -> new ArrowwoodException.InvalidData(message);
             case UNSUPPORTED -> new ArrowwoodException.Unsupported(message);
@@ -281,7 +287,7 @@ final class Native {
         };
     }
 
-    /** NUL-terminated text of the library. */
+    /** Reads a NUL-terminated string of the library. */
     static String string(MemorySegment text) {
         return text.reinterpret(Long.MAX_VALUE).getString(0);
     }
@@ -296,9 +302,9 @@ final class Native {
         }
     }
 
-    static void run(Deed deed) {
+    static void run(Action action) {
         try (Call call = new Call()) {
-            deed.run(call);
+            action.run(call);
         } catch (RuntimeException | Error e) {
             throw e;
         } catch (Throwable e) {
@@ -306,7 +312,7 @@ final class Native {
         }
     }
 
-    /** As {@link #call}, of functions that take a path: failures of the system are checked. */
+    /** As {@link #retry}, but failed system calls throw the checked exception: for functions that take a path. */
     static <T> T callOnPath(Work<T> work) throws IOException {
         try {
             return retry(work);
@@ -337,7 +343,7 @@ final class Native {
         return java.util.Arrays.stream(EXHAUSTED).anyMatch(exhausted -> exhausted == number);
     }
 
-    /** Lets the collector free unreachable datasets. */
+    /** Runs the collector, and waits for it to free unreachable datasets. */
     private static void collect(int attempt) {
         System.gc();
         try {
@@ -347,7 +353,7 @@ final class Native {
         }
     }
 
-    /** A handle that {@code arena} frees. */
+    /** Returns the handle with its lifetime bound to {@code arena}, which frees it. */
     static MemorySegment owned(MemorySegment handle, Arena arena, MethodHandle free) {
         try {
             return handle.reinterpret(arena, segment -> free(free, segment));
@@ -365,25 +371,25 @@ final class Native {
         }
     }
 
-    /** As {@code arrowwood_progress}, until the call is over. */
+    /** Returns an {@code arrowwood_progress} that reports to {@code progress} until the call ends. */
     static MemorySegment progress(Call call, Progress progress) throws Throwable {
         if (progress == Progress.NONE) {
             return MemorySegment.NULL;
         }
-        // Nothing thrown may leave the function: the JVM would end.
+        // An exception that leaves an upcall ends the JVM.
         Progress safe = (done, total) -> {
             try {
                 progress.at(done, total);
             } catch (Throwable e) {
-                // As documented.
+                // Documented as ignored.
             }
         };
-        MethodHandle at = java.lang.invoke.MethodHandles.lookup()
+        MethodHandle method = java.lang.invoke.MethodHandles.lookup()
                 .findVirtual(
                         Progress.class,
                         "at",
                         java.lang.invoke.MethodType.methodType(void.class, long.class, long.class));
-        MethodHandle bound = java.lang.invoke.MethodHandles.dropArguments(at.bindTo(safe), 0, MemorySegment.class);
+        MethodHandle bound = java.lang.invoke.MethodHandles.dropArguments(method.bindTo(safe), 0, MemorySegment.class);
         return java.lang.foreign.Linker.nativeLinker()
                 .upcallStub(bound, FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG), call.arena);
     }

@@ -11,12 +11,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
 
-/** The numbers of a column by row: which chunk holds it, and how a number is read there. */
+/** Reads the numbers of a column by row: finds the chunk of the row, and a reader for the type. */
 final class Numbers {
     private final List<Chunk> chunks;
     private final MemorySegment[] values;
-    /** Whether no value of a chunk is null. */
-    private final boolean[] isWhole;
+    /** True for chunks without nulls. */
+    private final boolean[] isAllValid;
 
     private final long[] firstRows;
     private final long rows;
@@ -26,9 +26,9 @@ final class Numbers {
         this.column = column;
         this.chunks = column.chunks().stream().filter(chunk -> chunk.rowCount() > 0).toList();
         this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
-        this.isWhole = new boolean[values.length];
-        for (int i = 0; i < isWhole.length; i++) {
-            isWhole[i] = chunks.get(i).validity().isEmpty();
+        this.isAllValid = new boolean[values.length];
+        for (int i = 0; i < isAllValid.length; i++) {
+            isAllValid[i] = chunks.get(i).validity().isEmpty();
         }
         this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
         this.rows = chunks.isEmpty()
@@ -89,9 +89,9 @@ final class Numbers {
         };
     }
 
-    private static ArrowwoodException.Unsupported refused(Field field, String what) {
-        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no " + what
-                + " in place: use get, or chunks");
+    private static ArrowwoodException.Unsupported refused(Field field, String kind) {
+        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type()
+                + ", which has no " + kind + " in place: use get, or chunks");
     }
 
     long rowCount() {
@@ -106,18 +106,18 @@ final class Numbers {
         return values[chunk];
     }
 
-    /** The chunk of a row. */
+    /** Returns the index of a row's chunk. */
     int chunk(long row) {
         if (row < 0 || row >= rows) {
             throw new ArrowwoodException.RowOutOfRange(
                     "row " + row + " of column '" + column.field().name() + "', which has " + rows);
         }
-        int found = Arrays.binarySearch(firstRows, row);
-        return found >= 0 ? found : -found - 2;
+        int index = Arrays.binarySearch(firstRows, row);
+        return index >= 0 ? index : -index - 2;
     }
 
-    /** The index of a row in its chunk; refuses nulls. */
-    long place(int chunk, long row) {
+    /** Returns the index of a row in its chunk; refuses nulls. */
+    long indexOfValid(int chunk, long row) {
         long index = row - firstRows[chunk];
         if (!isValid(chunk, index)) {
             throw new IllegalStateException(
@@ -132,10 +132,10 @@ final class Numbers {
     }
 
     boolean isValid(int chunk, long index) {
-        return isWhole[chunk] || chunks.get(chunk).isValid(index);
+        return isAllValid[chunk] || chunks.get(chunk).isValid(index);
     }
 
-    /** The failure of a read that the JVM gave up, as of a file that was truncated: what the library says of the row. */
+    /** Returns the failure of a read that faulted: the library reads the row again, and names the file and cause. */
     RuntimeException changed(int chunk, long index, InternalError cause) {
         long row = firstRows[chunk] + index;
         RuntimeException failure;

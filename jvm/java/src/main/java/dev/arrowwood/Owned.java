@@ -8,21 +8,21 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * A handle that is used by one thread at a time, unless they {@link #share} it, and freed once: by {@link #take}, or by
- * the collector if its owner is forgotten.
+ * A handle that one thread uses at a time, unless threads {@link #share} it. It is freed once: by the caller of
+ * {@link #take}, or by the collector when its owner is unreachable.
  */
 final class Owned {
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition unshared = lock.newCondition();
-    /** Calls that share the handle. */
+    /** The number of calls that share the handle. */
     private int shared;
 
     private final State state;
     private final String name;
 
-    /** The state with which the collector frees the handle; must not refer to the owner. */
+    /** Frees the handle for the collector; must not refer to the owner. */
     private static final class State implements Runnable {
         private MemorySegment handle;
         private final MethodHandle free;
@@ -45,9 +45,9 @@ final class Owned {
         }
 
         synchronized MemorySegment take() {
-            MemorySegment taken = handle;
+            MemorySegment result = handle;
             handle = null;
-            return taken;
+            return result;
         }
     }
 
@@ -74,7 +74,7 @@ final class Owned {
         Reference.reachabilityFence(owner);
     }
 
-    /** Keeps the handle from being taken while the calling thread uses it beside others, until {@link #release}. */
+    /** Returns the handle for concurrent use; {@link #take} waits until each user calls {@link #release}. */
     MemorySegment share() {
         MemorySegment handle = lock();
         shared++;
@@ -90,7 +90,7 @@ final class Owned {
         unlock(owner);
     }
 
-    /** Waits for calls in other threads, and takes the handle away; null if that was done before. */
+    /** Waits for calls in other threads, and takes the handle; returns null if it was taken before. */
     MemorySegment take() {
         lock.lock();
         try {

@@ -1,6 +1,6 @@
 package dev.arrowwood;
 
-/** How data is opened. Without options, values are checked when a column is first used as a whole. */
+/** An option to open data. Without options, values are checked when a column is first used as a whole. */
 public enum ReadOption {
     /** Check all values when opening. */
     VALIDATE_ALL,
@@ -11,7 +11,7 @@ public enum ReadOption {
     /** Accept a truncated file or stream, up to its last whole batch. */
     PARTIAL;
 
-    /** {@code arrowwood_open_options}. */
+    /** Returns the options as an {@code arrowwood_open_options}. */
     static java.lang.foreign.MemorySegment struct(java.lang.foreign.Arena arena, ReadOption... options) {
         var struct = arena.allocate(24, 8);
         struct.set(java.lang.foreign.ValueLayout.JAVA_LONG, 0, 24);

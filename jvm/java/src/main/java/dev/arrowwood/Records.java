@@ -21,9 +21,9 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.UUID;
 
-/** How a record class and the rows of a dataset are turned into each other. */
+/** Converts rows of a dataset to records of a class, and back. */
 final class Records<R extends Record> {
-    private static final ClassValue<Records<?>> KNOWN = new ClassValue<>() {
+    private static final ClassValue<Records<?>> CACHE = new ClassValue<>() {
         @Override
         protected Records<?> computeValue(Class<?> type) {
             return new Records<>(type.asSubclass(Record.class));
@@ -32,10 +32,9 @@ final class Records<R extends Record> {
 
     private final Class<R> type;
     private final Component[] components;
-    /** Takes an {@code Object[]}. */
+    /** The canonical constructor, with an {@code Object[]} as its only parameter. */
     private final MethodHandle constructor;
 
-    /** A component of the record, and its accessor. */
     private record Component(String name, Class<?> type, java.lang.reflect.Type generic, MethodHandle accessor) {}
 
     private Records(Class<R> type) {
@@ -57,17 +56,17 @@ final class Records<R extends Record> {
                     .asSpreader(Object[].class, types.length)
                     .asType(MethodType.methodType(Object.class, Object[].class));
         } catch (ReflectiveOperationException | RuntimeException e) {
-            throw new ArrowwoodException.InvalidArgument(type + " can't be read and made by Arrowwood: " + e.getMessage()
-                    + "; make it public, or open its package to dev.arrowwood");
+            throw new ArrowwoodException.InvalidArgument(type + " can't be read and made by Arrowwood: "
+                    + e.getMessage() + "; make it public, or open its package to dev.arrowwood");
         }
     }
 
     @SuppressWarnings("unchecked")
     static <R extends Record> Records<R> of(Class<R> type) {
-        return (Records<R>) KNOWN.get(type);
+        return (Records<R>) CACHE.get(type);
     }
 
-    /** The columns of a record class. */
+    /** Returns the columns for a record class. */
     static Field[] fields(Class<? extends Record> type) {
         return Arrays.stream(of(type).components).map(Records::field).toArray(Field[]::new);
     }
@@ -113,21 +112,21 @@ final class Records<R extends Record> {
 
     // ---- rows to records ----
 
-    /** Which cell each component is. */
-    int[] places(List<Field> fields) {
+    /** Returns the index of each component's column. */
+    int[] columns(List<Field> fields) {
         return Arrays.stream(components)
                 .mapToInt(component -> Schema.index(fields, component.name))
                 .toArray();
     }
 
     R read(List<Field> fields, Object[] cells) {
-        return read(places(fields), cells);
+        return read(columns(fields), cells);
     }
 
-    R read(int[] places, Object[] cells) {
-        Object[] arguments = new Object[places.length];
-        for (int i = 0; i < places.length; i++) {
-            arguments[i] = converted(cells[places[i]], components[i]);
+    R read(int[] columns, Object[] cells) {
+        Object[] arguments = new Object[columns.length];
+        for (int i = 0; i < columns.length; i++) {
+            arguments[i] = argument(cells[columns[i]], components[i]);
         }
         try {
             return type.cast((Object) constructor.invokeExact(arguments));
@@ -138,18 +137,18 @@ final class Records<R extends Record> {
         }
     }
 
-    private Object converted(Object cell, Component component) {
+    private Object argument(Object cell, Component component) {
         try {
-            Object found = convert(cell, component.type, component.generic);
-            if (found != null || !component.type.isPrimitive()) {
-                return found;
+            Object argument = convert(cell, component.type, component.generic);
+            if (argument != null || !component.type.isPrimitive()) {
+                return argument;
             }
         } catch (ClassCastException | ArithmeticException e) {
-            throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
-                    + component.type.getSimpleName() + ", which can't hold " + cell);
+            throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName()
+                    + " is a " + component.type.getSimpleName() + ", which can't hold " + cell);
         }
-        throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
-                + component.type + ", which can't hold null: make it an Optional, or its class");
+        throw new ArrowwoodException.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName()
+                + " is a " + component.type + ", which can't hold null: make it an Optional, or its class");
     }
 
     private static Object convert(Object cell, Class<?> type, java.lang.reflect.Type generic) {
@@ -211,8 +210,8 @@ final class Records<R extends Record> {
         throw new ClassCastException(number.toString());
     }
 
-    private static long exact(Number number, long least, long most) {
-        if (number instanceof Long integer && integer >= least && integer <= most) {
+    private static long exact(Number number, long min, long max) {
+        if (number instanceof Long integer && integer >= min && integer <= max) {
             return integer;
         }
         throw new ArithmeticException(number.toString());
@@ -221,24 +220,24 @@ final class Records<R extends Record> {
     // ---- records to rows ----
 
     /** Writes one component of a record as the value of its column. */
-    interface Put {
-        void put(Object source, MemorySegment value, Values.Room room) throws Throwable;
+    interface CellWriter {
+        void write(Object source, MemorySegment value, Values.Room room) throws Throwable;
     }
 
-    /** The writer of each column, in the order of the table. */
-    Put[] puts(List<Field> fields) {
+    /** Returns a writer for each column, in the order of the table. */
+    CellWriter[] cellWriters(List<Field> fields) {
         for (Component component : components) {
             Schema.index(fields, component.name);
         }
-        return fields.stream().map(this::put).toArray(Put[]::new);
+        return fields.stream().map(this::cellWriter).toArray(CellWriter[]::new);
     }
 
-    private Put put(Field field) {
+    private CellWriter cellWriter(Field field) {
         Component component = Arrays.stream(components)
-                .filter(one -> one.name.equals(field.name()))
+                .filter(candidate -> candidate.name.equals(field.name()))
                 .findFirst()
-                .orElseThrow(() ->
-                        new ArrowwoodException.InvalidArgument(type + " has no component for column '" + field.name() + "'"));
+                .orElseThrow(() -> new ArrowwoodException.InvalidArgument(
+                        type + " has no component for column '" + field.name() + "'"));
         MethodHandle accessor = component.accessor;
         return switch (component.type.getName()) {
             case "boolean" -> {

@@ -15,7 +15,7 @@ import java.util.OptionalLong;
  * @param damaged findings that are damage; 0 if the data is intact
  * @param kept rows kept by a repair; 0 if nothing was repaired
  * @param givenUp rows given up by a repair; empty if unknown
- * @param findings each finding; those of before a repair
+ * @param findings each finding, as it was before a repair
  * @param moved damaged files and directories, by the names that a repair gave them
  */
 public record Report(
@@ -31,7 +31,7 @@ public record Report(
      * A finding.
      *
      * @param path the file
-     * @param offset where in the file, in bytes; empty if unknown
+     * @param offset position in the file, in bytes; empty if unknown
      * @param message the finding
      * @param isDamage whether it is damage
      */

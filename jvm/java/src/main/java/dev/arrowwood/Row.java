@@ -10,9 +10,9 @@ import java.util.Objects;
 
 /**
  * The cells of a row, or the members of a struct. Immutable, and independent of the dataset, except for lists and maps,
- * whose items are read when they are asked for.
+ * whose items are read on access.
  *
- * <p>Cells are Java objects: {@code Boolean}; {@code Long} of integers, {@code BigInteger} of those from 2^63 on;
+ * <p>Cells are Java objects: {@code Boolean}; {@code Long} of integers, {@code BigInteger} from 2^63 on;
  * {@code Float}, {@code Double}, {@code BigDecimal}; {@code String}, {@code byte[]}, {@code UUID}; {@code LocalDate},
  * {@code LocalTime}, {@code LocalDateTime}, {@code Instant} of timestamps with a time zone, {@code Duration},
  * {@link Interval}; {@code Long}, the count of units, of a time that these can't represent, such as 24:00;
@@ -128,9 +128,9 @@ public final class Row {
     private <T> T as(Class<T> type, String column) {
         Object cell = get(column);
         if (!type.isInstance(cell)) {
-            String got = cell == null ? "null" : "a " + cell.getClass().getSimpleName();
+            String actual = cell == null ? "null" : "a " + cell.getClass().getSimpleName();
             throw new IllegalStateException(
-                    "column '" + column + "' is " + got + " in this row, not a " + type.getSimpleName());
+                    "column '" + column + "' is " + actual + " in this row, not a " + type.getSimpleName());
         }
         return type.cast(cell);
     }
@@ -200,12 +200,12 @@ public final class Row {
         StringBuilder text = new StringBuilder("{");
         for (int i = 0; i < cells.length; i++) {
             text.append(i > 0 ? ", " : "")
-                    .append(new AbstractMap.SimpleEntry<>(fields.get(i).name(), shown(cells[i])));
+                    .append(new AbstractMap.SimpleEntry<>(fields.get(i).name(), printable(cells[i])));
         }
         return text.append('}').toString();
     }
 
-    private static Object shown(Object cell) {
+    private static Object printable(Object cell) {
         return cell instanceof byte[] bytes ? "0x" + java.util.HexFormat.of().formatHex(bytes) : cell;
     }
 }

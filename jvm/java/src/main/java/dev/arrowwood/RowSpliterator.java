@@ -5,19 +5,19 @@ import java.util.Spliterator;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Rows from one number to another. */
+/** Traverses the rows from one number to another. */
 final class RowSpliterator<T> implements Spliterator<T> {
-    private static final long SMALLEST = 1024;
+    private static final long MIN_SPLIT = 1024;
     private final Dataset dataset;
     private final List<Field> fields;
-    private final Function<Object[], T> made;
+    private final Function<Object[], T> fromCells;
     private long next;
     private final long end;
 
-    RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> made, long next, long end) {
+    RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> fromCells, long next, long end) {
         this.dataset = dataset;
         this.fields = fields;
-        this.made = made;
+        this.fromCells = fromCells;
         this.next = next;
         this.end = end;
     }
@@ -28,19 +28,19 @@ final class RowSpliterator<T> implements Spliterator<T> {
             return false;
         }
         long row = next++;
-        action.accept(made.apply(Native.call(call -> dataset.cells(call, fields, row))));
+        action.accept(fromCells.apply(Native.call(call -> dataset.cells(call, fields, row))));
         return true;
     }
 
     @Override
     public Spliterator<T> trySplit() {
         long half = (end - next) / 2;
-        if (half < SMALLEST) {
+        if (half < MIN_SPLIT) {
             return null;
         }
         long start = next;
         next += half;
-        return new RowSpliterator<>(dataset, fields, made, start, start + half);
+        return new RowSpliterator<>(dataset, fields, fromCells, start, start + half);
     }
 
     @Override

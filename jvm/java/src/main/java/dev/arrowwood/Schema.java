@@ -15,12 +15,12 @@ import java.util.stream.IntStream;
 
 /** The names and types of columns. Immutable. */
 public final class Schema {
-    /** A function at an address, which releases a struct. */
+    /** Calls a struct's {@code release} function, whose address comes first. */
     private static final MethodHandle RELEASE =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
 
     private final List<Field> fields;
-    /** The {@code struct ArrowSchema} of it, which the collector releases. */
+    /** The {@code struct ArrowSchema}, which the collector releases. */
     private final MemorySegment struct;
 
     private Schema(MemorySegment struct) {
@@ -28,23 +28,23 @@ public final class Schema {
         try {
             this.fields = SchemaReader.columns(struct);
         } finally {
-            // Names and children are read by their addresses, which keep nothing alive.
+            // Names and children are read by address, which doesn't keep the struct alive.
             Reference.reachabilityFence(struct);
         }
     }
 
-    /** A function that fills a {@code struct ArrowSchema}. */
+    /** Fills a {@code struct ArrowSchema}. */
     interface Filler {
         int fill(Native.Call call, MemorySegment struct) throws Throwable;
     }
 
-    /** The schema that a function of the library exports. */
+    /** Returns the schema that a function of the library exports. */
     static Schema of(Filler filler) {
         return Native.call(call -> {
             MemorySegment struct = Arena.ofAuto().allocate(SchemaReader.SIZE, 8);
             call.check(filler.fill(call, struct));
-            // Releasing keeps the struct's own memory until then.
-            return new Schema(struct.reinterpret(Arena.ofAuto(), ended -> release(struct)));
+            // The lambda captures the struct, and so keeps its memory until the release.
+            return new Schema(struct.reinterpret(Arena.ofAuto(), unused -> release(struct)));
         });
     }
 
@@ -131,25 +131,26 @@ public final class Schema {
         return index(fields, name);
     }
 
-    /** The index of the only field of a name. */
+    /** Returns the index of the only field with a name. */
     static int index(List<Field> fields, String name) {
-        int[] found = IntStream.range(0, fields.size())
+        int[] matches = IntStream.range(0, fields.size())
                 .filter(i -> fields.get(i).name().equals(name))
                 .toArray();
-        if (found.length == 0) {
+        if (matches.length == 0) {
             String names = fields.stream()
                     .map(field -> "'" + field.name() + "'")
                     .limit(20)
                     .collect(Collectors.joining(", "));
             throw new ArrowwoodException.ColumnNotFound("no column '" + name + "'; there are " + names);
         }
-        if (found.length > 1) {
-            throw new ArrowwoodException.InvalidArgument("several columns are called '" + name + "': use their indexes");
+        if (matches.length > 1) {
+            throw new ArrowwoodException.InvalidArgument(
+                    "several columns are called '" + name + "': use their indexes");
         }
-        return found[0];
+        return matches[0];
     }
 
-    /** The {@code struct ArrowSchema}, for calls. */
+    /** Returns the {@code struct ArrowSchema}, for calls. */
     MemorySegment struct() {
         return struct;
     }

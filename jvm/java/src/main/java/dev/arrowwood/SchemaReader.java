@@ -31,7 +31,7 @@ final class SchemaReader {
 
     private SchemaReader() {}
 
-    /** The columns of a struct type. */
+    /** Returns the columns, which are the children of a struct type. */
     static List<Field> columns(MemorySegment struct) {
         return children(struct);
     }
@@ -56,19 +56,19 @@ final class SchemaReader {
                 metadata(struct.get(ADDRESS, METADATA)));
     }
 
-    /** Pairs of texts, each after its length, which is unaligned. */
+    /** Reads pairs of texts; an unaligned length precedes each text. */
     private static Map<String, String> metadata(MemorySegment pointer) {
         Map<String, String> pairs = new HashMap<>();
         if (pointer.address() != 0) {
             MemorySegment bytes = pointer.reinterpret(Long.MAX_VALUE);
-            long at = 4;
-            for (int left = bytes.get(JAVA_INT_UNALIGNED, 0); left > 0; left--) {
+            long offset = 4;
+            for (int remaining = bytes.get(JAVA_INT_UNALIGNED, 0); remaining > 0; remaining--) {
                 String[] pair = new String[2];
-                for (int side = 0; side < 2; side++) {
-                    int length = bytes.get(JAVA_INT_UNALIGNED, at);
-                    byte[] text = bytes.asSlice(at + 4, length).toArray(ValueLayout.JAVA_BYTE);
-                    pair[side] = new String(text, StandardCharsets.UTF_8);
-                    at += 4 + length;
+                for (int i = 0; i < 2; i++) {
+                    int length = bytes.get(JAVA_INT_UNALIGNED, offset);
+                    byte[] text = bytes.asSlice(offset + 4, length).toArray(ValueLayout.JAVA_BYTE);
+                    pair[i] = new String(text, StandardCharsets.UTF_8);
+                    offset += 4 + length;
                 }
                 pairs.put(pair[0], pair[1]);
             }

@@ -5,14 +5,14 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Flow;
 
-/** One subscriber of a table's new rows, and the thread that follows the table for it. */
+/** Delivers a table's new rows to one subscriber, in a thread of its own. */
 final class Subscription implements Flow.Subscription, Runnable {
     private static final Duration STEP = Duration.ofMillis(100);
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
     private final Follow parent;
     private final Flow.Subscriber<? super Dataset> subscriber;
-    /** Null if the table can't be followed, for the reason that {@link #failure} has. */
+    /** Null if the table can't be followed; {@link #failure} is the reason. */
     private Follow follow;
 
     private long demand;
@@ -24,19 +24,19 @@ final class Subscription implements Flow.Subscription, Runnable {
         this.subscriber = subscriber;
     }
 
-    /** Follows from now on. What goes wrong is the subscriber's to hear: nothing but a null subscriber throws. */
+    /** Starts following. Throws only if the subscriber is null; other failures go to {@code onError}. */
     static void start(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
         Objects.requireNonNull(subscriber);
         Subscription subscription = new Subscription(parent, subscriber);
         try {
-            subscription.follow = parent.again();
+            subscription.follow = parent.restart();
         } catch (Throwable e) {
             subscription.failure = e;
         }
         try {
             Thread.ofPlatform().daemon().name("arrowwood-publisher").start(subscription);
         } catch (Throwable e) {
-            // There are no more threads.
+            // The system has no more threads: report the failure in this one.
             subscription.fail(e);
             subscription.run();
         }
@@ -61,8 +61,8 @@ final class Subscription implements Flow.Subscription, Runnable {
         notifyAll();
     }
 
-    /** Waits a while for something to do; whether there is. */
-    private synchronized boolean isWanted() throws InterruptedException {
+    /** Waits up to a step for a request; returns true if rows are requested. */
+    private synchronized boolean awaitDemand() throws InterruptedException {
         if (demand <= 0 && !cancelled && failure == null) {
             wait(STEP.toMillis());
         }
@@ -77,7 +77,7 @@ final class Subscription implements Flow.Subscription, Runnable {
         return failure;
     }
 
-    private synchronized void delivered() {
+    private synchronized void decrementDemand() {
         if (demand != Long.MAX_VALUE) {
             demand--;
         }
@@ -85,23 +85,23 @@ final class Subscription implements Flow.Subscription, Runnable {
 
     @Override
     public void run() {
-        Follow own = follow;
-        try (own) {
+        Follow closing = follow;
+        try (closing) {
             subscriber.onSubscribe(this);
             publish();
         } catch (Throwable e) {
             if (!isCancelled()) {
-                tell(e);
+                reportFailure(e);
             }
         }
     }
 
-    /** What a subscriber throws when it is told of a failure is lost: there is nobody left to hear it. */
-    private void tell(Throwable e) {
+    /** Calls {@code onError}; logs what it throws, because the subscriber can't be told. */
+    private void reportFailure(Throwable e) {
         try {
             subscriber.onError(e);
-        } catch (Throwable again) {
-            LOG.log(System.Logger.Level.WARNING, "a subscriber's onError threw", again);
+        } catch (Throwable thrown) {
+            LOG.log(System.Logger.Level.WARNING, "a subscriber's onError threw", thrown);
         }
     }
 
@@ -111,14 +111,14 @@ final class Subscription implements Flow.Subscription, Runnable {
                 throw failure();
             }
             if (parent.isClosed()) {
-                // Nothing comes after it, not even its own exception.
+                // No signal may follow onComplete, not even onError with an exception that onComplete throws.
                 cancel();
                 subscriber.onComplete();
                 return;
             }
-            Optional<Dataset> rows = isWanted() ? follow.next(STEP) : Optional.empty();
+            Optional<Dataset> rows = awaitDemand() ? follow.next(STEP) : Optional.empty();
             if (rows.isPresent() && !isCancelled()) {
-                delivered();
+                decrementDemand();
                 subscriber.onNext(rows.get());
             }
         }

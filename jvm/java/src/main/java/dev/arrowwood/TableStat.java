@@ -11,14 +11,14 @@ import java.util.OptionalLong;
  * Facts about a table.
  *
  * @param segments files of the table
- * @param dense how many of them are dense Arrow files, as written by compacting
+ * @param dense the number of dense Arrow files among them, as written by compacting
  * @param firstRow the number of the first row
  * @param end the number of the row after the last one committed
  * @param durableEnd after the last one that would survive a power failure, as far as the files tell
  * @param sequence increases with each commit
  * @param disk bytes allocated on disk
- * @param apparent sizes of the files in bytes, including holes reserved for rows to come
- * @param segmentRows the most rows of a segment; empty if unknown
+ * @param apparent sizes of the files in bytes, including holes reserved for future rows
+ * @param segmentRows the maximum number of rows in a segment; empty if unknown
  * @param writer process id of the current writer; empty if there is none
  * @param isLive whether the last segment grows
  */

@@ -28,10 +28,10 @@ import java.util.TreeMap;
  * }
  * }</pre>
  *
- * <p>Rows that were not committed are discarded when the writer is closed: an exception within {@code try} commits nothing.
+ * <p>Closing the writer discards rows that were not committed: an exception within {@code try} commits nothing.
  *
- * <p>Can be used by several threads, whose calls wait for each other, except {@link #waitDurable}. A writer that is forgotten is freed by the
- * collector without a commit.
+ * <p>Can be used by several threads, whose calls wait for each other, except {@link #waitDurable}. The collector frees
+ * an unreachable writer without a commit.
  */
 public final class TableWriter implements AutoCloseable {
     /** The sizes of {@code arrowwood_position} and {@code arrowwood_commit_options}. */
@@ -45,10 +45,10 @@ public final class TableWriter implements AutoCloseable {
     private final Path path;
     private final Schema schema;
     private final RowRoom room;
-    /** The last appended class of records, and the writers of its components. */
+    /** The class of the last appended record, and the writers of its components. */
     private Class<?> recordType;
 
-    private Records.Put[] puts;
+    private Records.CellWriter[] cellWriters;
 
     private TableWriter(MemorySegment handle, Path path) {
         this.path = path;
@@ -57,16 +57,16 @@ public final class TableWriter implements AutoCloseable {
         this.room = new RowRoom(schema.fields().size());
     }
 
-    /** The memory of one row during a call. */
+    /** Holds the values of one row during a call, and reuses the memory for the next. */
     private static final class RowRoom implements Values.Room {
-        private static final int SMALLEST = 1 << 12;
+        private static final int MIN_BLOCK = 1 << 12;
 
         final MemorySegment cells;
         final MemorySegment[] cell;
         final MemorySegment error = Arena.ofAuto().allocate(16, 8);
-        private MemorySegment texts = Arena.ofAuto().allocate(SMALLEST);
+        private MemorySegment texts = Arena.ofAuto().allocate(MIN_BLOCK);
         private long used;
-        /** Full blocks of texts of this row. */
+        /** Earlier blocks of this row's texts, which must stay reachable. */
         private final List<MemorySegment> full = new ArrayList<>();
 
         RowRoom(int columns) {
@@ -92,9 +92,9 @@ public final class TableWriter implements AutoCloseable {
                 used = 0;
             }
             MemorySegment.copy(bytes, 0, texts, JAVA_BYTE, used, bytes.length);
-            MemorySegment placed = texts.asSlice(used, bytes.length);
+            MemorySegment copy = texts.asSlice(used, bytes.length);
             used += bytes.length;
-            return placed;
+            return copy;
         }
     }
 
@@ -102,10 +102,10 @@ public final class TableWriter implements AutoCloseable {
      * Opens a table for writing, or creates it.
      *
      * @param path its directory
-     * @param schema its columns, which are compared with those of an existing table
-     * @param options how it is written
+     * @param schema its columns; an existing table must have the same
+     * @param options how to write it
      * @return the writer
-     * @throws IOException if the files can't be opened or made
+     * @throws IOException if the files can't be opened or created
      * @throws ArrowwoodException.Busy if another process writes the table; the message names it
      * @throws ArrowwoodException.SchemaMismatch if an existing table has other columns, naming the first difference
      * @throws UnsupportedOperationException if a type can't grow, or the file system is a network's
@@ -118,9 +118,9 @@ public final class TableWriter implements AutoCloseable {
      * Opens a table for writing, or creates it.
      *
      * @param path its directory
-     * @param schema its columns, which are compared with those of an existing table
+     * @param schema its columns; an existing table must have the same
      * @return the writer
-     * @throws IOException if the files can't be opened or made
+     * @throws IOException if the files can't be opened or created
      * @throws ArrowwoodException.Busy if another process writes the table; the message names it
      * @throws ArrowwoodException.SchemaMismatch if an existing table has other columns, naming the first difference
      */
@@ -195,11 +195,11 @@ public final class TableWriter implements AutoCloseable {
     public void append(Record row) {
         append(room -> {
             if (row.getClass() != recordType) {
-                puts = Records.of(row.getClass()).puts(schema.fields());
+                cellWriters = Records.of(row.getClass()).cellWriters(schema.fields());
                 recordType = row.getClass();
             }
-            for (int i = 0; i < puts.length; i++) {
-                puts[i].put(row, room.cell[i], room);
+            for (int i = 0; i < cellWriters.length; i++) {
+                cellWriters[i].write(row, room.cell[i], room);
             }
         });
     }
@@ -284,15 +284,15 @@ public final class TableWriter implements AutoCloseable {
 
     // ---- commits ----
 
-    /** A call on the writer. */
-    private interface Deed {
+    /** Calls the library with the writer's handle; returns an error code. */
+    private interface Action {
         int run(MemorySegment handle, Native.Call call) throws Throwable;
     }
 
-    private void run(Deed deed) {
+    private void run(Action action) {
         MemorySegment handle = owned.lock();
         try {
-            Native.run(call -> call.check(deed.run(handle, call)));
+            Native.run(call -> call.check(action.run(handle, call)));
         } finally {
             owned.unlock(this);
         }
@@ -324,18 +324,18 @@ public final class TableWriter implements AutoCloseable {
      * loses nor repeats a row. There may be no new rows.
      *
      * @param positions the positions that change with this commit; the others keep their values
-     * @throws IllegalArgumentException if a name is empty, longer than 255 bytes or has control characters, or the table
-     *     would have more than 256; then nothing is committed, and the rows remain appended
+     * @throws IllegalArgumentException if a name is empty, longer than 255 bytes or has control characters, or the
+     *     table would have more than 256; then nothing is committed, and the rows remain appended
      * @throws ArrowwoodException.Io if no row became visible
      */
     public void commit(Map<String, Long> positions) {
         run((handle, call) -> {
             MemorySegment structs = call.arena.allocate(Math.max(1, positions.size()) * POSITION_SIZE, 8);
-            long at = 0;
+            long offset = 0;
             for (Map.Entry<String, Long> position : positions.entrySet()) {
-                structs.set(ADDRESS, at, call.text(position.getKey()));
-                structs.set(JAVA_LONG, at + 8, position.getValue());
-                at += POSITION_SIZE;
+                structs.set(ADDRESS, offset, call.text(position.getKey()));
+                structs.set(JAVA_LONG, offset + 8, position.getValue());
+                offset += POSITION_SIZE;
             }
             MemorySegment options = call.arena.allocate(COMMIT_OPTIONS_SIZE, 8);
             options.set(JAVA_LONG, 0, COMMIT_OPTIONS_SIZE);
@@ -361,7 +361,8 @@ public final class TableWriter implements AutoCloseable {
      * Waits until all committed rows would survive a power failure. Other threads can append and commit meanwhile, and
      * one sync is for all threads that wait.
      *
-     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table
+     *     again
      */
     public void waitDurable() {
         MemorySegment handle = owned.share();
@@ -386,7 +387,7 @@ public final class TableWriter implements AutoCloseable {
         }
     }
 
-    /** The positions that a function returns as a dataset of names and values. */
+    /** Reads the positions that a function returns as a dataset of names and values. */
     static Map<String, Long> positions(Dataset.Maker maker) {
         Dataset rows = Native.call(call -> Dataset.make(call, null, maker));
         Map<String, Long> positions = new TreeMap<>();
@@ -397,7 +398,8 @@ public final class TableWriter implements AutoCloseable {
     /**
      * Syncs all committed rows to disk: they survive a power failure once it returns.
      *
-     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table
+     *     again
      */
     public void sync() {
         run((handle, call) -> (int) Native.WRITER_SYNC.invokeExact(handle, call.error));
@@ -409,7 +411,7 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * How far a writer is. Rows are numbered from the beginning of the table.
+     * The progress of a writer. Rows are numbered from the beginning of the table.
      *
      * @param rows the number of the row after the last one appended
      * @param committedRows after the last one committed
@@ -442,33 +444,33 @@ public final class TableWriter implements AutoCloseable {
     /**
      * Rewrites all sealed segments as dense Arrow files; readers are not disturbed.
      *
-     * @return how many segments were rewritten
+     * @return the number of rewritten segments
      * @throws ArrowwoodException.Io if it failed; segments rewritten before remain so
      */
     public long compact() {
-        return counted((handle, call) -> (int) Native.WRITER_COMPACT.invokeExact(
+        return runForCount((handle, call) -> (int) Native.WRITER_COMPACT.invokeExact(
                 handle, MemorySegment.NULL, MemorySegment.NULL, call.out, call.error));
     }
 
     /**
-     * Removes the segments that contain only rows before one. Readers that have mapped them keep them; the remaining
+     * Removes the segments that contain only rows before a number. Readers that have mapped them keep them; remaining
      * rows keep their numbers.
      *
      * @param row the number of the first row to keep
-     * @return how many rows were removed
+     * @return the number of removed rows
      * @throws ArrowwoodException.Io if it failed
      */
     public long dropBefore(long row) {
         Unsigned.row(row);
-        return counted(
+        return runForCount(
                 (handle, call) -> (int) Native.WRITER_DROP_BEFORE.invokeExact(handle, row, call.out, call.error));
     }
 
-    private long counted(Deed deed) {
+    private long runForCount(Action action) {
         MemorySegment handle = owned.lock();
         try {
             return Native.call(call -> {
-                call.check(deed.run(handle, call));
+                call.check(action.run(handle, call));
                 return call.out.get(JAVA_LONG, 0);
             });
         } finally {
@@ -477,11 +479,12 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Syncs the committed rows, and unlocks the table. Waits for a call in another thread. Does nothing the second time.
+     * Syncs the committed rows, and unlocks the table. Waits for a call in another thread. Does nothing the second
+     * time.
      *
-     * <p>Rows appended since the last {@link #commit() commit} are discarded, as by {@link #rollback}: a
-     * {@code try} block that an exception ends never leaves half a batch. How many there were is logged as a warning, by the
-     * {@link System.Logger} called {@code dev.arrowwood}.
+     * <p>Discards rows appended since the last {@link #commit() commit}, as {@link #rollback} does: a {@code try} block
+     * that an exception ends never leaves half a batch. Logs their number as a warning to the {@link System.Logger}
+     * called {@code dev.arrowwood}.
      *
      * @throws ArrowwoodException.Io if the sync failed; the writer is closed nevertheless
      */
@@ -493,7 +496,7 @@ public final class TableWriter implements AutoCloseable {
             try {
                 discarded = rollBack(handle);
             } catch (RuntimeException | Error e) {
-                // To close it would commit.
+                // Freeing doesn't commit, as closing would.
                 Native.free(Native.WRITER_FREE, handle);
                 throw e;
             }
@@ -509,7 +512,7 @@ public final class TableWriter implements AutoCloseable {
         }
     }
 
-    /** Discards the rows appended since the last commit; how many. */
+    /** Discards the rows appended since the last commit; returns their number. */
     private static long rollBack(MemorySegment handle) {
         return Native.call(call -> {
             State state = progress(handle, call);
@@ -518,7 +521,10 @@ public final class TableWriter implements AutoCloseable {
         });
     }
 
-    /** Closes the writer without a commit or a sync, and says nothing of the rows appended since the last commit, which are lost. */
+    /**
+     * Closes the writer without a commit or a sync. Discards the rows appended since the last commit, without a
+     * warning.
+     */
     public void discard() {
         MemorySegment handle = owned.take();
         if (handle != null) {

@@ -11,21 +11,21 @@ import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
 import java.util.Optional;
 
-/** Times of {@code java.time} beside columns of times: which go together, and how they compare exactly. */
+/** Checks times of {@code java.time} against the types of columns, and compares them exactly. */
 final class Times {
     private static final BigInteger NANOS = BigInteger.valueOf(1_000_000_000);
-    /** More than any count of 64 bits. */
+    /** Exceeds any count of 64 bits. */
     private static final BigInteger EQUAL_TO_NONE = BigInteger.ONE.shiftLeft(100);
 
     private Times() {}
 
-    /** The count that stands for a time between two counts of a column's unit. */
+    /** The count to compare with for a time between two counts of a column's unit. */
     enum Side {
-        /** The one before it, for {@code <=} and {@code >}. */
+        /** The count before the time, for {@code <=} and {@code >}. */
         BELOW,
-        /** The one after it, for {@code <} and {@code >=}. */
+        /** The count after the time, for {@code <} and {@code >=}. */
         ABOVE,
-        /** One that no value has, for {@code ==} and {@code !=}. */
+        /** A count that equals no value, for {@code ==} and {@code !=}. */
         NEITHER
     }
 
@@ -45,7 +45,7 @@ final class Times {
         }
     }
 
-    /** Refuses also what can't be compared with a column of times. */
+    /** Refuses values that can't be compared with a column of times, including wrong zones. */
     static void checkComparable(Object object, Type type) {
         checkZone(object, type);
         boolean isTime = switch (type) {
@@ -84,20 +84,20 @@ final class Times {
                 object.getClass().getSimpleName() + " " + object + " for a column of " + type + "; " + advice);
     }
 
-    /** A time in the unit of a column of times; null if it is another value, or of another kind than the column. */
+    /** Counts a time in the unit of a column of times; returns null if the column doesn't hold times of its kind. */
     static BigInteger count(Object object, Type type, Side side) {
         return switch (type) {
             case Type.Timestamp(Type.Unit unit, var zone) -> count(sinceEpoch(object), unit, side);
             case Type.Time(Type.Unit unit)
             when object instanceof LocalTime time -> count(Duration.ofNanos(time.toNanoOfDay()), unit, side);
-            case Type.Duration(Type.Unit unit) when object instanceof Duration length -> count(length, unit, side);
+            case Type.Duration(Type.Unit unit) when object instanceof Duration duration -> count(duration, unit, side);
             case null, default -> null;
         };
     }
 
     private static Duration sinceEpoch(Object object) {
         Instant instant = switch (object) {
-            case Instant given -> given;
+            case Instant time -> time;
             case ZonedDateTime time -> time.toInstant();
             case OffsetDateTime time -> time.toInstant();
             case LocalDateTime time -> time.toInstant(ZoneOffset.UTC);
@@ -106,20 +106,20 @@ final class Times {
         return instant == null ? null : Duration.ofSeconds(instant.getEpochSecond(), instant.getNano());
     }
 
-    private static BigInteger count(Duration length, Type.Unit unit, Side side) {
-        if (length == null) {
+    private static BigInteger count(Duration duration, Type.Unit unit, Side side) {
+        if (duration == null) {
             return null;
         }
         BigInteger nanos =
-                BigInteger.valueOf(length.getSeconds()).multiply(NANOS).add(BigInteger.valueOf(length.getNano()));
+                BigInteger.valueOf(duration.getSeconds()).multiply(NANOS).add(BigInteger.valueOf(duration.getNano()));
         BigInteger[] parts = nanos.divideAndRemainder(NANOS.divide(BigInteger.valueOf(unit.perSecond())));
         if (parts[1].signum() == 0) {
             return parts[0];
         }
-        BigInteger below = parts[1].signum() < 0 ? parts[0].subtract(BigInteger.ONE) : parts[0];
+        BigInteger floor = parts[1].signum() < 0 ? parts[0].subtract(BigInteger.ONE) : parts[0];
         return switch (side) {
-            case BELOW -> below;
-            case ABOVE -> below.add(BigInteger.ONE);
+            case BELOW -> floor;
+            case ABOVE -> floor.add(BigInteger.ONE);
             case NEITHER -> EQUAL_TO_NONE;
         };
     }

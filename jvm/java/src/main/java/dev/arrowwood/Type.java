@@ -68,7 +68,7 @@ public sealed interface Type {
         }
     }
 
-    /** How text and bytes are laid out. */
+    /** The memory layout of text and bytes. */
     enum Layout {
         /** Offsets of 32 bits. */
         NORMAL,
@@ -78,7 +78,7 @@ public sealed interface Type {
         VIEW
     }
 
-    /** How lists are laid out. */
+    /** The memory layout of lists. */
     enum ListLayout {
         /** Offsets of 32 bits. */
         NORMAL("list"),
@@ -96,7 +96,7 @@ public sealed interface Type {
         }
     }
 
-    /** Nothing but nulls. */
+    /** A type whose only value is null. */
     record Null() implements Type {
         @Override
         public String toString() {
@@ -319,7 +319,7 @@ public sealed interface Type {
      *
      * @param keys the type of the keys, an integer
      * @param values the type of the values
-     * @param ordered whether the order of the keys is that of the values
+     * @param ordered whether the keys are in the order of their values
      */
     record Dictionary(Type keys, Type values, boolean ordered) implements Type {
         @Override

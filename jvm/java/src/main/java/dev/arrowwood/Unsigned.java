@@ -1,6 +1,6 @@
 package dev.arrowwood;
 
-/** Numbers of rows, which have no sign in the library: a negative one would be a very large one there. */
+/** Refuses negative row numbers and counts, which the library would read as very large unsigned ones. */
 final class Unsigned {
     private Unsigned() {}
 
@@ -12,7 +12,7 @@ final class Unsigned {
         return row;
     }
 
-    /** Returns how many there are of what {@code name} says, unless that is negative. */
+    /** Returns the count, unless it is negative; {@code name} names the parameter in the message. */
     static long count(String name, long count) {
         if (count < 0) {
             throw new ArrowwoodException.InvalidArgument(name + ": " + count + " is less than 0");

@@ -25,7 +25,7 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.UUID;
 
-/** {@code arrowwood_value}: one value, as a Java object and back. */
+/** Converts an {@code arrowwood_value} to a Java object and back. */
 final class Values {
     static final long SIZE = 48;
     private static final long UNIT = 4;
@@ -56,7 +56,7 @@ final class Values {
 
     private static final long NANOS = 1_000_000_000;
 
-    /** The name of a zone, of a time that has one. */
+    /** The zone's name in a value with a zone. */
     private static final MemorySegment UTC =
             Arena.global().allocateFrom(JAVA_BYTE, "UTC".getBytes(StandardCharsets.UTF_8));
 
@@ -70,7 +70,7 @@ final class Values {
         return value.get(JAVA_LONG, LENGTH);
     }
 
-    /** The bytes of a text, of bytes, or of the name of a union's member, which {@code owner} frees. */
+    /** Copies the bytes of a text, a binary or the name of a union's member; {@code owner} frees the original. */
     static byte[] bytes(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
         return call.bytes(value.get(JAVA_LONG, WORD), length(value), owner);
     }
@@ -79,7 +79,7 @@ final class Values {
         return new String(bytes(call, value, owner), StandardCharsets.UTF_8);
     }
 
-    /** A value that is not nested, of a dataset that {@code owner} frees. */
+    /** Reads a value that is not nested; {@code owner} frees its dataset. */
     static Object read(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
         long word = value.get(JAVA_LONG, WORD);
         return switch (kind(value)) {
@@ -101,7 +101,7 @@ final class Values {
         };
     }
 
-    /** A time of java.time; its count of units where that can't represent it. */
+    /** Reads a time as a class of {@code java.time}, or as its count of units where the class can't represent it. */
     private static Object time(MemorySegment value, long word) {
         try {
             return switch (kind(value)) {
@@ -133,7 +133,7 @@ final class Values {
         return Duration.ofSeconds(Math.floorDiv(count, perSecond), nanos);
     }
 
-    /** Two's complement, low word first. */
+    /** Reads a two's complement integer, low word first. */
     private static BigInteger words(MemorySegment value, int count) {
         byte[] bytes = new byte[8 * count];
         for (int i = 0; i < bytes.length; i++) {
@@ -142,7 +142,7 @@ final class Values {
         return new BigInteger(bytes);
     }
 
-    /** A {@code Long} if it fits. */
+    /** Returns the number as a {@code Long} if it fits. */
     private static Number narrowed(BigInteger number) {
         return number.bitLength() < 64 ? (Number) number.longValue() : number;
     }
@@ -159,7 +159,7 @@ final class Values {
                 .array();
     }
 
-    /** Where texts and bytes of values stay until the call. */
+    /** Copies a value's text or bytes into memory that lives until the call ends. */
     interface Room {
         MemorySegment put(byte[] bytes);
     }
@@ -190,34 +190,34 @@ final class Values {
         putBytes(value, TEXT, utf8(text), room);
     }
 
-    /** A text in UTF-8; refuses half a character, which has none: Java would put a question mark in its place. */
+    /** Encodes a text as UTF-8; refuses lone surrogates, which Java would replace with question marks. */
     static byte[] utf8(String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        int marks = 0;
-        for (byte one : bytes) {
-            marks += one == '?' ? 1 : 0;
+        int questionMarks = 0;
+        for (byte b : bytes) {
+            questionMarks += b == '?' ? 1 : 0;
         }
-        if (marks > 0 && marks != text.chars().filter(one -> one == '?').count()) {
-            throw new ArrowwoodException.InvalidArgument("the text has half a character, a lone surrogate, at index " + lone(text)
-                    + ", which UTF-8 has no bytes for");
+        if (questionMarks > 0 && questionMarks != text.chars().filter(c -> c == '?').count()) {
+            throw new ArrowwoodException.InvalidArgument("the text has half a character, a lone surrogate, at index "
+                    + indexOfLoneSurrogate(text) + ", which UTF-8 has no bytes for");
         }
         return bytes;
     }
 
-    /** The index of the first surrogate without the other one. */
-    private static int lone(String text) {
+    /** Returns the index of the first lone surrogate. */
+    private static int indexOfLoneSurrogate(String text) {
         int index = 0;
-        while (index < text.length() && !isLone(text.codePointAt(index))) {
+        while (index < text.length() && !isSurrogate(text.codePointAt(index))) {
             index += Character.charCount(text.codePointAt(index));
         }
         return index;
     }
 
-    private static boolean isLone(int codePoint) {
+    private static boolean isSurrogate(int codePoint) {
         return codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
     }
 
-    /** A point in time in the column's unit; finer parts are truncated. */
+    /** Writes a point in time in the column's unit; truncates finer parts. */
     static void putTimestamp(MemorySegment value, long seconds, int nanos, Type.Unit unit) {
         long count;
         try {
@@ -231,14 +231,14 @@ final class Values {
         value.set(JAVA_LONG, SECOND_WORD, 0);
     }
 
-    /** Seconds and what is behind them in a unit; finer parts are truncated. Throws where 64 bits don't hold it. */
+    /** Counts units in seconds and nanoseconds; truncates finer parts. Throws if the count overflows 64 bits. */
     private static long count(long seconds, int nanos, Type.Unit unit) {
         long perSecond = unit.perSecond();
-        long rest = nanos / (NANOS / perSecond);
-        // By halves, so that the first seconds of the range don't overflow.
+        long fraction = nanos / (NANOS / perSecond);
+        // Counts back from the next second, because the first second of the range would overflow.
         return seconds < 0
-                ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), rest - perSecond)
-                : Math.addExact(Math.multiplyExact(seconds, perSecond), rest);
+                ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), fraction - perSecond)
+                : Math.addExact(Math.multiplyExact(seconds, perSecond), fraction);
     }
 
     private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
@@ -251,7 +251,7 @@ final class Values {
         value.set(JAVA_LONG, WORD, word);
     }
 
-    /** Writes any Java object as a value of a type; a null type means that it is unknown. */
+    /** Writes any Java object as a value of a type, which is null if unknown. */
     static void write(MemorySegment value, Object object, Type type, Room room) {
         switch (object) {
             case null -> putNull(value);
@@ -278,7 +278,7 @@ final class Values {
         }
     }
 
-    /** The type of the values that keys refer to. */
+    /** Returns the type of the values behind dictionary keys and runs. */
     static Type plain(Type type) {
         return switch (type) {
             case Type.Dictionary(Type keys, Type values, boolean ordered) -> plain(values);
@@ -320,11 +320,11 @@ final class Values {
     }
 
     /**
-     * Writes any Java object as a value to compare those of a type with; a null type means that it is unknown. No digit is
-     * lost: a time finer than the column's unit becomes the count on one {@code side} of it.
+     * Writes any Java object as a value to compare with values of a type, which is null if unknown. Loses no digits: a
+     * time finer than the column's unit becomes the count on one {@code side} of it.
      */
-    static void writeCompared(MemorySegment value, Object object, Type given, Times.Side side, Room room) {
-        Type type = plain(given);
+    static void writeCompared(MemorySegment value, Object object, Type columnType, Times.Side side, Room room) {
+        Type type = plain(columnType);
         if (object instanceof Optional<?> optional) {
             writeCompared(value, optional.orElse(null), type, side, room);
             return;
@@ -338,13 +338,13 @@ final class Values {
         }
     }
 
-    /** An integer of at most 128 bits. */
+    /** Writes an integer of at most 128 bits. */
     private static void putWide(MemorySegment value, BigInteger number) {
         put(value, INT128, number.longValue());
         value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(64).longValue());
     }
 
-    /** The unit of a type; where that is not known, the coarsest from microseconds on that has these nanoseconds. */
+    /** Returns a type's unit; if unknown, microseconds, or nanoseconds if microseconds would truncate the time. */
     private static Type.Unit unit(Type type, int nanos) {
         return switch (type) {
             case Type.Timestamp(Type.Unit unit, var zone) -> unit;
@@ -365,7 +365,7 @@ final class Values {
     private static void putInterval(MemorySegment value, Interval interval, Type type) {
         put(value, INTERVAL, Integer.toUnsignedLong(interval.months()) | (long) interval.days() << 32);
         value.set(JAVA_LONG, SECOND_WORD, interval.nanoseconds());
-        int unit = plain(type) instanceof Type.Interval(Type.IntervalUnit of) ? of.ordinal() : 2;
+        int unit = plain(type) instanceof Type.Interval(Type.IntervalUnit intervalUnit) ? intervalUnit.ordinal() : 2;
         value.set(JAVA_INT, UNIT, unit);
     }
 

@@ -7,11 +7,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * How {@link Dataset#write} writes.
+ * Options for {@link Dataset#write}.
  *
  * @param format a file or a stream
- * @param compression how buffers are compressed
- * @param maxRows the most rows of a record batch; 0 keeps the batches
+ * @param compression the compression of buffers
+ * @param maxRows the maximum number of rows in a record batch; 0 keeps the batches
  */
 public record WriteOptions(Format format, Compression compression, long maxRows) {
     /** The two formats of Arrow IPC. */
@@ -22,13 +22,13 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
         STREAM
     }
 
-    /** How buffers are compressed. */
+    /** The compression of buffers. */
     public enum Compression {
-        /** Not at all: the data can be opened in place. */
+        /** None: the data can be opened in place. */
         NONE,
-        /** By LZ4. */
+        /** LZ4 frames. */
         LZ4,
-        /** By Zstandard. */
+        /** Zstandard. */
         ZSTD
     }
 
@@ -44,9 +44,9 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
     public static final WriteOptions STREAM = new WriteOptions(Format.STREAM, Compression.NONE, 0);
 
     /**
-     * Returns the same with compression.
+     * Returns the same options with a compression.
      *
-     * @param other how
+     * @param other the compression
      * @return options
      */
     public WriteOptions compressed(Compression other) {
@@ -54,16 +54,16 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
     }
 
     /**
-     * Returns the same with another limit.
+     * Returns the same options with a limit of rows.
      *
-     * @param rows the most rows of a record batch
+     * @param rows the maximum number of rows in a record batch
      * @return options
      */
     public WriteOptions withMaxRows(long rows) {
         return new WriteOptions(format, compression, rows);
     }
 
-    /** {@code arrowwood_write_options}. */
+    /** Returns the options as an {@code arrowwood_write_options}. */
     MemorySegment struct(Arena arena) {
         MemorySegment struct = arena.allocate(24, 8);
         struct.set(JAVA_LONG, 0, 24);

@@ -9,11 +9,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 
-/** How a table is written: {@code WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol")}. Immutable. */
+/** Options to write a table: {@code WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol")}. Immutable. */
 public final class WriterOptions {
     /** When commits are synced to disk. */
     public enum Sync {
-        /** Now and then: see {@link WriterOptions#syncEvery}. */
+        /** At an interval: see {@link WriterOptions#syncEvery}. */
         INTERVAL,
         /** When {@link TableWriter#sync} or {@link TableWriter#close} is called. */
         NEVER,
@@ -33,7 +33,6 @@ public final class WriterOptions {
     public static final WriterOptions DEFAULT = new WriterOptions(
             new Values(Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), Optional.empty(), List.of(), false));
 
-    /** The options themselves. */
     private record Values(
             Sync sync,
             long syncMillis,
@@ -53,7 +52,7 @@ public final class WriterOptions {
     /**
      * Sets when commits are synced to disk.
      *
-     * @param when when
+     * @param when the time of syncs
      * @return options
      */
     public WriterOptions sync(Sync when) {
@@ -77,7 +76,8 @@ public final class WriterOptions {
      */
     public WriterOptions syncEvery(Duration interval) {
         if (interval.toMillis() < 1) {
-            throw new ArrowwoodException.InvalidArgument("syncs every " + interval + ", expected at least a millisecond");
+            throw new ArrowwoodException.InvalidArgument(
+                    "syncs every " + interval + ", expected at least a millisecond");
         }
         return new WriterOptions(new Values(
                 Sync.INTERVAL,
@@ -91,9 +91,9 @@ public final class WriterOptions {
     }
 
     /**
-     * Sets the most rows of a segment.
+     * Sets the maximum number of rows in a segment.
      *
-     * @param rows how many
+     * @param rows the number of rows
      * @return options
      */
     public WriterOptions segmentRows(long rows) {
