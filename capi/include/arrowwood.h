@@ -17,8 +17,8 @@
  *   handle after it was freed is undefined; the library detects most such mistakes, not all.
  *
  * Threads. Every function may be called from any thread. Datasets and predicates are immutable and may be used by any
- *   number of threads at once. Calls on one writer, builder or follower are serialised; a callback that calls the one
- *   whose call it runs in gets BUSY, and frees nothing. No call on a handle may overlap with the call that frees it.
+ *   number of threads at once. Calls on one writer, builder or follower are serialised; a callback that calls
+ *   the handle whose call it runs in gets BUSY, and frees nothing. No call on a handle may overlap with the call that frees it.
  *   Errors are stored in the caller's struct, never per thread.
  *
  * Text is NUL-terminated UTF-8; paths are NUL-terminated bytes. The library copies what it needs beyond the call.
@@ -26,7 +26,8 @@
  *
  * Options begin with their size, so that later versions can append members. Initialise them with the macro of the same
  *   name (ARROWWOOD_OPEN_OPTIONS_INIT), or zero them and set .size to sizeof. 0 is the default of each member; a NULL
- *   pointer means all defaults. A member called reserved that is not 0 is refused with UNSUPPORTED. Structs that the library fills and that begin with their size are initialised likewise.
+ *   pointer means all defaults. A member called reserved that is not 0 is refused with UNSUPPORTED. Structs that the
+ *   library fills and that begin with their size are initialised likewise.
  *
  * Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Calls return
  *   FILE_CHANGED when they notice a change. Text of values, arrays and chunks point into the mapped file: if another
@@ -162,9 +163,9 @@ int32_t arrowwood_leave_sigbus_alone(arrowwood_error *error);
  * Errors: FILE_CHANGED. */
 int32_t arrowwood_copy(void *target, const void *source, size_t length, arrowwood_error *error);
 
-/* A progress callback: receives the context given with it, and how much of how much is done, in rows, bytes or pieces.
+/* Receives the progress of a call: the context passed with the callback, and the done and total rows, bytes or pieces.
  * Runs on the calling thread, during the call. It must return normally, without throwing or longjmp. It may call the
- * library, but for the handle whose call it runs in, which is BUSY if it is a writer, and must not be freed. */
+ * library, except with the handle whose call it runs in: a writer is BUSY, and no handle may be freed. */
 typedef void (*arrowwood_progress)(void *context, uint64_t done, uint64_t total);
 
 /* ---- values ---- */
@@ -322,19 +323,19 @@ typedef struct arrowwood_write_options {
   uint64_t size;
   int32_t format;      /* enum arrowwood_format */
   int32_t compression; /* enum arrowwood_compression */
-  uint64_t max_rows;   /* the most rows of a record batch; 0: keep the batches */
+  uint64_t max_rows;   /* maximum rows of a record batch; 0: keep the batches */
 } arrowwood_write_options;
 
 #define ARROWWOOD_WRITE_OPTIONS_INIT {sizeof(arrowwood_write_options), 0, 0, 0}
 
-/* Writes an Arrow IPC file or stream, replacing what is at path atomically.
+/* Writes an Arrow IPC file or stream, replacing an existing file atomically.
  * Errors: INVALID_DATA: a value is damaged; PERMISSION_DENIED, NOT_FOUND: of the directory. */
 int32_t arrowwood_write(const arrowwood_dataset *dataset, const char *path, const arrowwood_write_options *options,
                         arrowwood_error *error);
 
 /* Parses a schema such as "ts: timestamp[us] not null, symbol: category, price: float64". Types are named as
  * arrowwood_dataset_display names them; category means dictionary<int32, utf8>. The caller releases the schema.
- * Errors: INVALID_ARGUMENT, saying what is wrong where. */
+ * Errors: INVALID_ARGUMENT, naming the mistake and its position. */
 int32_t arrowwood_schema_parse(const char *text, struct ArrowSchema *schema, arrowwood_error *error);
 
 /* ---- datasets ---- */
@@ -387,9 +388,9 @@ int32_t arrowwood_dataset_sorted_by(const arrowwood_dataset *dataset, int64_t *c
  * Errors: INVALID_DATA. */
 int32_t arrowwood_dataset_bytes(const arrowwood_dataset *dataset, uint64_t *bytes, arrowwood_error *error);
 
-/* Returns how many bytes are mapped from files, how many were copied (decompressed, byte-swapped, or dictionaries built
- * from deltas), and how many of the mapped ones are in physical memory. Each pointer may be NULL; resident asks the
- * system about every page. */
+/* Returns the number of bytes mapped from files, of bytes copied (decompressed, byte-swapped, or dictionaries built
+ * from deltas), and of mapped bytes in physical memory. Each pointer may be NULL; resident queries the system about
+ * every page. */
 int32_t arrowwood_dataset_footprint(const arrowwood_dataset *dataset, uint64_t *mapped, uint64_t *copied,
                                     uint64_t *resident, arrowwood_error *error);
 
@@ -554,8 +555,8 @@ enum arrowwood_function {
   ARROWWOOD_NULL_COUNT = 8, /* UINT64; not of groups */
   ARROWWOOD_N_UNIQUE = 9,   /* UINT64: the number of distinct values; null is one */
   ARROWWOOD_ANY = 10,       /* BOOL: whether any value of a column of booleans is true; not of groups */
-  ARROWWOOD_ALL = 11,       /* BOOL: whether none is false; not of groups */
-  ARROWWOOD_MEDIAN = 12     /* FLOAT64: the value in the middle, or the mean of the two there; null of no values */
+  ARROWWOOD_ALL = 11,       /* BOOL: whether no value is false; not of groups */
+  ARROWWOOD_MEDIAN = 12     /* FLOAT64: the middle value, or the mean of the two middle ones; null of no values */
 };
 
 /* Reduces a column to one value, on all cores; nulls are ignored. The result does not depend on the number of
@@ -650,8 +651,8 @@ int32_t arrowwood_predicate_text(const arrowwood_predicate *predicate, char **te
 /* Frees a predicate. */
 void arrowwood_predicate_free(arrowwood_predicate *predicate);
 
-/* Copies the rows for which predicate is true, in order. Of a table that is sorted by a column, reads only the rows
- * within its bounds.
+/* Copies the rows for which predicate is true, in order. If it bounds the column that the table is sorted by, reads
+ * only the rows within these bounds.
  * Errors: COLUMN_NOT_FOUND; INVALID_ARGUMENT: a column can't be compared with a value of that kind; UNSUPPORTED: a
  * column can't be compared at all; INVALID_DATA. */
 int32_t arrowwood_dataset_filter(const arrowwood_dataset *dataset, const arrowwood_predicate *predicate,
@@ -661,7 +662,7 @@ int32_t arrowwood_dataset_filter(const arrowwood_dataset *dataset, const arrowwo
 typedef struct arrowwood_aggregate {
   const char *name;   /* its name */
   const char *column; /* the column to aggregate; NULL with ARROWWOOD_COUNT counts rows */
-  int32_t function;   /* enum arrowwood_function, but for those that are not of groups */
+  int32_t function;   /* enum arrowwood_function, except functions marked "not of groups" */
   int32_t reserved;   /* 0 */
 } arrowwood_aggregate;
 
@@ -698,7 +699,7 @@ typedef struct arrowwood_writer_options {
   int32_t sync;                  /* when commits are synced to disk: enum arrowwood_sync */
   int32_t force;                 /* 1: also write to network file systems, whose mappings are not coherent */
   uint64_t sync_interval_ms;     /* 0: 1000 */
-  uint64_t segment_rows;         /* the most rows of a segment; 0: 4,194,304, or as the table was created */
+  uint64_t segment_rows;         /* maximum rows of a segment; 0: 4,194,304, or as the table was created */
   const char *const *dictionary; /* names of text columns to store as dictionary<int32, utf8> */
   size_t dictionary_count;
   const char *sorted_by;    /* a column whose values never decrease; NULL: none, or as the table was created */
@@ -711,7 +712,7 @@ typedef struct arrowwood_writer_options {
 #define ARROWWOOD_WRITER_OPTIONS_INIT {sizeof(arrowwood_writer_options), 0, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0}
 
 /* Opens the table in the directory path for writing, or creates it. schema is required to create a table, and
- * compared with that of an existing one; NULL opens an existing table as it is. The schema remains the caller's.
+ * must match the schema of an existing one; NULL opens an existing table as it is. The schema remains the caller's.
  * Errors: BUSY: another process writes the table, and the message names it; SCHEMA_MISMATCH, naming the first
  * difference; NOT_FOUND: there is neither a table nor a schema; UNSUPPORTED: a type can't grow, or a network file
  * system. */
@@ -747,10 +748,10 @@ int32_t arrowwood_writer_append_dataset(arrowwood_writer *writer, const arrowwoo
 int32_t arrowwood_writer_append_row(arrowwood_writer *writer, const arrowwood_value *values, size_t count,
                                     arrowwood_error *error);
 
-/* The values of a column, as arrays of C. */
+/* The values of a column in C arrays. */
 typedef struct arrowwood_column {
-  const void *values;     /* the values of all rows one after the other; the bytes of all texts */
-  size_t size;            /* how many bytes they have */
+  const void *values;     /* the values of all rows in order, or the bytes of all texts */
+  size_t size;            /* the size of values in bytes */
   const int64_t *offsets; /* of text and bytes: text i is bytes offsets[i] to offsets[i + 1] of values; else NULL */
   size_t offset_count;    /* the number of rows and one, or 0 */
   const uint8_t *valid;   /* 0 for each row that is null, else 1; NULL if none is */
@@ -767,7 +768,7 @@ typedef struct arrowwood_column {
  * and remains the caller's. Lists, structs, maps and unions are appended as Arrow data.
  * Errors: as arrowwood_writer_append; INVALID_ARGUMENT: there are other columns than the table's, or more or
  * fewer values than rows, offsets are not in order, or text is not UTF-8; UNSUPPORTED: a column is nested;
- * FILE_CHANGED: the memory is that of a mapped file that was truncated. */
+ * FILE_CHANGED: the memory belongs to a mapped file that was truncated. */
 int32_t arrowwood_writer_append_columns(arrowwood_writer *writer, uint64_t rows, const arrowwood_column *columns,
                                         size_t count, arrowwood_error *error);
 
@@ -775,7 +776,7 @@ int32_t arrowwood_writer_append_columns(arrowwood_writer *writer, uint64_t rows,
  * Errors: IO: no row became visible, or the sync failed; CLOSED. */
 int32_t arrowwood_writer_commit(arrowwood_writer *writer, int32_t durable, arrowwood_error *error);
 
-/* How far a producer has read from its source. */
+/* A named position: the progress of a producer in its source. */
 typedef struct arrowwood_position {
   const char *name; /* not empty, at most 255 bytes, no control characters */
   int64_t value;
@@ -791,9 +792,9 @@ typedef struct arrowwood_commit_options {
 
 #define ARROWWOOD_COMMIT_OPTIONS_INIT {sizeof(arrowwood_commit_options), NULL, 0, 0, 0}
 
-/* Commits as arrowwood_writer_commit, with named positions that are part of the commit: visible with its rows, durable with
- * them, and the same after a crash. So a producer that commits how far it has read, and continues from there, neither loses nor
- * repeats a row. There may be no new rows.
+/* Commits as arrowwood_writer_commit, with named positions that are part of the commit: visible with its rows, durable
+ * with them, and the same after a crash. A producer that commits its progress and continues from there neither loses
+ * nor repeats a row. There may be no new rows.
  * Errors: as arrowwood_writer_commit; INVALID_ARGUMENT: a name is invalid, or the table would have more than 256; then
  * nothing is committed, and the rows remain appended. */
 int32_t arrowwood_writer_commit_with(arrowwood_writer *writer, const arrowwood_commit_options *options,
@@ -808,8 +809,8 @@ int32_t arrowwood_writer_positions(arrowwood_writer *writer, arrowwood_dataset *
 int32_t arrowwood_dataset_positions(const arrowwood_dataset *dataset, arrowwood_dataset **positions,
                                     arrowwood_error *error);
 
-/* Waits until all committed rows would survive a power failure. Unlike arrowwood_writer_sync, other threads can append and
- * commit meanwhile, and one sync is for all threads that wait.
+/* Waits until all committed rows would survive a power failure. Unlike arrowwood_writer_sync, other threads can append
+ * and commit meanwhile, and all waiting threads share one sync.
  * Errors: as arrowwood_writer_sync. */
 int32_t arrowwood_writer_wait_durable(arrowwood_writer *writer, arrowwood_error *error);
 
@@ -954,7 +955,7 @@ typedef struct arrowwood_stat {
   uint64_t sequence;     /* increases with each commit */
   uint64_t disk;         /* bytes allocated on disk */
   uint64_t apparent;     /* sizes of the files in bytes, including holes reserved for rows to come */
-  uint64_t segment_rows; /* the most rows of a segment; 0 if unknown */
+  uint64_t segment_rows; /* maximum rows of a segment; 0 if unknown */
   int32_t writer;        /* process id of the current writer; 0 if there is none */
   int32_t is_live;       /* 1 if the last segment grows */
 } arrowwood_stat;

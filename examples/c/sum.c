@@ -1,4 +1,4 @@
-/* Opens Arrow data in place and adds up a column of it, by the library and by hand.
+/* Opens Arrow data in place and sums a column, with the library and by hand.
  *
  *   cc sum.c $(pkg-config --cflags --libs arrowwood) -o sum && ./sum prices.arrow price
  */
@@ -13,7 +13,7 @@ static int failed(arrowwood_error *error) {
   return 1;
 }
 
-/* By hand: where the values lie, batch by batch, in the file's own memory. */
+/* Sums by hand: reads the values in the mapped file, batch by batch. */
 static int sum_by_hand(const arrowwood_dataset *dataset, size_t column, arrowwood_error *error) {
   const arrowwood_chunk *chunks;
   arrowwood_chunks *owner;
@@ -32,7 +32,7 @@ static int sum_by_hand(const arrowwood_dataset *dataset, size_t column, arrowwoo
   return 0;
 }
 
-/* Whether a column is of 64-bit floats: "g" in Arrow's C data interface. */
+/* Returns whether a column holds 64-bit floats: "g" in Arrow's C data interface. */
 static int is_double(const arrowwood_dataset *dataset, size_t column, int *yes, arrowwood_error *error) {
   struct ArrowSchema schema;
   if (arrowwood_dataset_schema(dataset, &schema, error)) return 1;

@@ -1,4 +1,4 @@
-// Arrowwood in C++17: handles that free themselves, errors as exceptions. To be copied, and made larger as needed.
+// Arrowwood in C++17: handles that free themselves, errors as exceptions. Copy it, and extend it as needed.
 #pragma once
 
 #include <arrowwood.h>
@@ -12,14 +12,14 @@
 
 namespace arrowwood {
 
-// What went wrong: what() says it, code is one of arrowwood_error_code.
+// A failure of the library: what() returns its message, code is one of arrowwood_error_code.
 struct Error : std::runtime_error {
   Error(int32_t code, int32_t os_error, const char *message)
       : std::runtime_error(message), code(code), os_error(os_error) {}
   int32_t code, os_error;
 };
 
-// Calls a function of the library, with an error behind the arguments.
+// Calls a function of the library with an error as its last argument; throws the failure.
 template <typename Function, typename... Arguments>
 void call(Function function, Arguments... arguments) {
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
@@ -29,7 +29,7 @@ void call(Function function, Arguments... arguments) {
   throw thrown;
 }
 
-// Calls a function whose last argument is a place for what it makes.
+// Calls a function that returns a handle or value through its last argument.
 template <typename Made, typename Function, typename... Arguments>
 Made make(Function function, Arguments... arguments) {
   Made made{};
@@ -52,7 +52,7 @@ struct Values {
   bool is_valid(uint64_t row) const { return arrowwood_chunk_is_valid(chunk, row) != 0; }
 };
 
-// The chunks of a column; the memory is there as long as this is.
+// The chunks of a column; owns their memory.
 class Chunks {
  public:
   Chunks(const arrowwood_dataset *dataset, size_t column) {
@@ -69,7 +69,7 @@ class Chunks {
   std::unique_ptr<arrowwood_chunks, Free<arrowwood_chunks_free>> owner;
 };
 
-// Rows, in place. Copies are handles of the same rows.
+// Rows, in place. Copies refer to the same rows.
 class Dataset {
  public:
   explicit Dataset(const std::string &path) : Dataset(make<arrowwood_dataset *>(arrowwood_open, path.c_str(), nullptr)) {}

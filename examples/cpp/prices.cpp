@@ -1,4 +1,4 @@
-// A table written, and read in place, by arrowwood.hpp.
+// Writes a table and reads it in place with arrowwood.hpp.
 //
 //   c++ -std=c++17 prices.cpp $(pkg-config --cflags --libs arrowwood) -o prices && ./prices prices
 #include "arrowwood.hpp"

@@ -1,4 +1,4 @@
-// A table that grows, written and read:
+// Writes a growing table, and reads it:
 //   jshell --class-path arrowwood-0.1.0.jar -R--enable-native-access=ALL-UNNAMED prices.jsh
 import dev.arrowwood.*;
 import java.time.*;

@@ -1,8 +1,8 @@
-/* What R calls by .C: all arguments are pointers, and strings come as char **. */
+/* Functions for R's .C interface: all arguments are pointers, and strings come as char **. */
 #include <arrowwood.h>
 
 void column_sum(char **path, char **name, double *sum, char **message) {
-  static arrowwood_error error; /* its message stays until the next call: R copies it */
+  static arrowwood_error error; /* static, so that the message remains until R has copied it */
   arrowwood_dataset *dataset = NULL;
   arrowwood_value value;
   size_t column;

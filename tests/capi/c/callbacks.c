@@ -1,4 +1,5 @@
-/* Callbacks that call the library: the writer, builder or follower whose call they run in is busy, all else works. */
+/* Tests callbacks that call the library: the writer, builder or follower whose call they run in is busy, all else
+ * works. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -49,7 +50,7 @@ static void open_writer(void *context, uint64_t done, uint64_t total) {
   CHECK(rows_at("table") == 5000);
 }
 
-/* A check takes no lock, so that the table may be written. */
+/* Opens a writer during a check, which takes no lock. */
 static void write_table(void *context, uint64_t done, uint64_t total) {
   arrowwood_writer *other;
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
@@ -60,7 +61,7 @@ static void write_table(void *context, uint64_t done, uint64_t total) {
   OK(arrowwood_check("table", NULL, NULL, &report, NULL, &error));
 }
 
-/* A stream whose producer asks who reads it. */
+/* A stream whose producer calls its reader. */
 static int schema_of_stream(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
   uint64_t count;
   (void)stream;
@@ -90,7 +91,7 @@ static void release_stream(struct ArrowArrayStream *stream) {
   calls++;
 }
 
-/* Memory whose owner asks the builder that had copied it. */
+/* Memory whose owner calls the builder that copied it. */
 static void release_memory(void *context) {
   uint64_t count;
   OK(arrowwood_builder_rows(builder, &count, &error));

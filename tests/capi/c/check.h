@@ -1,4 +1,4 @@
-/* What the C tests share: a line for what is not as it should be, and the end of the program. */
+/* Assertions of the C tests: a failure prints a line and ends the program. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The condition holds. */
+/* Checks that the condition holds. */
 #define CHECK(condition)                                                             \
   do {                                                                               \
     if (!(condition)) {                                                              \
@@ -17,7 +17,7 @@
     }                                                                                \
   } while (0)
 
-/* The call succeeds, and leaves the error alone: CALL's last argument is `&error`. */
+/* Checks that the call succeeds without touching the error: CALL's last argument is `&error`. */
 #define OK(call)                                                                     \
   do {                                                                               \
     arrowwood_error error = {-7, -7, NULL};                                          \
@@ -30,7 +30,7 @@
     CHECK(error.code == -7 && error.os_error == -7 && error.message == NULL);        \
   } while (0)
 
-/* The call fails with the code, which the error has too, and a message with `part` in it. */
+/* Checks that the call fails with the code, the same code in the error, and `part` in its message. */
 #define FAILS(expected, part, call)                                                  \
   do {                                                                               \
     arrowwood_error error;                                                           \

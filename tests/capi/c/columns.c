@@ -1,4 +1,4 @@
-/* Columns of C values, appended to tables and builders: of each width, of text, with nulls; and what is refused.
+/* Appends columns of C values to tables and builders: each width, text, nulls, and invalid columns.
  * `columns FOLDER` */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"

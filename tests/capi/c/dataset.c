@@ -1,18 +1,18 @@
-/* Datasets: made, opened, cut, asked, written, taken apart. `dataset FOLDER` */
+/* Builds, opens, slices, queries, writes and exports datasets. `dataset FOLDER` */
 #include "check.h"
 
 #include <math.h>
 
 static char path[4096];
 
-/* A path in the test's folder. */
+/* Returns a path in the test's folder. */
 static const char *in(const char *folder, const char *name) {
   snprintf(path, sizeof path, "%s/%s", folder, name);
   return path;
 }
 
-/* Five rows: text, price, time, flag, and a key that repeats. */
-static arrowwood_dataset *made(void) {
+/* Builds five rows: text, price, time, flag, and a key that repeats. */
+static arrowwood_dataset *sample(void) {
   static const char *const symbols[] = {"IBM", "AAPL", NULL, "IBM", "MSFT"};
   static const double prices[] = {125.5, 223.0, 1.25, 126.5, 28.75};
   struct ArrowSchema schema;
@@ -164,7 +164,7 @@ static void check_parts(arrowwood_dataset *dataset) {
 
 static void check_values_inside(const char *folder) {
   /* A list of structs, from text. */
-  arrowwood_dataset *messages, *dataset = made();
+  arrowwood_dataset *messages, *dataset = sample();
   arrowwood_value value;
   uint64_t path_to[5] = {13, 0, 0, 0, 0};
   char *text;
@@ -300,7 +300,7 @@ static void check_predicates(const arrowwood_dataset *dataset) {
   arrowwood_predicate_free(a);
 }
 
-/* Predicates inside of predicates: as deep as they may be they work, and deeper ones are refused. */
+/* Nests predicates to the maximum depth, and checks that deeper ones are refused. */
 static void check_deep_predicates(const arrowwood_dataset *dataset) {
   arrowwood_predicate *predicate = compare("n", ARROWWOOD_GT, arrowwood_int64(0)), *outer;
   int i;
@@ -402,14 +402,14 @@ static void check_memory(const char *folder) {
   fclose(file);
   copy = (char *)malloc((size_t)length);
   memcpy(copy, bytes, (size_t)length);
-  /* Refused: the bytes stay the caller's. */
+  /* Refused: the bytes remain the caller's. */
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "", arrowwood_open_memory(bytes + 1, (size_t)length - 1, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "", arrowwood_open_memory(NULL, 0, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'bytes' is NULL", arrowwood_open_memory(NULL, 5, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'dataset' is NULL",
         arrowwood_open_memory(bytes, (size_t)length, release, bytes, NULL, NULL, &error));
   CHECK(released == 0);
-  /* Used in place, until the last that needs them is gone. */
+  /* In place: released with the last handle that uses the bytes. */
   OK(arrowwood_open_memory(bytes, (size_t)length, release, bytes, NULL, &dataset, &error));
   OK(arrowwood_dataset_slice(dataset, 1, 2, &slice, &error));
   CHECK(cell(dataset, 0, 0).as.text > bytes && cell(dataset, 0, 0).as.text < bytes + length);
@@ -679,7 +679,7 @@ static void check_every_kind(void) {
   arrowwood_dataset_free(dataset);
 }
 
-/* The values of two builders, one given Arrow data, one a dataset. */
+/* Appends Arrow data to one builder and a dataset to another, and compares the values. */
 static void check_builders(const arrowwood_dataset *dataset) {
   struct ArrowSchema schema;
   struct ArrowArray array;
@@ -701,7 +701,7 @@ static void check_builders(const arrowwood_dataset *dataset) {
 }
 
 int main(int count, char **arguments) {
-  arrowwood_dataset *dataset = made();
+  arrowwood_dataset *dataset = sample();
   CHECK(count == 2);
   CHECK(arrowwood_abi_version() == ARROWWOOD_ABI_VERSION && strchr(arrowwood_version(), '.') != NULL);
   CHECK(strcmp(arrowwood_error_name(ARROWWOOD_ERROR_FILE_CHANGED), "file changed") == 0);

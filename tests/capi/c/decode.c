@@ -82,7 +82,7 @@ static int is(const struct ArrowSchema *type, const char *format) { return strcm
 
 static int decimal_scale(const struct ArrowSchema *type) { return atoi(strchr(type->format, ',') + 1); }
 
-/* Bytes of each value; 0 where there are no values of fixed width. */
+/* Returns the size of a value in bytes; 0 if the type has no fixed width. */
 static uint64_t width_of(const struct ArrowSchema *type) {
   const char *bits;
   switch (type->format[0]) {
@@ -155,7 +155,7 @@ static int load_unsigned(arrowwood_buffer buffer, uint64_t at, uint64_t width, u
 
 static const char *const BAD = "damaged";
 
-/* What stands in place of a value that can't be read. */
+/* The placeholder for a value that can't be read. */
 static const char *bad(FILE *out) {
   fputs("null", out);
   return BAD;
@@ -452,7 +452,7 @@ arrowwood_chunk chunk_of(const struct ArrowSchema *type, const struct ArrowArray
     chunk.children = children = (arrowwood_chunk *)calloc(chunk.child_count, sizeof *children);
     for (i = 0; i < chunk.child_count; i++) {
       struct ArrowArray child = *array->children[i];
-      /* The rows of these are those of their children, from the parent's offset on. */
+      /* These types have no rows but their children's, from the parent's offset on. */
       if (is(type, "+s") || begins(type, "+us") || begins(type, "+w:")) {
         child.offset += array->offset * (int64_t)cut;
         child.length = array->length * (int64_t)cut;

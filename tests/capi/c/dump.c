@@ -1,6 +1,6 @@
 /* Prints the rows of files, one line of JSON for each, in the spelling of examples/samples:
  *   dump cells|value|stream|array|chunks FLAGS FILE...
- * by one of the ways that the library has. FLAGS are those of arrowwood_flags, as a number. */
+ * read through the named interface. FLAGS is a number of enum arrowwood_flags. */
 #include "check.h"
 #include "decode.h"
 
@@ -15,7 +15,7 @@ static void failed(FILE *out, arrowwood_error *error) {
 static int write_value(FILE *out, const arrowwood_dataset *dataset, uint64_t row, const struct ArrowSchema *type,
                        uint64_t *path, size_t depth, const arrowwood_value *value, arrowwood_error *error);
 
-/* The item, member or entry `number` of what `path` leads to. */
+/* Reads the item, member or entry `number` of the value at `path`. */
 static int write_inside(FILE *out, const arrowwood_dataset *dataset, uint64_t row, const struct ArrowSchema *type,
                         uint64_t *path, size_t depth, uint64_t number, arrowwood_error *error) {
   arrowwood_value value;
@@ -156,7 +156,7 @@ static int by_stream(FILE *out, arrowwood_dataset *dataset, const struct ArrowSc
   struct ArrowArray array;
   const char *damaged = NULL;
   int count = 0, code = arrowwood_dataset_stream(dataset, flags, &stream, error);
-  arrowwood_dataset_free(dataset); /* what comes stays good */
+  arrowwood_dataset_free(dataset); /* the stream outlives the dataset */
   if (code != 0) return code;
   CHECK(stream.get_schema(&stream, &own) == 0);
   CHECK(own.n_children == schema->n_children);
@@ -206,7 +206,7 @@ static int by_chunks(FILE *out, arrowwood_dataset *dataset, const struct ArrowSc
   for (column = 0; column < columns && code == 0; column++) {
     code = arrowwood_dataset_chunks(dataset, column, flags, &tables[column], &counted, &owners[column], error);
   }
-  arrowwood_dataset_free(dataset); /* what came stays good */
+  arrowwood_dataset_free(dataset); /* the chunks outlive the dataset */
   fputs(",\"rows\":[", out);
   for (chunk = 0; chunk < counted && code == 0 && damaged == NULL; chunk++) {
     arrowwood_chunk batch, *children = (arrowwood_chunk *)calloc(columns, sizeof *children);

@@ -1,4 +1,4 @@
-/* Prints the first number of each row of a table as it comes, from row START on, until there were ROWS rows in all:
+/* Prints the first number of each row of a table on arrival, from row START on, until it has printed ROWS rows:
  * `follow [START] TABLE ROWS` */
 #include "check.h"
 
@@ -23,7 +23,7 @@ int main(int count, char **arguments) {
       OK(arrowwood_dataset_value(rows, row, &column, 1, &value, &error));
       printf("%lld\n", (long long)value.as.int64);
     }
-    /* Whoever reads this knows how far it is. */
+    /* Flushed, so that the test can read the progress. */
     CHECK(fflush(stdout) == 0);
     arrowwood_dataset_free(rows);
     OK(arrowwood_follower_next_row(follower, &next, &error));

@@ -1,4 +1,4 @@
-/* Sizes and offsets of the structs that cross the border. The Rust side asserts the same numbers, so that neither can
+/* Asserts sizes and offsets of the structs of the C API. The Rust side asserts the same numbers, so that neither can
  * change without the other; compiled as C11 and as C++17. */
 #include <arrowwood.h>
 
@@ -113,7 +113,7 @@ AT(arrowwood_stat, segment_rows, 72);
 AT(arrowwood_stat, writer, 80);
 AT(arrowwood_stat, is_live, 84);
 
-/* Arrow's own, as the specification has them. */
+/* Arrow's structs, as its specification defines them. */
 SIZE(struct ArrowSchema, 72);
 SIZE(struct ArrowArray, 80);
 SIZE(struct ArrowArrayStream, 40);

@@ -1,4 +1,4 @@
-/* Forgets to free what a `leak KIND` names, which the leak check has to notice; with no name it frees all. */
+/* `leak KIND` leaks an object of that kind, which the leak check must notice; without KIND, frees everything. */
 #include "check.h"
 
 int main(int count, char **arguments) {

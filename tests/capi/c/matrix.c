@@ -1,10 +1,11 @@
-/* What works with the types of files: `matrix FOLDER FILE...` prints a line of JSON for each, and leaves in FOLDER what it wrote:
+/* Lists the operations that work with the types of files: `matrix FOLDER FILE...` prints a line of JSON for each file,
+ * and writes to FOLDER:
  * NAME.copy.arrow and NAME.copy.stream, and the tables NAME.all (appended as a dataset) and NAME.each (row by row). */
 #include "check.h"
 
 #include <limits.h>
 
-/* Where a file is mapped in this process. */
+/* The address ranges of a file's mappings in this process. */
 static struct {
   unsigned long long low, high;
 } ranges[64];
@@ -24,7 +25,7 @@ static void find_ranges(const char *path) {
     }
   }
   fclose(maps);
-  CHECK(range_count > 0); /* or nothing of it is mapped */
+  CHECK(range_count > 0); /* else nothing is mapped */
 }
 
 static int lies_there(arrowwood_buffer buffer) {
@@ -88,7 +89,7 @@ static int append_each(arrowwood_writer *writer, const arrowwood_dataset *datase
   return 0;
 }
 
-/* Whether a table takes the rows; a refusal has to say that the type or the way is not supported. */
+/* Returns whether a table accepts the rows; a refusal must say that the type or the operation is not supported. */
 static int is_appended(const arrowwood_dataset *dataset, const char *path, int each) {
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
   arrowwood_writer *writer;

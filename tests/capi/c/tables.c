@@ -1,4 +1,4 @@
-/* Tables that grow: written, followed, checked, mended; and files that are truncated under a reader. `tables FOLDER` */
+/* Writes, follows, checks and repairs growing tables; truncates files under a reader. `tables FOLDER` */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -57,17 +57,17 @@ static arrowwood_writer *made(const char *path, uint64_t segment_rows) {
   return writer;
 }
 
-/* How often a name is among the positions, and the position with it. */
+/* Returns the number of positions with a name, and the last such position. */
 static int position(arrowwood_dataset *positions, const char *name, int64_t *value) {
-  int found = 0;
+  int count = 0;
   for (uint64_t row = 0; row < rows_of(positions); row++) {
     arrowwood_value text = cell(positions, row, 0);
     if (text.length == strlen(name) && memcmp(text.as.text, name, text.length) == 0) {
       *value = cell(positions, row, 1).as.int64;
-      found++;
+      count++;
     }
   }
-  return found;
+  return count;
 }
 
 static void positions_are_part_of_a_commit(const char *path) {
@@ -114,7 +114,7 @@ static void positions_are_part_of_a_commit(const char *path) {
   arrowwood_dataset_free(table);
 }
 
-/* What the header of a table's first segment says at an offset: docs/format.md. */
+/* Reads a field in the header of a table's first segment: docs/format.md. */
 static unsigned in_header(const char *path, size_t offset) {
   static unsigned char bytes[1 << 16];
   char name[4200];
@@ -332,7 +332,7 @@ static void tables_take_arrow_data(const char *path) {
   arrowwood_dataset_free(rows);
 }
 
-/* What was not committed is gone with the writer. */
+/* Freeing a writer discards uncommitted rows. */
 static void a_writer_is_given_up(const char *path) {
   arrowwood_writer *writer;
   arrowwood_dataset *after;
@@ -367,7 +367,7 @@ static void tables_are_kept_in_order(const char *path) {
   CHECK(number == 9 && calls >= 9);
   OK(arrowwood_writer_drop_before(writer, 250, &number, &error));
   CHECK(number == 200);
-  CHECK(rows_of(before) == 1000); /* who has rows keeps them */
+  CHECK(rows_of(before) == 1000); /* mapped rows survive */
   after = opened(path);
   OK(arrowwood_dataset_first_row(after, &first, &error));
   CHECK(first == 200 && rows_of(after) == 800 && cell(after, 0, 2).as.float64 == 200);
@@ -428,7 +428,7 @@ static void rows_are_followed(const char *path) {
   arrowwood_follower_free(all);
 }
 
-/* A byte of a text that is no UTF-8 any more: found by check, and the batches before it are kept by repair. */
+/* Breaks the UTF-8 of a text: check finds it, and repair keeps the batches before it. */
 static void a_damaged_file_is_mended(const char *path) {
   arrowwood_write_options write = ARROWWOOD_WRITE_OPTIONS_INIT;
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
@@ -472,7 +472,7 @@ static void a_damaged_file_is_mended(const char *path) {
   arrowwood_dataset_free(rows);
 }
 
-/* What is no Arrow data stays as it is, and where it is. */
+/* Repair neither changes nor moves files that are not Arrow data. */
 static void what_is_no_arrow_data_is_not_repaired(const char *path) {
   static const char text[] = "symbol,price\nAAPL,1\n";
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
@@ -539,7 +539,7 @@ static void a_file_is_truncated_under_a_reader(const char *path) {
   free(numbers);
 }
 
-/* With and without the handler, in processes of their own: how one ends that touches what was truncated away. */
+/* Touches truncated pages in processes with and without the handler, and checks how they end. */
 static int end_of(const char *program, const char *path, const char *way, const char *environment) {
   int status;
   pid_t child;
@@ -559,7 +559,7 @@ static void end_with_11(int signal) {
   _exit(11);
 }
 
-/* A process of `end_of`: 3 where the call gives FILE_CHANGED, 11 where SIGBUS goes to the process's own handler. */
+/* Runs in a child of `end_of`: exits 3 if the call returns FILE_CHANGED, 11 if the process's handler gets SIGBUS. */
 static int touch(const char *way, const char *path) {
   arrowwood_dataset *rows;
   arrowwood_value value;
@@ -574,7 +574,7 @@ static int touch(const char *way, const char *path) {
     OK(arrowwood_leave_sigbus_alone(&error));
   }
   rows = opened(path);
-  OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error)); /* where the values lie is known from now on */
+  OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error)); /* caches the location of the values */
   CHECK(truncate(path, 4096) == 0);
   code = arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error);
   arrowwood_dataset_free(rows);

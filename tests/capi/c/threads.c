@@ -1,4 +1,5 @@
-/* Many threads at once: each has its own errors, all ask one dataset, several append by one writer. `threads FOLDER` */
+/* Runs many threads at once: each has its own errors, all read one dataset, several append through one writer.
+ * `threads FOLDER` */
 #include "check.h"
 
 #include <pthread.h>
@@ -46,7 +47,7 @@ static void *append(void *argument) {
   return NULL;
 }
 
-/* Every row of every thread once, each thread's in its order. */
+/* Checks that each thread's rows appear once, in the thread's order. */
 static void *follow(void *argument) {
   int64_t next[APPENDERS] = {0};
   arrowwood_follower *follower;
@@ -78,7 +79,7 @@ static void *wait_for_rows(void *argument) {
   return NULL;
 }
 
-/* Each wake ends one wait, whether it has begun or not; rows are returned all the same. */
+/* Checks that each wake ends one wait, begun or not, and that no rows are lost. */
 static void wake(void) {
   arrowwood_follower *follower;
   arrowwood_dataset *dataset;

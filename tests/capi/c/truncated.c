@@ -1,4 +1,4 @@
-/* Values of a mapped file, passed to each function that takes some, after another process truncated the file:
+/* Passes values of a mapped file to each function that takes values, after another process truncated the file:
  * `truncated list` names the functions, `truncated FUNCTION` calls one of them in the working directory. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -9,7 +9,7 @@
 #define ROWS 10000
 #define LAST (ROWS - 1)
 
-/* What the functions get: a row's values, a column's memory, a batch and a stream of a file that is truncated. */
+/* Arguments from the truncated file: a row's values, a column's memory, a batch and a stream. */
 static arrowwood_dataset *mapped;
 static arrowwood_chunks *owner;
 static arrowwood_value row[2];
@@ -18,7 +18,7 @@ static struct ArrowSchema schema;
 static struct ArrowArray array;
 static struct ArrowArrayStream stream;
 
-/* What is not truncated. */
+/* Arguments from an intact file. */
 static arrowwood_dataset *sound;
 
 static arrowwood_dataset *rows_of(uint64_t count) {
@@ -34,7 +34,7 @@ static arrowwood_dataset *rows_of(uint64_t count) {
   return dataset;
 }
 
-/* By another process. The pages at the file's beginning stay. */
+/* Truncates the file in another process; its first pages remain. */
 static void truncate_file(void) {
   int status;
   const pid_t other = fork();
@@ -126,7 +126,7 @@ static void dataset_between(void) {
   arrowwood_dataset_free(rows);
 }
 
-/* What is refused is not appended, and the writer goes on. */
+/* Checks that a refused row is not appended, and that the writer remains usable. */
 static void ends_with(arrowwood_writer *writer, const char *path, uint64_t expected) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   arrowwood_dataset *rows;
@@ -160,7 +160,7 @@ static void writer_append(void) {
   ends_with(writer, "table", 0);
 }
 
-/* Columns with the numbers, the text or the validity of the file, each beside one that is sound. */
+/* Columns with the numbers, the text or the validity of the file, each together with an intact one. */
 static const int64_t sound_numbers[8];
 static const struct {
   int is_number, is_text, is_valid, is_offset;
@@ -197,7 +197,7 @@ static void writer_append_columns(void) {
   }
 }
 
-/* A stream that fails has its own message, and no code of ours. */
+/* A failed stream has its own message, and no error code of this library. */
 static int is_of_stream(int32_t code, const arrowwood_error *failure) {
   const int is_known = code == ARROWWOOD_ERROR_FILE_CHANGED || code == ARROWWOOD_ERROR_INVALID_ARGUMENT;
   return is_known && strstr(failure->message, "rows.arrow") != NULL;
@@ -250,7 +250,7 @@ static void builder_append(void) {
   holds(builder, 0);
 }
 
-/* Imports are in place, so that what is lost may be found only when it is read. */
+/* Imports are in place, so a read may be the first to notice the truncation. */
 static void is_lost(int32_t code, arrowwood_dataset *imported, arrowwood_error *failure) {
   if (code == 0) {
     LOST(arrowwood_dataset_validate(imported, NULL, NULL, &error));

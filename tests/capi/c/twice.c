@@ -1,4 +1,4 @@
-/* Frees a dataset twice, which nobody may. */
+/* Frees a dataset twice, which the library must detect. */
 #include "check.h"
 
 int main(void) {

@@ -12,11 +12,12 @@ import java.util.OptionalInt;
 import java.util.Set;
 
 /**
- * Implemented by all exceptions of Arrowwood. Each extends the JDK's exception for the same mistake, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
+ * Implemented by all exceptions of Arrowwood. Each extends the JDK's exception for the same mistake, so
+ * {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
  * <p>Messages name the operation and the path, the expected and the actual state, and the remedy. They shorten long
- * values. Methods that take a path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
- * {@link Io} instead, with one of these as its cause.
+ * values. Methods that take a path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are
+ * checked; all other methods throw {@link Io} instead, with one of these as its cause.
  *
  * <p>An interface can't be caught. To catch all of them, catch {@code Exception}, and ask:
  *

@@ -164,8 +164,8 @@ public final class WriterOptions {
     }
 
     /**
-     * Names columns to find rows by: conditions on them, as of {@link Dataset#filter}, read only blocks of rows that may
-     * have some. As the table was created by default; another choice holds from the next segment on.
+     * Names columns to index: conditions on them, as in {@link Dataset#filter}, read only blocks that may match.
+     * As the table was created by default; another choice holds from the next segment on.
      *
      * @param columns their names
      * @return options
