@@ -173,9 +173,7 @@ public final class Arrowwood {
             try {
                 var release = MethodHandles.lookup()
                         .findStatic(
-                                SharedMemory.class,
-                                "release",
-                                MethodType.methodType(void.class, MemorySegment.class));
+                                SharedMemory.class, "release", MethodType.methodType(void.class, MemorySegment.class));
                 return Linker.nativeLinker().upcallStub(release, FunctionDescriptor.ofVoid(ADDRESS), Arena.global());
             } catch (ReflectiveOperationException e) {
                 throw new AssertionError(e);

@@ -24,7 +24,8 @@ final class Numbers {
 
     Numbers(Column column) {
         this.column = column;
-        this.chunks = column.chunks().stream().filter(chunk -> chunk.rowCount() > 0).toList();
+        this.chunks =
+                column.chunks().stream().filter(chunk -> chunk.rowCount() > 0).toList();
         this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
         this.isAllValid = new boolean[values.length];
         for (int i = 0; i < isAllValid.length; i++) {
@@ -90,8 +91,8 @@ final class Numbers {
     }
 
     private static ArrowwoodException.Unsupported refused(Field field, String kind) {
-        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type()
-                + ", which has no " + kind + " in place: use get, or chunks");
+        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no "
+                + kind + " in place: use get, or chunks");
     }
 
     long rowCount() {

@@ -197,7 +197,8 @@ final class Values {
         for (byte b : bytes) {
             questionMarks += b == '?' ? 1 : 0;
         }
-        if (questionMarks > 0 && questionMarks != text.chars().filter(c -> c == '?').count()) {
+        if (questionMarks > 0
+                && questionMarks != text.chars().filter(c -> c == '?').count()) {
             throw new ArrowwoodException.InvalidArgument("the text has half a character, a lone surrogate, at index "
                     + indexOfLoneSurrogate(text) + ", which UTF-8 has no bytes for");
         }
