@@ -13,7 +13,7 @@
   those of the Java library: of the JDK's usual classes, such as IllegalArgumentException; `failure` tells which."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
   (:require
-   [arrowwood.impl.arguments :as arguments :refer [shown wrong]]
+   [arrowwood.impl.arguments :as arguments :refer [invalid-argument printable]]
    [arrowwood.impl.memory :as memory]
    [arrowwood.impl.once :refer [deftype-once]]
    [arrowwood.impl.print :as print]
@@ -36,15 +36,15 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private most-of-a-path 4096)
+(def ^:private max-path-length 4096)
 
 (defn- path ^Path [file]
   (cond
     (instance? Path file) file
     (instance? File file) (.toPath ^File file)
-    (and (string? file) (<= (c/count file) (long most-of-a-path))) (Path/of file (make-array String 0))
-    (string? file) (throw (wrong "a path has at most 4096 characters, not " (c/count file) ": " (shown file)))
-    :else (throw (wrong "a path is a string, a File or a Path, not " (shown file)))))
+    (and (string? file) (<= (c/count file) (long max-path-length))) (Path/of file (make-array String 0))
+    (string? file) (throw (invalid-argument "a path has at most 4096 characters, not " (c/count file) ": " (printable file)))
+    :else (throw (invalid-argument "a path is a string, a File or a Path, not " (printable file)))))
 
 (defn- optional [^Optional value] (.orElse value nil))
 
@@ -64,22 +64,22 @@
 
 (declare ->Column row-count)
 
-(defn- chained
-  "Reduces what `at` gives for start to end, until there is an end of it."
-  [f init start end at]
+(defn- reduce-range
+  "Reduces (read-at i) for i from start to end, until the result is `reduced`."
+  [f init start end read-at]
   (loop [i (long start) result init]
     (if (< i (long end))
-      (let [result (f result (at i))]
+      (let [result (f result (read-at i))]
         (if (reduced? result) @result (recur (inc i) result)))
       result)))
 
-(defn- checked-index ^long [i ^long size what]
+(defn- checked-index ^long [i ^long size kind]
   (if (and (int? i) (<= 0 (long i)) (< (long i) size))
     (long i)
-    (throw (ArrowwoodException$RowOutOfRange. (str what " " (shown i) "; there are " size)))))
+    (throw (ArrowwoodException$RowOutOfRange. (str kind " " (printable i) "; there are " size)))))
 
-(defn- counted
-  "The number of rows as `count` returns it, in 32 bits."
+(defn- int-count
+  "Returns the number of rows for `count`, in 32 bits."
   [^long size]
   (if (<= size Integer/MAX_VALUE)
     (int size)
@@ -87,34 +87,34 @@
 
 (deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
-  (count [_] (counted (.rowCount java)))
+  (count [_] (int-count (.rowCount java)))
   Indexed
   (nth [_ i] (values/row @keys (.row java (long i))))
   (nth [_ i none] (if (and (<= 0 i) (< i (.rowCount java))) (values/row @keys (.row java (long i))) none))
   ILookup
   (valAt [this column] (.valAt this column nil))
   (valAt [_ column none]
-    (let [named (values/text column)]
-      (if (some #{named} (.names (.schema java))) (->Column (.column java named) name) none)))
+    (let [column-name (values/text column)]
+      (if (some #{column-name} (.names (.schema java))) (->Column (.column java column-name) name) none)))
   IFn
   (invoke [_ column] (->Column (.column java (values/text column)) name))
   Sequential
   Seqable
   (seq [_] (let [keys @keys] (seq (c/map #(values/row keys (.row java (long %))) (range (.rowCount java))))))
   Iterable
-  (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
+  (iterator [this] (let [^List items (or (seq this) ())] (.iterator items)))
   IReduceInit
   (reduce [_ f init]
-    (let [keys @keys] (chained f init 0 (.rowCount java) (fn [i] (values/row keys (.row java (long i)))))))
+    (let [keys @keys] (reduce-range f init 0 (.rowCount java) (fn [i] (values/row keys (.row java (long i)))))))
   IReduce
   (reduce [this f]
-    (let [end (.rowCount java) keys @keys at (fn [i] (values/row keys (.row java (long i))))]
-      (if (zero? end) (f) (chained f (at 0) 1 end at))))
+    (let [end (.rowCount java) keys @keys read-at (fn [i] (values/row keys (.row java (long i))))]
+      (if (zero? end) (f) (reduce-range f (read-at 0) 1 end read-at))))
   AutoCloseable
   (close [_] (when arena (.close arena))))
 
 (defn- dataset
-  "A dataset of the Java library, with a name to print."
+  "Wraps a dataset of the Java library, with a name to print."
   [^dev.arrowwood.Dataset java name]
   (->Dataset java name nil (delay (values/keys-of (.fields (.schema java))))))
 
@@ -122,7 +122,7 @@
   (cond
     (instance? Dataset ds) (.-java ^Dataset ds)
     (instance? dev.arrowwood.Dataset ds) ds
-    :else (throw (wrong "not a dataset: " (shown ds) "; (open path) is one"))))
+    :else (throw (invalid-argument "not a dataset: " (printable ds) "; (open path) is one"))))
 
 (defn dataset-name
   "The name that a dataset is printed with: its file's, or \"_unnamed\"."
@@ -137,7 +137,7 @@
   (java-of ds))
 
 (defn- in-place
-  "How the values of a column are read from memory: nil if only cell by cell."
+  "Returns :longs or :doubles if the values of a column can be read from memory; nil if only cell by cell."
   [^dev.arrowwood.Column column]
   (let [type (.type (.field column))]
     (cond
@@ -147,8 +147,8 @@
 (defn- has-nulls? [^dev.arrowwood.Column column]
   (some #(.isPresent (.validity ^Chunk %)) (.chunks column)))
 
-(defn- value-at
-  "A function from a row of a column to its value."
+(defn- row-reader
+  "Returns a function from a row number of a column to its value."
   [^dev.arrowwood.Column column]
   (let [nulls? (delay (has-nulls? column))]
     (case (in-place column)
@@ -171,16 +171,16 @@
 (defn- fold-column [^dev.arrowwood.Column column f init start]
   (let [kind (in-place column)]
     (cond
-      ;; Functions of primitives hear of no nulls and can't end early.
+      ;; Functions of primitives can't take nil, nor return `reduced`.
       (and (instance? IFn$DDD f) (number? init) kind (not (has-nulls? column)))
       (fold-doubles f (double init) (.asDouble column) start)
       (and (instance? IFn$LLL f) (int? init) (= :longs kind) (not (has-nulls? column)))
       (fold-longs f (long init) (.asLong column) start)
-      :else (chained f init start (.rowCount (.dataset column)) (value-at column)))))
+      :else (reduce-range f init start (.rowCount (.dataset column)) (row-reader column)))))
 
 (deftype-once Column [^dev.arrowwood.Column java name]
   Counted
-  (count [_] (counted (.rowCount (.dataset java))))
+  (count [_] (int-count (.rowCount (.dataset java))))
   Indexed
   (nth [_ i] (values/value (.get java (long i))))
   (nth [_ i none] (if (and (<= 0 i) (< i (.rowCount (.dataset java)))) (values/value (.get java (long i))) none))
@@ -194,9 +194,9 @@
   (invoke [_ row] (values/value (.get java (checked-index row (.rowCount (.dataset java)) "row"))))
   Sequential
   Seqable
-  (seq [_] (seq (c/map (value-at java) (range (.rowCount (.dataset java))))))
+  (seq [_] (seq (c/map (row-reader java) (range (.rowCount (.dataset java))))))
   Iterable
-  (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
+  (iterator [this] (let [^List items (or (seq this) ())] (.iterator items)))
   IReduceInit
   (reduce [_ f init] (fold-column java f init 0))
   IReduce
@@ -206,7 +206,7 @@
 (defn- column-of ^dev.arrowwood.Column [column]
   (if (instance? Column column)
     (.-java ^Column column)
-    (throw (wrong "not a column: " (shown column) "; (ds :name) is one"))))
+    (throw (invalid-argument "not a column: " (printable column) "; (ds :name) is one"))))
 
 ;; ---- opening ----
 
@@ -234,13 +234,13 @@
                files are unmapped when nothing refers to the dataset, its columns or their memory any longer."
   ([file] (open file nil))
   ([file options]
-   (let [{:keys [arena]} (arguments/known "open" all-open-options options)
+   (let [{:keys [arena]} (arguments/checked-options "open" all-open-options options)
          options (read-options options)
          owner (condp = arena
                  nil nil
                  :confined (Arena/ofConfined)
                  :shared (Arena/ofShared)
-                 (throw (wrong ":arena is " (shown arena) ", not :confined or :shared")))
+                 (throw (invalid-argument ":arena is " (printable arena) ", not :confined or :shared")))
          opened (try
                   (let [java (if (sequential? file)
                                (Arrowwood/open ^List (mapv path file) options)
@@ -259,7 +259,7 @@
   `open`."
   ([bytes] (open-bytes bytes nil))
   ([bytes options]
-   (dataset (Arrowwood/openBytes bytes (read-options (arguments/known "open-bytes" (keys open-options) options)))
+   (dataset (Arrowwood/openBytes bytes (read-options (arguments/checked-options "open-bytes" (keys open-options) options)))
             "_unnamed")))
 
 (defn read-csv
@@ -271,7 +271,7 @@
     :delimiter   a character; default: comma"
   ([file] (read-csv file nil))
   ([file options]
-   (let [{:keys [schema dictionary delimiter]} (arguments/known "read-csv" [:schema :dictionary :delimiter] options)]
+   (let [{:keys [schema dictionary delimiter]} (arguments/checked-options "read-csv" [:schema :dictionary :delimiter] options)]
      (dataset (Arrowwood/readCsv
                 (path file)
                 (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
@@ -287,7 +287,7 @@
     :max-rows     the most rows of a record batch; default: keep the batches"
   ([ds file] (write ds file nil))
   ([ds file options]
-   (let [{:keys [format compression max-rows]} (arguments/known "write" [:format :compression :max-rows] options)]
+   (let [{:keys [format compression max-rows]} (arguments/checked-options "write" [:format :compression :max-rows] options)]
      (.write (java-of ds) (path file)
              (WriteOptions. (values/enum WriteOptions$Format (or format :file))
                             (values/enum WriteOptions$Compression (or compression :none))
@@ -410,7 +410,7 @@
       :null (.isNull col))))
 
 (def ^:private operands
-  "How many operands each condition has: at least and at most."
+  "The minimum and maximum number of operands of each condition; nil for no maximum."
   {:= [2 2] :not= [2 2] :< [2 2] :<= [2 2] :> [2 2] :>= [2 2] :in [2 2] :null [1 1] :and [1 nil] :or [1 nil] :not [1 1]})
 
 (defn condition
@@ -419,21 +419,21 @@
   ^Condition [given]
   (if (instance? Condition given)
     given
-    (let [[operator & given-operands] (if (vector? given)
-                                        given
-                                        (throw (wrong "a condition is a vector such as [:> :price 100], not " (shown given))))
-          [least most] (or (when (keyword? operator) (operands operator))
-                           (throw (wrong "no condition " (shown operator)
+    (let [[operator & operand-forms] (if (vector? given)
+                                   given
+                                   (throw (invalid-argument "a condition is a vector such as [:> :price 100], not " (printable given))))
+          [min-count max-count] (or (when (keyword? operator) (operands operator))
+                           (throw (invalid-argument "no condition " (printable operator)
                                          "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
-          number (c/count given-operands)]
-      (when-not (and (<= (long least) number) (or (nil? most) (<= number (long most))))
-        (throw (wrong operator " has " (if most least "one or more") (if (= 1 most) " operand" " operands") ", got " number
-                      ": " (shown given))))
+          number (c/count operand-forms)]
+      (when-not (and (<= (long min-count) number) (or (nil? max-count) (<= number (long max-count))))
+        (throw (invalid-argument operator " has " (if max-count min-count "one or more") (if (= 1 max-count) " operand" " operands") ", got " number
+                      ": " (printable given))))
       (case operator
-        :and (reduce #(.and ^Condition %1 %2) (c/map condition given-operands))
-        :or (reduce #(.or ^Condition %1 %2) (c/map condition given-operands))
-        :not (.not (condition (first given-operands)))
-        (compared operator given-operands)))))
+        :and (reduce #(.and ^Condition %1 %2) (c/map condition operand-forms))
+        :or (reduce #(.or ^Condition %1 %2) (c/map condition operand-forms))
+        :not (.not (condition (first operand-forms)))
+        (compared operator operand-forms)))))
 
 (defn filter
   "Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
@@ -449,7 +449,7 @@
 
 (defn- aggregate-of [[name given]]
   (when-not (and (sequential? given) (<= 1 (c/count given) 2))
-    (throw (wrong "an aggregate is a vector such as [:mean :price], not " (shown given))))
+    (throw (invalid-argument "an aggregate is a vector such as [:mean :price], not " (printable given))))
   (let [[function column] given
         function (values/enum Aggregate$Function function)]
     (Aggregate. (values/text name) function (Optional/ofNullable (some-> column values/text)))))
@@ -467,7 +467,7 @@
     :where  a condition on the rows"
   ([ds by aggregates] (aggregate ds by aggregates nil))
   ([ds by aggregates options]
-   (let [{:keys [where]} (arguments/known "aggregate" [:where] options)]
+   (let [{:keys [where]} (arguments/checked-options "aggregate" [:where] options)]
      (like ds (.aggregate (java-of ds) ^List (mapv values/text (arguments/in-order "what is grouped by" by))
                           (Optional/ofNullable (some-> where condition))
                           (into-array Aggregate (c/map aggregate-of (arguments/in-order "the result" aggregates))))))))
@@ -529,7 +529,7 @@
   "The memory of a column, a dev.arrowwood.Chunk for each batch, where it lies. Options: :checked, :aligned."
   ([column] (chunks column nil))
   ([column options]
-   (arguments/known "chunks" (keys chunk-options) options)
+   (arguments/checked-options "chunks" (keys chunk-options) options)
    (.chunks (column-of column) ^"[Ldev.arrowwood.ChunkOption;"
             (into-array ChunkOption (keep (fn [[key option]] (when (get options key) option)) chunk-options)))))
 
@@ -538,7 +538,7 @@
 (def ^:private part-rows 262144)
 
 (defn- parts
-  "Columns or datasets of as many rows, whatever the number of cores, so that results don't depend on it."
+  "Splits into parts of a fixed size, so that results don't depend on the number of cores."
   [whole]
   (let [java (if (instance? Column whole) (.dataset (column-of whole)) (java-of whole))
         index (when (instance? Column whole)
@@ -560,9 +560,9 @@
                                          (reify IntFunction (apply [_ i] (f (nth parts i)))))))))
 
 (defn- fold [whole combine f]
-  (map-reduce whole #(reduce f (combine) %) (fn ([] (combine)) ([one other] (combine one other)))))
+  (map-reduce whole #(reduce f (combine) %) (fn ([] (combine)) ([left right] (combine left right)))))
 
-;; As much as clojure.core.reducers/fold asks for; the size of the parts is ours.
+;; Supports clojure.core.reducers/fold, but ignores its part size.
 (extend-protocol reducers/CollFold
   Dataset
   (coll-fold [ds _ combine f] (fold ds combine f))
@@ -590,7 +590,7 @@
   (memory/text (.-segment ^arrowwood.impl.memory.Typed bytes) (long start) (long end)))
 
 (defn- element
-  "The type of the numbers in a buffer of a field, of whose type that of the keys may be nil."
+  "Returns the type of the numbers in a buffer of a field; the type of the keys is nil unless it is a dictionary."
   [type keys name]
   (let [java ^Type (.type ^Field (first (.fields (Schema/parse (str "c: " type)))))
         wide? (str/starts-with? type "large")]
@@ -608,7 +608,7 @@
       :int8)))
 
 (defn- ordered
-  "A map of entries that keeps their order, without nil, false and empty values; names in kebab case."
+  "Returns a map that keeps the entries' order, without nil, false and empty values; names in kebab case."
   [entries]
   (apply array-map (mapcat (fn [[key value]]
                              (when-not (or (nil? value) (false? value) (and (coll? value) (empty? value)))
@@ -629,7 +629,7 @@
                  (update :metadata pairs)))))
 
 (defn- with-elements
-  "Rows of messages, whose buffers tell the types that the first message names."
+  "Adds the types of their numbers to the buffers of messages, from the fields of the first message."
   [rows]
   (let [fields (:fields (first rows))
         named (into {} (c/map (juxt :name identity)) fields)
@@ -659,10 +659,10 @@
         name (values/text name)
         {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
                                                           (:buffers message)))
-                                         (throw (wrong "the message has no buffer " (shown field) " " (shown name) "; there are "
-                                                       (shown (mapv (juxt :field :name) (:buffers message))))))]
+                                         (throw (invalid-argument "the message has no buffer " (printable field) " " (printable name) "; there are "
+                                                       (printable (mapv (juxt :field :name) (:buffers message))))))]
     (when-let [codec (:compression message)]
-      (throw (wrong "the buffers of the message are compressed: " codec)))
+      (throw (invalid-argument "the buffers of the message are compressed: " codec)))
     (typed segment type (+ (long (:body-offset message)) (long offset)) length)))
 
 ;; ---- tables that grow ----
@@ -704,7 +704,7 @@
   (^TableWriter [directory schema] (writer directory schema nil))
   (^TableWriter [directory schema options]
    (TableWriter/open (path directory) (values/schema schema)
-                     (writer-options (arguments/known "writer" all-writer-options options)))))
+                     (writer-options (arguments/checked-options "writer" all-writer-options options)))))
 
 (defn append!
   "Appends a row, which is a map (columns that it lacks are nil) or a vector of values in the order of the columns; or rows:
@@ -733,9 +733,9 @@
     :durable    true: also syncs to disk, so that rows and positions survive a power failure"
   ([^TableWriter writer] (.commit writer) writer)
   ([^TableWriter writer options]
-   (let [{:keys [durable positions]} (arguments/known "commit!" [:positions :durable] options)]
+   (let [{:keys [durable positions]} (arguments/checked-options "commit!" [:positions :durable] options)]
      (if positions
-       (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name at]] [(values/text name) (long at)])) positions)))
+       (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name position]] [(values/text name) (long position)])) positions)))
        (.commit writer))
      (when durable (.waitDurable writer)))
    writer))
@@ -768,13 +768,13 @@
   before the writer was opened."
   [^TableWriter writer]
   (let [^TableWriter$State state (.progress writer)]
-    {:rows (.rowCount state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
+    {:rows (.rows state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
      :dropped-rows (.droppedRows state)}))
 
 ;; ---- following ----
 
 (defn- next-of
-  "The next rows of a follower; nil if there are none in time, or it is closed."
+  "Returns the next rows of a follower; nil if none arrive in time, or it is closed."
   [^Follow follow timeout]
   (try (optional (.next follow timeout)) (catch ArrowwoodException$Closed _ nil)))
 
@@ -803,7 +803,7 @@
     :timeout-ms  default: without end"
   ([table] (follow table nil))
   ([table options]
-   (let [{:keys [from timeout-ms]} (arguments/known "follow" [:from :timeout-ms] options)
+   (let [{:keys [from timeout-ms]} (arguments/checked-options "follow" [:from :timeout-ms] options)
          ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
      (->Follower (.follow (java-of ds) (long (or from 0)))
                  (if timeout-ms (Duration/ofMillis timeout-ms) (Duration/ofDays 36500))
@@ -817,7 +817,7 @@
 ;; ---- maintenance ----
 
 (defn- report-map [^Report report]
-  {:rows (.rowCount report) :batches (.batchCount report) :segments (.segments report) :damaged (.damaged report)
+  {:rows (.rows report) :batches (.batches report) :segments (.segments report) :damaged (.damaged report)
    :kept (.kept report)
    :given-up (let [rows (.givenUp report)] (when (.isPresent rows) (.getAsLong rows)))
    :findings (mapv (fn [^Report$Finding finding]
@@ -858,7 +858,7 @@
   (let [type (.type field)]
     (or (instance? Type$Int type) (instance? Type$Floating type))))
 
-(defn- shown-cells [^Field field cells]
+(defn- cell-texts [^Field field cells]
   (if (instance? Type$Floating (.type field))
     (c/map #(or % "") (print/floats cells))
     (c/map print/cell cells)))
@@ -867,11 +867,11 @@
   (let [rows (.rowCount java)
         half (quot (long *print-rows*) 2)
         long? (< (long *print-rows*) rows)
-        shown (if long? (c/concat (range half) (range (- rows (inc half)) rows)) (range rows))
-        cells (mapv #(.toArray (.row java (long %))) shown)]
+        row-numbers (if long? (c/concat (range half) (range (- rows (inc half)) rows)) (range rows))
+        cells (mapv #(.toArray (.row java (long %))) row-numbers)]
     (print/table
       (map-indexed (fn [i ^Field field]
-                     (let [texts (shown-cells field (c/map #(values/value (aget ^objects % i)) cells))
+                     (let [texts (cell-texts field (c/map #(values/value (aget ^objects % i)) cells))
                            [before after] (split-at half texts)]
                        {:name (.name field) :number? (numeric? field)
                         :cells (if long? (c/concat before ["..."] after) texts)}))
@@ -883,9 +883,9 @@
     (.write out (str (.-name ds) " [" (.rowCount java) " " columns "]:\n\n" (table-text java)))))
 
 (defmethod print-method Column [^Column column ^Writer out]
-  (let [java (column-of column) field (.field java) rows (.rowCount (.dataset java)) shown (clojure.core/min 20 rows)]
+  (let [java (column-of column) field (.field java) rows (.rowCount (.dataset java)) printed (clojure.core/min 20 rows)]
     (.write out (str "#arrowwood.column<" (.type field) ">[" rows "]\n" (.name field) "\n"))
-    (memory/print-items (c/map #(values/value (.get java (long %))) (range shown)) (< shown rows) out)))
+    (memory/print-items (c/map #(values/value (.get java (long %))) (range printed)) (< printed rows) out)))
 
 (defmethod print-method Follower [^Follower follower ^Writer out]
   (.write out (str "#arrowwood.follower " (.-name follower))))

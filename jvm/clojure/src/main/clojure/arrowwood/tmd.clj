@@ -5,7 +5,7 @@
       (require '[arrowwood.tmd :as tmd] '[tech.v3.dataset :as ds])
       (ds/head (tmd/->dataset \"prices.arrow\"))
 
-  dtype-next reads raw addresses. So the memory is always of the collector, whatever the arena that the data was opened
+  dtype-next reads raw addresses. So the collector always owns the memory, whatever the arena that the data was opened
   in: it is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
   (:require
    [arrowwood.core :as aw]
@@ -14,7 +14,7 @@
    [tech.v3.dataset :as ds]
    [tech.v3.dataset.string-table]
    [tech.v3.datatype :as dtype]
-   ;; So that dtype-next takes memory segments, such as those of `aw/map`.
+   ;; Teaches dtype-next to read memory segments, such as the results of `aw/map`.
    [tech.v3.datatype.ffi.native-buffer-mmodel-jdk21]
    [tech.v3.datatype.native-buffer :as native-buffer])
   (:import
@@ -37,11 +37,11 @@
    :packed-local-date 4 :packed-local-time 8 :packed-duration 8 :packed-instant 8 :packed-milli-instant 8})
 
 (defn- native
-  "The values of a chunk as a native buffer, which keeps their memory."
+  "Returns the values of a chunk as a native buffer, which keeps their memory."
   [^Chunk chunk datatype]
   (let [values (.values chunk)
         size (* (.rowCount chunk) (long (width datatype)))]
-    ;; What bounds the accesses from here on is this size.
+    ;; Checked here, because only this size bounds later accesses.
     (when (< (.byteSize values) size)
       (throw (IndexOutOfBoundsException. (str "values of " (.byteSize values) " bytes, not " size))))
     (-> (native-buffer/wrap-address (.address values) size :int8 :little-endian values)
@@ -50,7 +50,7 @@
 (defn- unit [^Type$Unit unit] (keyword (str unit)))
 
 (defn- in-place
-  "The datatype of a type whose values dtype-next reads where they lie, or nil."
+  "Returns dtype-next's datatype for a type that it reads in place, or nil."
   [type]
   (cond
     (or (instance? Type$Int type) (and (instance? Type$Floating type) (< 16 (.bits ^Type$Floating type))))
@@ -61,7 +61,7 @@
     (instance? Type$Timestamp type) ({:us :packed-instant :ms :packed-milli-instant} (unit (.unit ^Type$Timestamp type)))))
 
 (defn- bits
-  "The values of a chunk of booleans."
+  "Reads the values of a chunk of booleans."
   [^Chunk chunk]
   (let [values (.values chunk)
         first-bit (.valuesBit chunk)]
@@ -73,7 +73,7 @@
   (String. (.toArray (.asSlice data start (- end start)) byte-layout) StandardCharsets/UTF_8))
 
 (defn- texts
-  "The texts of a chunk, decoded when they are read; a damaged offset is an IndexOutOfBoundsException."
+  "Reads the texts of a chunk, and decodes them on access; a damaged offset throws IndexOutOfBoundsException."
   [^Chunk chunk large?]
   (let [offsets (.offsets chunk)
         data (.data chunk)]
@@ -84,7 +84,7 @@
                          (text-at data (.getAtIndex offsets int-layout idx) (.getAtIndex offsets int-layout (inc idx)))))))
 
 (defn- instants
-  "Timestamps of units that dtype-next can't pack."
+  "Reads timestamps in units that dtype-next can't pack."
   [^Chunk chunk ^long per-second]
   (let [values (.values chunk)
         nanos (quot 1000000000 per-second)]
@@ -94,7 +94,7 @@
                                                 (* nanos (Math/floorMod count per-second)))))))
 
 (defn- cells
-  "Values of any type, read cell by cell."
+  "Reads values of any type, cell by cell."
   [^Column column ^Chunk chunk datatype]
   (let [first-row (.firstRow chunk)]
     (dtype/make-reader datatype (.rowCount chunk) (values/value (.get column (+ first-row idx))))))
@@ -102,27 +102,27 @@
 (defn- key-type ^Type [^Type$Dictionary type] (.keys type))
 
 (defn- text-layout
-  "How a type lays out text, or nil of others."
+  "Returns the layout of a text type, or nil for other types."
   [type]
   (when (instance? Type$Text type) (.layout ^Type$Text type)))
 
 (defn- strings
-  "The texts of a dictionary as a list, decoded once for all chunks that share it."
-  [^Chunk dictionary large? known]
-  (let [place [(.address (.offsets dictionary)) (.address (.data dictionary)) (.rowCount dictionary)]]
-    (or (get @known place)
+  "Returns the texts of a dictionary as a list, decoded once for all chunks that share it."
+  [^Chunk dictionary large? cache]
+  (let [location [(.address (.offsets dictionary)) (.address (.data dictionary)) (.rowCount dictionary)]]
+    (or (get @cache location)
         (let [list (ArrayList. ^List (vec (texts dictionary large?)))]
-          (vswap! known assoc place list)
+          (vswap! cache assoc location list)
           list))))
 
-(defn- of-dictionary [^Type$Dictionary type known]
+(defn- dictionary-reader [^Type$Dictionary type cache]
   (let [datatype (keyword (str (key-type type)))
         large? (= Type$Layout/LARGE (text-layout (.values type)))]
     (fn [^Chunk chunk]
-      (StringTable. (strings (.get (.dictionary chunk)) large? known) nil (dtype/->buffer (native chunk datatype))))))
+      (StringTable. (strings (.get (.dictionary chunk)) large? cache) nil (dtype/->buffer (native chunk datatype))))))
 
 (defn- reader
-  "The datatype of a column, and a function from a chunk to its values."
+  "Returns the datatype of a column, and a function from a chunk to its values."
   [^Column column]
   (let [type (.type (.field column))
         datatype (in-place type)]
@@ -135,12 +135,12 @@
       (let [large? (= Type$Layout/LARGE (text-layout type))] [:string #(texts % large?)])
       (and (instance? Type$Dictionary type) (#{Type$Layout/NORMAL Type$Layout/LARGE}
                                              (text-layout (.values ^Type$Dictionary type))))
-      [:string (of-dictionary type (volatile! {}))]
+      [:string (dictionary-reader type (volatile! {}))]
       (text-layout type) [:string #(cells column % :string)]
       :else [:object #(cells column % :object)])))
 
 (defn- add-missing
-  "Adds the rows of a chunk that its bitmap says are null."
+  "Adds the rows of a chunk that are null in its bitmap."
   [^RoaringBitmap missing ^Chunk chunk]
   (when (and (pos? (.nullCount chunk)) (.isPresent (.validity chunk)))
     (let [^MemorySegment bitmap (.get (.validity chunk))
@@ -155,7 +155,7 @@
             (.add missing (unchecked-int (+ first-row row)))))))))
 
 (defn- nulls-inside
-  "Adds the rows of a column without a bitmap of its own, or with nulls below it, that are null."
+  "Adds the null rows of a column, cell by cell: for columns without a bitmap, or with nulls in their dictionary."
   [^RoaringBitmap missing ^Column column]
   (when (pos? (.nullCount column))
     (dotimes [row (.rowCount (.dataset column))]
@@ -179,7 +179,7 @@
                0 (dtype/make-container datatype 0)
                1 (read (first chunks))
                (dtype/concat-buffers datatype (mapv read chunks)))]
-    ;; Forced, because tech.ml.dataset would look through objects for a narrower type otherwise.
+    ;; Forced, or tech.ml.dataset would search objects for a narrower type.
     #:tech.v3.dataset{:name (key-fn (.name (.field column)))
                       :data data
                       :missing (missing-of column datatype chunks)
@@ -198,7 +198,7 @@
     :dataset-name  default: the file's name"
   ([data] (->dataset data nil))
   ([data options]
-   (let [{:keys [key-fn dataset-name]} (arguments/known "->dataset" [:key-fn :dataset-name] options)
+   (let [{:keys [key-fn dataset-name]} (arguments/checked-options "->dataset" [:key-fn :dataset-name] options)
          opened (if (or (string? data) (instance? java.io.File data) (instance? java.nio.file.Path data)) (aw/open data) data)
          ^Dataset java (.in (aw/java-dataset opened) (Arena/ofAuto))]
      (ds/new-dataset {:dataset-name (or dataset-name (aw/dataset-name opened))}

@@ -59,7 +59,7 @@
       (doseq [slip (concat (keys slips) [:nothing nil (vec (range 1000))])]
         (let [exception (failure #(call {slip true}))]
           (is (instance? IllegalArgumentException exception) (str function " " slip))
-          (is (str/includes? (ex-message exception) (str "has no option " (arguments/shown slip))) (str function))
+          (is (str/includes? (ex-message exception) (str "has no option " (arguments/printable slip))) (str function))
           (is (str/includes? (ex-message exception) (str "there are " (str/join ", " known))) (str function))))
       (doseq [[slip meant] slips]
         (is (str/includes? (message #(call {slip true})) (str "perhaps it is " meant ";")) (str function " " slip)))

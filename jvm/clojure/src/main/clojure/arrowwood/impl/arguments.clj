@@ -1,5 +1,5 @@
 (ns arrowwood.impl.arguments
-  "What callers give: checked, and shown in messages."
+  "Checks arguments, and prints them for messages."
   {:no-doc true}
   (:require
    [clojure.string :as str])
@@ -10,26 +10,26 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private most-characters 200)
+(def ^:private max-characters 200)
 
-(defn shown
-  "A value as messages show it: its beginning, also of what is large or has no end."
+(defn printable
+  "Prints a value for a message: only its beginning if it is large or infinite."
   ^String [x]
   (let [^String text (try
                        (binding [*print-length* 8 *print-level* 4 *print-dup* false *print-meta* false]
                          (pr-str x))
-                       ;; What is lazy may fail.
+                       ;; Realizing a lazy value may fail.
                        (catch Exception _ (str "a value of " (class x))))]
-    (if (< (long most-characters) (count text)) (str (subs text 0 most-characters) " …") text)))
+    (if (< (long max-characters) (count text)) (str (subs text 0 max-characters) " …") text)))
 
-(defn wrong
-  "The exception of an argument that can't be."
+(defn invalid-argument
+  "Returns the exception for an invalid argument."
   ^ArrowwoodException$InvalidArgument [& words]
   (ArrowwoodException$InvalidArgument. (str/join words)))
 
 (defn- distance
-  "How many letters differ: added, left out or exchanged."
-  ^long [one other]
+  "Returns the Levenshtein distance of two texts."
+  ^long [text other]
   (long (last (reduce (fn [before letter]
                         (reductions (fn [left [above-left above other-letter]]
                                       (min (inc (long left)) (inc (long above))
@@ -37,37 +37,40 @@
                                     (inc (long (first before)))
                                     (map vector before (rest before) other)))
                       (range (inc (count other)))
-                      one))))
+                      text))))
 
 (defn nearest
-  "That of some keywords which is most like a key."
-  [key known]
-  (let [text #(str/replace (str/lower-case (str %)) #"[:_]" {":" "" "_" "-"})
-        given (let [^String shown (text (shown key))] (subs shown 0 (min 40 (count shown))))]
-    (first (sort-by (fn [one] [(if (str/starts-with? (text one) given) 0 1) (distance given (text one))]) known))))
+  "Returns the keyword that is most like a key."
+  [key keywords]
+  (let [normalized #(str/replace (str/lower-case (str %)) #"[:_]" {":" "" "_" "-"})
+        prefix (let [^String text (normalized (printable key))] (subs text 0 (min 40 (count text))))]
+    (first (sort-by (fn [candidate]
+                      (let [text (normalized candidate)]
+                        [(if (str/starts-with? text prefix) 0 1) (distance prefix text)]))
+                    keywords))))
 
-(defn known
-  "A map whose keys are all known, or nil. `what` has the keys, as in \"aggregate\"."
-  [what keys given]
-  (when-not (or (nil? given) (map? given))
-    (throw (wrong what " takes options as a map, such as {" (first keys) " …}, not " (shown given))))
-  (doseq [key (clojure.core/keys given)]
+(defn checked-options
+  "Returns a map of options, or nil, after checking its keys. `owner` names the function in messages, as in \"aggregate\"."
+  [owner keys options]
+  (when-not (or (nil? options) (map? options))
+    (throw (invalid-argument owner " takes options as a map, such as {" (first keys) " …}, not " (printable options))))
+  (doseq [key (clojure.core/keys options)]
     (when-not (some #(= key %) keys)
-      (throw (wrong what " has no option " (shown key) ", perhaps it is " (nearest key keys) "; there are "
+      (throw (invalid-argument owner " has no option " (printable key) ", perhaps it is " (nearest key keys) "; there are "
                     (str/join ", " keys)))))
-  given)
+  options)
 
 (defn in-order
-  "What has an order of its own; hash maps and sets have none. `what` needs it, as in \"a schema\"."
-  [what given]
-  (let [hash-map? (or (instance? PersistentHashMap given)
-                      (and (instance? HashMap given) (not (instance? LinkedHashMap given))))
-        hash-set? (or (instance? PersistentHashSet given)
-                      (and (instance? HashSet given) (not (instance? LinkedHashSet given))))]
-    (when (and (or hash-map? hash-set?) (< 1 (count given)))
+  "Returns a collection, but refuses hash maps and sets, which have no order. `owner` needs the order, as in \"a schema\"."
+  [owner coll]
+  (let [hash-map? (or (instance? PersistentHashMap coll)
+                      (and (instance? HashMap coll) (not (instance? LinkedHashMap coll))))
+        hash-set? (or (instance? PersistentHashSet coll)
+                      (and (instance? HashSet coll) (not (instance? LinkedHashSet coll))))]
+    (when (and (or hash-map? hash-set?) (< 1 (count coll)))
       (throw (if hash-map?
-               (wrong what " has an order, and a map of " (count given) " has none: give a vector of pairs, ["
-                      (shown (let [entry (first given)] [(key entry) (val entry)])) " …]")
-               (wrong what " has an order, and a set of " (count given) " has none: give a vector, [" (shown (first given))
+               (invalid-argument owner " has an order, and a map of " (count coll) " has none: give a vector of pairs, ["
+                      (printable (let [entry (first coll)] [(key entry) (val entry)])) " …]")
+               (invalid-argument owner " has an order, and a set of " (count coll) " has none: give a vector, [" (printable (first coll))
                       " …]"))))
-    given))
+    coll))

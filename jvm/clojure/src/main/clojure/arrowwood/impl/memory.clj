@@ -1,8 +1,8 @@
 (ns arrowwood.impl.memory
-  "Memory read as numbers of one type."
+  "Reads memory as numbers of one type."
   {:no-doc true}
   (:require
-   [arrowwood.impl.arguments :refer [shown wrong]]
+   [arrowwood.impl.arguments :refer [invalid-argument printable]]
    [arrowwood.impl.once :refer [deftype-once]]
    [clojure.string :as str])
   (:import
@@ -26,7 +26,7 @@
   {:bit 1 :int8 8 :uint8 8 :int16 16 :uint16 16 :int32 32 :uint32 32 :int64 64 :uint64 64 :float32 32 :float64 64})
 
 (defn- value
-  "Number i of a segment."
+  "Reads number i of a segment."
   [^MemorySegment segment type ^long i]
   (case type
     :bit (bit-and 1 (bit-shift-right (.get segment byte-layout (bit-shift-right i 3)) (bit-and i 7)))
@@ -59,10 +59,10 @@
   (count [_] (Math/toIntExact size))
   Indexed
   (nth [_ i] (value segment type (checked i size)))
-  (nth [_ i none] (if (and (<= 0 i) (< i size)) (value segment type i) none))
+  (nth [_ i not-found] (if (and (<= 0 i) (< i size)) (value segment type i) not-found))
   ILookup
   (valAt [this i] (.valAt this i nil))
-  (valAt [_ i none] (if (and (int? i) (<= 0 (long i)) (< (long i) size)) (value segment type i) none))
+  (valAt [_ i not-found] (if (and (int? i) (<= 0 (long i)) (< (long i) size)) (value segment type i) not-found))
   IFn
   (invoke [_ i] (value segment type (checked i size)))
   Sequential
@@ -74,24 +74,24 @@
   (reduce [_ f] (if (zero? size) (f) (fold segment type size 1 f (value segment type 0)))))
 
 (defn typed
-  "The numbers of a type in a segment."
+  "Returns the numbers of a type in a segment."
   ^Typed [^MemorySegment segment type]
   (let [width (or (when (keyword? type) (bits type))
-                  (throw (wrong "memory is not of type " (shown type) "; types are " (str/join ", " (sort (keys bits))))))]
+                  (throw (invalid-argument "memory is not of type " (printable type) "; types are " (str/join ", " (sort (keys bits))))))]
     (->Typed segment type (quot (* 8 (.byteSize segment)) (long width)))))
 
 (defn text
-  "The UTF-8 text of bytes of a segment."
+  "Decodes bytes of a segment as UTF-8."
   [^MemorySegment segment ^long start ^long end]
   (let [bytes (.toArray (.asSlice segment start (- end start)) ValueLayout/JAVA_BYTE)
         decoder (-> (.newDecoder StandardCharsets/UTF_8)
                     (.onMalformedInput CodingErrorAction/REPORT))]
     (str (.decode decoder (java.nio.ByteBuffer/wrap bytes)))))
 
-(def ^:private most-shown 20)
+(def ^:private max-printed 20)
 
 (defn print-items
-  "Prints the first items of what has an order."
+  "Prints the first items of a sequence."
   [items more? ^Writer out]
   (.write out "[")
   (doseq [[i item] (map-indexed vector items)]
@@ -101,4 +101,4 @@
 
 (defmethod print-method Typed [^Typed typed out]
   (let [size (long (.-size typed))]
-    (print-items (map #(typed %) (range (min (long most-shown) size))) (< (long most-shown) size) out)))
+    (print-items (map #(typed %) (range (min (long max-printed) size))) (< (long max-printed) size) out)))

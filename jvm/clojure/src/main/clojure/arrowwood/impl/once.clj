@@ -1,5 +1,5 @@
 (ns arrowwood.impl.once
-  "Types that outlive a reload."
+  "Defines types that survive a reload."
   {:no-doc true}
   (:require
    [clojure.string :as str]))
@@ -8,26 +8,26 @@
 
 (defonce ^:private sources (atom {}))
 
-(defn made
-  "Remembers the source of a type that is there."
+(defn remember-source
+  "Remembers the source of a defined type."
   [name source]
   (swap! sources assoc name source)
   nil)
 
 (defn- source-of
-  "Types as text, the same whenever they are read."
+  "Prints types as text, equal for equal sources."
   [& forms]
   (binding [*print-length* nil *print-level* nil *print-meta* true *print-dup* false *print-readably* true]
-    ;; The reader numbers the arguments of #().
+    ;; The reader gives the arguments of #() new numbers each time.
     (str/replace (pr-str forms) #"__\d+#" "")))
 
 (defmacro deftype-once
-  "As `deftype`, but a type that was made of the same source stays as it is. Otherwise `:reload-all` of what uses it would
-  make another one of the same name, and strangers of all datasets that are open."
+  "As `deftype`, but keeps a type that was defined from the same source. Otherwise `:reload-all` of a namespace that uses it
+  would define another type with its name, and open datasets would not be instances of it."
   [name fields & body]
   (let [class-name (symbol (str (namespace-munge *ns*) "." name))
         source (source-of name fields body)]
     (if (and (not *compile-files*) (= source (@sources class-name)))
       `(import '~class-name)
       `(do (deftype ~name ~fields ~@body)
-           (made '~class-name ~source)))))
+           (remember-source '~class-name ~source)))))

@@ -1,5 +1,5 @@
 (ns arrowwood.impl.print
-  "Datasets as text, laid out as tech.ml.dataset's are."
+  "Formats datasets as text, in the layout of tech.ml.dataset."
   {:no-doc true}
   (:refer-clojure :exclude [floats])
   (:require
@@ -11,19 +11,19 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private most-decimals 8)
-;; Numbers of as many digits before the point, or zeros behind it, make a column scientific.
-(def ^:private most-digits 8)
+(def ^:private max-decimals 8)
+;; A number with this many digits before the point, or zeros behind it, makes its column scientific.
+(def ^:private max-digits 8)
 
 (defn- digits
-  "How many digits a positive number has before the point; negative for zeros behind it."
+  "Counts the digits of a positive number before the point; zeros behind it count negative."
   ^long [^double x]
   (inc (long (Math/floor (Math/log10 x)))))
 
 (defn- decimals
-  "How many digits behind the point a number needs, at least one."
+  "Counts the digits that a number needs behind the point, at least one."
   ^long [^double x]
-  (-> (BigDecimal/valueOf x) (.setScale (int most-decimals) RoundingMode/HALF_UP) .stripTrailingZeros .scale (max 1)))
+  (-> (BigDecimal/valueOf x) (.setScale (int max-decimals) RoundingMode/HALF_UP) .stripTrailingZeros .scale (max 1)))
 
 (defn- double-of ^double [x]
   ;; A float means its shortest decimal.
@@ -40,33 +40,33 @@
 
 (defn- scientific [xs]
   (let [mantissa (fn [^double x] (let [x (Math/abs x)] (/ x (Math/pow 10.0 (dec (digits x))))))
-        places (apply max 1 (map (comp decimals mantissa) (remove zero? xs)))
-        format (format-of (str "0." (str/join (repeat places "0")) "E00"))]
+        decimal-count (apply max 1 (map (comp decimals mantissa) (remove zero? xs)))
+        format (format-of (str "0." (str/join (repeat decimal-count "0")) "E00"))]
     (fn [^double x]
       (let [^String text (plain format x)]
         (if (or (not (Double/isFinite x)) (str/includes? text "E-")) text (str/replace text "E" "E+"))))))
 
 (defn floats
-  "Floats with as many digits behind the point as one of them needs."
+  "Formats floats with as many digits behind the point as the longest needs."
   [values]
   (let [xs (map #(some-> % double-of) values)
         finite (filter #(and % (Double/isFinite (double %))) xs)
-        large? (fn [^double x] (and (not (zero? x)) (<= (long most-digits) (abs (digits (Math/abs x))))))
-        shown (cond
-                (empty? finite) str
-                (some large? finite) (scientific finite)
-                :else (partial plain (format-of (str "0." (str/join (repeat (apply max (map decimals finite)) "0"))))))]
-    (map #(when % (if (Double/isFinite (double %)) (shown %) (plain (format-of "0") %))) xs)))
+        large? (fn [^double x] (and (not (zero? x)) (<= (long max-digits) (abs (digits (Math/abs x))))))
+        format (cond
+                 (empty? finite) str
+                 (some large? finite) (scientific finite)
+                 :else (partial plain (format-of (str "0." (str/join (repeat (apply max (map decimals finite)) "0"))))))]
+    (map #(when % (if (Double/isFinite (double %)) (format %) (plain (format-of "0") %))) xs)))
 
 (defn cell
-  "A value on one line."
+  "Formats a value on one line."
   [x]
   (-> (cond (nil? x) "" (coll? x) (pr-str x) (bytes? x) (str "0x" (.formatHex (java.util.HexFormat/of) x)) :else (str x))
       (str/replace "|" "\\|")
       (str/replace "\n" "\\n")))
 
 (defn table
-  "A table of columns: maps of :name, :cells (texts) and :number?."
+  "Formats a table. Columns are maps of :name, :cells (texts) and :number?."
   [columns]
   (let [width (fn [{:keys [name cells]}] (apply max (count name) (map count cells)))
         widths (map width columns)

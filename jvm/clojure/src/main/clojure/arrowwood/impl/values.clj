@@ -2,7 +2,7 @@
   "Names and values between Java and Clojure."
   {:no-doc true}
   (:require
-   [arrowwood.impl.arguments :refer [in-order known shown wrong]]
+   [arrowwood.impl.arguments :refer [checked-options in-order invalid-argument printable]]
    [clojure.string :as str])
   (:import
    (clojure.lang BigInt MapEntry PersistentArrayMap Ratio)
@@ -14,24 +14,24 @@
 ;; ---- names ----
 
 (defn text
-  "The name of a column, which may be a keyword or a string."
+  "Returns the name of a column, given as a keyword, string or symbol."
   ^String [column]
   (cond
     (string? column) column
-    ;; A slash doesn't divide the name of a column.
+    ;; Not `name`: a column may have a slash in its name.
     (keyword? column) (subs (str column) 1)
     (symbol? column) (str column)
-    :else (throw (wrong "columns are named by keywords or strings, not " (shown column)))))
+    :else (throw (invalid-argument "columns are named by keywords or strings, not " (printable column)))))
 
 (defn texts ^"[Ljava.lang.String;" [columns]
   (into-array String (map text columns)))
 
 (defn keys-of
-  "The names of fields as keywords, which are the keys of rows."
+  "Returns the names of fields as keywords, the keys of rows."
   ^objects [fields]
   (let [names (map #(.name ^Field %) fields)]
-    (when-let [twice (first (keep (fn [[name times]] (when (< 1 (long times)) name)) (frequencies names)))]
-      (throw (wrong "several columns or members are called '" twice
+    (when-let [duplicate (first (keep (fn [[name n]] (when (< 1 (long n)) name)) (frequencies names)))]
+      (throw (invalid-argument "several columns or members are called '" duplicate
                     "', so that they can't be keys of a map: select columns by their indexes")))
     (object-array (map keyword names))))
 
@@ -47,13 +47,13 @@
     (PersistentArrayMap. entries)))
 
 (defn row
-  "A row as a map, in the order of the columns."
+  "Converts a row to a map, in the order of the columns."
   [keys ^Row row]
   (row-map keys (.toArray row)))
 
 (defn value
-  "A value as Clojure has it: big integers are BigInt, lists vectors, structs maps, maps vectors of entries (keys may
-  occur twice), members of unions entries, intervals maps."
+  "Converts a value to Clojure: big integers are BigInt, lists vectors, structs maps, maps vectors of entries (keys may
+  occur twice), union members entries, intervals maps."
   [x]
   (cond
     (nil? x) nil
@@ -71,20 +71,20 @@
 ;; ---- to Java ----
 
 (defn object
-  "A value as Java has it."
+  "Converts a value to Java."
   [x]
   (cond
     (instance? BigInt x) (.toBigInteger ^BigInt x)
     (instance? Ratio x) (double x)
     (instance? Date x) (.toInstant ^Date x)
-    (keyword? x) (throw (wrong "a keyword is no value: give its name, as by (name " (shown x) ")"))
+    (keyword? x) (throw (invalid-argument "a keyword is no value: give its name, as by (name " (printable x) ")"))
     (and (map? x) (contains? x :months))
-    (let [{:keys [months days nanoseconds]} (known "an interval" [:months :days :nanoseconds] x)]
+    (let [{:keys [months days nanoseconds]} (checked-options "an interval" [:months :days :nanoseconds] x)]
       (Interval. (int months) (int (or days 0)) (long (or nanoseconds 0))))
     :else x))
 
 (defn java-row
-  "A row, which is a map, as Java takes it."
+  "Converts a row, which is a map, to Java."
   ^Map [row]
   (let [^Map cells (HashMap.)]
     (run! (fn [[column x]] (.put cells (text column) (object x))) row)
@@ -102,30 +102,30 @@
     type
     (.type ^Field (first (.fields (Schema/parse (str "c: " (text type))))))))
 
-(defn- field ^Field [given]
-  (if (map? given)
-    (let [{:keys [name type nullable metadata]} (known "a column of a schema" [:name :type :nullable :metadata] given)]
+(defn- field ^Field [column]
+  (if (map? column)
+    (let [{:keys [name type nullable metadata]} (checked-options "a column of a schema" [:name :type :nullable :metadata] column)]
       (Field. (text name) (type-of type) (not (false? nullable)) (into {} metadata)))
-    (let [[name type] given
+    (let [[name type] column
           [_ plain not-null] (re-matches #"(.*?)( not null)?" (text type))]
       (Field. (text name) (type-of plain) (nil? not-null) {}))))
 
 (defn schema
-  "The schema of text, of fields as maps, or of pairs of names and types."
-  ^Schema [given]
+  "Returns the schema for a text, for fields as maps, or for pairs of names and types."
+  ^Schema [columns]
   (cond
-    (instance? Schema given) given
-    (string? given) (Schema/parse given)
-    :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field (in-order "a schema" given))))))
+    (instance? Schema columns) columns
+    (string? columns) (Schema/parse columns)
+    :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field (in-order "a schema" columns))))))
 
 (defn keyword-of
-  "The keyword that names a constant of an enum."
+  "Returns the keyword that names a constant of an enum."
   [^Enum constant]
   (keyword (str/replace (str/lower-case (.name constant)) "_" "-")))
 
 (defn enum
-  "The constant of an enum that a keyword names."
+  "Returns the constant of an enum that a keyword names."
   [^Class class key]
   (let [constants (.getEnumConstants class)]
     (or (first (filter #(= key (keyword-of %)) constants))
-        (throw (wrong (shown key) " is none of " (str/join ", " (map keyword-of constants)))))))
+        (throw (invalid-argument (printable key) " is none of " (str/join ", " (map keyword-of constants)))))))
