@@ -47,7 +47,9 @@ class ArrowwoodExceptionTest {
             try {
                 throw one;
             } catch (Exception e) {
-                assertEquals("what is wrong", ArrowwoodException.find(e).orElseThrow().getMessage());
+                assertEquals(
+                        "what is wrong",
+                        ArrowwoodException.find(e).orElseThrow().getMessage());
             }
         }
         Exception first = new Exception();

@@ -39,7 +39,8 @@ class BadInputTest {
     Path folder;
 
     /** Fails as a class of the JDK and of ours, with a message that has all these words. */
-    private static <T extends Throwable> T fails(Class<T> type, ArrowwoodException.Code code, Executable work, String... words) {
+    private static <T extends Throwable> T fails(
+            Class<T> type, ArrowwoodException.Code code, Executable work, String... words) {
         T failure = assertThrows(type, work);
         assertEquals(code, assertInstanceOf(ArrowwoodException.class, failure).code(), failure::toString);
         for (String word : words) {
@@ -67,11 +68,31 @@ class BadInputTest {
     @Test
     void files() throws Exception {
         Path missing = folder.resolve("missing.arrow");
-        fails(NoSuchFileException.class, ArrowwoodException.Code.NOT_FOUND, () -> Arrowwood.open(missing), "missing.arrow");
-        fails(NoSuchFileException.class, ArrowwoodException.Code.NOT_FOUND, () -> Arrowwood.stat(missing), "missing.arrow");
-        fails(NoSuchFileException.class, ArrowwoodException.Code.NOT_FOUND, () -> Arrowwood.check(missing), "missing.arrow");
-        fails(NoSuchFileException.class, ArrowwoodException.Code.NOT_FOUND, () -> TableWriter.open(missing), "missing.arrow");
-        fails(NoSuchFileException.class, ArrowwoodException.Code.NOT_FOUND, () -> Arrowwood.readCsv(missing), "missing.arrow");
+        fails(
+                NoSuchFileException.class,
+                ArrowwoodException.Code.NOT_FOUND,
+                () -> Arrowwood.open(missing),
+                "missing.arrow");
+        fails(
+                NoSuchFileException.class,
+                ArrowwoodException.Code.NOT_FOUND,
+                () -> Arrowwood.stat(missing),
+                "missing.arrow");
+        fails(
+                NoSuchFileException.class,
+                ArrowwoodException.Code.NOT_FOUND,
+                () -> Arrowwood.check(missing),
+                "missing.arrow");
+        fails(
+                NoSuchFileException.class,
+                ArrowwoodException.Code.NOT_FOUND,
+                () -> TableWriter.open(missing),
+                "missing.arrow");
+        fails(
+                NoSuchFileException.class,
+                ArrowwoodException.Code.NOT_FOUND,
+                () -> Arrowwood.readCsv(missing),
+                "missing.arrow");
         Path text = Files.writeString(folder.resolve("text.arrow"), "{\"rows\": []}");
         fails(
                 RuntimeException.class,
@@ -82,7 +103,10 @@ class BadInputTest {
                 RuntimeException.class,
                 ArrowwoodException.Code.INVALID_DATA,
                 () -> Arrowwood.openBytes(new byte[100]).rowCount());
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Arrowwood.open(List.of()));
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.INVALID_ARGUMENT,
+                () -> Arrowwood.open(List.of()));
         Path numbers = Samples.numbers(folder, 10);
         Path words = Files.writeString(folder.resolve("words.csv"), "w\nx\n");
         Arrowwood.readCsv(words).write(folder.resolve("words.arrow"));
@@ -205,7 +229,11 @@ class BadInputTest {
                         () -> TableWriter.open(other, schema, options.dictionary(half)),
                         () -> Arrowwood.readCsv(csv, new Arrowwood.CsvOptions(Optional.empty(), List.of(half), ',')));
                 for (Executable way : ways) {
-                    fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, way, "lone surrogate");
+                    fails(
+                            IllegalArgumentException.class,
+                            ArrowwoodException.Code.INVALID_ARGUMENT,
+                            way,
+                            "lone surrogate");
                 }
             }
             List<String> whole = List.of("", "?", "a?b", "ä?", "\ud83c\udf32", "?\ud83c\udf32?", "\ufffd");
@@ -233,7 +261,11 @@ class BadInputTest {
         Path secret = Samples.numbers(folder, 10);
         Files.setPosixFilePermissions(secret, Set.of());
         assumeTrue(!Files.isReadable(secret), "root reads everything");
-        fails(AccessDeniedException.class, ArrowwoodException.Code.PERMISSION_DENIED, () -> Arrowwood.open(secret), "numbers");
+        fails(
+                AccessDeniedException.class,
+                ArrowwoodException.Code.PERMISSION_DENIED,
+                () -> Arrowwood.open(secret),
+                "numbers");
     }
 
     @Test
@@ -255,10 +287,19 @@ class BadInputTest {
                 IndexOutOfBoundsException.class,
                 ArrowwoodException.Code.ROW_OUT_OF_RANGE,
                 () -> ds.column("x").asDouble().get(-1));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.column("m"), "'m'", "'word'");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.COLUMN_NOT_FOUND,
+                () -> ds.column("m"),
+                "'m'",
+                "'word'");
         fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.column(3), "3");
         fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.column(-1));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.select("n", "m"), "'m'");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.COLUMN_NOT_FOUND,
+                () -> ds.select("n", "m"),
+                "'m'");
         fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.select(0, -1), "-1");
         fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.select("n\0m"), "NUL");
         fails(
@@ -282,7 +323,10 @@ class BadInputTest {
         fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.sample(11, 0));
         fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.between(1, 2));
         fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.follow(0));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Dataset.concat(List.of()));
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.INVALID_ARGUMENT,
+                () -> Dataset.concat(List.of()));
         assertThrows(IllegalStateException.class, () -> ds.row(0).getLong("word"));
         assertThrows(IndexOutOfBoundsException.class, () -> ds.row(0).get(3));
     }
@@ -290,8 +334,16 @@ class BadInputTest {
     @Test
     void conditions() throws Exception {
         Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.filter(col("m").gt(1)), "'m'");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.filter(col("n").gt("x")), "n");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.COLUMN_NOT_FOUND,
+                () -> ds.filter(col("m").gt(1)),
+                "'m'");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.INVALID_ARGUMENT,
+                () -> ds.filter(col("n").gt("x")),
+                "n");
         fails(
                 IllegalArgumentException.class,
                 ArrowwoodException.Code.INVALID_ARGUMENT,
@@ -316,21 +368,33 @@ class BadInputTest {
     @Test
     void records() throws Exception {
         Dataset ds = Arrowwood.open(Samples.numbers(folder, 1000));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.stream(Wrong.class), "'y'");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.COLUMN_NOT_FOUND,
+                () -> ds.stream(Wrong.class),
+                "'y'");
         fails(
                 IllegalArgumentException.class,
                 ArrowwoodException.Code.INVALID_ARGUMENT,
                 () -> ds.stream(Small.class).toList(),
                 "Small",
                 "128");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Schema.of(Nested.class), "'inner'");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.INVALID_ARGUMENT,
+                () -> Schema.of(Nested.class),
+                "'inner'");
     }
 
     record Nested(Object inner) {}
 
     @Test
     void schemas() {
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Schema.parse("n: inf64"), "inf64");
+        fails(
+                IllegalArgumentException.class,
+                ArrowwoodException.Code.INVALID_ARGUMENT,
+                () -> Schema.parse("n: inf64"),
+                "inf64");
         fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Schema.parse(""));
         fails(
                 IllegalArgumentException.class,

@@ -246,7 +246,9 @@ class LifeTest {
                 channel.truncate(8192);
             }
             if (byCall) {
-                assertThrows(ArrowwoodException.FileChanged.class, () -> ds.column("x").sum());
+                assertThrows(
+                        ArrowwoodException.FileChanged.class,
+                        () -> ds.column("x").sum());
                 assertThrows(ArrowwoodException.FileChanged.class, () -> chunk.copyOfValues(Arena.ofAuto()));
             } else {
                 assertThrows(InternalError.class, () -> sum(values));
