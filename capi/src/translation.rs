@@ -113,10 +113,20 @@ mod tests {
             let path = entry.unwrap().path();
             match path.extension() {
                 _ if path.is_dir() => visit(&path, work),
-                Some(ending) if ending == "rs" && !path.ends_with("words.rs") => work(&path),
+                Some(ending) if ending == "rs" && !path.ends_with("translation.rs") => work(&path),
                 _ => (),
             }
         }
+    }
+
+    /// Removes `{names}` of values, which no reader of a message sees.
+    fn without_placeholders(text: &str) -> String {
+        let mut parts = text.split('{');
+        let mut kept = parts.next().unwrap_or("").to_owned();
+        for part in parts {
+            kept.push_str(part.split_once('}').map_or(part, |(_, after)| after));
+        }
+        kept
     }
 
     #[test]
@@ -127,7 +137,7 @@ mod tests {
             visit(&root.join(folder), &mut |path| {
                 for text in texts(&fs::read_to_string(path).unwrap()).into_iter().filter(|text| text.contains(' ')) {
                     WORDS.iter().zip(&mut used).for_each(|((words, _), used)| *used |= text.contains(words));
-                    let said = translate_message(text);
+                    let said = translate_message(without_placeholders(&text));
                     let foreign = FOREIGN.iter().find(|word| said.contains(**word));
                     assert_eq!(foreign, None, "{}: {said}", path.display());
                 }

@@ -168,4 +168,4 @@
       (is (re-find #"-1" (message work)) (str work)))
     (is (= 4294967296 (aw/row-count all)))
     (doseq [work [#(count all) #(count (all :n))]]
-      (is (re-find #"4294967296 rows .*`rows`" (message work))))))
+      (is (re-find #"4294967296 rows .*`row-count`" (message work))))))
