@@ -1,6 +1,5 @@
 // The page: rows, a plot, and the structure of the file.
 
-import { FileTab } from "./file.js";
 import {
   type CellDetail,
   type Cells,
@@ -20,6 +19,7 @@ import {
 } from "./api.js";
 import { cellPanel } from "./cell.js";
 import { clamp, count, el, plural } from "./dom.js";
+import { FileTab } from "./file.js";
 import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
 import { Grid } from "./grid.js";
 import { Group } from "./group.js";

@@ -23,7 +23,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition DoubleColumn ArrowwoodException ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$RowOutOfRange Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions ArrowwoodException ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$RowOutOfRange Chunk ChunkOption Condition DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)
@@ -420,15 +420,15 @@
   (if (instance? Condition given)
     given
     (let [[operator & operand-forms] (if (vector? given)
-                                   given
-                                   (throw (invalid-argument "a condition is a vector such as [:> :price 100], not " (printable given))))
+                                       given
+                                       (throw (invalid-argument "a condition is a vector such as [:> :price 100], not " (printable given))))
           [min-count max-count] (or (when (keyword? operator) (operands operator))
-                           (throw (invalid-argument "no condition " (printable operator)
-                                         "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
+                                  (throw (invalid-argument "no condition " (printable operator)
+                                           "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
           number (c/count operand-forms)]
       (when-not (and (<= (long min-count) number) (or (nil? max-count) (<= number (long max-count))))
         (throw (invalid-argument operator " has " (if max-count min-count "one or more") (if (= 1 max-count) " operand" " operands") ", got " number
-                      ": " (printable given))))
+                 ": " (printable given))))
       (case operator
         :and (reduce #(.and ^Condition %1 %2) (c/map condition operand-forms))
         :or (reduce #(.or ^Condition %1 %2) (c/map condition operand-forms))
@@ -660,7 +660,7 @@
         {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
                                                           (:buffers message)))
                                          (throw (invalid-argument "the message has no buffer " (printable field) " " (printable name) "; there are "
-                                                       (printable (mapv (juxt :field :name) (:buffers message))))))]
+                                                  (printable (mapv (juxt :field :name) (:buffers message))))))]
     (when-let [codec (:compression message)]
       (throw (invalid-argument "the buffers of the message are compressed: " codec)))
     (typed segment type (+ (long (:body-offset message)) (long offset)) length)))

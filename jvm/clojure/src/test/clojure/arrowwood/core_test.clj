@@ -8,7 +8,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]])
   (:import
-   (dev.arrowwood ArrowwoodException$Busy ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$InvalidData ArrowwoodException$ColumnNotFound)
+   (dev.arrowwood ArrowwoodException$Busy ArrowwoodException$Closed ArrowwoodException$ColumnNotFound ArrowwoodException$InvalidArgument ArrowwoodException$InvalidData)
    (java.nio.file NoSuchFileException)
    (java.time Instant LocalDate)))
 

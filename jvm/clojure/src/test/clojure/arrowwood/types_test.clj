@@ -9,7 +9,7 @@
    [clojure.test :refer [deftest is]])
   (:import
    (clojure.lang BigInt)
-   (dev.arrowwood Chunk ArrowwoodException$InvalidArgument ArrowwoodException$Unsupported Field Type Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union Type$Unit)
+   (dev.arrowwood ArrowwoodException$InvalidArgument ArrowwoodException$Unsupported Chunk Field Type Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union Type$Unit)
    (java.lang.foreign MemorySegment)
    (java.time Duration Instant LocalDate LocalDateTime LocalTime ZoneOffset)
    (java.util HexFormat)))

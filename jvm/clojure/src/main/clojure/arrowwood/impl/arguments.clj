@@ -57,7 +57,7 @@
   (doseq [key (clojure.core/keys options)]
     (when-not (some #(= key %) keys)
       (throw (invalid-argument owner " has no option " (printable key) ", perhaps it is " (nearest key keys) "; there are "
-                    (str/join ", " keys)))))
+               (str/join ", " keys)))))
   options)
 
 (defn in-order
@@ -70,7 +70,7 @@
     (when (and (or hash-map? hash-set?) (< 1 (count coll)))
       (throw (if hash-map?
                (invalid-argument owner " has an order, and a map of " (count coll) " has none: give a vector of pairs, ["
-                      (printable (let [entry (first coll)] [(key entry) (val entry)])) " …]")
+                 (printable (let [entry (first coll)] [(key entry) (val entry)])) " …]")
                (invalid-argument owner " has an order, and a set of " (count coll) " has none: give a vector, [" (printable (first coll))
-                      " …]"))))
+                 " …]"))))
     coll))

@@ -32,7 +32,7 @@
   (let [names (map #(.name ^Field %) fields)]
     (when-let [duplicate (first (keep (fn [[name n]] (when (< 1 (long n)) name)) (frequencies names)))]
       (throw (invalid-argument "several columns or members are called '" duplicate
-                    "', so that they can't be keys of a map: select columns by their indexes")))
+               "', so that they can't be keys of a map: select columns by their indexes")))
     (object-array (map keyword names))))
 
 ;; ---- from Java ----

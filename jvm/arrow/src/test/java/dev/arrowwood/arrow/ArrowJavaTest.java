@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.arrowwood.Arrowwood;
+import dev.arrowwood.ArrowwoodException;
 import dev.arrowwood.Chunk;
 import dev.arrowwood.Dataset;
-import dev.arrowwood.ArrowwoodException;
 import dev.arrowwood.Row;
 import dev.arrowwood.Schema;
 import dev.arrowwood.TableWriter;
