@@ -11,7 +11,7 @@ use crate::escape::escape_hidden;
 use crate::types::type_name;
 
 /// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another is
-/// a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::computed) aggregates it.
+/// a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::expression_as) aggregates it.
 ///
 /// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does
 /// not fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of

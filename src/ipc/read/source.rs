@@ -632,7 +632,7 @@ impl Files for IpcSource {
 }
 
 impl Dataset {
-    /// Describes the tails that [`OpenOptions::partial`](crate::Open::partial) has skipped: one entry for each damaged
+    /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped: one entry for each damaged
     /// or truncated file. Walks to the end.
     ///
     /// # Errors

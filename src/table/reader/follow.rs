@@ -87,7 +87,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
 }
 
 impl TableFollower {
-    /// Returns the next rows; `None` if there are none within `timeout`, or before it is [woken](Follow::waker).
+    /// Returns the next rows; `None` if there are none within `timeout`, or before it is [woken](TableFollower::waker).
     ///
     /// # Errors
     /// `RowOutOfRange` if rows were dropped before they were read: then call [`follow`] again from the table's first

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::map::{Mapping, MutexExt, SharedWords};
 
-/// Ends the wait of a [`TableFollower`](crate::Follow) from any thread; created by
-/// [`TableFollower::waker`](crate::Follow::waker).
+/// Ends the wait of a [`TableFollower`](crate::TableFollower) from any thread; created by
+/// [`TableFollower::waker`](crate::TableFollower::waker).
 #[derive(Clone, Debug)]
 pub struct FollowWaker(Arc<WakeSignal>);
 
@@ -29,7 +29,7 @@ impl FollowWaker {
         FollowWaker(Arc::default())
     }
 
-    /// Makes the current call of [`TableFollower::poll`](crate::Follow::poll) return at once, or the next call if none is
+    /// Makes the current call of [`TableFollower::poll`](crate::TableFollower::poll) return at once, or the next call if none is
     /// waiting. Rows that are there are returned all the same.
     pub fn wake(&self) {
         let WakeSignal { is_rung, is_asleep, word } = &*self.0;
