@@ -9,6 +9,8 @@
 mod forged;
 #[path = "../../tests/support/tables.rs"]
 mod tables;
+#[path = "../../tests/support/wait.rs"]
+mod wait;
 
 use std::sync::OnceLock;
 
