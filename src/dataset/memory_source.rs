@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
 use super::dataset::{Dataset, schema_difference};
-use super::source::{Batches, ColumnWidths, Facts, FixedWidthValues, Footprint, Source, ViewSource};
+use super::source::{Batches, Facts, Footprint, Source, ViewSource};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
 use crate::array::{LazyCheckedArray, UncheckedArray};
@@ -83,33 +83,9 @@ impl Batches for MemorySource {
         })
     }
 
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
     /// Checks arrays even if their values are trusted otherwise.
     fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
-    }
-
-    fn fixed_width_values<'a>(
-        &'a self,
-        _batch: usize,
-        _rows: usize,
-        columns: ColumnWidths<'_>,
-        _keep: bool,
-        into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
-    }
-
-    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {

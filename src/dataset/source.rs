@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, guard, with_change_check};
 
 /// Record batches of one schema, found and decoded on demand.
+///
+/// A default only stands where it is right for any batches, and another answer is faster: values that are not in place are
+/// read through `checked_column`. What is known of batches has none.
 pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;
 
@@ -46,10 +49,14 @@ pub(crate) trait Batches {
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
     /// Announces that all values of these columns are about to be used.
-    fn prepare(&self, columns: &[usize]) -> Result<()>;
+    fn prepare(&self, _columns: &[usize]) -> Result<()> {
+        Ok(())
+    }
 
     /// Checks the values of a column of a batch.
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()>;
+    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked_column(batch, column).map(drop)
+    }
 
     /// Finds the first `rows` values of fixed-width columns of a batch, as bytes to copy. Dictionary keys are not checked.
     ///
@@ -57,12 +64,15 @@ pub(crate) trait Batches {
     /// not in place, so that [`checked_column`](Batches::checked_column) has to be used.
     fn fixed_width_values<'a>(
         &'a self,
-        batch: usize,
-        rows: usize,
+        _batch: usize,
+        _rows: usize,
         columns: ColumnWidths<'_>,
-        keep: bool,
+        _keep: bool,
         into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
 
     /// Implements `locate_from_end` for batches that locate rows counted from the start. Counts all rows first.
     fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
@@ -75,10 +85,14 @@ pub(crate) trait Batches {
 
     /// Returns the bytes of row `row` of a column of a primitive type in which no value is null, without making an array.
     /// `None` if the values are not in place, so that [`column`](Batches::column) has to be used.
-    fn value_bytes(&self, batch: usize, row: usize, column: usize, width: usize) -> Option<&[u8]>;
+    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
+        None
+    }
 
     /// Returns the dictionary of a column's keys, with checked values, if all batches are known to share it.
-    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>>;
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
+    }
 
     fn footprint(&self) -> Footprint;
 

@@ -15,8 +15,7 @@ use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ColumnWidths, ConstantColumn, Dataset, Facts, FixedWidthValues, Footprint, RowLocation, Source,
-    SourceSlice, ViewSource,
+    Batches, ConstantColumn, Dataset, Facts, Footprint, RowLocation, Source, SourceSlice, ViewSource,
 };
 use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, MutexExt};
@@ -148,30 +147,6 @@ impl Batches for FilteredRows {
 
     fn prepare(&self, columns: &[usize]) -> Result<()> {
         self.copy(columns)
-    }
-
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked_column(batch, column).map(drop)
-    }
-
-    fn fixed_width_values<'a>(
-        &'a self,
-        _batch: usize,
-        _rows: usize,
-        columns: ColumnWidths<'_>,
-        _keep: bool,
-        into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
-    }
-
-    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {

@@ -15,8 +15,7 @@ use crate::compute::frame::{BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
-    Batches, ColumnWidths, ConstantColumn, Dataset, Facts, FixedWidthValues, Footprint, RowLocation, Source,
-    SourceSlice, ViewSource,
+    Batches, ConstantColumn, Dataset, Facts, Footprint, RowLocation, Source, SourceSlice, ViewSource,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -212,34 +211,6 @@ impl Batches for ReorderedView {
                 Ok(gathered.get_or_init(|| array))
             }
         }
-    }
-
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked_column(batch, column).map(drop)
-    }
-
-    fn fixed_width_values<'a>(
-        &'a self,
-        _batch: usize,
-        _rows: usize,
-        columns: ColumnWidths<'_>,
-        _keep: bool,
-        into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
-    }
-
-    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {

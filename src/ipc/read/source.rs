@@ -502,14 +502,6 @@ impl Batches for IpcSource {
             .map_err(|e| self.data.column_error(e, batch, column))
     }
 
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked_column(batch, column).map(drop)
-    }
-
     fn fixed_width_values<'a>(
         &'a self,
         batch: usize,

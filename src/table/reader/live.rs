@@ -12,9 +12,7 @@ use super::segment::Segment;
 use crate::array::UncheckedArray;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
-use crate::dataset::{
-    Batches, ColumnWidths, ConstantColumn, Facts, Files, FixedWidthValues, Footprint, Source, SourceSlice, ViewSource,
-};
+use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, Source, SourceSlice, ViewSource};
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
@@ -60,34 +58,6 @@ impl Batches for LiveSource {
 
     fn checked_column(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
         self.snapshot.checked(column)
-    }
-
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked_column(batch, column).map(drop)
-    }
-
-    fn fixed_width_values<'a>(
-        &'a self,
-        _batch: usize,
-        _rows: usize,
-        columns: ColumnWidths<'_>,
-        _keep: bool,
-        into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
-    }
-
-    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {

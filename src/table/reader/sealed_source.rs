@@ -18,8 +18,7 @@ use crate::dataset::Zone;
 use crate::dataset::Zones;
 use crate::dataset::order::is_sortable;
 use crate::dataset::{
-    Batches, ColumnWidths, ConstantColumn, ConvertedColumns, Facts, Files, FixedWidthValues, Footprint,
-    SchemaConversion, Source, ViewSource,
+    Batches, ConstantColumn, ConvertedColumns, Facts, Files, Footprint, SchemaConversion, Source, ViewSource,
 };
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
@@ -644,34 +643,6 @@ impl Batches for SealedSource {
 
     fn checked_column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.entry(batch)?.checked(&self.table, column)
-    }
-
-    fn prepare(&self, _columns: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
-    fn validate_column(&self, batch: usize, column: usize) -> Result<()> {
-        self.checked_column(batch, column).map(drop)
-    }
-
-    fn fixed_width_values<'a>(
-        &'a self,
-        _batch: usize,
-        _rows: usize,
-        columns: ColumnWidths<'_>,
-        _keep: bool,
-        into: &mut Vec<Option<FixedWidthValues<'a>>>,
-    ) -> Result<()> {
-        into.extend(columns.map(|_| None));
-        Ok(())
-    }
-
-    fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
-        None
-    }
-
-    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
-        Ok(None)
     }
 
     fn footprint(&self) -> Footprint {
