@@ -403,7 +403,7 @@ pub struct FileSlice {
 
 impl Dataset {
     /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`]. The ranges of a growing table
-    /// are those of this snapshot.
+    /// end with this snapshot.
     ///
     /// # Errors
     /// `Unsupported` if some rows are in memory only.

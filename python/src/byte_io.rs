@@ -211,8 +211,8 @@ impl Read for Source {
     }
 }
 
-/// A descriptor of our own for the one that `object` is, or that the socket `object` has. One that does not wait, as
-/// that of a socket with a timeout, is used by its methods.
+/// Duplicates the descriptor that `object` is, or that the socket `object` has. A descriptor that does not wait, such as a
+/// socket's with a timeout, is used by the object's methods.
 fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {

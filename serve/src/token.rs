@@ -405,7 +405,7 @@ impl Tokens {
         self.file.lock_ignoring_poison().problem.is_some()
     }
 
-    /// Reads the file under the lock of `file`, so that no thread replaces the tokens by those of an older version.
+    /// Reads the file under the lock of `file`, so that no thread replaces the tokens with older ones.
     fn read_again(&self, path: &Path, file: &mut FileState) {
         let stamp = FileStamp::read(path);
         let (tokens, problem) = match list_tokens(path) {

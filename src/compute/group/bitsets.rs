@@ -304,8 +304,8 @@ mod tests {
         assert_eq!(counts(&dataset, &[], 1 << 28), ["100000"]);
     }
 
-    /// The first rows are of one group, and all others of groups of their own: sets as large as those of the first
-    /// would take ten gigabytes.
+    /// The first rows are in one group, and each other row in its own: sets as large as the first group's would take ten
+    /// gigabytes.
     #[test]
     fn sets_are_given_up_where_there_are_more_groups_than_at_first() {
         let key = |row: i64| (row - 20_000).max(0);

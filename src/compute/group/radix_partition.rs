@@ -327,7 +327,7 @@ impl<'w, 'a> Wave<'w, 'a> {
     }
 
     /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as
-    /// that of a frequent key, has several jobs.
+    /// the partition of a frequent key, has several jobs.
     pub(super) fn jobs(&self) -> Vec<PartitionJob> {
         let max_rows = (4 * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
         let mut jobs = Vec::with_capacity(PARTITIONS);

@@ -1,5 +1,5 @@
-//! Defines the running state of a group for each aggregate function. States of a block are merged into those of the
-//! blocks before it, in order.
+//! Defines the running state of a group for each aggregate function. States of a block are merged into the states
+//! of the blocks before it, in order.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -322,7 +322,7 @@ impl Accumulator for IntegerMoments {
     }
 }
 
-/// The moments of wide decimals, as distances of their digits from those of the first one. Distances are exact, where
+/// The moments of wide decimals, as distances of their digits from the first one's digits. Distances are exact, where
 /// the difference may be in digits that a float does not hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalMoments {

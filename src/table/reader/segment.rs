@@ -37,8 +37,8 @@ pub(in crate::table) struct RecoveredState {
     pub entries: Vec<LogEntry>,
 }
 
-/// The state of the page cache through which a segment is read: one of the following constants. Any other number is that of
-/// the newest commit that is lost, with all earlier ones.
+/// The state of the page cache through which a segment is read: one of the following constants. Any other number
+/// names the newest commit that is lost, with all earlier ones.
 #[derive(Debug)]
 pub(in crate::table) struct PageCacheState(pub AtomicU64);
 
