@@ -29,11 +29,14 @@ impl<T> AppendVec<T> {
 
     #[inline]
     pub(crate) fn get(&self, i: usize) -> Option<&T> {
+        if i < self.len() { self.item(i) } else { None }
+    }
+
+    /// Returns item `i`, which is less than a length that this thread has seen.
+    #[inline]
+    fn item(&self, i: usize) -> Option<&T> {
         if i == 0 {
             return self.first.get();
-        }
-        if i >= self.len() {
-            return None;
         }
         let (chunk, position) = Self::locate(i);
         self.chunks.get()?.get(chunk)?.get()?.get(position)?.get()
@@ -62,7 +65,7 @@ impl<T> AppendVec<T> {
         let mut high = self.len();
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.get(middle) {
+            match self.item(middle) {
                 Some(item) if before(item) => low = middle + 1,
                 _ => high = middle,
             }

@@ -257,7 +257,7 @@ struct Encoder<'a> {
     interner: Interner<'a>,
     /// The maximum width of a range of keys for which a table has an entry for each number of the range.
     max_dense: usize,
-    /// The last dictionary, and the numbers of its values seen so far.
+    /// The last dictionary, and the numbers of its values seen so far, as [`new_entry_numbers`] creates them.
     dictionary: Option<(&'a ArrayData, Vec<u32>)>,
 }
 
@@ -327,6 +327,8 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Adds words. Not inlined, so that the compiler gives each loop its registers.
+    #[inline(never)]
     fn add_words<const N: usize>(
         &mut self,
         array: &'a ArrayData,
@@ -470,8 +472,7 @@ impl<'a> Encoder<'a> {
             Some((last, numbers)) if UncheckedArray::from_ref(last).is_same(UncheckedArray::from_ref(dictionary)) => {
                 numbers
             }
-            // A dictionary of values without bytes may claim any length, so it gets no number for each value.
-            _ => vec![UNSEEN; if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 }],
+            _ => new_entry_numbers(dictionary),
         };
         let keys = Keys::new(array);
         let valid = Mask::from_validity(array, &rows);
@@ -516,11 +517,20 @@ impl<'a> Encoder<'a> {
             return Ok(number);
         }
         let number = self.intern(key_part(dictionary, key)?, row);
-        if let Some(entry) = numbers.get_mut(key) {
+        // The last number stays UNSEEN.
+        if let Some(entry) = numbers.split_last_mut().and_then(|(_, numbers)| numbers.get_mut(key)) {
             *entry = number;
         }
         Ok(number)
     }
+}
+
+/// Returns the numbers of the values of `dictionary`, none of which is seen: at least one for each key of one byte, and
+/// a last one that stays `UNSEEN`, for all keys beyond them.
+fn new_entry_numbers(dictionary: &ArrayData) -> Vec<u32> {
+    // A dictionary of values without bytes may claim any length, so it gets no number for each value.
+    let len = if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 };
+    vec![UNSEEN; len + 1]
 }
 
 /// Writes the numbers of rows without nulls to `ids`. Returns false if an included row's key has no number yet.
@@ -540,8 +550,9 @@ fn find_keys(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], ids: &
     }
 }
 
-/// Writes the numbers of rows with keys of `N` bytes, as [`find_keys`].
-#[inline(always)]
+/// Writes the numbers of rows with keys of `N` bytes, as [`find_keys`]. Not inlined, so that the compiler gives the
+/// loop its registers.
+#[inline(never)]
 fn find_wide_keys<const N: usize>(
     keys: &[[u8; N]],
     first: usize,
@@ -552,10 +563,11 @@ fn find_wide_keys<const N: usize>(
 ) -> bool {
     // Without the keys of all rows, the rows are read one by one, which reports the error.
     let Some(keys) = keys.get(first..first + ids.len()) else { return false };
+    let Some(last) = numbers.len().checked_sub(1) else { return false };
     let mut remaining = wanted;
     let mut max_number = 0;
     for (id, &raw) in ids.iter_mut().zip(keys) {
-        let number = numbers.get(key(raw)).copied().unwrap_or(UNSEEN);
+        let number = numbers[key(raw).min(last)];
         // All ones if the row is selected.
         let number = number & 0u32.wrapping_sub((remaining & 1) as u32);
         remaining >>= 1;

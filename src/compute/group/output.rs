@@ -184,8 +184,7 @@ pub(super) fn state_to_array(
             floats(data_type, rows, sums.iter().map(|sum| Some(sum.total())))
         }
         (GroupState::Floats(sums), _) => {
-            let means = sums.iter().map(|sum| (sum.count > 0).then(|| sum.total() / sum.count as f64));
-            floats(data_type, rows, means)
+            floats(data_type, rows, sums.iter().map(|sum| float_mean(sum.total(), sum.count)))
         }
         (GroupState::Integers(sums), AggregateFunction::Sum) => {
             exact_sums(data_type, rows, sums.iter().map(|sum| i256::from_i128(sum.sum)).collect())
@@ -219,6 +218,12 @@ pub(super) fn state_to_array(
         (GroupState::Float(extreme), _) => floats(data_type, rows, extreme.best.iter().copied()),
         (GroupState::Text(_) | GroupState::Row(_), _) => Err(Error::internal("rows are gathered")),
     }
+}
+
+/// Returns the mean of `count` values whose sum is `total`; `None` if there are none.
+#[inline]
+fn float_mean(total: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| total / count as f64)
 }
 
 /// Returns the variance, or its square root, of values whose digits have the variance `variance`.

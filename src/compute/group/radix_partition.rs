@@ -486,14 +486,6 @@ struct JobChunk<'w> {
     rows: &'w [u16],
 }
 
-impl JobChunk<'_> {
-    /// Returns the row of the wave that is row `job_row` of the job; `None` if the chunk does not have it.
-    fn wave_row(&self, job_row: usize) -> Option<u32> {
-        let row = *self.rows.get(job_row - self.start)?;
-        Some((self.chunk * CHUNK) as u32 + u32::from(row))
-    }
-}
-
 impl<'w> JobRows<'w> {
     fn new(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
         let mut start = 0;
@@ -510,13 +502,15 @@ impl<'w> JobRows<'w> {
     fn wave_rows(&self, job_rows: &[u32]) -> Result<Vec<u32>> {
         debug_assert!(job_rows.is_sorted(), "rows of a job ascend");
         let mut wave_rows = Vec::with_capacity(job_rows.len());
-        let mut job_rows = job_rows.iter().map(|&row| row as usize).peekable();
+        let mut remaining = job_rows;
         for chunk in &self.chunks {
-            while let Some(row) = job_rows.next_if(|row| *row < chunk.start + chunk.rows.len()) {
-                wave_rows.push(chunk.wave_row(row).ok_or_else(lost_row)?);
-            }
+            let end = chunk.start + chunk.rows.len();
+            let (rows, after) = remaining.split_at(remaining.partition_point(|&row| (row as usize) < end));
+            let first_row = (chunk.chunk * CHUNK) as u32;
+            wave_rows.extend(rows.iter().map(|&row| first_row + u32::from(chunk.rows[row as usize - chunk.start])));
+            remaining = after;
         }
-        if job_rows.next().is_some() { Err(lost_row()) } else { Ok(wave_rows) }
+        if remaining.is_empty() { Ok(wave_rows) } else { Err(lost_row()) }
     }
 
     /// Returns the row of the wave that is row `job_row` of the job.
@@ -524,7 +518,8 @@ impl<'w> JobRows<'w> {
         let job_row = job_row as usize;
         let after = self.chunks.partition_point(|chunk| chunk.start <= job_row);
         let chunk = self.chunks[..after].last().ok_or_else(lost_row)?;
-        chunk.wave_row(job_row).ok_or_else(lost_row)
+        let row = chunk.rows.get(job_row - chunk.start).ok_or_else(lost_row)?;
+        Ok((chunk.chunk * CHUNK) as u32 + u32::from(*row))
     }
 }
 

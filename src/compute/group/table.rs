@@ -240,26 +240,38 @@ fn value_bytes(array: &ArrayData, width: usize) -> &[u8] {
 
 /// Returns the groups whose first row is in `rows`, in the order of these rows.
 fn order_groups(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<Pick>) {
-    let mut groups: Vec<(u64, Pick)> = Vec::new();
-    for (number, table) in tables.iter().enumerate() {
-        // The first rows of a table ascend.
+    // The first rows of a table ascend.
+    let mut ranges = Vec::with_capacity(tables.len());
+    let mut count = 0;
+    for table in tables {
         let start = table.firsts.partition_point(|&first| first < rows.start);
         let end = table.firsts.partition_point(|&first| first < rows.end);
-        groups.extend((start..end).map(|group| (table.firsts[group], (number as u32, group))));
+        ranges.push(start..end);
+        count += end - start;
     }
-    let count = groups.len();
     if (rows.end - rows.start) / 64 > count as u64 {
+        let mut groups: Vec<(u64, Pick)> = Vec::with_capacity(count);
+        for (number, (table, range)) in tables.iter().zip(ranges).enumerate() {
+            groups.extend(range.map(|group| (table.firsts[group], (number as u32, group))));
+        }
         groups.sort_unstable();
         return groups.into_iter().unzip();
     }
     // With many groups, sorting takes longer than counting the first rows before each one.
-    let ranks = RankBitmap::new(rows.end - rows.start, groups.iter().map(|(first, _)| first - rows.start));
+    let mut ranks = RankBitmap::new(rows.end - rows.start);
+    for (table, range) in tables.iter().zip(&ranges) {
+        table.firsts[range.clone()].iter().for_each(|first| ranks.insert(first - rows.start));
+    }
+    ranks.count();
     let mut firsts = vec![0; count];
     let mut order = vec![(0, 0); count];
-    for (first, pick) in groups {
-        let rank = ranks.rank(first - rows.start);
-        firsts[rank] = first;
-        order[rank] = pick;
+    for (number, (table, range)) in tables.iter().zip(ranges).enumerate() {
+        for group in range {
+            let first = table.firsts[group];
+            let rank = ranks.rank(first - rows.start);
+            firsts[rank] = first;
+            order[rank] = (number as u32, group);
+        }
     }
     (firsts, order)
 }
@@ -272,19 +284,27 @@ struct RankBitmap {
 }
 
 impl RankBitmap {
-    /// Creates a set of `numbers`, which are less than `end`.
-    fn new(end: u64, numbers: impl Iterator<Item = u64>) -> RankBitmap {
-        let mut words = vec![0u64; end.div_ceil(64) as usize];
-        numbers.for_each(|number| words[(number / 64) as usize] |= 1 << (number % 64));
-        let mut ranks = Vec::with_capacity(words.len());
-        let mut rank = 0;
-        for word in &words {
-            ranks.push(rank);
-            rank += word.count_ones() as usize;
-        }
-        RankBitmap { words, ranks }
+    /// Creates an empty set of numbers less than `end`.
+    fn new(end: u64) -> RankBitmap {
+        RankBitmap { words: vec![0; end.div_ceil(64) as usize], ranks: Vec::new() }
     }
 
+    #[inline]
+    fn insert(&mut self, number: u64) {
+        self.words[(number / 64) as usize] |= 1 << (number % 64);
+    }
+
+    /// Counts the bits before each word, once all numbers are inserted.
+    fn count(&mut self) {
+        let mut rank = 0;
+        self.ranks.reserve_exact(self.words.len());
+        for word in &self.words {
+            self.ranks.push(rank);
+            rank += word.count_ones() as usize;
+        }
+    }
+
+    #[inline]
     fn rank(&self, number: u64) -> usize {
         let word = (number / 64) as usize;
         let below = self.words[word] & ((1 << (number % 64)) - 1);

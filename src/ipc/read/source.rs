@@ -471,9 +471,11 @@ impl Batches for IpcSource {
             self.walk_while(|walk| walk.rows <= row)?;
         }
         let batch = self.entries.partition_point(|entry| entry.rows.end <= row);
-        let Some(entry) = self.entries.get(batch) else { return Ok(None) };
-        debug_assert!(entry.rows.contains(&row), "row {row} in batch {batch} of rows {:?}", entry.rows);
-        Ok(Some(batch))
+        debug_assert!(
+            self.entries.get(batch).is_none_or(|entry| entry.rows.contains(&row)),
+            "batch {batch} does not hold row {row}"
+        );
+        Ok((batch < self.entries.len()).then_some(batch))
     }
 
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
