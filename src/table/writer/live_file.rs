@@ -139,6 +139,8 @@ impl LiveFile {
     /// Makes the commit of `record` durable. Returns at once if it already is.
     pub fn make_durable(&self, record: &Record, how: SyncTarget) -> Result<()> {
         let mut last = self.durable();
+        let mut counters = last.newest.counters.iter().zip(&record.counters);
+        assert!(counters.all(|(durable, count)| durable <= count), "an older commit is made durable after a newer one");
         let newest = if how == SyncTarget::LogOrColumns { &last.newest } else { &last.record };
         let has_all = newest.counters == record.counters
             && newest.positions == record.positions
