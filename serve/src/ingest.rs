@@ -117,6 +117,9 @@ impl Destination {
         let (rows, share) = decode_body(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
         let ends = if count == 1 { vec![rows.len().or_input_problem()?] } else { batch_ends(&rows, count)? };
         let (reply, answers) = oneshot::channel();
+        if self.next_id.as_ref().is_some_and(|id| !id.can_number(count)) {
+            return Err(too_large_number());
+        }
         let sequence = self.next_id.as_ref().map(|id| id.sequence);
         let bytes = share.num_permits() * UNIT;
         let request = AppendRequest {
@@ -190,9 +193,13 @@ fn parse_batch_id(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u
     // A producer that is never replaced needs no epoch.
     let epoch = epoch.unwrap_or(FIRST_EPOCH);
     if sequence.max(epoch) > MAX_NUMBER {
-        return Err(Problem::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
+        return Err(too_large_number());
     }
     Ok(Some(BatchId { producer: producer.to_owned(), epoch, sequence }))
+}
+
+fn too_large_number() -> Problem {
+    Problem::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63")
 }
 
 /// Decodes the rows of a body; returns them with their share of the memory.

@@ -45,9 +45,14 @@ pub(crate) struct BatchId {
 }
 
 impl BatchId {
+    /// Returns true if `count` batches from this one on have numbers up to [`MAX_NUMBER`].
+    pub fn can_number(&self, count: usize) -> bool {
+        self.sequence.saturating_add(count as u64) <= MAX_NUMBER + 1
+    }
+
     /// Returns the batch `offset` after this one.
     pub fn nth_after(&self, offset: usize) -> BatchId {
-        BatchId { sequence: self.sequence.saturating_add(offset as u64), ..self.clone() }
+        BatchId { sequence: self.sequence + offset as u64, ..self.clone() }
     }
 }
 
@@ -180,10 +185,10 @@ impl<'a> PendingProducers<'a> {
     pub fn positions(&self) -> Vec<(String, i64)> {
         let mut positions = Vec::new();
         for (name, state) in &self.changed {
-            // The first batch of a request is not above the maximum, but later ones may be.
-            positions.push((format!("{SEQUENCE}{name}"), state.sequence.min(MAX_NUMBER) as i64));
+            assert!(state.sequence.max(state.epoch) <= MAX_NUMBER, "{state:?} fits into no position");
+            positions.push((format!("{SEQUENCE}{name}"), state.sequence as i64));
             if state.epoch > 0 {
-                positions.push((format!("{EPOCH}{name}"), state.epoch.min(MAX_NUMBER) as i64));
+                positions.push((format!("{EPOCH}{name}"), state.epoch as i64));
             }
         }
         positions
@@ -221,6 +226,14 @@ mod tests {
         assert_eq!(judge(None, &batch(0, 12)), Verdict::Next);
         let last = ProducerState { sequence: MAX_NUMBER, ..known };
         assert_eq!(judge(Some(last), &batch(3, MAX_NUMBER)), Verdict::Duplicate(last));
+    }
+
+    #[test]
+    fn batches_are_numbered_up_to_the_maximum() {
+        assert!(batch(0, MAX_NUMBER).can_number(1));
+        assert!(batch(0, MAX_NUMBER - 2).can_number(3));
+        assert!(!batch(0, MAX_NUMBER - 2).can_number(4));
+        assert!(!batch(0, MAX_NUMBER).can_number(usize::MAX));
     }
 
     const ROWS: RowSpan = RowSpan { first_row: 10, end: 20 };

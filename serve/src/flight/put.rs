@@ -233,7 +233,7 @@ impl PutStream {
         }
         let mut answers = Vec::with_capacity(receipts.len());
         for (offset, receipt) in (0_u64..).zip(&receipts) {
-            answers.push(receipt.answer(first_sequence.map(|sequence| sequence.saturating_add(offset))));
+            answers.push(receipt.answer(first_sequence.map(|sequence| sequence + offset)));
         }
         Some(answers)
     }
