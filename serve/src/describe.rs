@@ -5,13 +5,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use arrowwood::{field_type_name, table_stat};
+use arrowwood::{TableStat, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
-use crate::problem::{Result, ResultExt};
+use crate::problem::{Problem, Result, ResultExt};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::table::Kind;
+use crate::table::{Kind, Table};
 
 /// Identifies the machine, since it was started; `None` if the system doesn't tell.
 static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
@@ -29,8 +29,7 @@ pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
     let mut facts =
         json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end, "snapshot": id});
     if table.kind == Kind::Table {
-        // A table whose directory was removed since has no segments.
-        let stat = table_stat(&table.path).or_table_problem()?.unwrap_or_default();
+        let stat = stat_of(table)?;
         let progress = table.progress().or_table_problem()?;
         facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
         facts["sorted_by"] = stat.sorted_by.into();
@@ -55,6 +54,13 @@ pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
         facts["place"] = place_of(&table.path).into();
     }
     Ok(facts)
+}
+
+/// Returns the facts about the segments of a table. Blocks.
+pub(crate) fn stat_of(table: &Table) -> Result<TableStat> {
+    let stat = table_stat(&table.path).or_table_problem()?;
+    // Zeros would be false for a table whose directory was removed since it was opened.
+    stat.ok_or_else(|| Problem::not_found("the table was removed"))
 }
 
 /// Identifies a file or directory across machines; `None` if it can't be inspected.

@@ -18,6 +18,7 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
+use crate::describe::stat_of;
 use crate::exact_text::{ExactText, exact, hex};
 use crate::image;
 use crate::nested_value::TreeRenderer;
@@ -172,8 +173,7 @@ fn describe_commits(table: &Table, path: &Path) -> Result<Json> {
     if table.kind != Kind::Table {
         return Ok(json!({"segment": null}));
     }
-    // A table whose directory was removed since has no segments.
-    let stat = table_stat(&table.path).or_table_problem()?.unwrap_or_default();
+    let stat = stat_of(table)?;
     let table = json!({"end": stat.end, "durable_end": stat.durable_end, "live": stat.live, "writer": stat.writer});
     let Some(segment) = segment_stat(path).or_table_problem()? else {
         return Ok(json!({"table": table, "segment": null}));

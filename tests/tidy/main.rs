@@ -373,8 +373,6 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
         "table_identity(table)?",
         "a file system without creation times: the identity is unknown",
     ),
-    ("serve/src/describe.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
-    ("serve/src/file_layout.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
     ("serve/src/downsample_time.rs", "Ok(values.unwrap_or_default())", "a column without rows has no arrays"),
     ("src/rows/collect.rs", "values: values.unwrap_or_default()", "an array without rows may have no buffer"),
     ("src/table/writer/resume_segment.rs", "newest: other.unwrap_or_default()", "no record: no row is durable"),
