@@ -11,20 +11,22 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 
-/** All failures are found, whatever class of the JDK they are of. */
+/** Tests that {@link ArrowwoodException#find} finds exceptions of all classes, also as a cause of others. */
 class ArrowwoodExceptionTest {
-    /** An exception of a class. */
-    private static Exception made(Class<?> type) throws ReflectiveOperationException {
+    private static final String MESSAGE = "what is wrong";
+
+    /** Calls the constructor of an exception class, whatever its parameters are. */
+    private static Exception newInstance(Class<?> type) throws ReflectiveOperationException {
         Constructor<?> constructor = type.getDeclaredConstructors()[0];
         Object[] arguments = new Object[constructor.getParameterCount()];
         for (int i = 0; i < arguments.length; i++) {
             Class<?> parameter = constructor.getParameterTypes()[i];
             if (parameter == String.class) {
-                arguments[i] = "what is wrong";
+                arguments[i] = MESSAGE;
             } else if (parameter == int.class) {
                 arguments[i] = 2;
             } else if (parameter == IOException.class) {
-                arguments[i] = new IOException("what is wrong");
+                arguments[i] = new IOException(MESSAGE);
             } else {
                 arguments[i] = ArrowwoodException.Code.IO;
             }
@@ -33,29 +35,28 @@ class ArrowwoodExceptionTest {
     }
 
     @Test
-    void failuresAreFoundAmongExceptions() throws Exception {
+    void findReturnsExceptionsOfAllClasses() throws Exception {
         Class<?>[] classes = ArrowwoodException.class.getPermittedSubclasses();
         assertTrue(classes.length > 10);
         for (Class<?> type : classes) {
-            Exception one = made(type);
-            assertSame(one, ArrowwoodException.find(one).orElseThrow());
-            assertSame(one, ArrowwoodException.find(new ExecutionException(one)).orElseThrow());
-            assertSame(
-                    one,
-                    ArrowwoodException.find(new CompletionException(new RuntimeException(one)))
-                            .orElseThrow());
+            Exception exception = newInstance(type);
+            assertFinds(exception, exception);
+            assertFinds(exception, new ExecutionException(exception));
+            assertFinds(exception, new CompletionException(new RuntimeException(exception)));
             try {
-                throw one;
+                throw exception;
             } catch (Exception e) {
-                assertEquals(
-                        "what is wrong",
-                        ArrowwoodException.find(e).orElseThrow().getMessage());
+                assertEquals(MESSAGE, ArrowwoodException.find(e).orElseThrow().getMessage());
             }
         }
-        Exception first = new Exception();
-        first.initCause(new Exception(first));
-        for (Throwable other : new Throwable[] {null, new IOException(), first}) {
+        Exception cyclic = new Exception();
+        cyclic.initCause(new Exception(cyclic));
+        for (Throwable other : new Throwable[] {null, new IOException(), cyclic}) {
             assertEquals(Optional.empty(), ArrowwoodException.find(other));
         }
+    }
+
+    private static void assertFinds(Exception expected, Throwable thrown) {
+        assertSame(expected, ArrowwoodException.find(thrown).orElseThrow());
     }
 }

@@ -6,13 +6,17 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** Waits for conditions, each with an end, after which it says what it waited for. Only polls sleep, and only here. */
+/**
+ * Waits for conditions. A wait that takes longer than {@link #TIMEOUT} fails with a message that names the condition.
+ *
+ * <p>Tests sleep only here, between two polls.
+ */
 final class Await {
-    /** After which a wait has failed, also on a machine that is busy with other things. */
-    static final Duration PATIENCE =
+    /** Long enough for a machine that is busy with other work. */
+    static final Duration TIMEOUT =
             Duration.ofSeconds(Long.parseLong(System.getenv().getOrDefault("ARROWWOOD_PATIENCE", "240")));
 
-    private static final Duration POLL = Duration.ofMillis(2);
+    private static final Duration POLL_INTERVAL = Duration.ofMillis(2);
 
     private Await() {}
 
@@ -20,47 +24,50 @@ final class Await {
         boolean holds() throws Exception;
     }
 
-    /** Waits until a condition holds; {@code what} says what that means, as in "the file is there". */
-    static void until(Condition condition, String what) throws Exception {
-        long end = System.nanoTime() + PATIENCE.toNanos();
+    /** Waits until a condition holds; {@code description} names it in messages, as in "the file exists". */
+    static void until(Condition condition, String description) throws Exception {
+        long deadline = System.nanoTime() + TIMEOUT.toNanos();
         while (!condition.holds()) {
-            if (System.nanoTime() > end) {
-                throw late(what);
+            if (System.nanoTime() > deadline) {
+                throw timedOut(description);
             }
-            Thread.sleep(POLL);
+            Thread.sleep(POLL_INTERVAL);
         }
     }
 
-    static <T> T value(Future<T> future, String what) throws Exception {
+    static <T> T result(Future<T> future, String description) throws Exception {
         try {
-            return future.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+            return future.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
         } catch (TimeoutException e) {
-            throw late(what);
+            throw timedOut(description);
         }
     }
 
-    static void zero(CountDownLatch latch, String what) throws InterruptedException {
-        if (!latch.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-            throw late(what);
+    static void countDown(CountDownLatch latch, String description) throws InterruptedException {
+        if (!latch.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS)) {
+            throw timedOut(description);
         }
     }
 
-    static void end(Thread thread) throws InterruptedException {
-        if (!thread.join(PATIENCE)) {
-            throw late("the end of " + thread);
+    static void termination(Thread thread) throws InterruptedException {
+        if (!thread.join(TIMEOUT)) {
+            throw timedOut("the end of " + thread);
         }
     }
 
-    /** Waits for the end of a program, and returns its status. */
-    static int status(Process process, String what) throws InterruptedException {
-        if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+    /** Waits for the end of a process and returns its exit status; kills it after the timeout. */
+    static int exitStatus(Process process, String description) throws InterruptedException {
+        if (!process.waitFor(TIMEOUT.toSeconds(), TimeUnit.SECONDS)) {
             process.destroyForcibly();
-            throw late("the end of " + what);
+            throw timedOut("the end of " + description);
         }
         return process.exitValue();
     }
 
-    /** Waits until a thread waits for new rows: one of the system in a call of the library, a virtual one for such a call. */
+    /**
+     * Waits until a thread waits for new rows. A platform thread waits in a call of the library, a virtual thread for
+     * the platform thread that makes the call for it.
+     */
     static void waitingForRows(Thread thread) throws Exception {
         until(
                 () -> thread.isVirtual() ? thread.getState() == Thread.State.WAITING : isInPoll(thread),
@@ -72,7 +79,7 @@ final class Await {
         return frames.length > 0 && frames[0].getMethodName().startsWith("lambda$poll");
     }
 
-    private static AssertionError late(String what) {
-        return new AssertionError("not within " + PATIENCE.toSeconds() + " s: " + what);
+    private static AssertionError timedOut(String description) {
+        return new AssertionError("not within " + TIMEOUT.toSeconds() + " s: " + description);
     }
 }

@@ -1,5 +1,14 @@
 package dev.arrowwood;
 
+import static dev.arrowwood.ArrowwoodException.Code.BUSY;
+import static dev.arrowwood.ArrowwoodException.Code.COLUMN_NOT_FOUND;
+import static dev.arrowwood.ArrowwoodException.Code.INVALID_ARGUMENT;
+import static dev.arrowwood.ArrowwoodException.Code.INVALID_DATA;
+import static dev.arrowwood.ArrowwoodException.Code.NOT_FOUND;
+import static dev.arrowwood.ArrowwoodException.Code.PERMISSION_DENIED;
+import static dev.arrowwood.ArrowwoodException.Code.ROW_OUT_OF_RANGE;
+import static dev.arrowwood.ArrowwoodException.Code.SCHEMA_MISMATCH;
+import static dev.arrowwood.ArrowwoodException.Code.UNSUPPORTED;
 import static dev.arrowwood.Condition.col;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -33,15 +42,15 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What can't work is an exception of one family that says what to do, and the JVM lives on. */
+/** Tests that invalid arguments, files and rows end in an {@link ArrowwoodException}, and never crash the JVM. */
 class BadInputTest {
     @TempDir
     Path folder;
 
-    /** Fails as a class of the JDK and of ours, with a message that has all these words. */
-    private static <T extends Throwable> T fails(
-            Class<T> type, ArrowwoodException.Code code, Executable work, String... words) {
-        T failure = assertThrows(type, work);
+    /** Asserts that a call throws an {@link ArrowwoodException} of a class and code with all words in its message. */
+    private static <T extends Throwable> T assertFails(
+            Class<T> type, ArrowwoodException.Code code, Executable call, String... words) {
+        T failure = assertThrows(type, call);
         assertEquals(code, assertInstanceOf(ArrowwoodException.class, failure).code(), failure::toString);
         for (String word : words) {
             assertTrue(failure.getMessage().contains(word), failure::toString);
@@ -50,13 +59,13 @@ class BadInputTest {
     }
 
     @Test
-    void repairLeavesWhatIsNoArrowData() throws Exception {
+    void repairRejectsFilesThatAreNotArrow() throws Exception {
         Path path = folder.resolve("prices.csv");
         String text = "symbol,price\nAAPL,1\n";
         Files.writeString(path, text);
-        fails(
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
+                INVALID_ARGUMENT,
                 () -> Arrowwood.repair(path),
                 "does not begin as an Arrow file");
         assertEquals(text, Files.readString(path));
@@ -66,91 +75,56 @@ class BadInputTest {
     }
 
     @Test
-    void files() throws Exception {
+    void unreadableFilesAreReported() throws Exception {
         Path missing = folder.resolve("missing.arrow");
-        fails(
-                NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> Arrowwood.open(missing),
-                "missing.arrow");
-        fails(
-                NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> Arrowwood.stat(missing),
-                "missing.arrow");
-        fails(
-                NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> Arrowwood.check(missing),
-                "missing.arrow");
-        fails(
-                NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> TableWriter.open(missing),
-                "missing.arrow");
-        fails(
-                NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> Arrowwood.readCsv(missing),
-                "missing.arrow");
+        assertFails(NoSuchFileException.class, NOT_FOUND, () -> Arrowwood.open(missing), "missing.arrow");
+        assertFails(NoSuchFileException.class, NOT_FOUND, () -> Arrowwood.stat(missing), "missing.arrow");
+        assertFails(NoSuchFileException.class, NOT_FOUND, () -> Arrowwood.check(missing), "missing.arrow");
+        assertFails(NoSuchFileException.class, NOT_FOUND, () -> TableWriter.open(missing), "missing.arrow");
+        assertFails(NoSuchFileException.class, NOT_FOUND, () -> Arrowwood.readCsv(missing), "missing.arrow");
         Path text = Files.writeString(folder.resolve("text.arrow"), "{\"rows\": []}");
-        fails(
+        assertFails(
+                RuntimeException.class, INVALID_DATA, () -> Arrowwood.open(text).rowCount(), "text.arrow");
+        assertFails(
                 RuntimeException.class,
-                ArrowwoodException.Code.INVALID_DATA,
-                () -> Arrowwood.open(text).rowCount(),
-                "text.arrow");
-        fails(
-                RuntimeException.class,
-                ArrowwoodException.Code.INVALID_DATA,
+                INVALID_DATA,
                 () -> Arrowwood.openBytes(new byte[100]).rowCount());
-        fails(
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> Arrowwood.open(List.of()));
+        Path numbers = Samples.writeNumbers(folder, 10);
+        Path words = folder.resolve("words.arrow");
+        Arrowwood.readCsv(Files.writeString(folder.resolve("words.csv"), "w\nx\n"))
+                .write(words);
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> Arrowwood.open(List.of()));
-        Path numbers = Samples.numbers(folder, 10);
-        Path words = Files.writeString(folder.resolve("words.csv"), "w\nx\n");
-        Arrowwood.readCsv(words).write(folder.resolve("words.arrow"));
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.SCHEMA_MISMATCH,
-                () -> Arrowwood.open(List.of(numbers, folder.resolve("words.arrow")))
-                        .rowCount());
-        Path nowhere = folder.resolve("none/file.arrow");
-        fails(
+                SCHEMA_MISMATCH,
+                () -> Arrowwood.open(List.of(numbers, words)).rowCount());
+        Path inMissingFolder = folder.resolve("none/file.arrow");
+        assertFails(
                 NoSuchFileException.class,
-                ArrowwoodException.Code.NOT_FOUND,
-                () -> Arrowwood.open(numbers).write(nowhere),
+                NOT_FOUND,
+                () -> Arrowwood.open(numbers).write(inMissingFolder),
                 "none");
         assertThrows(NullPointerException.class, () -> Arrowwood.open((Path) null));
     }
 
-    /** Something to pass for a parameter, a path everywhere where one can be. */
+    /** Returns an argument for a parameter of a type; it is the path, or contains it, if it can. */
     private static Object argument(Class<?> type, Path path) {
-        Map<Class<?>, Object> known = Map.of(
-                Path.class,
-                path,
-                List.class,
-                List.of(path),
-                Schema.class,
-                Schema.parse("n: int64"),
-                Arena.class,
-                Arena.global(),
-                Progress.class,
-                Progress.NONE,
-                ReadOption[].class,
-                new ReadOption[0],
-                WriteOptions.class,
-                WriteOptions.FILE,
-                WriterOptions.class,
-                WriterOptions.DEFAULT,
-                Arrowwood.CsvOptions.class,
-                Arrowwood.CsvOptions.DEFAULT);
-        assertTrue(known.containsKey(type), () -> "a method with a path takes a " + type);
-        return known.get(type);
+        Map<Class<?>, Object> arguments = Map.ofEntries(
+                Map.entry(Path.class, path),
+                Map.entry(List.class, List.of(path)),
+                Map.entry(Schema.class, Schema.parse("n: int64")),
+                Map.entry(Arena.class, Arena.global()),
+                Map.entry(Progress.class, Progress.NONE),
+                Map.entry(ReadOption[].class, new ReadOption[0]),
+                Map.entry(WriteOptions.class, WriteOptions.FILE),
+                Map.entry(WriterOptions.class, WriterOptions.DEFAULT),
+                Map.entry(Arrowwood.CsvOptions.class, Arrowwood.CsvOptions.DEFAULT));
+        assertTrue(arguments.containsKey(type), () -> "a method with a path has a parameter of " + type);
+        return arguments.get(type);
     }
 
-    /** The public methods with a path among their parameters. */
-    private static List<Method> methodsOfPaths() {
+    /** Returns the public methods that have a path among their parameters. */
+    private static List<Method> methodsWithPaths() {
         return Stream.of(Arrowwood.class, Dataset.class, TableWriter.class, Column.class, Schema.class, Follow.class)
                 .flatMap(type -> Stream.of(type.getDeclaredMethods()))
                 .filter(method -> Modifier.isPublic(method.getModifiers()))
@@ -161,257 +135,212 @@ class BadInputTest {
 
     @Test
     void pathsOfOtherFileSystemsAreRefused() throws Exception {
-        List<Method> methods = methodsOfPaths();
+        List<Method> methods = methodsWithPaths();
         assertTrue(methods.size() > 12, methods::toString);
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 3));
         Path zip = folder.resolve("some.zip");
         try (FileSystem archive = FileSystems.newFileSystem(zip, Map.of("create", "true"))) {
-            // The same name is a file of the system's.
+            // A file of this name exists in the default file system, and must not be used instead.
             Path path = archive.getPath(folder.resolve("numbers3.arrow").toString());
             for (Method method : methods) {
+                Object target = Modifier.isStatic(method.getModifiers()) ? null : dataset;
                 Object[] arguments = Stream.of(method.getParameterTypes())
                         .map(type -> argument(type, path))
                         .toArray();
-                fails(
+                assertFails(
                         IllegalArgumentException.class,
-                        ArrowwoodException.Code.INVALID_ARGUMENT,
-                        () -> {
-                            try {
-                                method.invoke(Modifier.isStatic(method.getModifiers()) ? null : ds, arguments);
-                            } catch (InvocationTargetException e) {
-                                throw e.getCause();
-                            }
-                        },
+                        INVALID_ARGUMENT,
+                        () -> invoke(method, target, arguments),
                         "numbers3.arrow",
                         "'jar'");
             }
         }
         try (Stream<Path> files = Files.list(folder)) {
-            assertEquals(
-                    Set.of("numbers.csv", "numbers3.arrow"),
-                    files.map(file -> file.getFileName().toString())
-                            .filter(name -> !name.equals("some.zip"))
-                            .collect(Collectors.toSet()));
+            Set<String> names = files.map(file -> file.getFileName().toString()).collect(Collectors.toSet());
+            names.remove("some.zip");
+            assertEquals(Set.of("numbers.csv", "numbers3.arrow"), names);
+        }
+    }
+
+    /** Calls a method, and throws what it throws. */
+    private static void invoke(Method method, Object target, Object[] arguments) throws Throwable {
+        try {
+            method.invoke(target, arguments);
+        } catch (InvocationTargetException e) {
+            throw e.getCause();
         }
     }
 
     record Word(String word) {}
 
     @Test
-    void halfCharactersAreRefusedWhereverTextGoes() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
+    void loneSurrogatesAreRefused() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 3));
         Path csv = folder.resolve("numbers.csv");
         WriterOptions options = WriterOptions.DEFAULT;
         Schema schema = Schema.parse("word: utf8");
-        Path other = folder.resolve("other");
+        Path neverCreated = folder.resolve("other");
         try (TableWriter writer = TableWriter.open(folder.resolve("words"), schema)) {
-            for (String half :
+            for (String text :
                     List.of("\ud83c", "\udf32", "a?\ud83c", "\udf32\ud83c", "\ud83c\udf32\ud83c?", "??\udf32??")) {
-                List<Executable> ways = List.of(
-                        () -> writer.appendRow(half),
-                        () -> writer.appendRow(new StringBuilder(half)),
-                        () -> writer.appendRow(Optional.of(half)),
-                        () -> writer.append(Map.of("word", half)),
-                        () -> writer.append(new Word(half)),
-                        () -> writer.commit(Map.of(half, 1L)),
-                        () -> ds.filter(col("word").eq(half)),
-                        () -> ds.filter(col("word").in("x", half)),
-                        () -> ds.filter(col(half).eq(1)),
-                        () -> ds.filter(col(half).isNull()),
-                        () -> ds.aggregate(List.of(half), Aggregate.count()),
-                        () -> ds.aggregate(List.of(), Aggregate.count().as(half)),
-                        () -> ds.aggregate(List.of(), Aggregate.sum(half)),
-                        () -> ds.select(half),
-                        () -> Schema.parse(half + ": int64"),
-                        () -> Schema.of(new Field(half, Type.INT64)),
-                        () -> TableWriter.open(other, schema, options.sortedBy(half)),
-                        () -> TableWriter.open(other, schema, options.index(half)),
-                        () -> TableWriter.open(other, schema, options.dictionary(half)),
-                        () -> Arrowwood.readCsv(csv, new Arrowwood.CsvOptions(Optional.empty(), List.of(half), ',')));
-                for (Executable way : ways) {
-                    fails(
-                            IllegalArgumentException.class,
-                            ArrowwoodException.Code.INVALID_ARGUMENT,
-                            way,
-                            "lone surrogate");
+                List<Executable> calls = List.of(
+                        () -> writer.appendRow(text),
+                        () -> writer.appendRow(new StringBuilder(text)),
+                        () -> writer.appendRow(Optional.of(text)),
+                        () -> writer.append(Map.of("word", text)),
+                        () -> writer.append(new Word(text)),
+                        () -> writer.commit(Map.of(text, 1L)),
+                        () -> dataset.filter(col("word").eq(text)),
+                        () -> dataset.filter(col("word").in("x", text)),
+                        () -> dataset.filter(col(text).eq(1)),
+                        () -> dataset.filter(col(text).isNull()),
+                        () -> dataset.aggregate(List.of(text), Aggregate.count()),
+                        () -> dataset.aggregate(List.of(), Aggregate.count().as(text)),
+                        () -> dataset.aggregate(List.of(), Aggregate.sum(text)),
+                        () -> dataset.select(text),
+                        () -> Schema.parse(text + ": int64"),
+                        () -> Schema.of(new Field(text, Type.INT64)),
+                        () -> TableWriter.open(neverCreated, schema, options.sortedBy(text)),
+                        () -> TableWriter.open(neverCreated, schema, options.index(text)),
+                        () -> TableWriter.open(neverCreated, schema, options.dictionary(text)),
+                        () -> Arrowwood.readCsv(csv, new Arrowwood.CsvOptions(Optional.empty(), List.of(text), ',')));
+                for (Executable call : calls) {
+                    assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, call, "lone surrogate");
                 }
             }
-            List<String> whole = List.of("", "?", "a?b", "ä?", "\ud83c\udf32", "?\ud83c\udf32?", "\ufffd");
-            for (String text : whole) {
+            List<String> valid = List.of("", "?", "a?b", "ä?", "\ud83c\udf32", "?\ud83c\udf32?", "\ufffd");
+            for (String text : valid) {
                 writer.appendRow(text);
             }
             writer.commit();
             Dataset written = Arrowwood.open(folder.resolve("words"));
-            assertEquals(whole, written.stream().map(row -> row.get(0)).toList());
+            assertEquals(valid, written.stream().map(row -> row.get(0)).toList());
             assertEquals(1, written.filter(col("word").eq("?\ud83c\udf32?")).rowCount());
         }
-        assertTrue(Files.notExists(other));
-        assertEquals(
-                "3",
-                fails(
-                                IllegalArgumentException.class,
-                                ArrowwoodException.Code.INVALID_ARGUMENT,
-                                () -> ds.select("\ud83c\udf32a\ud83c"))
-                        .getMessage()
-                        .replaceAll(".*index (\\d+),.*", "$1"));
+        assertTrue(Files.notExists(neverCreated));
+        IllegalArgumentException failure = assertFails(
+                IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.select("\ud83c\udf32a\ud83c"));
+        assertTrue(failure.getMessage().contains("index 3,"), failure.getMessage());
     }
 
     @Test
-    void permissions() throws Exception {
-        Path secret = Samples.numbers(folder, 10);
-        Files.setPosixFilePermissions(secret, Set.of());
-        assumeTrue(!Files.isReadable(secret), "root reads everything");
-        fails(
-                AccessDeniedException.class,
-                ArrowwoodException.Code.PERMISSION_DENIED,
-                () -> Arrowwood.open(secret),
-                "numbers");
+    void openReportsMissingPermission() throws Exception {
+        Path unreadable = Samples.writeNumbers(folder, 10);
+        Files.setPosixFilePermissions(unreadable, Set.of());
+        assumeTrue(!Files.isReadable(unreadable), "root can read all files");
+        assertFails(AccessDeniedException.class, PERMISSION_DENIED, () -> Arrowwood.open(unreadable), "numbers");
     }
 
     @Test
-    void rowsAndColumns() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
-        fails(IndexOutOfBoundsException.class, ArrowwoodException.Code.ROW_OUT_OF_RANGE, () -> ds.row(10), "10");
-        fails(IndexOutOfBoundsException.class, ArrowwoodException.Code.ROW_OUT_OF_RANGE, () -> ds.row(-1));
-        fails(IndexOutOfBoundsException.class, ArrowwoodException.Code.ROW_OUT_OF_RANGE, () -> ds.take(3, 10), "10");
-        fails(IndexOutOfBoundsException.class, ArrowwoodException.Code.ROW_OUT_OF_RANGE, () -> ds.slice(-1, 1));
-        fails(
+    void invalidRowsAndColumnsAreRefused() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 10));
+        assertFails(IndexOutOfBoundsException.class, ROW_OUT_OF_RANGE, () -> dataset.row(10), "10");
+        assertFails(IndexOutOfBoundsException.class, ROW_OUT_OF_RANGE, () -> dataset.row(-1));
+        assertFails(IndexOutOfBoundsException.class, ROW_OUT_OF_RANGE, () -> dataset.take(3, 10), "10");
+        assertFails(IndexOutOfBoundsException.class, ROW_OUT_OF_RANGE, () -> dataset.slice(-1, 1));
+        assertFails(
                 IndexOutOfBoundsException.class,
-                ArrowwoodException.Code.ROW_OUT_OF_RANGE,
-                () -> ds.column("n").get(10));
-        fails(
+                ROW_OUT_OF_RANGE,
+                () -> dataset.column("n").get(10));
+        assertFails(
                 IndexOutOfBoundsException.class,
-                ArrowwoodException.Code.ROW_OUT_OF_RANGE,
-                () -> ds.column("n").asLong().get(10));
-        fails(
+                ROW_OUT_OF_RANGE,
+                () -> dataset.column("n").asLong().get(10));
+        assertFails(
                 IndexOutOfBoundsException.class,
-                ArrowwoodException.Code.ROW_OUT_OF_RANGE,
-                () -> ds.column("x").asDouble().get(-1));
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.COLUMN_NOT_FOUND,
-                () -> ds.column("m"),
-                "'m'",
-                "'word'");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.column(3), "3");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.column(-1));
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.COLUMN_NOT_FOUND,
-                () -> ds.select("n", "m"),
-                "'m'");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.COLUMN_NOT_FOUND, () -> ds.select(0, -1), "-1");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.select("n\0m"), "NUL");
-        fails(
+                ROW_OUT_OF_RANGE,
+                () -> dataset.column("x").asDouble().get(-1));
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.column("m"), "'m'", "'word'");
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.column(3), "3");
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.column(-1));
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.select("n", "m"), "'m'");
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.select(0, -1), "-1");
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.select("n\0m"), "NUL");
+        assertFails(
                 UnsupportedOperationException.class,
-                ArrowwoodException.Code.UNSUPPORTED,
-                () -> ds.column("word").sum());
-        fails(
+                UNSUPPORTED,
+                () -> dataset.column("word").sum());
+        assertFails(
                 UnsupportedOperationException.class,
-                ArrowwoodException.Code.UNSUPPORTED,
-                () -> ds.column("word").asDouble(),
+                UNSUPPORTED,
+                () -> dataset.column("word").asDouble(),
                 "utf8");
-        fails(
+        assertFails(
                 UnsupportedOperationException.class,
-                ArrowwoodException.Code.UNSUPPORTED,
-                () -> ds.column("x").asLong(),
+                UNSUPPORTED,
+                () -> dataset.column("x").asLong(),
                 "float64");
-        fails(
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> ds.column("x").quantile(1.5));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.sample(11, 0));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.between(1, 2));
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> ds.follow(0));
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> Dataset.concat(List.of()));
-        assertThrows(IllegalStateException.class, () -> ds.row(0).getLong("word"));
-        assertThrows(IndexOutOfBoundsException.class, () -> ds.row(0).get(3));
+                INVALID_ARGUMENT,
+                () -> dataset.column("x").quantile(1.5));
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.sample(11, 0));
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.between(1, 2));
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.follow(0));
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> Dataset.concat(List.of()));
+        assertThrows(IllegalStateException.class, () -> dataset.row(0).getLong("word"));
+        assertThrows(IndexOutOfBoundsException.class, () -> dataset.row(0).get(3));
     }
 
     @Test
-    void conditions() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
-        fails(
+    void invalidConditionsAreRefused() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 10));
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.filter(col("m").gt(1)), "'m'");
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> dataset.filter(col("n").gt("x")), "n");
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.COLUMN_NOT_FOUND,
-                () -> ds.filter(col("m").gt(1)),
-                "'m'");
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> ds.filter(col("n").gt("x")),
-                "n");
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> ds.filter(col("n").eq(new Object())),
+                INVALID_ARGUMENT,
+                () -> dataset.filter(col("n").eq(new Object())),
                 "Object");
-        Condition deep = col("n").gt(1);
+        Condition nested = col("n").gt(1);
+        // An even number of negations; one more reaches the maximum depth of 500.
         for (int i = 0; i < 498; i++) {
-            deep = deep.not();
+            nested = nested.not();
         }
-        assertEquals(8, ds.filter(deep).rowCount());
-        assertEquals(2, ds.filter(deep.not()).rowCount());
-        Condition deepest = deep.not();
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> deepest.not(), "500");
-        assertEquals(0, ds.filter(col("n").eq(null)).rowCount());
-        assertEquals(0, ds.filter(col("n").in()).rowCount());
+        assertEquals(8, dataset.filter(nested).rowCount());
+        assertEquals(2, dataset.filter(nested.not()).rowCount());
+        Condition deepest = nested.not();
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> deepest.not(), "500");
+        assertEquals(0, dataset.filter(col("n").eq(null)).rowCount());
+        assertEquals(0, dataset.filter(col("n").in()).rowCount());
     }
 
-    record Wrong(long n, String y) {}
+    record UnknownColumn(long n, String y) {}
 
-    record Small(byte n) {}
+    record ByteNumber(byte n) {}
+
+    record ObjectComponent(Object inner) {}
 
     @Test
-    void records() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 1000));
-        fails(
+    void recordsThatDoNotFitAreRefused() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 1000));
+        assertFails(IllegalArgumentException.class, COLUMN_NOT_FOUND, () -> dataset.stream(UnknownColumn.class), "'y'");
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.COLUMN_NOT_FOUND,
-                () -> ds.stream(Wrong.class),
-                "'y'");
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> ds.stream(Small.class).toList(),
-                "Small",
+                INVALID_ARGUMENT,
+                () -> dataset.stream(ByteNumber.class).toList(),
+                "ByteNumber",
                 "128");
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> Schema.of(Nested.class),
-                "'inner'");
-    }
-
-    record Nested(Object inner) {}
-
-    @Test
-    void schemas() {
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> Schema.parse("n: inf64"),
-                "inf64");
-        fails(IllegalArgumentException.class, ArrowwoodException.Code.INVALID_ARGUMENT, () -> Schema.parse(""));
-        fails(
-                IllegalArgumentException.class,
-                ArrowwoodException.Code.INVALID_ARGUMENT,
-                () -> Schema.parse("n: int64, n: int64"),
-                "'n'");
+        assertFails(
+                IllegalArgumentException.class, INVALID_ARGUMENT, () -> Schema.of(ObjectComponent.class), "'inner'");
     }
 
     @Test
-    void appending() throws Exception {
+    void invalidSchemasAreRefused() {
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> Schema.parse("n: inf64"), "inf64");
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> Schema.parse(""));
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> Schema.parse("n: int64, n: int64"), "'n'");
+    }
+
+    @Test
+    void invalidRowsAreRefusedAndWriterContinues() throws Exception {
         Path path = folder.resolve("table");
         Schema schema = Schema.parse(
                 "ts: timestamp[ms, UTC] not null, small: int8, price: decimal128(5, 2), day: date32, name: utf8");
         try (TableWriter writer = TableWriter.open(path, schema, WriterOptions.DEFAULT.sortedBy("ts"))) {
             Instant now = Instant.ofEpochMilli(1_000);
             writer.appendRow(now, 1, new BigDecimal("1.25"), LocalDate.EPOCH, "a");
-            List<Executable> bad = List.of(
+            List<Executable> invalidCalls = List.of(
                     () -> writer.appendRow(now),
                     () -> writer.appendRow(now, 1, null, null, null, null),
                     () -> writer.appendRow(null, 1, null, null, null),
@@ -428,31 +357,31 @@ class BadInputTest {
                     () -> writer.appendRow(now, 1, null, null, List.of(1L)),
                     () -> writer.append(Map.of("ts", now, "other", 1)),
                     () -> writer.append(Map.of("small", 1)),
-                    () -> writer.append(new Small((byte) 1)));
-            for (Executable one : bad) {
-                IllegalArgumentException failure = assertThrows(IllegalArgumentException.class, one);
+                    () -> writer.append(new ByteNumber((byte) 1)));
+            for (Executable call : invalidCalls) {
+                IllegalArgumentException failure = assertThrows(IllegalArgumentException.class, call);
                 assertInstanceOf(ArrowwoodException.class, failure);
             }
-            // None of them left anything behind, and the writer goes on.
+            // No call left a part of its row, and the writer still works.
             writer.append(Map.of("ts", now.plusMillis(1)));
             assertEquals(2, writer.progress().rows());
-            fails(IllegalStateException.class, ArrowwoodException.Code.BUSY, () -> TableWriter.open(path), "table");
-            fails(IllegalStateException.class, ArrowwoodException.Code.BUSY, () -> Arrowwood.repair(path));
+            assertFails(IllegalStateException.class, BUSY, () -> TableWriter.open(path), "table");
+            assertFails(IllegalStateException.class, BUSY, () -> Arrowwood.repair(path));
             writer.commit();
         }
-        fails(
+        assertFails(
                 IllegalArgumentException.class,
-                ArrowwoodException.Code.SCHEMA_MISMATCH,
+                SCHEMA_MISMATCH,
                 () -> TableWriter.open(path, Schema.parse("n: int64")));
-        fails(
+        assertFails(
                 UnsupportedOperationException.class,
-                ArrowwoodException.Code.UNSUPPORTED,
+                UNSUPPORTED,
                 () -> TableWriter.open(folder.resolve("other"), Schema.parse("n: run_end_encoded<int32, int8>")),
                 "n");
         try (TableWriter lists = TableWriter.open(folder.resolve("lists"), Schema.parse("many: list<int64>"))) {
-            fails(
+            assertFails(
                     IllegalArgumentException.class,
-                    ArrowwoodException.Code.INVALID_ARGUMENT,
+                    INVALID_ARGUMENT,
                     () -> lists.appendRow((Object) null),
                     "'many'",
                     "in batches");
@@ -461,7 +390,7 @@ class BadInputTest {
     }
 
     @Test
-    void damageIsFoundAndRepaired() throws Exception {
+    void checkFindsDamageAndRepairMovesIt() throws Exception {
         Path path = folder.resolve("damaged");
         try (TableWriter writer =
                 TableWriter.open(path, Schema.parse("n: int64 not null"), WriterOptions.DEFAULT.segmentRows(100))) {
@@ -478,10 +407,10 @@ class BadInputTest {
                     .toList();
         }
         Files.write(segments.get(5), new byte[100]);
-        Report found = Arrowwood.check(path);
-        assertTrue(found.damaged() > 0 && !found.isIntact(), found.toString());
-        assertTrue(found.findings().stream()
-                .anyMatch(one -> one.isDamage() && !one.message().isEmpty()));
+        Report checked = Arrowwood.check(path);
+        assertTrue(checked.damaged() > 0 && !checked.isIntact(), checked.toString());
+        assertTrue(checked.findings().stream()
+                .anyMatch(finding -> finding.isDamage() && !finding.message().isEmpty()));
         Report repaired = Arrowwood.repair(path);
         assertEquals(500, repaired.kept(), repaired.toString());
         assertTrue(repaired.moved().stream().allMatch(name -> name.contains(".damaged")), repaired.toString());
@@ -490,82 +419,90 @@ class BadInputTest {
         assertEquals(500, Arrowwood.stat(path).end());
     }
 
-    /** Checks a file with progress that throws something of each kind; prints how often it was heard, and the rows. */
-    static final class FailAtProgress {
+    /**
+     * Checks a file with a {@link Progress} that throws exceptions of several kinds. Prints a line for each kind:
+     * whether the progress was called, and the number of rows.
+     */
+    static final class ThrowingProgress {
         public static void main(String[] arguments) throws Exception {
-            List<Throwable> thrown = List.of(
-                    new IllegalStateException("the bar is closed"), new AssertionError("done > total"),
-                    new IOException("the terminal is gone"), new StackOverflowError());
-            for (Throwable one : thrown) {
-                AtomicInteger heard = new AtomicInteger();
+            List<Throwable> failures = List.of(
+                    new IllegalStateException("the bar is closed"),
+                    new AssertionError("done > total"),
+                    new IOException("the terminal is gone"),
+                    new StackOverflowError());
+            for (Throwable failure : failures) {
+                AtomicInteger callCount = new AtomicInteger();
                 Report report = Arrowwood.check(Path.of(arguments[0]), (done, total) -> {
-                    heard.incrementAndGet();
-                    FailAtProgress.<RuntimeException>fail(one);
+                    callCount.incrementAndGet();
+                    ThrowingProgress.<RuntimeException>throwUnchecked(failure);
                 });
-                System.out.println((heard.get() > 0) + " " + report.rows());
+                System.out.println((callCount.get() > 0) + " " + report.rows());
             }
         }
 
-        /** Throws anything, as Kotlin and Scala do. */
+        /** Throws a checked exception without declaring it, as Kotlin and Scala do. */
         @SuppressWarnings("unchecked")
-        private static <T extends Throwable> void fail(Throwable thrown) throws T {
-            throw (T) thrown;
+        private static <T extends Throwable> void throwUnchecked(Throwable failure) throws T {
+            throw (T) failure;
         }
     }
 
     @Test
-    void whatProgressThrowsIsIgnored() throws Exception {
-        Path numbers = Samples.numbers(folder, 10);
-        String said = Programs.run(
-                Programs.java(FailAtProgress.class, List.of(), numbers).toArray());
-        assertEquals("true 10\n".repeat(4), said);
+    void exceptionsOfProgressAreIgnored() throws Exception {
+        Path numbers = Samples.writeNumbers(folder, 10);
+        // Runs in another JVM, because an exception that reaches native code ends the process.
+        List<String> command = Programs.javaCommand(ThrowingProgress.class, List.of(), numbers);
+        assertEquals("true 10\n".repeat(4), Programs.run(command.toArray()));
     }
 
     @Test
-    void arrowsFuzzedFilesGiveRowsOrFailures() throws Exception {
-        assumeTrue(Programs.golden().isPresent(), "Arrow's fuzzed files are not here");
-        int count = 0;
-        for (String kind : List.of("fuzz-file", "fuzz-stream")) {
-            try (Stream<Path> files = Files.list(Programs.golden().get().resolve(kind))) {
-                for (Path file : (Iterable<Path>) files::iterator) {
-                    everything(file);
-                    count++;
-                }
+    void fuzzedFilesOfArrowAreReadOrRefused() throws Exception {
+        assumeTrue(Programs.arrowTestingFolder().isPresent(), "Arrow's fuzzed files are missing");
+        int fileCount = 0;
+        for (String name : List.of("fuzz-file", "fuzz-stream")) {
+            List<Path> files;
+            try (Stream<Path> list =
+                    Files.list(Programs.arrowTestingFolder().get().resolve(name))) {
+                files = list.toList();
+            }
+            for (Path file : files) {
+                readOrFail(file);
+                fileCount++;
             }
         }
-        assertTrue(count > 60, count + " files");
+        assertTrue(fileCount > 60, fileCount + " files");
     }
 
-    /** Reads all there is in each way; what fails has to be ours, or a bound of memory. */
-    private static void everything(Path file) throws Exception {
+    /** Reads a file in all ways. Each may fail, but only with an {@link ArrowwoodException}. */
+    private static void readOrFail(Path file) throws Exception {
         try {
-            Dataset ds = Arrowwood.open(file);
-            tried(() -> ds.stream().limit(10_000).forEach(Row::toString));
-            tried(() -> ds.display(10, 100));
-            tried(ds::validate);
-            for (Column column : ds.columns()) {
-                tried(() -> column.nUnique());
-                tried(() -> decoded(column));
+            Dataset dataset = Arrowwood.open(file);
+            runOrFail(() -> dataset.stream().limit(10_000).forEach(Row::toString));
+            runOrFail(() -> dataset.display(10, 100));
+            runOrFail(dataset::validate);
+            for (Column column : dataset.columns()) {
+                runOrFail(() -> column.nUnique());
+                runOrFail(() -> decodeChunks(column));
             }
         } catch (Exception e) {
             assertInstanceOf(ArrowwoodException.class, e, file.toString());
         }
     }
 
-    private static void tried(Runnable work) {
+    private static void runOrFail(Runnable read) {
         try {
-            work.run();
+            read.run();
         } catch (RuntimeException e) {
             assertInstanceOf(ArrowwoodException.class, e);
         }
     }
 
-    /** Values by hand: offsets and keys are unchecked, so that bounds of memory are what stops a wrong one. */
-    private static void decoded(Column column) {
+    /** Decodes chunks, whose offsets and keys are unchecked: the bounds of memory segments stop invalid ones. */
+    private static void decodeChunks(Column column) {
         for (Chunk chunk : column.chunks()) {
             for (long row = 0; row < Math.min(chunk.rowCount(), 1000); row++) {
                 try {
-                    Decoder.value(chunk, column.field().type(), row);
+                    ChunkDecoder.decode(chunk, column.field().type(), row);
                 } catch (IndexOutOfBoundsException | IllegalArgumentException | ArithmeticException e) {
                     return;
                 }

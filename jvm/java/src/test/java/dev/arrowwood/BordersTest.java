@@ -14,80 +14,85 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Java's columns of docs/borders.md: each value of the matrix is read, written and appended, or refused as the page says. */
+/**
+ * Tests Java's columns of docs/borders.md: each value of the matrix is read, written and appended unchanged, or refused
+ * with the documented message.
+ */
 class BordersTest {
-    private static final Path MATRIX =
+    private static final Path SAMPLES_SCRIPT =
             Path.of(System.getProperty("arrowwood.docs"), "../tests/python/borders/samples.py");
 
     @TempDir
     Path folder;
 
-    private final List<String> wrong = new ArrayList<>();
+    private final List<String> failures = new ArrayList<>();
 
-    private interface Way {
-        Dataset go(Dataset dataset, Path target) throws Exception;
+    /** Takes a dataset across a border, and returns what arrives. */
+    private interface Crossing {
+        Dataset cross(Dataset dataset, Path target) throws Exception;
     }
 
     @Test
-    void valuesAreTheSameBehindTheBorderOrRefused() throws Exception {
+    void valuesCrossBordersUnchangedOrAreRefused() throws Exception {
         assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood here");
-        Programs.run(Programs.python().get(), MATRIX.toRealPath(), folder);
-        JsonObject expected = JsonParser.parseString(Files.readString(folder.resolve("expected.json")))
+        Programs.run(Programs.python().get(), SAMPLES_SCRIPT.toRealPath(), folder);
+        JsonObject samples = JsonParser.parseString(Files.readString(folder.resolve("expected.json")))
                 .getAsJsonObject();
-        assertTrue(expected.size() > 150, "there are " + expected.size() + " files");
-        for (String name : expected.keySet()) {
-            JsonObject sample = expected.getAsJsonObject(name);
+        assertTrue(samples.size() > 150, "there are " + samples.size() + " files");
+        for (String name : samples.keySet()) {
+            JsonObject sample = samples.getAsJsonObject(name);
             Dataset dataset = Arrowwood.open(folder.resolve(name));
-            take("Java open", sample, dataset, (given, target) -> given);
-            take("Java write", sample, dataset, BordersTest::written);
             Dataset table = sample.has("table")
                     ? Arrowwood.open(folder.resolve(sample.get("table").getAsString()))
                     : dataset;
-            take("Java append", sample, dataset, (given, target) -> appended(given, target, table.schema()));
-            take("Java rows", sample, dataset, BordersTest::appendedByRow);
+            check("Java open", sample, dataset, (opened, target) -> opened);
+            check("Java write", sample, dataset, BordersTest::write);
+            check("Java append", sample, dataset, (opened, target) -> append(opened, target, table.schema()));
+            check("Java rows", sample, dataset, BordersTest::appendRows);
         }
-        assertEquals(List.of(), wrong);
+        assertEquals(List.of(), failures);
     }
 
-    private static Dataset written(Dataset given, Path target) throws Exception {
-        given.write(target, WriteOptions.STREAM.compressed(WriteOptions.Compression.ZSTD));
-        assertEquals(given.schema(), Arrowwood.open(target).schema());
-        given.write(target, WriteOptions.FILE);
+    private static Dataset write(Dataset dataset, Path target) throws Exception {
+        dataset.write(target, WriteOptions.STREAM.compressed(WriteOptions.Compression.ZSTD));
+        assertEquals(dataset.schema(), Arrowwood.open(target).schema());
+        dataset.write(target, WriteOptions.FILE);
         return Arrowwood.open(target);
     }
 
-    private static Dataset appended(Dataset given, Path target, Schema schema) throws Exception {
+    private static Dataset append(Dataset dataset, Path target, Schema schema) throws Exception {
         try (TableWriter writer = TableWriter.open(target, schema)) {
-            writer.append(given);
+            writer.append(dataset);
             writer.commit();
         }
         return Arrowwood.open(target);
     }
 
-    private static Dataset appendedByRow(Dataset given, Path target) throws Exception {
-        try (TableWriter writer = TableWriter.open(target, given.schema())) {
-            given.stream().forEach(row -> writer.appendRow(row.toArray()));
+    private static Dataset appendRows(Dataset dataset, Path target) throws Exception {
+        try (TableWriter writer = TableWriter.open(target, dataset.schema())) {
+            dataset.stream().forEach(row -> writer.appendRow(row.toArray()));
             writer.commit();
         }
         return Arrowwood.open(target);
     }
 
-    private void take(String border, JsonObject sample, Dataset dataset, Way way) throws Exception {
-        String what = border + ", " + sample.get("type").getAsString() + ": ";
-        JsonObject refused = sample.getAsJsonObject("refused");
-        String message = refused.has(border) ? refused.get(border).getAsString() : null;
-        JsonArray rows = sample.getAsJsonArray("rows");
+    /** Adds a failure if the result of a crossing isn't as documented. */
+    private void check(String border, JsonObject sample, Dataset dataset, Crossing crossing) throws Exception {
+        String description = border + ", " + sample.get("type").getAsString() + ": ";
+        JsonObject refusals = sample.getAsJsonObject("refused");
+        String refusal = refusals.has(border) ? refusals.get(border).getAsString() : null;
+        JsonArray expected = sample.getAsJsonArray("rows");
+        Path target = Files.createTempDirectory(folder, "t").resolve("x");
         try {
-            JsonArray found = Spelled.rows(
-                    way.go(dataset, Files.createTempDirectory(folder, "t").resolve("x")));
-            if (message != null) {
-                wrong.add(what + "taken, though listed as refused: " + message);
-            } else if (!Spelled.same(rows, found)) {
-                wrong.add(what + "expected " + rows + ", got " + found);
+            JsonArray actual = CanonicalJson.encodeRows(crossing.cross(dataset, target));
+            if (refusal != null) {
+                failures.add(description + "taken, though listed as refused: " + refusal);
+            } else if (!CanonicalJson.areEqual(expected, actual)) {
+                failures.add(description + "expected " + expected + ", got " + actual);
             }
         } catch (Exception e) {
-            if (message == null || !String.valueOf(e.getMessage()).contains(message)) {
-                wrong.add(what + "expected " + message + ", refused: " + e);
+            if (refusal == null || !String.valueOf(e.getMessage()).contains(refusal)) {
+                failures.add(description + "expected " + refusal + ", refused: " + e);
             }
         }
     }

@@ -29,7 +29,7 @@ import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the pages of the docs show, step by step. */
+/** Tests the main calls of the API together, as a new user makes them. */
 class FirstStepsTest {
     @TempDir
     Path folder;
@@ -38,56 +38,57 @@ class FirstStepsTest {
 
     record Tick(Instant ts, String symbol, double price, Optional<Long> size) {}
 
-    private Dataset prices() throws Exception {
+    private Dataset writeAndOpenPrices() throws Exception {
         Path csv = Files.writeString(folder.resolve("prices.csv"), "symbol,price\nMSFT,39.81\nIBM,100.5\nAAPL,25.75\n");
         Arrowwood.readCsv(csv).write(folder.resolve("prices.arrow"));
         return Arrowwood.open(folder.resolve("prices.arrow"));
     }
 
     @Test
-    void aFileIsOpenedAndReadInPlace() throws Exception {
-        Dataset ds = prices();
-        assertEquals(3, ds.rowCount());
-        assertEquals("symbol: utf8, price: float64", ds.schema().toString());
-        assertEquals(Map.of("symbol", "IBM", "price", 100.5), ds.row(1).asMap());
-        assertEquals("{symbol=IBM, price=100.5}", ds.row(1).toString());
-        assertEquals(166.06, (double) ds.column("price").sum(), 1e-9);
-        assertEquals(166.06, ds.column("price").asDouble().stream().sum(), 1e-9);
-        assertEquals(25.75, ds.column("price").asDouble().get(2));
-        assertEquals(new Price("AAPL", 25.75), ds.stream(Price.class).toList().get(2));
+    void fileIsReadInPlace() throws Exception {
+        Dataset dataset = writeAndOpenPrices();
+        assertEquals(3, dataset.rowCount());
+        assertEquals("symbol: utf8, price: float64", dataset.schema().toString());
+        assertEquals(Map.of("symbol", "IBM", "price", 100.5), dataset.row(1).asMap());
+        assertEquals("{symbol=IBM, price=100.5}", dataset.row(1).toString());
+        assertEquals(166.06, (double) dataset.column("price").sum(), 1e-9);
+        assertEquals(166.06, dataset.column("price").asDouble().stream().sum(), 1e-9);
+        assertEquals(25.75, dataset.column("price").asDouble().get(2));
+        assertEquals(
+                new Price("AAPL", 25.75), dataset.stream(Price.class).toList().get(2));
         double sum = 0;
-        for (Chunk chunk : ds.column("price").chunks()) {
+        for (Chunk chunk : dataset.column("price").chunks()) {
             for (long row = 0; row < chunk.rowCount(); row++) {
                 sum += chunk.values().getAtIndex(ValueLayout.JAVA_DOUBLE_UNALIGNED, row);
             }
         }
         assertEquals(166.06, sum, 1e-9);
-        assertTrue(ds.toString().contains("3 rows × 2 columns"), ds.toString());
-        assertEquals(0, ds.footprint().copied());
+        assertTrue(dataset.toString().contains("3 rows × 2 columns"), dataset.toString());
+        assertEquals(0, dataset.footprint().copied());
     }
 
     @Test
-    void rowsAreSelectedAndAggregated() throws Exception {
-        Dataset ds = prices();
-        Dataset dear = ds.filter(col("price").gt(30).and(col("symbol").in("IBM", "AAPL")));
+    void rowsAreFilteredAndAggregated() throws Exception {
+        Dataset dataset = writeAndOpenPrices();
+        Dataset expensive = dataset.filter(col("price").gt(30).and(col("symbol").in("IBM", "AAPL")));
         assertEquals(
                 List.of("IBM"),
-                dear.stream().map(row -> row.getString("symbol")).toList());
-        assertEquals(2, ds.filter(col("symbol").eq("IBM").not()).rowCount());
-        assertEquals("AAPL", ds.take(-1).row(0).get("symbol"));
-        Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count())
+                expensive.stream().map(row -> row.getString("symbol")).toList());
+        assertEquals(2, dataset.filter(col("symbol").eq("IBM").not()).rowCount());
+        assertEquals("AAPL", dataset.take(-1).row(0).get("symbol"));
+        Row means = dataset.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count())
                 .only();
-        assertEquals(55.353, all.getDouble("m"), 1e-3);
-        assertEquals(3, all.getLong("count"));
-        Row other = ds.aggregate(List.of(), Aggregate.median("price"), Aggregate.nUnique("symbol"))
+        assertEquals(55.353, means.getDouble("m"), 1e-3);
+        assertEquals(3, means.getLong("count"));
+        Row medians = dataset.aggregate(List.of(), Aggregate.median("price"), Aggregate.nUnique("symbol"))
                 .only();
-        assertEquals(ds.column("price").quantile(0.5).getAsDouble(), other.getDouble("price"));
-        assertEquals(ds.column("symbol").nUnique(), other.getLong("symbol"));
-        assertEquals("MSFT", ds.slice(0, 1).only().get(0));
+        assertEquals(dataset.column("price").quantile(0.5).getAsDouble(), medians.getDouble("price"));
+        assertEquals(dataset.column("symbol").nUnique(), medians.getLong("symbol"));
+        assertEquals("MSFT", dataset.slice(0, 1).only().get(0));
     }
 
     @Test
-    void aTableGrowsAndIsFollowed() throws Exception {
+    void appendedRowsReachFollowerAndRefresh() throws Exception {
         Path table = folder.resolve("ticks");
         Instant start = Instant.parse("2026-01-01T00:00:00.000001Z");
         try (TableWriter writer = TableWriter.open(
@@ -108,9 +109,9 @@ class FirstStepsTest {
             }
             assertEquals(3, empty.refresh().rowCount());
             assertEquals(3, writer.progress().committedRows());
-            var refused = assertThrows(
+            IllegalArgumentException failure = assertThrows(
                     IllegalArgumentException.class, () -> writer.append(new Tick(start, "X", 0, Optional.empty())));
-            assertTrue(refused.getMessage().contains("ts"), refused.getMessage());
+            assertTrue(failure.getMessage().contains("ts"), failure.getMessage());
         }
         List<Tick> expected = List.of(
                 new Tick(start, "IBM", 1.5, Optional.empty()),
@@ -127,7 +128,7 @@ class FirstStepsTest {
     }
 
     @Test
-    void lateRowsAreFound() throws Exception {
+    void lateRowsAreFoundByBetweenAndFilter() throws Exception {
         Path table = folder.resolve("late");
         WriterOptions options = WriterOptions.DEFAULT
                 .sortedBy("ts")
@@ -140,7 +141,8 @@ class FirstStepsTest {
             writer.appendRow(6, "a");
             writer.commit();
         }
-        try (TableWriter writer = TableWriter.open(table)) { // as it was created
+        try (TableWriter writer = TableWriter.open(table)) {
+            // The options are those that the table was created with.
             writer.appendRow(7, "b");
             writer.commit();
         }
@@ -153,21 +155,28 @@ class FirstStepsTest {
                 late.filter(col("symbol").eq("b")).stream()
                         .map(row -> row.get("ts"))
                         .toList());
-        assertTrue(late.sortedBy().isEmpty()); // nothing may rely on their order
-        // The header has zones of both columns, and says that late rows are accepted: docs/format.md.
+        // Callers must not rely on an order of rows.
+        assertTrue(late.sortedBy().isEmpty());
+        // The header says that both columns have zone maps, and that late rows are accepted: see docs/format.md.
         byte[] bytes = Files.readAllBytes(table.resolve("00000000000000000000.arrow"));
-        int header = 0;
-        while (!new String(bytes, header, 8, StandardCharsets.ISO_8859_1).equals("ArrwWood")) {
-            header += 4096;
-        }
+        int header = findHeader(bytes);
         assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, header + 108, header + 112));
         assertThrows(
                 ArrowwoodException.ColumnNotFound.class,
                 () -> TableWriter.open(folder.resolve("other"), schema, options.index("nothing")));
-        var refused = assertThrows(
+        IllegalArgumentException failure = assertThrows(
                 IllegalArgumentException.class,
                 () -> TableWriter.open(table, schema, options.late(WriterOptions.Late.REFUSE)));
-        assertTrue(refused.getMessage().contains("accepts late rows"), refused.getMessage());
+        assertTrue(failure.getMessage().contains("accepts late rows"), failure.getMessage());
+    }
+
+    /** Returns the offset of a segment's header, which begins with a magic number at the start of a page. */
+    private static int findHeader(byte[] bytes) {
+        int offset = 0;
+        while (!new String(bytes, offset, 8, StandardCharsets.ISO_8859_1).equals("ArrwWood")) {
+            offset += 4096;
+        }
+        return offset;
     }
 
     enum Side {
@@ -175,7 +184,7 @@ class FirstStepsTest {
         SELL
     }
 
-    record Kinds(
+    record AllKinds(
             boolean flag,
             byte small,
             short medium,
@@ -198,8 +207,8 @@ class FirstStepsTest {
             Optional<Instant> until) {}
 
     @Test
-    void recordsOfAllKindsGoThereAndBack() throws Exception {
-        Kinds full = new Kinds(
+    void recordsWithComponentsOfAllKindsAreReadBack() throws Exception {
+        AllKinds full = new AllKinds(
                 true,
                 (byte) -1,
                 (short) 300,
@@ -220,7 +229,7 @@ class FirstStepsTest {
                 Duration.ofMillis(-1500),
                 Optional.of("x"),
                 Optional.of(Instant.EPOCH));
-        Kinds empty = new Kinds(
+        AllKinds empty = new AllKinds(
                 false,
                 (byte) 0,
                 (short) 0,
@@ -242,19 +251,20 @@ class FirstStepsTest {
                 Optional.empty(),
                 Optional.empty());
         Path table = folder.resolve("kinds");
-        try (TableWriter writer = TableWriter.open(table, Schema.of(Kinds.class))) {
+        try (TableWriter writer = TableWriter.open(table, Schema.of(AllKinds.class))) {
             writer.append(full);
             writer.append(empty);
             writer.commit();
         }
         Schema schema = Arrowwood.open(table).schema();
         assertEquals("side: dictionary<int32, utf8>", schema.field("side").toString());
-        assertEquals(Schema.of(Kinds.class), schema);
+        assertEquals(Schema.of(AllKinds.class), schema);
         assertEquals(
-                List.of(full, empty), Arrowwood.open(table).stream(Kinds.class).toList());
+                List.of(full, empty),
+                Arrowwood.open(table).stream(AllKinds.class).toList());
     }
 
-    record Maybe(
+    record Optionals(
             OptionalLong n,
             OptionalInt i,
             OptionalDouble x,
@@ -263,17 +273,17 @@ class FirstStepsTest {
             OptionalLong small) {}
 
     @Test
-    void whatMayBeMissingIsItsValueOrNull() throws Exception {
-        Schema derived = Schema.of(Maybe.class);
+    void optionalComponentsAreValuesOrNull() throws Exception {
+        Schema derived = Schema.of(Optionals.class);
         assertEquals("n: int64, i: int32, x: float64, single: float64, s: utf8, small: int64", derived.toString());
-        Maybe full = new Maybe(
+        Optionals full = new Optionals(
                 OptionalLong.of(1L << 40),
                 OptionalInt.of(-3),
                 OptionalDouble.of(1.5),
                 OptionalDouble.of(0.25),
                 Optional.of("x"),
                 OptionalLong.of(7));
-        Maybe empty = new Maybe(
+        Optionals empty = new Optionals(
                 OptionalLong.empty(),
                 OptionalInt.empty(),
                 OptionalDouble.empty(),
@@ -284,54 +294,58 @@ class FirstStepsTest {
                 derived, Schema.parse("n: int64, i: int32, x: float64, single: float32, s: category, small: uint8"))) {
             Path table = folder.resolve("maybe" + schema.hashCode());
             try (TableWriter writer = TableWriter.open(table, schema)) {
-                for (Maybe one : List.of(full, empty)) {
-                    writer.append(one);
+                for (Optionals row : List.of(full, empty)) {
+                    writer.append(row);
                     writer.append(Map.of(
-                            "n", one.n, "i", one.i, "x", one.x, "single", one.single, "s", one.s, "small", one.small));
-                    writer.appendRow(one.n, one.i, one.x, one.single, one.s, one.small);
+                            "n", row.n, "i", row.i, "x", row.x, "single", row.single, "s", row.s, "small", row.small));
+                    writer.appendRow(row.n, row.i, row.x, row.single, row.s, row.small);
                 }
                 writer.commit();
             }
-            Dataset ds = Arrowwood.open(table);
+            Dataset dataset = Arrowwood.open(table);
             assertEquals(
                     List.of(full, full, full, empty, empty, empty),
-                    ds.stream(Maybe.class).toList());
-            assertEquals(full, ds.row(0).to(Maybe.class));
-            assertEquals(Arrays.asList(new Object[6]), Arrays.asList(ds.row(3).toArray()));
-            assertEquals(3, ds.filter(col("n").eq(full.n)).rowCount());
-            assertEquals(3, ds.filter(col("i").in(full.i, OptionalInt.of(9))).rowCount());
-            assertEquals(3, ds.filter(col("x").ge(full.x)).rowCount());
-            assertEquals(0, ds.filter(col("x").eq(OptionalDouble.empty())).rowCount());
+                    dataset.stream(Optionals.class).toList());
+            assertEquals(full, dataset.row(0).to(Optionals.class));
+            assertEquals(
+                    Arrays.asList(new Object[6]), Arrays.asList(dataset.row(3).toArray()));
+            assertEquals(3, dataset.filter(col("n").eq(full.n)).rowCount());
+            assertEquals(
+                    3, dataset.filter(col("i").in(full.i, OptionalInt.of(9))).rowCount());
+            assertEquals(3, dataset.filter(col("x").ge(full.x)).rowCount());
+            assertEquals(0, dataset.filter(col("x").eq(OptionalDouble.empty())).rowCount());
         }
         record Narrow(OptionalInt n) {}
         Dataset wide = Arrowwood.open(folder.resolve("maybe" + derived.hashCode()));
-        var refused = assertThrows(
+        IllegalArgumentException failure = assertThrows(
                 IllegalArgumentException.class, () -> wide.stream(Narrow.class).toList());
-        assertTrue(refused.getMessage().contains("OptionalInt"), refused.getMessage());
+        assertTrue(failure.getMessage().contains("OptionalInt"), failure.getMessage());
     }
 
     @Test
-    void closingTheArenaEndsTheDataset() throws Exception {
-        prices();
-        Dataset ds;
+    void closingArenaInvalidatesDatasets() throws Exception {
+        writeAndOpenPrices();
+        Dataset dataset;
         List<Dataset> derived = new ArrayList<>();
         try (Arena arena = Arena.ofConfined()) {
-            ds = Arrowwood.open(folder.resolve("prices.arrow"), arena);
-            assertEquals(3, ds.rowCount());
-            derived.add(ds.slice(1, 1));
+            dataset = Arrowwood.open(folder.resolve("prices.arrow"), arena);
+            assertEquals(3, dataset.rowCount());
+            derived.add(dataset.slice(1, 1));
         }
-        assertThrows(IllegalStateException.class, ds::rowCount);
+        assertThrows(IllegalStateException.class, dataset::rowCount);
         assertThrows(IllegalStateException.class, () -> derived.get(0).rowCount());
     }
 
     @Test
-    void failuresAreThoseThatJavaKnows() throws Exception {
-        Dataset ds = prices();
-        var missing = assertThrows(NoSuchFileException.class, () -> Arrowwood.open(folder.resolve("no.arrow")));
+    void failuresAreStandardExceptions() throws Exception {
+        Dataset dataset = writeAndOpenPrices();
+        NoSuchFileException missing =
+                assertThrows(NoSuchFileException.class, () -> Arrowwood.open(folder.resolve("no.arrow")));
         assertTrue(missing.getMessage().contains("no.arrow"), missing.getMessage());
-        assertThrows(IndexOutOfBoundsException.class, () -> ds.row(3));
-        assertThrows(IllegalArgumentException.class, () -> ds.column("cost"));
+        assertThrows(IndexOutOfBoundsException.class, () -> dataset.row(3));
+        assertThrows(IllegalArgumentException.class, () -> dataset.column("cost"));
         assertThrows(
-                UnsupportedOperationException.class, () -> ds.column("symbol").sum());
+                UnsupportedOperationException.class,
+                () -> dataset.column("symbol").sum());
     }
 }

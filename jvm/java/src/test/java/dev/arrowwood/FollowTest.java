@@ -3,6 +3,7 @@ package dev.arrowwood;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,6 +14,7 @@ import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -22,13 +24,20 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Flow;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tables that other processes write, followed: every row comes once, in order. */
+/** Tests that followers and subscribers get each row of a growing table once, in order, also from other processes. */
 class FollowTest {
-    private static final int ROWS = 20_000;
+    private static final int ROW_COUNT = 20_000;
+    private static final int COMMIT_ROWS = 1_000;
+    /** A start in the middle of the table. */
+    private static final int MIDDLE_ROW = 7_000;
+
+    private static final List<Long> ALL_NUMBERS =
+            LongStream.range(0, ROW_COUNT).boxed().toList();
 
     @TempDir
     Path folder;
@@ -37,103 +46,112 @@ class FollowTest {
         return rows.column("n").asLong().stream().boxed().toList();
     }
 
-    private static final List<Long> EVERY = LongStream.range(0, ROWS).boxed().toList();
-
-    /** A thread that follows a table until all rows have come. */
+    /** A thread that follows a table until it has received all rows. */
     private static class Follower {
-        final CompletableFuture<List<Long>> seen = new CompletableFuture<>();
-        private final AtomicLong next = new AtomicLong();
+        final CompletableFuture<List<Long>> received = new CompletableFuture<>();
+        private final AtomicLong nextRow = new AtomicLong();
 
-        Follower(Path table, Thread.Builder thread, long start) {
-            thread.start(() -> {
-                List<Long> numbers = new ArrayList<>();
-                try (Follow follow = withRows(table, start).follow(start)) {
-                    for (Dataset rows : follow) {
-                        numbers.addAll(numbers(rows));
-                        next.set(follow.nextRow());
-                        if (follow.nextRow() >= ROWS) {
-                            break;
-                        }
-                    }
-                    seen.complete(numbers);
+        Follower(Path table, Thread.Builder threads, long start) {
+            threads.start(() -> {
+                try {
+                    received.complete(follow(table, start));
                 } catch (Throwable e) {
-                    seen.completeExceptionally(e);
+                    received.completeExceptionally(e);
                 }
             });
         }
 
-        /** Waits until it has so many rows, or has failed. */
-        void reaches(long rows) throws Exception {
-            Await.until(() -> next.get() >= rows || seen.isDone(), rows + " rows are seen");
-        }
-
-        List<Long> all() throws Exception {
-            return Await.value(seen, "all rows are seen");
-        }
-    }
-
-    /** The table, as soon as it has so many rows: nobody begins behind its end. */
-    private static Dataset withRows(Path path, long rows) throws Exception {
-        Dataset[] table = {Arrowwood.open(path)};
-        Await.until(() -> (table[0] = table[0].refresh()).rowCount() >= rows, rows + " rows are there");
-        return table[0];
-    }
-
-    /** What has a writer commit the rows from one number to another. */
-    private interface Feed {
-        void rows(Writer lines, int start, int end) throws IOException;
-    }
-
-    private void isFollowed(Path table, Process writer, Feed feed) throws Exception {
-        Follower platform = new Follower(table, Thread.ofPlatform(), 0);
-        Follower virtual = new Follower(table, Thread.ofVirtual(), 0);
-        Follower middle = new Follower(table, Thread.ofVirtual(), 7_000);
-        Collected published = new Collected(ROWS);
-        try (Follow follow = Arrowwood.open(table).follow(0)) {
-            follow.publisher().subscribe(published);
-            try (Writer lines = writer.outputWriter()) {
-                // Some rows come while others are looked at, and now and then all have been seen.
-                for (int start = 0; start < ROWS; start += 1_000) {
-                    feed.rows(lines, start, start + 1_000);
-                    lines.flush();
-                    platform.reaches(start + 1_000);
+        private List<Long> follow(Path table, long start) throws Exception {
+            List<Long> numbers = new ArrayList<>();
+            try (Follow follow = openWithRows(table, start).follow(start)) {
+                for (Dataset rows : follow) {
+                    numbers.addAll(numbers(rows));
+                    nextRow.set(follow.nextRow());
+                    if (follow.nextRow() >= ROW_COUNT) {
+                        break;
+                    }
                 }
             }
-            assertEquals(EVERY, platform.all());
-            assertEquals(EVERY, virtual.all());
-            assertEquals(EVERY.subList(7_000, ROWS), middle.all());
-            Await.zero(published.all, "all rows are published");
-            assertEquals(EVERY, published.numbers);
+            return numbers;
         }
-        Await.zero(published.ended, "the publisher has ended");
-        assertNull(published.failure);
-        assertEquals(0, Await.status(writer, "the writer"));
+
+        /** Waits until the thread has received the rows up to a number, or has failed. */
+        void awaitRows(long rowCount) throws Exception {
+            Await.until(() -> nextRow.get() >= rowCount || received.isDone(), rowCount + " rows are received");
+        }
+
+        List<Long> awaitAll() throws Exception {
+            return Await.result(received, "all rows are received");
+        }
     }
 
-    /** A subscriber that asks for one dataset at a time. */
-    private static class Collected implements Flow.Subscriber<Dataset> {
+    /** Opens a table once it has the given number of rows, because a follower can't start behind the end. */
+    private static Dataset openWithRows(Path path, long rowCount) throws Exception {
+        AtomicReference<Dataset> table = new AtomicReference<>(Arrowwood.open(path));
+        Await.until(
+                () -> table.updateAndGet(Dataset::refresh).rowCount() >= rowCount,
+                "the table has " + rowCount + " rows");
+        return table.get();
+    }
+
+    /** Writes lines to a writer process that make it commit the rows of a range. */
+    private interface RowSource {
+        void writeRows(Writer lines, int start, int end) throws IOException;
+    }
+
+    private void assertFollowed(Path table, Process writer, RowSource source) throws Exception {
+        Follower platform = new Follower(table, Thread.ofPlatform(), 0);
+        Follower virtual = new Follower(table, Thread.ofVirtual(), 0);
+        Follower fromMiddle = new Follower(table, Thread.ofVirtual(), MIDDLE_ROW);
+        CollectingSubscriber subscriber = new CollectingSubscriber(ROW_COUNT);
+        try (Follow follow = Arrowwood.open(table).follow(0)) {
+            follow.publisher().subscribe(subscriber);
+            try (Writer lines = writer.outputWriter()) {
+                // Waiting for one follower makes the others sometimes lag, and sometimes wait for rows.
+                for (int start = 0; start < ROW_COUNT; start += COMMIT_ROWS) {
+                    source.writeRows(lines, start, start + COMMIT_ROWS);
+                    lines.flush();
+                    platform.awaitRows(start + COMMIT_ROWS);
+                }
+            }
+            assertEquals(ALL_NUMBERS, platform.awaitAll());
+            assertEquals(ALL_NUMBERS, virtual.awaitAll());
+            assertEquals(ALL_NUMBERS.subList(MIDDLE_ROW, ROW_COUNT), fromMiddle.awaitAll());
+            Await.countDown(subscriber.complete, "all rows are published");
+            assertEquals(ALL_NUMBERS, subscriber.numbers);
+        }
+        Await.countDown(subscriber.terminated, "the publisher has ended");
+        assertNull(subscriber.failure);
+        assertEquals(0, Await.exitStatus(writer, "the writer"));
+    }
+
+    /** A subscriber that requests one dataset at a time. */
+    private static class CollectingSubscriber implements Flow.Subscriber<Dataset> {
         final List<Long> numbers = Collections.synchronizedList(new ArrayList<>());
-        final CountDownLatch all = new CountDownLatch(1);
-        final CountDownLatch ended = new CountDownLatch(1);
-        private final int wanted;
+        /** Reaches zero when the expected number of rows was received. */
+        final CountDownLatch complete = new CountDownLatch(1);
+        /** Reaches zero when {@code onError} or {@code onComplete} is called. */
+        final CountDownLatch terminated = new CountDownLatch(1);
+
+        private final int expectedRows;
         volatile Throwable failure;
         volatile Flow.Subscription subscription;
 
-        Collected(int wanted) {
-            this.wanted = wanted;
+        CollectingSubscriber(int expectedRows) {
+            this.expectedRows = expectedRows;
         }
 
         @Override
-        public void onSubscribe(Flow.Subscription given) {
-            subscription = given;
-            given.request(1);
+        public void onSubscribe(Flow.Subscription subscription) {
+            this.subscription = subscription;
+            subscription.request(1);
         }
 
         @Override
         public void onNext(Dataset rows) {
             numbers.addAll(numbers(rows));
-            if (numbers.size() >= wanted) {
-                all.countDown();
+            if (numbers.size() >= expectedRows) {
+                complete.countDown();
             }
             subscription.request(1);
         }
@@ -141,24 +159,24 @@ class FollowTest {
         @Override
         public void onError(Throwable e) {
             failure = e;
-            ended.countDown();
+            terminated.countDown();
         }
 
         @Override
         public void onComplete() {
-            ended.countDown();
+            terminated.countDown();
         }
     }
 
     @Test
-    void aTableThatRustWrites() throws Exception {
+    void tableOfRustWriterIsFollowed() throws Exception {
         Path table = folder.resolve("rust");
-        Programs.run(Programs.command(), "create", table, "--schema", "n: int64 not null", "--segment-rows", "3000");
-        Process writer = new ProcessBuilder(Programs.command().toString(), "append", table.toString())
+        Programs.run(Programs.arrowwood(), "create", table, "--schema", "n: int64 not null", "--segment-rows", "3000");
+        Process writer = new ProcessBuilder(Programs.arrowwood().toString(), "append", table.toString())
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
-        isFollowed(table, writer, (lines, start, end) -> {
+        assertFollowed(table, writer, (lines, start, end) -> {
             for (int n = start; n < end; n++) {
                 lines.write("{\"n\": " + n + "}\n");
             }
@@ -166,7 +184,7 @@ class FollowTest {
     }
 
     @Test
-    void aTableThatPythonWrites() throws Exception {
+    void tableOfPythonWriterIsFollowed() throws Exception {
         assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
         Path table = folder.resolve("python");
         Path script = Files.writeString(folder.resolve("write.py"), """
@@ -182,118 +200,121 @@ class FollowTest {
             """);
         Process writer = Programs.start(Programs.python().get(), script, table);
         assertEquals("open", writer.inputReader().readLine());
-        isFollowed(table, writer, (lines, start, end) -> lines.write(end + "\n"));
-        assertEquals(ROWS, Arrowwood.open(table).rowCount());
+        assertFollowed(table, writer, (lines, start, end) -> lines.write(end + "\n"));
+        assertEquals(ROW_COUNT, Arrowwood.open(table).rowCount());
     }
 
     @Test
-    void whatJavaWritesPythonReads() throws Exception {
+    void pythonReadsTableOfJavaWriter() throws Exception {
         assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
         Path table = folder.resolve("java");
-        record Reading(java.time.Instant ts, String sensor, double value) {}
+        record Reading(Instant ts, String sensor, double value) {}
         try (TableWriter writer = TableWriter.open(
                 table,
                 Schema.of(Reading.class),
                 WriterOptions.DEFAULT.sortedBy("ts").dictionary("sensor"))) {
             for (int i = 0; i < 100; i++) {
-                writer.append(new Reading(java.time.Instant.ofEpochSecond(i), i % 2 == 0 ? "a" : "b", i + 0.5));
+                writer.append(new Reading(Instant.ofEpochSecond(i), i % 2 == 0 ? "a" : "b", i + 0.5));
             }
             writer.commit();
-            String said = Programs.run(
+            // Read while the writer is still open.
+            String output = Programs.run(
                     Programs.python().get(),
                     "-c",
                     "import sys, arrowwood as aw; ds = aw.open(sys.argv[1]); "
                             + "print(len(ds), ds['value'].sum(), ds[3]['sensor'], ds[3]['ts'].isoformat())",
                     table);
-            assertEquals("100 5000.0 b 1970-01-01T00:00:03+00:00", said.strip());
+            assertEquals("100 5000.0 b 1970-01-01T00:00:03+00:00", output.strip());
         }
     }
 
-    private Path quietTable() throws Exception {
+    private Path createEmptyTable() throws Exception {
         Path table = folder.resolve("quiet");
         TableWriter.open(table, Schema.parse("n: int64")).close();
         return table;
     }
 
     @Test
-    void closingEndsTheIteration() throws Exception {
-        for (boolean virtual : new boolean[] {false, true}) {
-            Follow follow = Arrowwood.open(quietTable()).follow(0);
+    void closeEndsIterationOfWaitingThread() throws Exception {
+        for (boolean isVirtual : new boolean[] {false, true}) {
+            Follow follow = Arrowwood.open(createEmptyTable()).follow(0);
             CompletableFuture<Boolean> hasNext = new CompletableFuture<>();
-            Runnable wait = () -> hasNext.complete(follow.iterator().hasNext());
-            Thread thread = virtual
-                    ? Thread.ofVirtual().start(wait)
-                    : Thread.ofPlatform().start(wait);
+            Thread.Builder threads = isVirtual ? Thread.ofVirtual() : Thread.ofPlatform();
+            Thread thread =
+                    threads.start(() -> hasNext.complete(follow.iterator().hasNext()));
             Await.waitingForRows(thread);
             follow.close();
-            assertEquals(false, Await.value(hasNext, "the end of the iteration"));
-            Await.end(thread);
+            assertEquals(false, Await.result(hasNext, "the end of the iteration"));
+            Await.termination(thread);
         }
     }
 
     @Test
-    void anInterruptEndsTheWaiting() throws Exception {
-        try (Follow follow = Arrowwood.open(quietTable()).follow(0)) {
+    void interruptEndsNextAndIteration() throws Exception {
+        try (Follow follow = Arrowwood.open(createEmptyTable()).follow(0)) {
             CompletableFuture<Throwable> failure = new CompletableFuture<>();
-            Thread thread = Thread.ofPlatform()
-                    .start(() -> failure.complete(
-                            assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
-            Await.waitingForRows(thread);
-            thread.interrupt();
-            assertInstanceOf(InterruptedException.class, Await.value(failure, "an interrupt ends the waiting"));
-            CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
+            Thread waiting = Thread.ofPlatform().start(() -> failure.complete(assertInterrupted(follow)));
+            Await.waitingForRows(waiting);
+            waiting.interrupt();
+            assertInstanceOf(InterruptedException.class, Await.result(failure, "an interrupt ends the call"));
+
+            CompletableFuture<Boolean> endedInterrupted = new CompletableFuture<>();
             Thread iterating = Thread.ofPlatform()
-                    .start(() -> interrupted.complete(!follow.iterator().hasNext()
+                    .start(() -> endedInterrupted.complete(!follow.iterator().hasNext()
                             && Thread.currentThread().isInterrupted()));
             iterating.interrupt();
-            assertTrue(Await.value(interrupted, "an interrupt ends the iteration"));
+            assertTrue(Await.result(endedInterrupted, "an interrupt ends the iteration"));
         }
     }
 
-    /** The library goes on waiting for a moment, and may receive rows meanwhile. */
+    private static InterruptedException assertInterrupted(Follow follow) {
+        return assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)));
+    }
+
+    /** Checks that no row is lost if it arrives after the interrupt, while the library's call still waits. */
     @Test
-    void rowsThatComeForAnInterruptedVirtualThreadAreReturnedByTheNextCall() throws Exception {
-        Path table = quietTable();
+    void rowsReceivedForInterruptedVirtualThreadAreKeptForNextCall() throws Exception {
+        Path table = createEmptyTable();
         try (TableWriter writer = TableWriter.open(table);
                 Follow follow = Arrowwood.open(table).follow(0)) {
             for (long n = 0; n < 20; n++) {
                 CompletableFuture<Throwable> failure = new CompletableFuture<>();
-                Thread waiting = Thread.ofVirtual()
-                        .start(() -> failure.complete(
-                                assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
+                Thread waiting = Thread.ofVirtual().start(() -> failure.complete(assertInterrupted(follow)));
                 Await.waitingForRows(waiting);
                 waiting.interrupt();
-                Await.value(failure, "an interrupt ends the waiting");
+                Await.result(failure, "an interrupt ends the call");
                 writer.appendRow(n);
                 writer.commit();
                 assertEquals(n, follow.nextRow());
+
                 CompletableFuture<Optional<Dataset>> rows = new CompletableFuture<>();
                 Thread.Builder threads = n % 2 == 0 ? Thread.ofPlatform() : Thread.ofVirtual();
-                threads.start(() -> rows.complete(assertDoesNotThrow(() -> follow.next(Await.PATIENCE))));
-                assertEquals(
-                        List.of(n), numbers(Await.value(rows, "the next call").orElseThrow()));
+                threads.start(() -> rows.complete(assertDoesNotThrow(() -> follow.next(Await.TIMEOUT))));
+                Dataset received = Await.result(rows, "the next call").orElseThrow();
+                assertEquals(List.of(n), numbers(received));
                 assertEquals(n + 1, follow.nextRow());
             }
         }
     }
 
     @Test
-    void thousandsOfVirtualThreadsWaitOnFewCarriers() throws Exception {
-        Path table = quietTable();
-        Dataset open = Arrowwood.open(table);
-        List<CompletableFuture<Long>> seen = new ArrayList<>();
+    void waitingVirtualThreadsReleaseTheirCarriers() throws Exception {
+        Path table = createEmptyTable();
+        Dataset dataset = Arrowwood.open(table);
+        List<CompletableFuture<Long>> rowCounts = new ArrayList<>();
+        // More threads than carriers.
         for (int i = 0; i < 200; i++) {
-            CompletableFuture<Long> one = new CompletableFuture<>();
-            seen.add(one);
+            CompletableFuture<Long> rowCount = new CompletableFuture<>();
+            rowCounts.add(rowCount);
             Thread.ofVirtual().start(() -> {
-                try (Follow follow = open.follow(0)) {
-                    one.complete(follow.next(Await.PATIENCE).orElseThrow().rowCount());
+                try (Follow follow = dataset.follow(0)) {
+                    rowCount.complete(follow.next(Await.TIMEOUT).orElseThrow().rowCount());
                 } catch (Throwable e) {
-                    one.completeExceptionally(e);
+                    rowCount.completeExceptionally(e);
                 }
             });
         }
-        // Carriers are free: another virtual thread comes to its turn while all wait.
+        // Another virtual thread can run only if the waiting ones don't hold all carriers.
         Thread.ofVirtual()
                 .start(() -> {
                     try (TableWriter writer = TableWriter.open(table)) {
@@ -304,28 +325,28 @@ class FollowTest {
                     }
                 })
                 .join();
-        for (CompletableFuture<Long> one : seen) {
-            assertEquals(1, Await.value(one, "all threads have the row"));
+        for (CompletableFuture<Long> rowCount : rowCounts) {
+            assertEquals(1, Await.result(rowCount, "all threads have the row"));
         }
     }
 
     @Test
-    void aSubscriberThatAsksForNothingSensibleIsTold() throws Exception {
-        try (Follow follow = Arrowwood.open(quietTable()).follow(0)) {
-            Collected bad = new Collected(1) {
+    void requestOfZeroDatasetsIsReported() throws Exception {
+        try (Follow follow = Arrowwood.open(createEmptyTable()).follow(0)) {
+            CollectingSubscriber subscriber = new CollectingSubscriber(1) {
                 @Override
-                public void onSubscribe(Flow.Subscription given) {
-                    given.request(0);
+                public void onSubscribe(Flow.Subscription subscription) {
+                    subscription.request(0);
                 }
             };
-            follow.publisher().subscribe(bad);
-            Await.zero(bad.ended, "the subscriber is told");
-            assertInstanceOf(IllegalArgumentException.class, bad.failure);
+            follow.publisher().subscribe(subscriber);
+            Await.countDown(subscriber.terminated, "onError is called");
+            assertInstanceOf(IllegalArgumentException.class, subscriber.failure);
         }
     }
 
     @Test
-    void aSubscriberHearsThatATableCantBeFollowed() throws Exception {
+    void subscriberIsToldThatTableCannotBeFollowed() throws Exception {
         Path table = folder.resolve("dropped");
         WriterOptions options = WriterOptions.DEFAULT.segmentRows(100);
         try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"), options)) {
@@ -337,99 +358,101 @@ class FollowTest {
                 writer.dropBefore(500);
                 writer.appendRow(1_000L);
                 writer.commit();
-                Collected told = new Collected(1);
-                follow.publisher().subscribe(told);
-                Await.zero(told.ended, "the subscriber is told");
-                assertInstanceOf(IndexOutOfBoundsException.class, told.failure);
-                assertTrue(told.subscription != null, "onSubscribe comes first");
-                assertEquals(List.of(), told.numbers);
+                CollectingSubscriber subscriber = new CollectingSubscriber(1);
+                follow.publisher().subscribe(subscriber);
+                Await.countDown(subscriber.terminated, "onError is called");
+                assertInstanceOf(IndexOutOfBoundsException.class, subscriber.failure);
+                assertNotNull(subscriber.subscription, "onSubscribe is called first");
+                assertEquals(List.of(), subscriber.numbers);
                 assertThrows(
                         NullPointerException.class, () -> follow.publisher().subscribe(null));
             }
         }
     }
 
-    /** A subscriber that throws something of its own in one of its methods. */
-    private static final class Throwing implements Flow.Subscriber<Dataset> {
-        final List<String> called = Collections.synchronizedList(new ArrayList<>());
-        final CompletableFuture<Thread> ended = new CompletableFuture<>();
-        private final String where;
+    /** A subscriber that throws an error in one of its methods. */
+    private static final class ThrowingSubscriber implements Flow.Subscriber<Dataset> {
+        final List<String> calls = Collections.synchronizedList(new ArrayList<>());
+        final CompletableFuture<Thread> terminatingThread = new CompletableFuture<>();
+        private final String throwingMethod;
 
-        Throwing(String where) {
-            this.where = where;
+        ThrowingSubscriber(String throwingMethod) {
+            this.throwingMethod = throwingMethod;
         }
 
-        private void call(String name) {
-            called.add(name);
-            if (name.equals("onError") || name.equals("onComplete")) {
-                ended.complete(Thread.currentThread());
+        private void onCall(String method) {
+            calls.add(method);
+            if (method.equals("onError") || method.equals("onComplete")) {
+                terminatingThread.complete(Thread.currentThread());
             }
-            if (name.equals(where)) {
-                throw new AssertionError("thrown in " + name);
+            if (method.equals(throwingMethod)) {
+                throw new AssertionError("thrown in " + method);
             }
         }
 
         @Override
-        public void onSubscribe(Flow.Subscription given) {
-            given.request(where.equals("onError") ? 0 : 1);
-            call("onSubscribe");
+        public void onSubscribe(Flow.Subscription subscription) {
+            // An invalid request makes the publisher call onError.
+            subscription.request(throwingMethod.equals("onError") ? 0 : 1);
+            onCall("onSubscribe");
         }
 
         @Override
         public void onNext(Dataset rows) {
-            call("onNext");
+            onCall("onNext");
         }
 
         @Override
         public void onError(Throwable e) {
-            call("onError");
+            onCall("onError");
         }
 
         @Override
         public void onComplete() {
-            call("onComplete");
+            onCall("onComplete");
         }
     }
 
     @Test
-    void whatASubscriberThrowsIsItsOwnToHear() throws Exception {
-        Map<String, List<String>> expected = Map.of(
+    void exceptionsOfSubscribersDoNotEscapeThePublisher() throws Exception {
+        Map<String, List<String>> expectedCalls = Map.of(
                 "onSubscribe", List.of("onSubscribe", "onError"),
                 "onNext", List.of("onSubscribe", "onNext", "onError"),
                 "onError", List.of("onSubscribe", "onError"),
                 "onComplete", List.of("onSubscribe", "onNext", "onComplete"));
-        Path table = quietTable();
+        Path table = createEmptyTable();
         try (TableWriter writer = TableWriter.open(table)) {
             writer.appendRow(1);
             writer.commit();
         }
         List<Throwable> uncaught = Collections.synchronizedList(new ArrayList<>());
-        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        Thread.UncaughtExceptionHandler previousHandler = Thread.getDefaultUncaughtExceptionHandler();
         Thread.setDefaultUncaughtExceptionHandler((thread, e) -> uncaught.add(e));
         try {
-            for (String where : expected.keySet()) {
-                Throwing subscriber = new Throwing(where);
+            for (String throwingMethod : expectedCalls.keySet()) {
+                ThrowingSubscriber subscriber = new ThrowingSubscriber(throwingMethod);
+                List<String> expected = expectedCalls.get(throwingMethod);
                 try (Follow follow = Arrowwood.open(table).follow(0)) {
                     follow.publisher().subscribe(subscriber);
-                    // Closing it is what completes it.
-                    int calls = expected.get(where).size() - (where.equals("onComplete") ? 1 : 0);
-                    Await.until(() -> subscriber.called.size() >= calls, "the subscriber is called");
+                    // The publisher calls onComplete only when the follower is closed.
+                    int callsBeforeClose = expected.size() - (throwingMethod.equals("onComplete") ? 1 : 0);
+                    Await.until(() -> subscriber.calls.size() >= callsBeforeClose, "the subscriber is called");
                 }
-                Await.end(Await.value(subscriber.ended, "the subscription has ended"));
-                assertEquals(expected.get(where), subscriber.called);
+                Await.termination(Await.result(subscriber.terminatingThread, "the subscription has ended"));
+                assertEquals(expected, subscriber.calls);
             }
         } finally {
-            Thread.setDefaultUncaughtExceptionHandler(before);
+            Thread.setDefaultUncaughtExceptionHandler(previousHandler);
         }
         assertEquals(List.of(), uncaught);
     }
 
     @Test
-    void aTableThatIsRemovedIsNotWaitedFor() throws Exception {
-        Path table = quietTable();
+    void nextFailsIfTableWasMoved() throws Exception {
+        Path table = createEmptyTable();
         try (Follow follow = Arrowwood.open(table).follow(0)) {
             Files.move(table, folder.resolve("elsewhere"));
-            var failure = assertThrows(RuntimeException.class, () -> follow.next(Duration.ofMillis(10)));
+            RuntimeException failure = assertThrows(RuntimeException.class, () -> follow.next(Duration.ofMillis(10)));
             assertInstanceOf(ArrowwoodException.class, failure);
             assertTrue(failure.getMessage().contains("quiet"), failure.getMessage());
         }

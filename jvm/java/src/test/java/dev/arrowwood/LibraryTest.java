@@ -3,7 +3,9 @@ package dev.arrowwood;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -12,88 +14,93 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** How the library is found, and what is said where it isn't: in JVMs of their own. */
+/** Tests how the native library is found, and the messages if it isn't. Each case runs in a new JVM. */
 class LibraryTest {
+    /** The exit status of {@link PrintVersion} if the library can't be loaded. */
+    private static final int NOT_LOADED = 7;
+
     @TempDir
     Path folder;
 
-    /** Prints the version of the library. */
-    static final class Version {
+    /** Prints the version of the library, or the message if it can't be loaded. */
+    static final class PrintVersion {
         public static void main(String[] arguments) {
             try {
                 System.out.println(Arrowwood.version());
             } catch (UnsatisfiedLinkError e) {
-                // The second use fails as well, with the same explanation.
+                // The class is unusable from now on: another call fails too, without loading anything.
                 try {
                     Arrowwood.version();
-                } catch (NoClassDefFoundError again) {
+                } catch (NoClassDefFoundError alsoSecondTime) {
                     System.out.println(e.getMessage());
-                    System.exit(7);
+                    System.exit(NOT_LOADED);
                 }
             }
         }
     }
 
-    private static String says(int code, String... options) throws Exception {
-        Programs.Exit exit = Programs.exit(Programs.java(Version.class, List.of(options)));
-        assertEquals(code, exit.code(), exit.said());
-        return exit.said().strip();
+    /** Runs {@link PrintVersion} with options of the JVM, and returns its output. */
+    private static String printVersion(int expectedStatus, String... options) throws Exception {
+        Programs.Exit exit = Programs.runToExit(Programs.javaCommand(PrintVersion.class, List.of(options)));
+        assertEquals(expectedStatus, exit.status(), exit.output());
+        return exit.output().strip();
     }
 
-    private Path extracted() throws Exception {
+    /** Copies the library from the jar to the folder. */
+    private Path extractLibrary() throws Exception {
         Path library = folder.resolve("libarrowwood.so");
-        try (var jar = LibraryTest.class.getResourceAsStream("/native/linux-x86_64/libarrowwood.so")) {
-            Files.copy(jar, library, StandardCopyOption.REPLACE_EXISTING);
+        try (InputStream resource = LibraryTest.class.getResourceAsStream("/native/linux-x86_64/libarrowwood.so")) {
+            Files.copy(resource, library, StandardCopyOption.REPLACE_EXISTING);
         }
         return library;
     }
 
     @Test
-    void theLibraryOfTheJarLeavesNothingBehind() throws Exception {
-        assertEquals(Arrowwood.version(), says(0, "-Darrowwood.tmpdir=" + folder));
-        try (Stream<Path> left = Files.list(folder)) {
-            assertEquals(List.of(), left.toList());
+    void libraryOfJarLeavesNoTemporaryFile() throws Exception {
+        assertEquals(Arrowwood.version(), printVersion(0, "-Darrowwood.tmpdir=" + folder));
+        try (Stream<Path> files = Files.list(folder)) {
+            assertEquals(List.of(), files.toList());
         }
     }
 
     @Test
-    void aLibraryCanBeNamedOrInstalled() throws Exception {
-        Path library = extracted();
-        // No folder to extract to, so it must be this file.
-        String nowhere = "-Darrowwood.tmpdir=" + folder.resolve("none");
-        assertEquals(Arrowwood.version(), says(0, nowhere, "-Darrowwood.library=" + library));
-        assertEquals(Arrowwood.version(), says(0, nowhere, "-Djava.library.path=/nowhere:" + folder));
+    void libraryIsLoadedFromPropertyOrLibraryPath() throws Exception {
+        Path library = extractLibrary();
+        // The library of the jar can't be extracted to a missing folder, so it isn't the one that is loaded.
+        String noTmpdir = "-Darrowwood.tmpdir=" + folder.resolve("none");
+        assertEquals(Arrowwood.version(), printVersion(0, noTmpdir, "-Darrowwood.library=" + library));
+        assertEquals(Arrowwood.version(), printVersion(0, noTmpdir, "-Djava.library.path=/nowhere:" + folder));
     }
 
     @Test
-    void aMissingLibraryIsNamed() throws Exception {
-        String said = says(7, "-Darrowwood.library=" + folder.resolve("missing.so"));
-        assertTrue(said.contains("missing.so: no such file") && said.contains("make install-c"), said);
+    void missingLibraryIsNamed() throws Exception {
+        String message = printVersion(NOT_LOADED, "-Darrowwood.library=" + folder.resolve("missing.so"));
+        assertTrue(message.contains("missing.so: no such file") && message.contains("make install-c"), message);
     }
 
     @Test
-    void whatIsNoLibraryIsNamed() throws Exception {
+    void fileThatIsNotALibraryIsNamed() throws Exception {
         Path text = Files.writeString(folder.resolve("text.so"), "not a library");
-        String said = says(7, "-Darrowwood.library=" + text);
-        assertTrue(said.contains("text.so") && said.contains("shared library"), said);
+        String message = printVersion(NOT_LOADED, "-Darrowwood.library=" + text);
+        assertTrue(message.contains("text.so") && message.contains("shared library"), message);
     }
 
     @Test
-    void anotherLibraryIsNotTakenForOurs() throws Exception {
-        Path libc = Path.of("/lib/x86_64-linux-gnu/libm.so.6");
-        org.junit.jupiter.api.Assumptions.assumeTrue(Files.exists(libc), "libm is elsewhere");
-        String said = says(7, "-Darrowwood.library=" + libc);
-        assertTrue(said.contains("arrowwood_abi_version") && said.contains("not Arrowwood's library"), said);
+    void otherLibraryIsRefused() throws Exception {
+        Path libm = Path.of("/lib/x86_64-linux-gnu/libm.so.6");
+        assumeTrue(Files.exists(libm), "libm is elsewhere");
+        String message = printVersion(NOT_LOADED, "-Darrowwood.library=" + libm);
+        assertTrue(message.contains("arrowwood_abi_version") && message.contains("not Arrowwood's library"), message);
     }
 
     @Test
-    void aFolderThatCantBeWrittenIsNamed() throws Exception {
-        String said = says(7, "-Darrowwood.tmpdir=" + folder.resolve("none"));
-        assertTrue(said.contains("none") && said.contains("-Darrowwood.tmpdir=FOLDER"), said);
+    void unwritableTmpdirIsNamed() throws Exception {
+        String message = printVersion(NOT_LOADED, "-Darrowwood.tmpdir=" + folder.resolve("none"));
+        assertTrue(message.contains("none") && message.contains("-Darrowwood.tmpdir=FOLDER"), message);
     }
 
     @Test
-    void theVersionsOfPomAndHeaderAgreeWithTheLibrary() throws Exception {
+    void versionsOfPomAndHeaderAreThoseOfTheLibrary() throws Exception {
         Path root = Path.of(System.getProperty("arrowwood.docs")).getParent();
         String pom = Files.readString(root.resolve("jvm/pom.xml"));
         assertTrue(pom.contains("<version>" + Arrowwood.version() + "</version>"), Arrowwood.version());

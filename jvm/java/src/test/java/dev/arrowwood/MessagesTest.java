@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -21,107 +22,133 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What messages say: nothing that users of Java can't do. */
+/** Tests that messages advise only calls of the Java API, are of limited length, and repeat numbers as given. */
 class MessagesTest {
-    /** Calls and options of Python, Rust and C. */
-    static final Pattern FOREIGN = Pattern.compile(
-            "in Python|pandas|numpy\\.|pyarrow\\.|\\baw\\.|datetime[.(]|tzinfo|ds\\.sql|read_(csv|json|stream|parquet)\\b|sorted_by|segment_rows|drop_before|smaller"
-                + " batch_rows|follow_partitions|late=|\\w=(True|False)\\b");
+    /** Matches calls and options of Python, Rust and C. */
+    static final Pattern FOREIGN = Pattern.compile(String.join(
+            "|",
+            "in Python",
+            "pandas",
+            "numpy\\.",
+            "pyarrow\\.",
+            "\\baw\\.",
+            "datetime[.(]",
+            "tzinfo",
+            "ds\\.sql",
+            "read_(csv|json|stream|parquet)\\b",
+            "sorted_by",
+            "segment_rows",
+            "drop_before",
+            "smaller batch_rows",
+            "follow_partitions",
+            "late=",
+            "\\w=(True|False)\\b"));
 
     private static final Path ROOT =
             Path.of(System.getProperty("arrowwood.docs")).getParent();
     private static final Pattern LITERAL = Pattern.compile("\"((?:[^\"\\\\]|\\\\.)*)\"", Pattern.DOTALL);
 
+    /** More than {@link Messages#shortened} leaves, but less than any of the long arguments. */
+    private static final int MAX_MESSAGE_LENGTH = 2_500;
+
     @TempDir
     Path folder;
 
-    /** Returns the texts in the library's sources, without its tests and the names of values in placeholders. */
-    private static List<String> texts() throws Exception {
+    /**
+     * Returns the string literals of the library's sources, except in tests. Names in placeholders are removed, as
+     * they are not part of a message.
+     */
+    private static List<String> libraryTexts() throws IOException {
         List<String> texts = new ArrayList<>();
-        for (String part : List.of("src", "capi/src", "crates/mapping/src")) {
-            try (Stream<Path> files = Files.walk(ROOT.resolve(part))) {
-                for (Path file :
-                        (Iterable<Path>) files.filter(path -> path.toString().endsWith(".rs"))::iterator) {
-                    String code = Files.readString(file).split("#\\[cfg\\(test\\)\\]\\s*mod ")[0];
-                    String plain = code.replaceAll("(?m)^\\s*//.*$", "").replaceAll("'\\\\?\"'", "' '");
-                    LITERAL.matcher(plain)
-                            .results()
-                            .map(literal -> literal.group(1))
-                            .map(text -> text.replaceAll("\\\\\n\\s*", "").replace("\\\"", "\""))
-                            .map(text -> text.replaceAll("\\{\\w+\\}", "{}"))
-                            .filter(text -> text.contains(" "))
-                            .forEach(texts::add);
-                }
+        for (String folder : List.of("src", "capi/src", "crates/mapping/src")) {
+            List<Path> sources;
+            try (Stream<Path> files = Files.walk(ROOT.resolve(folder))) {
+                sources = files.filter(path -> path.toString().endsWith(".rs")).toList();
+            }
+            for (Path source : sources) {
+                String code = Files.readString(source).split("#\\[cfg\\(test\\)\\]\\s*mod ")[0];
+                String withoutComments = code.replaceAll("(?m)^\\s*//.*$", "");
+                // A quotation mark in a character literal doesn't begin a string.
+                String withoutQuotes = withoutComments.replaceAll("'\\\\?\"'", "' '");
+                LITERAL.matcher(withoutQuotes)
+                        .results()
+                        .map(literal -> literal.group(1))
+                        .map(text -> text.replaceAll("\\\\\n\\s*", "").replace("\\\"", "\""))
+                        .map(text -> text.replaceAll("\\{\\w+\\}", "{}"))
+                        .filter(text -> text.contains(" "))
+                        .forEach(texts::add);
             }
         }
         return texts;
     }
 
+    private static boolean isForeign(String text) {
+        return FOREIGN.matcher(text).find();
+    }
+
     @Test
-    void theLibraryAdvisesNoCallOfAnotherLanguage() throws Exception {
+    void translatedMessagesNameNoOtherLanguage() throws Exception {
         List<String> foreign =
-                texts().stream().filter(text -> FOREIGN.matcher(text).find()).toList();
+                libraryTexts().stream().filter(MessagesTest::isForeign).toList();
         assertTrue(foreign.size() > 20, foreign::toString);
-        assertEquals(
-                List.of(),
-                foreign.stream()
-                        .map(Messages::inJava)
-                        .filter(text -> FOREIGN.matcher(text).find())
-                        .toList(),
-                "Messages.java has no words of Java for these");
+        List<String> untranslated = foreign.stream()
+                .map(Messages::inJava)
+                .filter(MessagesTest::isForeign)
+                .toList();
+        assertEquals(List.of(), untranslated, "Messages.java lacks a translation");
     }
 
     @Test
-    void filesOfOtherFormatsAreNamedInTheWordsOfJava() throws Exception {
-        Map<String, String> formats = Map.of(
+    void openNamesOtherFileFormats() throws Exception {
+        Map<String, String> namesByMagic = Map.of(
                 "PAR1", "Parquet", "FEA1", "Feather", "ORC", "ORC", "\u0093NUMPY", "NumPy", "a,b\n1,2\n", "readCsv");
-        formats.forEach((head, name) -> {
+        for (Map.Entry<String, String> format : namesByMagic.entrySet()) {
             Path file = folder.resolve("some.data");
-            String message = assertThrows(ArrowwoodException.InvalidData.class, () -> {
-                        Files.write(file, (head + " ".repeat(100)).getBytes(StandardCharsets.ISO_8859_1));
-                        Arrowwood.open(file).rowCount();
-                    })
+            Files.write(file, (format.getKey() + " ".repeat(100)).getBytes(StandardCharsets.ISO_8859_1));
+            String message = assertThrows(
+                            ArrowwoodException.InvalidData.class,
+                            () -> Arrowwood.open(file).rowCount())
                     .getMessage();
-            assertTrue(message.contains(name), message);
-            assertFalse(FOREIGN.matcher(message).find(), message);
-        });
+            assertTrue(message.contains(format.getValue()), message);
+            assertFalse(isForeign(message), message);
+        }
     }
 
     @Test
-    void aNameOfAnotherFormatIsRefusedInTheWordsOfJava() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
-        String message = assertThrows(
-                        IllegalArgumentException.class, () -> ds.write(folder.resolve("it's \"quoted\").parquet")))
+    void writeRejectsNamesOfOtherFormats() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 3));
+        Path parquet = folder.resolve("it's \"quoted\").parquet");
+        String message = assertThrows(IllegalArgumentException.class, () -> dataset.write(parquet))
                 .getMessage();
         assertTrue(message.contains("arrowwood export"), message);
-        assertFalse(FOREIGN.matcher(message).find(), message);
+        assertFalse(isForeign(message), message);
     }
 
-    record Short(int n) {}
+    record OneInt(int n) {}
 
     @Test
-    void messagesShowAPartOfWhatIsLong() throws Exception {
-        Dataset ds = Arrowwood.open(Samples.numbers(folder, 3));
-        for (String letter : List.of("x", "ä", "\ud83c\udf32", "\n")) {
-            String text = letter.repeat(1_000_000);
+    void longArgumentsAreShortenedInMessages() throws Exception {
+        Dataset dataset = Arrowwood.open(Samples.writeNumbers(folder, 3));
+        for (String character : List.of("x", "ä", "\ud83c\udf32", "\n")) {
+            String text = character.repeat(1_000_000);
             BigDecimal digits = new BigDecimal("1".repeat(100_000));
-            Path table = folder.resolve("table" + (int) letter.charAt(0));
+            Path table = folder.resolve("table" + (int) character.charAt(0));
             Schema schema = Schema.parse("n: int8, d: decimal128(5, 1)");
             try (TableWriter writer = TableWriter.open(table, schema)) {
-                List<Executable> slips = List.of(
-                        () -> ds.column(text),
-                        () -> ds.row(0).get(text),
-                        () -> ds.select(text),
-                        () -> ds.filter(col(text).gt(1)),
-                        () -> ds.filter(col("n").gt(text)),
-                        () -> ds.filter(col("n").in(1, text)),
-                        () -> ds.filter(col("word").gt(digits)),
-                        () -> ds.between(text, text),
-                        () -> ds.aggregate(List.of(text), Aggregate.count()),
-                        () -> ds.aggregate(List.of(), Aggregate.sum(text)),
+                List<Executable> invalidCalls = List.of(
+                        () -> dataset.column(text),
+                        () -> dataset.row(0).get(text),
+                        () -> dataset.select(text),
+                        () -> dataset.filter(col(text).gt(1)),
+                        () -> dataset.filter(col("n").gt(text)),
+                        () -> dataset.filter(col("n").in(1, text)),
+                        () -> dataset.filter(col("word").gt(digits)),
+                        () -> dataset.between(text, text),
+                        () -> dataset.aggregate(List.of(text), Aggregate.count()),
+                        () -> dataset.aggregate(List.of(), Aggregate.sum(text)),
                         () -> Arrowwood.open(Path.of(text)),
                         () -> Arrowwood.check(Path.of(text)),
-                        () -> ds.write(Path.of(text)),
+                        () -> dataset.write(Path.of(text)),
                         () -> TableWriter.open(Path.of(text), schema),
                         () -> Schema.parse(text),
                         () -> Schema.parse("n: " + text),
@@ -136,14 +163,13 @@ class MessagesTest {
                         () -> Arrowwood.readCsv(
                                 folder.resolve("long.csv"),
                                 new Arrowwood.CsvOptions(Optional.empty(), List.of(text), ',')));
-                for (int i = 0; i < slips.size(); i++) {
-                    String what = "slip " + i + " of " + letter;
-                    Throwable failure = assertThrows(Exception.class, slips.get(i), what);
-                    assertInstanceOf(ArrowwoodException.class, failure, what);
-                    assertTrue(
-                            failure.getMessage().length() < 2_500,
-                            what + ": " + failure.getMessage().length());
-                    assertTrue(failure.toString().length() < 2_500, what);
+                for (int i = 0; i < invalidCalls.size(); i++) {
+                    String description = "call " + i + " with " + character;
+                    Throwable failure = assertThrows(Exception.class, invalidCalls.get(i), description);
+                    assertInstanceOf(ArrowwoodException.class, failure, description);
+                    int length = failure.getMessage().length();
+                    assertTrue(length < MAX_MESSAGE_LENGTH, () -> description + ": " + length);
+                    assertTrue(failure.toString().length() < MAX_MESSAGE_LENGTH, description);
                 }
             }
         }
@@ -152,39 +178,39 @@ class MessagesTest {
                 .write(words);
         Throwable failure = assertThrows(
                 ArrowwoodException.InvalidArgument.class,
-                () -> Arrowwood.open(words).stream(Short.class).toList());
-        assertTrue(failure.getMessage().length() < 2_500);
+                () -> Arrowwood.open(words).stream(OneInt.class).toList());
+        assertTrue(failure.getMessage().length() < MAX_MESSAGE_LENGTH);
     }
 
     @Test
-    void negativeNumbersAreSaidAsTheyWereGiven() throws Exception {
+    void messagesRepeatNegativeNumbers() throws Exception {
         Path table = folder.resolve("table");
         try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int32"))) {
             writer.appendRow(1);
             writer.commit();
-            Dataset ds = Arrowwood.open(table);
-            List<Executable> rows = List.of(
-                    () -> ds.row(-1),
-                    () -> ds.column("n").get(-1),
-                    () -> ds.column("n").asLong().get(-1),
-                    () -> ds.slice(-1, 1),
-                    () -> ds.head(-1),
-                    () -> ds.tail(-1),
-                    () -> ds.follow(-15),
+            Dataset dataset = Arrowwood.open(table);
+            List<Executable> invalidRows = List.of(
+                    () -> dataset.row(-1),
+                    () -> dataset.column("n").get(-1),
+                    () -> dataset.column("n").asLong().get(-1),
+                    () -> dataset.slice(-1, 1),
+                    () -> dataset.head(-1),
+                    () -> dataset.tail(-1),
+                    () -> dataset.follow(-15),
                     () -> writer.dropBefore(-1));
-            for (Executable slip : rows) {
-                String message = assertThrows(ArrowwoodException.RowOutOfRange.class, slip)
+            for (Executable call : invalidRows) {
+                String message = assertThrows(ArrowwoodException.RowOutOfRange.class, call)
                         .getMessage();
                 assertTrue(message.contains("-1"), message);
             }
-            List<Executable> counts = List.of(
-                    () -> ds.sample(-1, 0),
-                    () -> ds.display(-1, 80),
-                    () -> ds.display(5, -1),
+            List<Executable> invalidCounts = List.of(
+                    () -> dataset.sample(-1, 0),
+                    () -> dataset.display(-1, 80),
+                    () -> dataset.display(5, -1),
                     () -> WriteOptions.FILE.withMaxRows(-1),
                     () -> WriterOptions.DEFAULT.segmentRows(-1));
-            for (Executable slip : counts) {
-                String message = assertThrows(ArrowwoodException.InvalidArgument.class, slip)
+            for (Executable call : invalidCounts) {
+                String message = assertThrows(ArrowwoodException.InvalidArgument.class, call)
                         .getMessage();
                 assertTrue(message.contains("-1"), message);
             }

@@ -1,84 +1,89 @@
 package dev.arrowwood;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 
-/** Other programs: those that cargo has built, Python, and JVMs of their own. */
+/** Runs the programs that tests need: those built by cargo, Python, and other JVMs. */
 final class Programs {
-    private static final Path BUILT = Path.of(System.getProperty("arrowwood.programs"));
+    private static final Path BUILD_FOLDER = Path.of(System.getProperty("arrowwood.programs"));
 
     private Programs() {}
 
-    static Path command() {
-        return BUILT.resolve("arrowwood");
+    /** Returns the path of the {@code arrowwood} command. */
+    static Path arrowwood() {
+        return BUILD_FOLDER.resolve("arrowwood");
     }
 
+    /** Returns the path of the example {@code samples}, which writes files of all types and reads them as JSON. */
     static Path samples() {
-        return BUILT.resolve("examples/samples");
+        return BUILD_FOLDER.resolve("examples/samples");
     }
 
-    /** Arrow's own files, where a copy of them is. */
-    static Optional<Path> golden() {
-        Path golden = Path.of(System.getProperty("arrowwood.golden"));
-        return Files.isDirectory(golden.resolve("golden")) ? Optional.of(golden) : Optional.empty();
+    /** Returns the folder of Arrow's own test files, if there is a copy on this machine. */
+    static Optional<Path> arrowTestingFolder() {
+        Path folder = Path.of(System.getProperty("arrowwood.golden"));
+        return Files.isDirectory(folder.resolve("golden")) ? Optional.of(folder) : Optional.empty();
     }
 
-    /** A Python that has Arrowwood. */
+    /** Returns a Python that can import Arrowwood, if there is one. */
     static Optional<Path> python() throws Exception {
-        String named = System.getProperty("arrowwood.python", "");
-        boolean works = !named.isEmpty()
-                && Files.isExecutable(Path.of(named))
-                && exit(List.of(named, "-c", "import arrowwood")).code == 0;
-        return works ? Optional.of(Path.of(named)) : Optional.empty();
+        String executable = System.getProperty("arrowwood.python", "");
+        if (executable.isEmpty() || !Files.isExecutable(Path.of(executable))) {
+            return Optional.empty();
+        }
+        Exit exit = runToExit(List.of(executable, "-c", "import arrowwood"));
+        return exit.status == 0 ? Optional.of(Path.of(executable)) : Optional.empty();
     }
 
-    /** What a program said, and how it ended. */
-    record Exit(int code, String said) {}
+    /** The exit status of a program, and what it wrote to standard output and standard error. */
+    record Exit(int status, String output) {}
 
-    static Exit exit(List<String> words) throws Exception {
-        Path said = Files.createTempFile("arrowwood", ".txt");
+    static Exit runToExit(List<String> command) throws Exception {
+        Path outputFile = Files.createTempFile("arrowwood", ".txt");
         try {
-            Process process = new ProcessBuilder(words)
+            Process process = new ProcessBuilder(command)
                     .redirectErrorStream(true)
-                    .redirectOutput(said.toFile())
+                    .redirectOutput(outputFile.toFile())
                     .start();
-            int status = Await.status(process, words.toString());
-            return new Exit(status, new String(Files.readAllBytes(said), StandardCharsets.UTF_8));
+            int status = Await.exitStatus(process, command.toString());
+            return new Exit(status, Files.readString(outputFile));
         } finally {
-            Files.delete(said);
+            Files.delete(outputFile);
         }
     }
 
-    /** What a program says that has to end well. */
-    static String run(Object... words) throws Exception {
-        Exit exit = exit(java.util.Arrays.stream(words).map(Object::toString).toList());
-        if (exit.code != 0) {
-            throw new AssertionError(List.of(words) + ": " + exit);
+    /** Returns the output of a program, which must exit with status 0. */
+    static String run(Object... command) throws Exception {
+        Exit exit = runToExit(toStrings(command));
+        if (exit.status != 0) {
+            throw new AssertionError(List.of(command) + ": " + exit);
         }
-        return exit.said;
+        return exit.output;
     }
 
-    static Process start(Object... words) throws IOException {
-        List<String> texts =
-                java.util.Arrays.stream(words).map(Object::toString).toList();
-        return new ProcessBuilder(texts)
+    static Process start(Object... command) throws IOException {
+        return new ProcessBuilder(toStrings(command))
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
     }
 
-    /** The words that run a class of these tests in a JVM of its own. */
-    static List<String> java(Class<?> main, List<String> options, Object... arguments) {
-        List<String> words = new ArrayList<>();
-        words.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        words.add("--enable-native-access=ALL-UNNAMED");
-        words.addAll(options);
-        words.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
-        java.util.Arrays.stream(arguments).forEach(argument -> words.add(argument.toString()));
-        return words;
+    /** Returns the command that runs the {@code main} method of a class of these tests in a new JVM. */
+    static List<String> javaCommand(Class<?> mainClass, List<String> options, Object... arguments) {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add("--enable-native-access=ALL-UNNAMED");
+        command.addAll(options);
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), mainClass.getName()));
+        command.addAll(toStrings(arguments));
+        return command;
+    }
+
+    private static List<String> toStrings(Object[] values) {
+        return Arrays.stream(values).map(Object::toString).toList();
     }
 }

@@ -4,15 +4,18 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Files that tests read. */
+/** Writes small Arrow files for tests. */
 final class Samples {
     private Samples() {}
 
-    /** A file of so many rows: {@code n}, counting from 0, {@code x}, a half more, and {@code word}. */
-    static Path numbers(Path folder, long rows) throws IOException {
-        Path file = folder.resolve("numbers" + rows + ".arrow");
+    /**
+     * Writes a file with the columns {@code n}, which counts from 0, {@code x}, which is {@code n + 0.5}, and
+     * {@code word}, which has ten different values.
+     */
+    static Path writeNumbers(Path folder, long rowCount) throws IOException {
+        Path file = folder.resolve("numbers" + rowCount + ".arrow");
         StringBuilder csv = new StringBuilder("n,x,word\n");
-        for (long n = 0; n < rows; n++) {
+        for (long n = 0; n < rowCount; n++) {
             csv.append(n)
                     .append(',')
                     .append(n)
@@ -24,13 +27,13 @@ final class Samples {
         return file;
     }
 
-    /** A file of one row, whose text and the only item of whose list are so long. */
-    static Path longText(Path folder, int length) throws Exception {
+    /** Writes a file of one row: a text {@code s} of the given length, and a list {@code items} with the same text. */
+    static Path writeLongText(Path folder, int length) throws Exception {
         Path file = folder.resolve("text" + length + ".arrow");
         String text = "x".repeat(length);
         Path json = Files.writeString(
                 folder.resolve("text.json"), "{\"s\": \"" + text + "\", \"items\": [\"" + text + "\"]}\n");
-        Programs.run(Programs.command(), "import", json, file);
+        Programs.run(Programs.arrowwood(), "import", json, file);
         return file;
     }
 }

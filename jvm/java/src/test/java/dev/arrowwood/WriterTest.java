@@ -22,37 +22,36 @@ import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import java.util.logging.SimpleFormatter;
-import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Commits: with positions, and durable ones of many threads. */
+/** Tests what commits of a writer make visible and durable, with source positions, schema changes and many threads. */
 class WriterTest {
     @TempDir
     Path folder;
 
-    private TableWriter writer() throws Exception {
+    private TableWriter openWriter() throws Exception {
         return TableWriter.open(folder.resolve("table"), Schema.parse("n: int64"));
     }
 
     @Test
-    void positionsArePartOfACommit() throws Exception {
-        try (TableWriter writer = writer()) {
+    void positionsAreStoredWithTheCommit() throws Exception {
+        try (TableWriter writer = openWriter()) {
             assertEquals(Map.of(), writer.positions());
             writer.appendRow(1);
             writer.commit(Map.of("kafka/ticks/0", 17L, "kafka/ticks/1", -3L));
             writer.appendRow(2);
-            Dataset before = Arrowwood.open(folder.resolve("table"));
+            Dataset firstCommit = Arrowwood.open(folder.resolve("table"));
             writer.commitDurably(Map.of("kafka/ticks/0", 18L));
             assertEquals(2, writer.progress().durableRows());
             assertEquals(Map.of("kafka/ticks/0", 18L, "kafka/ticks/1", -3L), writer.positions());
-            assertEquals(17L, before.positions().get("kafka/ticks/0"));
-            assertEquals(18L, before.refresh().positions().get("kafka/ticks/0"));
+            assertEquals(17L, firstCommit.positions().get("kafka/ticks/0"));
+            assertEquals(18L, firstCommit.refresh().positions().get("kafka/ticks/0"));
             writer.appendRow(3);
-            for (String bad : List.of("", "a\nb", "x".repeat(256), "\0")) {
-                assertThrows(IllegalArgumentException.class, () -> writer.commit(Map.of(bad, 1L)), bad);
+            for (String invalid : List.of("", "a\nb", "x".repeat(256), "\0")) {
+                assertThrows(IllegalArgumentException.class, () -> writer.commit(Map.of(invalid, 1L)), invalid);
             }
             assertEquals(2, writer.progress().committedRows());
             writer.commit(Map.of());
@@ -60,157 +59,168 @@ class WriterTest {
         Dataset table = Arrowwood.open(folder.resolve("table"));
         assertEquals(3, table.rowCount());
         assertEquals(Map.of("kafka/ticks/0", 18L, "kafka/ticks/1", -3L), table.positions());
-        try (TableWriter again = writer()) {
-            assertEquals(18L, again.positions().get("kafka/ticks/0"));
+        try (TableWriter reopened = openWriter()) {
+            assertEquals(18L, reopened.positions().get("kafka/ticks/0"));
         }
     }
 
-    /** A consumer that failed in the middle of a batch left half of it, without its position, and repeated it after its restart. */
+    /** Collects log records as text. */
+    private static final class LogCollector extends Handler {
+        final List<String> messages = new ArrayList<>();
+
+        @Override
+        public void publish(LogRecord entry) {
+            messages.add(entry.getLevel() + " " + new SimpleFormatter().formatMessage(entry));
+        }
+
+        @Override
+        public void flush() {}
+
+        @Override
+        public void close() {}
+    }
+
+    /** Checks that a consumer which restarts after an exception repeats no rows: half a batch has no position yet. */
     @Test
-    void anExceptionNeverCommitsHalfABatch() throws Exception {
-        List<String> told = new ArrayList<>();
-        Handler handler = new Handler() {
-            @Override
-            public void publish(LogRecord line) {
-                told.add(line.getLevel() + " " + new SimpleFormatter().formatMessage(line));
-            }
-
-            @Override
-            public void flush() {}
-
-            @Override
-            public void close() {}
-        };
+    void closeAfterExceptionDiscardsUncommittedRows() throws Exception {
+        LogCollector log = new LogCollector();
         Logger logger = Logger.getLogger("dev.arrowwood");
-        logger.addHandler(handler);
+        logger.addHandler(log);
         try {
-            assertThrows(IllegalStateException.class, () -> consume(true));
-            consume(false);
+            assertThrows(IllegalStateException.class, () -> consumeBatch(true));
+            consumeBatch(false);
         } finally {
-            logger.removeHandler(handler);
+            logger.removeHandler(log);
         }
-        Path table = folder.resolve("table");
+        Path path = folder.resolve("table");
         assertEquals(
-                List.of("WARNING 5 rows were discarded: the writer of " + table + " was closed without a commit"),
-                told);
-        Dataset rows = Arrowwood.open(table);
-        assertEquals(Map.of("kafka/t/0", 10L), rows.positions());
-        assertEquals(
-                LongStream.range(0, 10).boxed().toList(),
-                rows.stream().map(row -> row.getLong("n")).toList());
+                List.of("WARNING 5 rows were discarded: the writer of " + path + " was closed without a commit"),
+                log.messages);
+        Dataset table = Arrowwood.open(path);
+        assertEquals(Map.of("kafka/t/0", 10L), table.positions());
+        assertEquals(LongStream.range(0, 10).boxed().toList(), numbers(table));
     }
 
-    private void consume(boolean fails) throws Exception {
-        try (TableWriter writer = writer()) {
+    private static List<Long> numbers(Dataset table) {
+        return table.stream().map(row -> row.getLong("n")).toList();
+    }
+
+    /** Appends ten rows from the committed position on, or fails after five. */
+    private void consumeBatch(boolean failsHalfway) throws Exception {
+        try (TableWriter writer = openWriter()) {
             long offset = writer.positions().getOrDefault("kafka/t/0", 0L);
-            for (int i = 0; i < 10; i++, offset++) {
-                if (fails && i == 5) {
+            for (int i = 0; i < 10; i++) {
+                if (failsHalfway && i == 5) {
                     throw new IllegalStateException("a message that can't be parsed");
                 }
                 writer.appendRow(offset);
+                offset++;
             }
             writer.commit(Map.of("kafka/t/0", offset));
         }
     }
 
-    /** A refresh behind dropped rows found nothing new until the live segment was full. */
+    /** Checks a bug: a dataset whose next row was dropped found no new rows until the live segment was full. */
     @Test
-    void aRefreshLeavesOutWhatWasDropped() throws Exception {
-        Path table = folder.resolve("table");
+    void refreshSkipsDroppedRows() throws Exception {
+        Path path = folder.resolve("table");
         WriterOptions options = WriterOptions.DEFAULT.segmentRows(4);
-        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"), options)) {
+        try (TableWriter writer = TableWriter.open(path, Schema.parse("n: int64"), options)) {
             for (long n = 0; n < 10; n++) {
                 writer.appendRow(n);
             }
             writer.commit();
-            Dataset rows = Arrowwood.open(table);
+            Dataset table = Arrowwood.open(path);
             assertEquals(8, writer.dropBefore(8));
-            Dataset left = rows.refresh();
-            assertEquals(8, left.firstRow());
-            assertEquals(
-                    List.of(8L, 9L), left.stream().map(row -> row.getLong("n")).toList());
-            assertEquals(10, rows.rowCount());
+            Dataset refreshed = table.refresh();
+            assertEquals(8, refreshed.firstRow());
+            assertEquals(List.of(8L, 9L), numbers(refreshed));
+            assertEquals(10, table.rowCount());
         }
     }
 
-    /** It returned normally: the rows were synced, and nowhere. */
+    /** Checks a bug: the call returned normally, after it had synced files that no folder contained. */
     @Test
-    void rowsOfATableThatWasRemovedAreNotDurable() throws Exception {
+    void commitDurablyFailsIfTableWasRemoved() throws Exception {
         Path table = folder.resolve("table");
-        TableWriter writer = writer();
+        TableWriter writer = openWriter();
         writer.appendRow(1L);
         writer.commit();
-        try (Stream<Path> files = Files.list(table)) {
-            for (Path file : files.toList()) {
-                Files.delete(file);
-            }
+        List<Path> files;
+        try (Stream<Path> list = Files.list(table)) {
+            files = list.toList();
+        }
+        for (Path file : files) {
+            Files.delete(file);
         }
         Files.delete(table);
         writer.appendRow(2L);
-        RuntimeException refused = assertThrows(RuntimeException.class, writer::commitDurably);
-        assertInstanceOf(ArrowwoodException.class, refused);
+        RuntimeException failure = assertThrows(RuntimeException.class, writer::commitDurably);
+        assertInstanceOf(ArrowwoodException.class, failure);
         assertThrows(RuntimeException.class, writer::commitDurably);
     }
 
-    /** A writer with a newer schema changes the table's. */
     @Test
-    void aSchemaChanges() throws Exception {
-        Path table = folder.resolve("changed");
-        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int32"))) {
+    void writerWithNewerSchemaChangesTheTable() throws Exception {
+        Path path = folder.resolve("changed");
+        Schema schema = Schema.parse("n: int32");
+        try (TableWriter writer = TableWriter.open(path, schema)) {
             writer.appendRow(7);
             writer.commit();
         }
-        Dataset before = Arrowwood.open(table);
-        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64, vol: float64"))) {
+        Dataset beforeChange = Arrowwood.open(path);
+        try (TableWriter writer = TableWriter.open(path, Schema.parse("n: int64, vol: float64"))) {
             writer.appendRow(1L << 40, 0.5);
             writer.commit();
         }
-        Dataset rows = Arrowwood.open(table);
-        assertEquals(7L, rows.row(0).get(0));
-        assertNull(rows.row(0).get(1));
-        assertEquals(1L << 40, rows.row(1).get(0));
-        assertEquals(0.5, rows.row(1).get(1));
-        assertEquals(1, before.rowCount());
-        assertEquals(2, before.refresh().rowCount());
-        Schema narrow = Schema.parse("n: int32");
-        IllegalArgumentException refused =
-                assertThrows(IllegalArgumentException.class, () -> TableWriter.open(table, narrow));
-        assertTrue(refused.getMessage().contains("'vol' is not in the given one"), refused.getMessage());
+        Dataset table = Arrowwood.open(path);
+        assertEquals(7L, table.row(0).get(0));
+        assertNull(table.row(0).get(1));
+        assertEquals(1L << 40, table.row(1).get(0));
+        assertEquals(0.5, table.row(1).get(1));
+        assertEquals(1, beforeChange.rowCount());
+        assertEquals(2, beforeChange.refresh().rowCount());
+        IllegalArgumentException failure =
+                assertThrows(IllegalArgumentException.class, () -> TableWriter.open(path, schema));
+        assertTrue(failure.getMessage().contains("'vol' is not in the given one"), failure.getMessage());
     }
 
     @Test
-    void whatIsNoTableHasNoPositions() throws Exception {
-        assertEquals(Map.of(), Arrowwood.open(Samples.numbers(folder, 3)).positions());
+    void fileWithoutTableHasNoPositions() throws Exception {
+        assertEquals(Map.of(), Arrowwood.open(Samples.writeNumbers(folder, 3)).positions());
     }
 
     @Test
-    void threadsThatCommitDurablyKeepTheirRows() throws Exception {
-        int threads = 8;
-        int commits = 50;
-        TableWriter writer = writer();
-        try (ExecutorService pool = Executors.newFixedThreadPool(threads)) {
-            List<Callable<Void>> work = IntStream.range(0, threads)
-                    .mapToObj(thread -> (Callable<Void>) () -> {
-                        for (int i = 0; i < commits; i++) {
-                            writer.appendRow(thread * commits + i);
-                            writer.commitDurably(Map.of("thread " + thread, (long) i));
-                            assertTrue(writer.progress().durableRows() > i);
-                        }
-                        return null;
-                    })
-                    .toList();
-            for (Future<Void> done : pool.invokeAll(work, Await.PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-                done.get();
+    void durableCommitsOfManyThreadsKeepAllRows() throws Exception {
+        int threadCount = 8;
+        int commitsPerThread = 50;
+        TableWriter writer = openWriter();
+        List<Callable<Void>> tasks = new ArrayList<>();
+        for (int i = 0; i < threadCount; i++) {
+            int thread = i;
+            tasks.add(() -> {
+                for (int commit = 0; commit < commitsPerThread; commit++) {
+                    writer.appendRow(thread * commitsPerThread + commit);
+                    writer.commitDurably(Map.of("thread " + thread, (long) commit));
+                    assertTrue(writer.progress().durableRows() > commit);
+                }
+                return null;
+            });
+        }
+        try (ExecutorService executor = Executors.newFixedThreadPool(threadCount)) {
+            for (Future<Void> result : executor.invokeAll(tasks, Await.TIMEOUT.toSeconds(), TimeUnit.SECONDS)) {
+                result.get();
             }
         }
-        assertEquals(threads * commits, writer.progress().durableRows());
+        assertEquals(threadCount * commitsPerThread, writer.progress().durableRows());
         writer.close();
         assertThrows(IllegalStateException.class, writer::waitDurable);
         Dataset table = Arrowwood.open(folder.resolve("table"));
         Set<Object> numbers = new HashSet<>();
         table.forEach(row -> numbers.add(row.get(0)));
-        assertEquals(threads * commits, numbers.size());
-        assertEquals(threads, table.positions().size());
-        assertEquals(Set.of(commits - 1L), new HashSet<>(table.positions().values()));
+        assertEquals(threadCount * commitsPerThread, numbers.size());
+        assertEquals(threadCount, table.positions().size());
+        assertEquals(
+                Set.of(commitsPerThread - 1L), new HashSet<>(table.positions().values()));
     }
 }
