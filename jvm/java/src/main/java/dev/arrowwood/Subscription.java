@@ -7,32 +7,37 @@ import java.util.concurrent.Flow;
 
 /** Delivers a table's new rows to one subscriber, in a thread of its own. */
 final class Subscription implements Flow.Subscription, Runnable {
+    /** The longest wait for demand or rows; the thread then checks whether the follower was closed. */
     private static final Duration STEP = Duration.ofMillis(100);
+
+    /** The demand of a subscriber that takes any number of datasets; it isn't counted down. */
+    private static final long UNBOUNDED = Long.MAX_VALUE;
+
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
     private final Follow parent;
-    private final Flow.Subscriber<? super Dataset> subscriber;
     /** Null if the table can't be followed; {@link #failure} is the reason. */
-    private Follow follow;
+    private final Follow follow;
 
+    private final Flow.Subscriber<? super Dataset> subscriber;
+
+    /** The number of datasets that were requested, but not delivered yet; guarded by this. */
     private long demand;
+    /** Guarded by this. */
     private boolean cancelled;
+    /** The first failure, which ends the subscription; guarded by this. */
     private Throwable failure;
 
-    private Subscription(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
+    private Subscription(Follow parent, Follow follow, Flow.Subscriber<? super Dataset> subscriber) {
         this.parent = parent;
+        this.follow = follow;
         this.subscriber = subscriber;
     }
 
     /** Starts following. Throws only if the subscriber is null; other failures go to {@code onError}. */
     static void start(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
         Objects.requireNonNull(subscriber);
-        Subscription subscription = new Subscription(parent, subscriber);
-        try {
-            subscription.follow = parent.restart();
-        } catch (Throwable e) {
-            subscription.failure = e;
-        }
+        Subscription subscription = open(parent, subscriber);
         try {
             Thread.ofPlatform().daemon().name("arrowwood-publisher").start(subscription);
         } catch (Throwable e) {
@@ -42,16 +47,32 @@ final class Subscription implements Flow.Subscription, Runnable {
         }
     }
 
-    private synchronized void fail(Throwable e) {
-        failure = failure == null ? e : failure;
+    private static Subscription open(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
+        try {
+            return new Subscription(parent, parent.restart(), subscriber);
+        } catch (Throwable e) {
+            Subscription failed = new Subscription(parent, null, subscriber);
+            failed.fail(e);
+            return failed;
+        }
     }
 
-    @Override
-    public synchronized void request(long rows) {
-        if (rows <= 0) {
-            fail(new ArrowwoodException.InvalidArgument("a request of " + rows + " datasets"));
+    private synchronized void fail(Throwable e) {
+        if (failure == null) {
+            failure = e;
         }
-        demand = demand + rows < 0 ? Long.MAX_VALUE : demand + rows;
+        notifyAll();
+    }
+
+    /** Requests up to so many more datasets. A number that isn't positive ends the subscription with a failure. */
+    @Override
+    public synchronized void request(long datasets) {
+        if (datasets <= 0) {
+            fail(new ArrowwoodException.InvalidArgument("a request of " + datasets + " datasets"));
+            return;
+        }
+        boolean overflows = datasets > UNBOUNDED - demand;
+        demand = overflows ? UNBOUNDED : demand + datasets;
         notifyAll();
     }
 
@@ -61,12 +82,12 @@ final class Subscription implements Flow.Subscription, Runnable {
         notifyAll();
     }
 
-    /** Waits up to a step for a request; returns true if rows are requested. */
+    /** Waits up to a step for a request; returns true if a dataset may be delivered. */
     private synchronized boolean awaitDemand() throws InterruptedException {
-        if (demand <= 0 && !cancelled && failure == null) {
+        if (demand == 0 && !cancelled && failure == null) {
             wait(STEP.toMillis());
         }
-        return demand > 0;
+        return demand > 0 && !cancelled && failure == null;
     }
 
     private synchronized boolean isCancelled() {
@@ -78,18 +99,18 @@ final class Subscription implements Flow.Subscription, Runnable {
     }
 
     private synchronized void decrementDemand() {
-        if (demand != Long.MAX_VALUE) {
+        if (demand != UNBOUNDED) {
             demand--;
         }
     }
 
     @Override
     public void run() {
-        Follow closing = follow;
-        try (closing) {
+        try (follow) {
             subscriber.onSubscribe(this);
             publish();
         } catch (Throwable e) {
+            // Also exceptions of the subscriber: it is told of them, unless it has cancelled.
             if (!isCancelled()) {
                 reportFailure(e);
             }
@@ -107,8 +128,9 @@ final class Subscription implements Flow.Subscription, Runnable {
 
     private void publish() throws Throwable {
         while (!isCancelled()) {
-            if (failure() != null) {
-                throw failure();
+            Throwable reason = failure();
+            if (reason != null) {
+                throw reason;
             }
             if (parent.isClosed()) {
                 // No signal may follow onComplete, not even onError with an exception that onComplete throws.

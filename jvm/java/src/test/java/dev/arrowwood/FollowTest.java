@@ -345,6 +345,35 @@ class FollowTest {
         }
     }
 
+    /** Checks that a demand below zero isn't taken for one that overflowed. */
+    @Test
+    void negativeRequestIsReportedAndDeliversNothing() throws Exception {
+        Path table = createEmptyTable();
+        try (TableWriter writer = TableWriter.open(table)) {
+            for (long n = 0; n < 2; n++) {
+                writer.appendRow(n);
+                writer.commit();
+            }
+        }
+        for (long request : new long[] {-1, Long.MIN_VALUE, Long.MIN_VALUE + 1}) {
+            try (Follow follow = Arrowwood.open(table).follow(0)) {
+                CollectingSubscriber subscriber = new CollectingSubscriber(1) {
+                    @Override
+                    public void onSubscribe(Flow.Subscription subscription) {
+                        this.subscription = subscription;
+                    }
+                };
+                follow.publisher().subscribe(subscriber);
+                Await.until(() -> subscriber.subscription != null, "onSubscribe is called");
+                subscriber.subscription.request(request);
+                Await.countDown(subscriber.terminated, "onError is called");
+                assertInstanceOf(IllegalArgumentException.class, subscriber.failure);
+                assertTrue(subscriber.failure.getMessage().contains(String.valueOf(request)));
+                assertEquals(List.of(), subscriber.numbers);
+            }
+        }
+    }
+
     @Test
     void subscriberIsToldThatTableCannotBeFollowed() throws Exception {
         Path table = folder.resolve("dropped");
