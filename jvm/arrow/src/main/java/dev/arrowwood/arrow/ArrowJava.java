@@ -19,12 +19,13 @@ import org.apache.arrow.vector.ipc.ArrowReader;
  *
  * <p>Arrow Java needs {@code --add-opens=java.base/java.nio=ALL-UNNAMED}, and {@code arrow-memory-unsafe} or
  * {@code arrow-memory-netty}. It accesses memory by raw addresses, unchecked; what this class hands to it keeps the
- * mapping, whatever happens to the dataset.
+ * mapping, even after the dataset is closed.
  */
 public final class ArrowJava {
-    private static final long STREAM = 40;
-    private static final long ARRAY = 80;
-    private static final long SCHEMA = 72;
+    // Sizes of the structs of Arrow's C interfaces, in bytes.
+    private static final long STREAM_SIZE = 40;
+    private static final long ARRAY_SIZE = 80;
+    private static final long SCHEMA_SIZE = 72;
 
     private ArrowJava() {}
 
@@ -37,7 +38,7 @@ public final class ArrowJava {
      */
     public static ArrowReader reader(Dataset dataset, BufferAllocator allocator) {
         try (ArrowArrayStream stream = ArrowArrayStream.allocateNew(allocator)) {
-            dataset.exportStream(segment(stream.memoryAddress(), STREAM));
+            dataset.exportStream(segment(stream.memoryAddress(), STREAM_SIZE));
             // The reader moves the stream's contents to a struct of its own.
             return Data.importArrayStream(allocator, stream);
         }
@@ -55,7 +56,7 @@ public final class ArrowJava {
     public static Dataset dataset(ArrowReader reader, BufferAllocator allocator, Arena arena) {
         try (ArrowArrayStream stream = ArrowArrayStream.allocateNew(allocator)) {
             Data.exportArrayStream(allocator, reader, stream);
-            return Arrowwood.importStream(segment(stream.memoryAddress(), STREAM), arena);
+            return Arrowwood.importStream(segment(stream.memoryAddress(), STREAM_SIZE), arena);
         }
     }
 
@@ -71,7 +72,7 @@ public final class ArrowJava {
      */
     public static Dataset dataset(
             VectorSchemaRoot root, DictionaryProvider dictionaries, BufferAllocator allocator, Arena arena) {
-        try (Exported exported = new Exported(root, dictionaries, allocator)) {
+        try (ExportedRoot exported = new ExportedRoot(root, dictionaries, allocator)) {
             return Arrowwood.importArray(exported.array(), exported.schema(), arena);
         }
     }
@@ -88,7 +89,7 @@ public final class ArrowJava {
      */
     public static void append(
             TableWriter writer, VectorSchemaRoot root, DictionaryProvider dictionaries, BufferAllocator allocator) {
-        try (Exported exported = new Exported(root, dictionaries, allocator)) {
+        try (ExportedRoot exported = new ExportedRoot(root, dictionaries, allocator)) {
             writer.appendArray(exported.array(), exported.schema());
         }
     }
@@ -105,32 +106,32 @@ public final class ArrowJava {
     public static void append(TableWriter writer, ArrowReader reader, BufferAllocator allocator) {
         try (ArrowArrayStream stream = ArrowArrayStream.allocateNew(allocator)) {
             Data.exportArrayStream(allocator, reader, stream);
-            writer.appendStream(segment(stream.memoryAddress(), STREAM));
+            writer.appendStream(segment(stream.memoryAddress(), STREAM_SIZE));
         }
     }
 
-    /** A root as structs of the C data interface. */
-    private static final class Exported implements AutoCloseable {
+    /** A root as structs of the C data interface. Closing it releases what was not imported. */
+    private static final class ExportedRoot implements AutoCloseable {
         private final ArrowArray array;
         private final ArrowSchema schema;
 
-        Exported(VectorSchemaRoot root, DictionaryProvider dictionaries, BufferAllocator allocator) {
+        ExportedRoot(VectorSchemaRoot root, DictionaryProvider dictionaries, BufferAllocator allocator) {
             this.array = ArrowArray.allocateNew(allocator);
             this.schema = ArrowSchema.allocateNew(allocator);
             Data.exportVectorSchemaRoot(allocator, root, dictionaries, array, schema);
         }
 
         MemorySegment array() {
-            return segment(array.memoryAddress(), ARRAY);
+            return segment(array.memoryAddress(), ARRAY_SIZE);
         }
 
         MemorySegment schema() {
-            return segment(schema.memoryAddress(), SCHEMA);
+            return segment(schema.memoryAddress(), SCHEMA_SIZE);
         }
 
         @Override
         public void close() {
-            // Releases the schema; and the array, unless it was imported.
+            // An importer takes the array, whose release is a no-op then, and leaves the schema.
             schema.release();
             schema.close();
             array.release();

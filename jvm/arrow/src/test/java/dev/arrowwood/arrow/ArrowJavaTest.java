@@ -1,6 +1,7 @@
 package dev.arrowwood.arrow;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -13,9 +14,9 @@ import dev.arrowwood.Schema;
 import dev.arrowwood.TableWriter;
 import dev.arrowwood.WriteOptions;
 import java.lang.foreign.Arena;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -30,12 +31,17 @@ import org.apache.arrow.vector.ipc.ArrowReader;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Vectors of Arrow Java over our memory, and our datasets over theirs; allocators notice what isn't released. */
+/**
+ * Tests the exchange of data with Arrow Java in both directions, without copies.
+ *
+ * <p>Closing an allocator fails if a buffer wasn't released.
+ */
 class ArrowJavaTest {
     @TempDir
     Path folder;
 
-    private Path numbers() throws Exception {
+    /** Writes a file of 1,000 rows in batches of 300. */
+    private Path writeNumbers() throws Exception {
         Path csv = folder.resolve("numbers.csv");
         StringBuilder text = new StringBuilder("n,x,word\n");
         for (int n = 0; n < 1000; n++) {
@@ -52,33 +58,34 @@ class ArrowJavaTest {
     }
 
     @Test
-    void vectorsLieInTheMappedFile() throws Exception {
-        Path file = numbers();
+    void vectorsOfReaderLieInTheMappedFile() throws Exception {
+        Path file = writeNumbers();
         try (RootAllocator allocator = new RootAllocator();
                 Arena arena = Arena.ofConfined()) {
-            Dataset ds = Arrowwood.open(file, arena);
-            List<Chunk> chunks = ds.column("x").chunks();
+            Dataset dataset = Arrowwood.open(file, arena);
+            List<Chunk> chunks = dataset.column("x").chunks();
             double sum = 0;
-            int batch = 0;
-            try (ArrowReader reader = ArrowJava.reader(ds, allocator)) {
+            int batchCount = 0;
+            try (ArrowReader reader = ArrowJava.reader(dataset, allocator)) {
                 while (reader.loadNextBatch()) {
                     VectorSchemaRoot root = reader.getVectorSchemaRoot();
                     Float8Vector x = (Float8Vector) root.getVector("x");
-                    assertEquals(chunks.get(batch++).values().address(), x.getDataBufferAddress());
+                    assertEquals(chunks.get(batchCount).values().address(), x.getDataBufferAddress());
                     for (int row = 0; row < root.getRowCount(); row++) {
                         sum += x.get(row);
                     }
                     assertEquals("word 0", root.getVector("word").getObject(0).toString());
+                    batchCount++;
                 }
             }
-            assertEquals(4, batch);
+            assertEquals(4, batchCount);
             assertEquals(500_000, sum);
         }
     }
 
     @Test
-    void aReaderOutlivesTheDataset() throws Exception {
-        Path file = numbers();
+    void readerOutlivesArenaOfDataset() throws Exception {
+        Path file = writeNumbers();
         try (RootAllocator allocator = new RootAllocator()) {
             ArrowReader reader;
             try (Arena arena = Arena.ofConfined()) {
@@ -91,38 +98,40 @@ class ArrowJavaTest {
         }
     }
 
-    private VectorSchemaRoot root(RootAllocator allocator, int first) {
+    /** Returns a root of 100 rows: {@code n}, which counts from a number on, and {@code word}, with nulls. */
+    private VectorSchemaRoot newRoot(RootAllocator allocator, int firstNumber) {
+        int rowCount = 100;
         BigIntVector n = new BigIntVector("n", allocator);
         VarCharVector word = new VarCharVector("word", allocator);
-        for (int row = 0; row < 100; row++) {
-            n.setSafe(row, first + row);
+        for (int row = 0; row < rowCount; row++) {
+            n.setSafe(row, firstNumber + row);
             if (row % 7 == 0) {
                 word.setNull(row);
             } else {
-                word.setSafe(row, ("word " + row).getBytes());
+                word.setSafe(row, ("word " + row).getBytes(StandardCharsets.UTF_8));
             }
         }
-        n.setValueCount(100);
-        word.setValueCount(100);
+        n.setValueCount(rowCount);
+        word.setValueCount(rowCount);
         return VectorSchemaRoot.of(n, word);
     }
 
     @Test
-    void aRootIsADataset() {
+    void datasetSharesVectorsOfRootAndOutlivesIt() {
         try (RootAllocator allocator = new RootAllocator();
                 Arena arena = Arena.ofConfined()) {
-            Dataset ds;
-            try (VectorSchemaRoot root = root(allocator, 5)) {
-                ds = ArrowJava.dataset(root, null, allocator, arena);
+            Dataset dataset;
+            try (VectorSchemaRoot root = newRoot(allocator, 5)) {
+                dataset = ArrowJava.dataset(root, null, allocator, arena);
                 assertEquals(
                         root.getVector("n").getDataBuffer().memoryAddress(),
-                        ds.column("n").chunks().get(0).values().address());
+                        dataset.column("n").chunks().get(0).values().address());
             }
-            // The root is closed; the rows are still there.
-            assertEquals(100, ds.rowCount());
-            assertEquals(5L * 100 + 4950, ds.column("n").sum());
-            assertEquals("{n=6, word=word 1}", ds.row(1).toString());
-            assertEquals(15, ds.column("word").nullCount());
+            assertEquals(100, dataset.rowCount());
+            // 5 + 6 + … + 104.
+            assertEquals(5_450L, dataset.column("n").sum());
+            assertEquals("{n=6, word=word 1}", dataset.row(1).toString());
+            assertEquals(15, dataset.column("word").nullCount());
         }
     }
 
@@ -131,72 +140,70 @@ class ArrowJavaTest {
         Path table = folder.resolve("table");
         try (RootAllocator allocator = new RootAllocator();
                 TableWriter writer = TableWriter.open(table, Schema.parse("n: int64, word: utf8"))) {
-            try (VectorSchemaRoot root = root(allocator, 0)) {
+            try (VectorSchemaRoot root = newRoot(allocator, 0)) {
                 ArrowJava.append(writer, root, null, allocator);
                 writer.commit();
-                // Rows that don't fit leave nothing behind, neither in the table nor in the allocator.
-                try (VectorSchemaRoot other = VectorSchemaRoot.of(new BigIntVector("m", allocator))) {
-                    other.setRowCount(0);
-                    var failure = assertThrows(
-                            IllegalArgumentException.class, () -> ArrowJava.append(writer, other, null, allocator));
-                    assertTrue(failure instanceof ArrowwoodException, failure.toString());
+                // Refused rows leave nothing in the table, and no buffer in the allocator.
+                try (VectorSchemaRoot unknownColumn = VectorSchemaRoot.of(new BigIntVector("m", allocator))) {
+                    unknownColumn.setRowCount(0);
+                    IllegalArgumentException failure = assertThrows(
+                            IllegalArgumentException.class,
+                            () -> ArrowJava.append(writer, unknownColumn, null, allocator));
+                    assertInstanceOf(ArrowwoodException.class, failure);
                 }
                 Path file = folder.resolve("file.arrow");
                 try (Arena arena = Arena.ofConfined()) {
                     ArrowJava.dataset(root, null, allocator, arena).write(file);
                 }
-                // Read by Arrow Java alone, appended by us.
+                // A reader of Arrow Java, which Arrowwood knows nothing of.
                 ArrowReader reader = new ArrowFileReader(Files.newByteChannel(file), allocator);
                 ArrowJava.append(writer, reader, allocator);
                 writer.commit();
             }
         }
-        Dataset ds = Arrowwood.open(table);
-        assertEquals(200, ds.rowCount());
-        assertEquals(ds.row(13).asMap(), ds.row(113).asMap());
+        Dataset dataset = Arrowwood.open(table);
+        assertEquals(200, dataset.rowCount());
+        assertEquals(dataset.row(13).asMap(), dataset.row(113).asMap());
     }
 
-    // ---- every type, there and back ----
-
-    /** As text, because lists read their items when they are asked for. */
-    private static List<String> rows(Dataset dataset) {
+    /** Returns rows as text; the items of a list are read only when they are used, and text uses them all. */
+    private static List<String> toStrings(Dataset dataset) {
         return dataset.stream().map(Row::toString).toList();
     }
 
-    @Test
-    void samplesGoThereAndBack() throws Exception {
-        Path samples = folder.resolve("samples");
-        Process writer = new ProcessBuilder(
-                        Path.of(System.getProperty("arrowwood.programs"), "examples/samples")
-                                .toString(),
-                        "write",
-                        samples.toString())
+    private static List<Path> writeSamples(Path samplesFolder) throws Exception {
+        Path program = Path.of(System.getProperty("arrowwood.programs"), "examples/samples");
+        Process process = new ProcessBuilder(program.toString(), "write", samplesFolder.toString())
                 .inheritIO()
                 .start();
-        assertEquals(0, writer.waitFor());
-        List<Path> files;
-        try (Stream<Path> all = Files.list(samples)) {
-            files = all.filter(path -> path.toString().endsWith("_plain.arrow"))
+        assertEquals(0, process.waitFor());
+        try (Stream<Path> files = Files.list(samplesFolder)) {
+            return files.filter(path -> path.toString().endsWith("_plain.arrow"))
                     .sorted()
                     .toList();
         }
+    }
+
+    @Test
+    void samplesOfAllTypesRoundTrip() throws Exception {
         Set<String> refused = new TreeSet<>();
-        int same = 0;
-        for (Path file : files) {
-            Dataset before = Arrowwood.open(file);
-            List<String> after = new ArrayList<>();
+        int equalCount = 0;
+        for (Path file : writeSamples(folder.resolve("samples"))) {
+            Dataset original = Arrowwood.open(file);
+            List<String> roundTripped;
             try (RootAllocator allocator = new RootAllocator();
                     Arena arena = Arena.ofShared()) {
-                after.addAll(rows(ArrowJava.dataset(ArrowJava.reader(before, allocator), allocator, arena)));
+                ArrowReader reader = ArrowJava.reader(original, allocator);
+                roundTripped = toStrings(ArrowJava.dataset(reader, allocator, arena));
             } catch (RuntimeException e) {
-                refused.add(before.schema() + ": " + e.getMessage());
+                refused.add(original.schema() + ": " + e.getMessage());
                 continue;
             }
-            assertEquals(rows(before), after, file.getFileName().toString());
-            same++;
+            assertEquals(toStrings(original), roundTripped, file.getFileName().toString());
+            equalCount++;
         }
-        assertEquals(80, same);
-        // Arrow Java exports members of dense unions with too few rows, which is noticed.
+        assertEquals(80, equalCount);
+        // Arrow Java exports members of dense unions with too few rows, and Arrowwood refuses them.
         assertEquals(1, refused.size(), refused::toString);
         assertTrue(refused.toString().contains("dense_union"), refused::toString);
     }

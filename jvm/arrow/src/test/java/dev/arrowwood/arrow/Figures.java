@@ -24,6 +24,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.Locale;
+import java.util.function.Function;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.Float8Vector;
 import org.apache.arrow.vector.VectorSchemaRoot;
@@ -31,90 +32,93 @@ import org.apache.arrow.vector.ipc.ArrowFileReader;
 import org.apache.arrow.vector.ipc.ArrowReader;
 
 /**
- * What things cost in Java, beside Arrow Java: {@code Figures FOLDER PYTHON}, where {@code bench/src/bin/calls.rs} has
- * made the data. Prints a line for each: name, the least and the median nanoseconds.
+ * Benchmarks of Arrowwood in Java, beside Arrow Java: {@code Figures FOLDER PYTHON}, where {@code
+ * bench/src/bin/calls.rs} has written the data to the folder. Prints a line for each: its name, the minimum and the
+ * median in nanoseconds.
  */
 final class Figures {
     private Figures() {}
 
-    interface Work {
+    interface Task {
+        /** Returns a result, so that the compiler can't remove the work. */
         Object run() throws Throwable;
     }
 
-    /** Times each of so many rounds, after as many as it takes to be compiled. */
-    private static void time(String name, int warm, int rounds, Work work) throws Throwable {
-        for (int i = 0; i < warm; i++) {
-            work.run();
+    /** Measures each of some rounds, after others that have the code compiled. */
+    private static void measure(String name, int warmUpRounds, int rounds, Task task) throws Throwable {
+        for (int i = 0; i < warmUpRounds; i++) {
+            task.run();
         }
-        long[] taken = new long[rounds];
+        long[] nanos = new long[rounds];
         for (int i = 0; i < rounds; i++) {
             long start = System.nanoTime();
-            work.run();
-            taken[i] = System.nanoTime() - start;
+            task.run();
+            nanos[i] = System.nanoTime() - start;
         }
-        print(name, taken);
+        print(name, nanos);
     }
 
-    private static void print(String name, long[] taken) {
-        Arrays.sort(taken);
-        System.out.printf(Locale.ROOT, "%s\t%d\t%d%n", name, taken[0], taken[taken.length / 2]);
+    private static void print(String name, long[] nanos) {
+        Arrays.sort(nanos);
+        System.out.printf(Locale.ROOT, "%s\t%d\t%d%n", name, nanos[0], nanos[nanos.length / 2]);
     }
 
     public static void main(String[] arguments) throws Throwable {
         Path folder = Path.of(arguments[0]);
-        Path one = folder.resolve("one.arrow");
-        Path many = folder.resolve("many.arrow");
-        // Arrow Java's reader of files is the faster of its two.
-        if (Files.notExists(many)) {
-            Arrowwood.open(folder.resolve("one.stream")).write(one);
-            Arrowwood.open(folder.resolve("many.stream")).write(many);
+        String python = arguments[1];
+        Path oneBatch = folder.resolve("one.arrow");
+        Path manyBatches = folder.resolve("many.arrow");
+        if (Files.notExists(manyBatches)) {
+            Arrowwood.open(folder.resolve("one.stream")).write(oneBatch);
+            Arrowwood.open(folder.resolve("many.stream")).write(manyBatches);
         }
-        // The file that Rust is measured with: how fast pages are mapped depends on how they came into the page cache.
-        opening(folder.resolve("one.stream"), one);
-        batches(many);
-        appending(folder.resolve("java-table"));
-        following(folder.resolve("followed"), arguments[1]);
+        // Arrowwood opens the same file as in Rust: how fast pages are mapped depends on how they were cached. Arrow
+        // Java reads files, because its reader of streams is slower.
+        measureOpening(folder.resolve("one.stream"), oneBatch);
+        measureManyBatches(manyBatches);
+        measureAppending(folder.resolve("java-table"));
+        measureFollowing(folder.resolve("followed"), python);
     }
 
-    private static void opening(Path file, Path footed) throws Throwable {
-        time("open + rows", 20_000, 5_000, () -> {
+    private static void measureOpening(Path stream, Path file) throws Throwable {
+        measure("open + rows", 20_000, 5_000, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return Arrowwood.open(file, arena).rowCount();
+                return Arrowwood.open(stream, arena).rowCount();
             }
         });
-        time("open + first row", 20_000, 5_000, () -> {
+        measure("open + first row", 20_000, 5_000, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return Arrowwood.open(file, arena).row(0).toString();
+                return Arrowwood.open(stream, arena).row(0).toString();
             }
         });
-        time("open + sum", 20, 60, () -> {
+        measure("open + sum", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return Arrowwood.open(file, arena).column("price").sum();
+                return Arrowwood.open(stream, arena).column("price").sum();
             }
         });
-        time("Arrow Java's vectors over ours: load", 50, 200, () -> {
+        measure("Arrow Java's vectors over ours: load", 50, 200, () -> {
             try (Arena arena = Arena.ofConfined();
                     RootAllocator allocator = new RootAllocator();
-                    ArrowReader reader = ArrowJava.reader(Arrowwood.open(file, arena), allocator)) {
+                    ArrowReader reader = ArrowJava.reader(Arrowwood.open(stream, arena), allocator)) {
                 reader.loadNextBatch();
                 return reader.getVectorSchemaRoot().getRowCount();
             }
         });
-        time("Arrow Java: load", 10, 30, () -> arrowJava(footed, root -> root.getRowCount()));
-        time(
+        measure("Arrow Java: load", 10, 30, () -> readFirstBatch(file, root -> root.getRowCount()));
+        measure(
                 "Arrow Java: first row",
                 10,
                 30,
-                () -> arrowJava(
-                        footed,
+                () -> readFirstBatch(
+                        file,
                         root -> root.getVector(0).getObject(0) + " "
                                 + root.getVector(1).getObject(0) + " "
                                 + root.getVector(2).getObject(0)));
-        time(
+        measure(
                 "Arrow Java: sum",
                 10,
                 30,
-                () -> arrowJava(footed, root -> {
+                () -> readFirstBatch(file, root -> {
                     Float8Vector prices = (Float8Vector) root.getVector("price");
                     double sum = 0;
                     for (int row = 0; row < root.getRowCount(); row++) {
@@ -124,23 +128,19 @@ final class Figures {
                 }));
     }
 
-    interface OfRoot {
-        Object of(VectorSchemaRoot root);
-    }
-
-    private static Object arrowJava(Path file, OfRoot work) throws Exception {
+    private static Object readFirstBatch(Path file, Function<VectorSchemaRoot, Object> read) throws Exception {
         try (RootAllocator allocator = new RootAllocator();
                 FileChannel channel = FileChannel.open(file);
                 ArrowFileReader reader = new ArrowFileReader(channel, allocator)) {
             reader.loadNextBatch();
-            return work.of(reader.getVectorSchemaRoot());
+            return read.apply(reader.getVectorSchemaRoot());
         }
     }
 
-    // ---- 5,600 batches ----
+    // ---- files of many batches ----
 
-    private static void batches(Path file) throws Throwable {
-        time("5,600 batches: all chunks as segments", 20, 60, () -> {
+    private static void measureManyBatches(Path file) throws Throwable {
+        measure("5,600 batches: all chunks as segments", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
                 long bytes = 0;
                 for (Chunk chunk : Arrowwood.open(file, arena).column("price").chunks()) {
@@ -149,12 +149,12 @@ final class Figures {
                 return bytes;
             }
         });
-        time("5,600 batches: array stream", 20, 60, () -> {
+        measure("5,600 batches: array stream", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return streamed(Arrowwood.open(file, arena).select("price"), arena, false);
+                return readStream(Arrowwood.open(file, arena).select("price"), arena, false);
             }
         });
-        time("5,600 batches: chunks + sum by hand", 20, 60, () -> {
+        measure("5,600 batches: chunks + sum by hand", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
                 double sum = 0;
                 for (Chunk chunk : Arrowwood.open(file, arena).column("price").chunks()) {
@@ -163,76 +163,95 @@ final class Figures {
                 return sum;
             }
         });
-        time("5,600 batches: array stream + sum by hand", 20, 60, () -> {
+        measure("5,600 batches: array stream + sum by hand", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return streamed(Arrowwood.open(file, arena).select("price"), arena, true);
+                return readStream(Arrowwood.open(file, arena).select("price"), arena, true);
             }
         });
-        time("5,600 batches: sum", 20, 60, () -> {
+        measure("5,600 batches: sum", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
                 return Arrowwood.open(file, arena).column("price").sum();
             }
         });
     }
 
-    private static double sum(MemorySegment values, long rows) {
+    private static double sum(MemorySegment values, long rowCount) {
         double sum = 0;
-        for (long row = 0; row < rows; row++) {
+        for (long row = 0; row < rowCount; row++) {
             sum += values.getAtIndex(JAVA_DOUBLE_UNALIGNED, row);
         }
         return sum;
     }
 
-    private static final MethodHandle NEXT =
+    /** {@code int get_next(struct ArrowArrayStream*, struct ArrowArray*)}. */
+    private static final MethodHandle GET_NEXT =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    /** {@code void release(struct ArrowArray*)}, and the same for streams. */
     private static final MethodHandle RELEASE =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
 
-    /** The only column of all batches, by the C stream interface. */
-    private static double streamed(Dataset dataset, Arena arena, boolean added) throws Throwable {
-        MemorySegment stream = arena.allocate(40, 8);
-        MemorySegment array = arena.allocate(80, 8);
+    private static final long STREAM_SIZE = 40;
+    private static final long STREAM_GET_NEXT = 8;
+    private static final long STREAM_RELEASE = 24;
+
+    private static final long ARRAY_SIZE = 80;
+    private static final long ARRAY_LENGTH = 0;
+    private static final long ARRAY_BUFFERS = 40;
+    private static final long ARRAY_CHILDREN = 48;
+    private static final long ARRAY_RELEASE = 64;
+
+    /** Reads the only column of all batches by the C stream interface; returns its sum, or the bytes of its values. */
+    private static double readStream(Dataset dataset, Arena arena, boolean addsValues) throws Throwable {
+        MemorySegment stream = arena.allocate(STREAM_SIZE, ADDRESS.byteAlignment());
+        MemorySegment array = arena.allocate(ARRAY_SIZE, ADDRESS.byteAlignment());
         dataset.exportStream(stream);
-        MemorySegment next = stream.get(ADDRESS, 8);
-        double sum = 0;
+        MemorySegment getNext = stream.get(ADDRESS, STREAM_GET_NEXT);
+        double result = 0;
         while (true) {
-            int code = (int) NEXT.invokeExact(next, stream, array);
-            MemorySegment release = array.get(ADDRESS, 64);
-            if (code != 0 || release.address() == 0) {
+            int error = (int) GET_NEXT.invokeExact(getNext, stream, array);
+            MemorySegment release = array.get(ADDRESS, ARRAY_RELEASE);
+            if (error != 0 || release.address() == 0) {
                 break;
             }
-            MemorySegment column =
-                    array.get(ADDRESS, 48).reinterpret(8).get(ADDRESS, 0).reinterpret(80);
-            long rows = column.get(JAVA_LONG, 0);
-            MemorySegment values =
-                    column.get(ADDRESS, 40).reinterpret(16).get(ADDRESS, 8).reinterpret(rows * 8);
-            sum += added ? sum(values, rows) : values.byteSize();
+            MemorySegment children = array.get(ADDRESS, ARRAY_CHILDREN).reinterpret(ADDRESS.byteSize());
+            MemorySegment column = children.get(ADDRESS, 0).reinterpret(ARRAY_SIZE);
+            long rowCount = column.get(JAVA_LONG, ARRAY_LENGTH);
+            // The validity bitmap, then the values.
+            MemorySegment buffers = column.get(ADDRESS, ARRAY_BUFFERS).reinterpret(2 * ADDRESS.byteSize());
+            MemorySegment values = buffers.getAtIndex(ADDRESS, 1).reinterpret(rowCount * Double.BYTES);
+            result += addsValues ? sum(values, rowCount) : values.byteSize();
             RELEASE.invokeExact(release, array);
         }
-        RELEASE.invokeExact(stream.get(ADDRESS, 24), stream);
-        return sum;
+        RELEASE.invokeExact(stream.get(ADDRESS, STREAM_RELEASE), stream);
+        return result;
     }
 
     // ---- tables ----
 
-    record Tick(Instant ts, String symbol, double price) {}
+    private static final int BATCH_ROWS = 10_000;
 
-    record Count(long ts, String symbol, double price) {}
+    record InstantTick(Instant ts, String symbol, double price) {}
 
-    private static void appending(Path table) throws Throwable {
+    record LongTick(long ts, String symbol, double price) {}
+
+    private static String symbol(int row) {
+        return row % 2 == 1 ? "AAPL" : "IBM";
+    }
+
+    private static void measureAppending(Path table) throws Throwable {
         WriterOptions options =
                 WriterOptions.DEFAULT.sync(WriterOptions.Sync.NEVER).dictionary("symbol");
-        try (TableWriter writer = TableWriter.open(table, Schema.of(Tick.class), options)) {
-            time("10,000 records appended, one commit", 200, 100, () -> {
-                for (int i = 0; i < 10_000; i++) {
-                    writer.append(new Count(i, (i & 1) == 1 ? "AAPL" : "IBM", i));
+        try (TableWriter writer = TableWriter.open(table, Schema.of(InstantTick.class), options)) {
+            measure("10,000 records appended, one commit", 200, 100, () -> {
+                for (int i = 0; i < BATCH_ROWS; i++) {
+                    writer.append(new LongTick(i, symbol(i), i));
                 }
                 writer.commit();
                 return null;
             });
-            time("10,000 records with an Instant appended, one commit", 200, 100, () -> {
-                for (int i = 0; i < 10_000; i++) {
-                    writer.append(new Tick(Instant.ofEpochSecond(i), (i & 1) == 1 ? "AAPL" : "IBM", i));
+            measure("10,000 records with an Instant appended, one commit", 200, 100, () -> {
+                for (int i = 0; i < BATCH_ROWS; i++) {
+                    writer.append(new InstantTick(Instant.ofEpochSecond(i), symbol(i), i));
                 }
                 writer.commit();
                 return null;
@@ -240,12 +259,16 @@ final class Figures {
         }
     }
 
-    /** Python writes the time before each commit, by the clock that nanoTime is of. */
-    private static void following(Path table, String python) throws Throwable {
+    /**
+     * Measures the time from a commit in Python until a follower has its row, which is the time right before the
+     * commit. {@code time.monotonic_ns} and {@code System.nanoTime} read the same clock.
+     */
+    private static void measureFollowing(Path table, String python) throws Throwable {
         if (!Files.isExecutable(Path.of(python))) {
             return;
         }
         int commits = 1_500;
+        int warmUpCommits = 500;
         Process writer = new ProcessBuilder(python, "-c", """
             import sys, time
             import arrowwood as aw, pyarrow as pa
@@ -260,17 +283,19 @@ final class Figures {
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
         writer.inputReader().readLine();
-        long[] late = new long[commits];
+        long[] latencies = new long[commits];
         try (Follow follow = Arrowwood.open(table).follow(0)) {
-            for (int seen = 0; seen < commits; ) {
+            int received = 0;
+            while (received < commits) {
                 Dataset rows = follow.next(Duration.ofSeconds(30)).orElseThrow();
                 long now = System.nanoTime();
                 for (long row = 0; row < rows.rowCount(); row++) {
-                    late[seen++] = now - (long) rows.column(0).get(row);
+                    latencies[received] = now - (long) rows.column(0).get(row);
+                    received++;
                 }
             }
         }
         writer.waitFor();
-        print("commit in Python, seen by a follower", Arrays.copyOfRange(late, 500, commits));
+        print("commit in Python, seen by a follower", Arrays.copyOfRange(latencies, warmUpCommits, commits));
     }
 }
