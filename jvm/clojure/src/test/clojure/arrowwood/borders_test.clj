@@ -1,57 +1,66 @@
 (ns arrowwood.borders-test
-  "Clojure's columns of docs/borders.md: each value of the matrix is read, written and appended, or refused as the page says."
+  "Tests Clojure's columns of docs/borders.md: each value of the matrix is read, written and appended unchanged, or refused
+  with the documented message."
   (:require
+   [arrowwood.canonical-json :refer [encode-rows]]
    [arrowwood.core :as aw]
    [arrowwood.programs :as programs]
-   [arrowwood.types-test :refer [by-rows]]
    [clojure.java.io :as io]
    [clojure.string :as str]
-   [clojure.test :refer [deftest is]]))
+   [clojure.test :refer [deftest is]])
+  (:import
+   (java.io File)))
 
-(def ^:private matrix (io/file (System/getProperty "arrowwood.docs") "../tests/python/borders/samples.py"))
+(defn- samples-script ^File []
+  (io/file (System/getProperty "arrowwood.docs") "../tests/python/borders/samples.py"))
 
-(defn- written [ds target]
+(defn- write-and-open [ds target]
   (aw/write ds target {:format :stream :compression :zstd})
   (aw/write ds target)
   (aw/open target))
 
-(defn- appended [table target rows]
+(defn- append-and-open [table target rows]
   (with-open [writer (aw/writer target (.schema (aw/java-dataset table)))]
     (aw/append! writer rows)
     (aw/commit! writer))
   (aw/open target))
 
-(def ^:private ways
-  {"Clojure open" (fn [ds _ _] ds)
-   "Clojure write" (fn [ds target _] (written ds target))
-   "Clojure append" (fn [ds target table] (appended table target ds))
-   "Clojure rows" (fn [ds target _] (appended ds target (seq ds)))})
+(def ^:private crossings
+  "Functions that take a dataset across each border, and return what arrives."
+  {"Clojure open" (fn [ds _target _table] ds)
+   "Clojure write" (fn [ds target _table] (write-and-open ds target))
+   "Clojure append" (fn [ds target table] (append-and-open table target ds))
+   "Clojure rows" (fn [ds target _table] (append-and-open ds target (seq ds)))})
 
-(defn- wrong
-  "What is not as the page says, or nil."
-  [border way {:strs [type rows refused]} ds table]
-  (let [message (get refused border)
-        target (io/file (programs/folder) "x")]
+(defn- find-failure
+  "Describes how the result of a crossing differs from the page; returns nil if it doesn't."
+  [border cross {:strs [type rows refused]} ds table]
+  (let [refusal (get refused border)
+        target (io/file (programs/temp-folder) "x")]
     (try
-      (let [found (by-rows (way ds target table))]
+      (let [actual (encode-rows (cross ds target table))]
         (cond
-          message (str border ", " type ": taken, though listed as refused: " message)
-          (not= rows found) (str border ", " type ": expected " rows ", got " found)))
+          refusal (str border ", " type ": taken, though listed as refused: " refusal)
+          (not= rows actual) (str border ", " type ": expected " rows ", got " actual)))
       (catch Exception e
-        (when-not (and message (str/includes? (str (ex-message e)) message))
-          (str border ", " type ": expected " message ", refused: " e))))))
+        (when-not (and refusal (str/includes? (str (ex-message e)) refusal))
+          (str border ", " type ": expected " refusal ", refused: " e))))))
 
-(deftest values-are-the-same-behind-the-border-or-refused
+(defn- find-failures [folder samples]
+  (for [[file-name sample] samples
+        [border cross] crossings
+        :let [ds (aw/open (io/file folder file-name))
+              table-name (get sample "table")
+              table (if table-name (aw/open (io/file folder table-name)) ds)
+              failure (find-failure border cross sample ds table)]
+        :when failure]
+    failure))
+
+(deftest values-cross-borders-unchanged-or-are-refused
   (if-let [python (programs/python)]
-    (let [folder (programs/folder)]
-      (programs/run python (.getCanonicalPath ^java.io.File matrix) folder)
-      (let [expected (programs/json (slurp (io/file folder "expected.json")))]
-        (is (< 150 (count expected)))
-        (is (= [] (vec (for [[name sample] expected
-                             [border way] ways
-                             :let [ds (aw/open (io/file folder name))
-                                   table (if-let [other (get sample "table")] (aw/open (io/file folder other)) ds)
-                                   problem (wrong border way sample ds table)]
-                             :when problem]
-                         problem))))))
+    (let [folder (programs/temp-folder)]
+      (programs/run python (.getCanonicalPath (samples-script)) folder)
+      (let [samples (programs/parse-json (slurp (io/file folder "expected.json")))]
+        (is (< 150 (count samples)))
+        (is (= [] (vec (find-failures folder samples))))))
     (is (nil? (println "test-jvm: there is no Python with Arrowwood here")))))

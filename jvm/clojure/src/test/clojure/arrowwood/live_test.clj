@@ -1,5 +1,5 @@
 (ns arrowwood.live-test
-  "One table that Python writes, and Java, Clojure, C and Go follow at once: each sees every row once."
+  "Tests that followers in Java, Clojure, C and Go each get every row of a table once while Python writes it."
   (:require
    [arrowwood.core :as aw]
    [arrowwood.programs :as programs]
@@ -8,15 +8,22 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is]])
   (:import
-   (dev.arrowwood Arrowwood Follow ReadOption)
+   (dev.arrowwood Arrowwood Dataset Follow ReadOption)
    (java.io File)
    (java.lang ProcessBuilder$Redirect)
    (java.time Duration)
+   (java.util List)
    (java.util.concurrent TimeUnit)))
 
-(def ^:private rows 20000)
+(def ^:private row-count 20000)
 
-(def ^:private writer "
+(def ^:private middle-row
+  "Where one of the followers starts."
+  7000)
+
+(def ^:private writer-script
+  "Writes rows up to each number that it reads from standard input."
+  "
 import sys
 import arrowwood as aw
 import pyarrow as pa
@@ -31,99 +38,125 @@ with aw.writer(sys.argv[1], pa.schema([pa.field('n', pa.int64(), nullable=False)
             table.commit(durable=start % 5000 == 0, positions={'n': start})
 ")
 
-(defn- start ^Process [& words]
-  (.start (doto (ProcessBuilder. ^java.util.List (mapv str words))
+(defn- start-process ^Process [& command]
+  (.start (doto (ProcessBuilder. ^List (mapv str command))
             (.redirectError ProcessBuilder$Redirect/INHERIT))))
 
-(defn- left-out [what]
-  (println (str "test-jvm: the live table is not followed by " what ": it is not here"))
+(defn- assert-succeeds [^Process process description]
+  (is (.waitFor process programs/timeout-ms TimeUnit/MILLISECONDS) description)
+  (is (zero? (.exitValue process)) description))
+
+(defn- report-left-out [missing]
+  (println (str "test-jvm: the live table is not followed by " missing ": it is not here"))
   nil)
 
-(defn- here? [& words] (zero? (:exit (shell/sh "sh" "-c" (str/join " && " (map #(str "command -v " %) words))))))
+(defn- shell-succeeds? [command] (zero? (:exit (shell/sh "sh" "-c" command))))
 
-(defn- library? [] (zero? (:exit (shell/sh "sh" "-c" "pkg-config --exists arrowwood"))))
+(defn- have-commands? [& names]
+  (shell-succeeds? (str/join " && " (map #(str "command -v " %) names))))
 
-(defn- sources [] (io/file (System/getProperty "arrowwood.docs") ".." "tests" "capi"))
+(defn- have-c-library? [] (shell-succeeds? "pkg-config --exists arrowwood"))
 
-(defn- library-folder [] (str/trim (programs/run "pkg-config" "--variable=libdir" "arrowwood")))
+(defn- c-library-folder [] (str/trim (programs/run "pkg-config" "--variable=libdir" "arrowwood")))
 
-(defn- c-follower
-  "The words that follow a table from C, or nil."
+(defn- sources-folder [] (io/file (System/getProperty "arrowwood.docs") ".." "tests" "capi"))
+
+;; ---- followers ----
+
+(defn- compile-c-follower
+  "Returns the command that follows a table from C, or nil."
   [folder]
-  (if (and (library?) (here? "cc"))
-    (let [program (io/file folder "follow-c")]
-      (programs/run "sh" "-c" (str "cc -std=c99 '" (io/file (sources) "c" "follow.c") "' $(pkg-config --cflags --libs arrowwood)"
-                                   " -Wl,-rpath,'" (library-folder) "' -lm -lpthread -o '" program "'"))
+  (if (and (have-c-library?) (have-commands? "cc"))
+    (let [source (io/file (sources-folder) "c" "follow.c")
+          program (io/file folder "follow-c")]
+      (programs/run "sh" "-c" (str "cc -std=c99 '" source "' $(pkg-config --cflags --libs arrowwood)"
+                                   " -Wl,-rpath,'" (c-library-folder) "' -lm -lpthread -o '" program "'"))
       [program])
-    (left-out "C")))
+    (report-left-out "C")))
 
-(defn- go-follower [folder]
-  (if (and (library?) (here? "cc" "go"))
+(defn- compile-go-follower
+  "Returns the command that follows a table from Go, or nil."
+  [folder]
+  (if (and (have-c-library?) (have-commands? "cc" "go"))
     (let [program (io/file folder "follow-go")]
-      (programs/run "sh" "-c" (str "cd '" (io/file (sources) "go") "' && CGO_LDFLAGS_ALLOW='-Wl,-rpath.*'"
-                                   " CGO_LDFLAGS='-Wl,-rpath," (library-folder) "' go build -o '" program "' ."))
+      (programs/run "sh" "-c" (str "cd '" (io/file (sources-folder) "go") "' && CGO_LDFLAGS_ALLOW='-Wl,-rpath.*'"
+                                   " CGO_LDFLAGS='-Wl,-rpath," (c-library-folder) "' go build -o '" program "' ."))
       [program "follow"])
-    (left-out "Go")))
+    (report-left-out "Go")))
 
-(defn- of-program [words table]
-  (let [process (apply start (concat words [table rows]))]
+;; Each function below follows a table in another thread, and returns a future of the numbers. The atom `received` counts
+;; the rows on the way.
+
+(defn- follow-with-program [command table]
+  (let [process (apply start-process (concat command [table row-count]))]
     (future
-      (let [said (slurp (.getInputStream process))]
-        (is (.waitFor process programs/patience-ms TimeUnit/MILLISECONDS))
-        (is (zero? (.exitValue process)) (str (first words)))
-        (mapv parse-long (str/split-lines (str/trim said)))))))
+      (let [output (slurp (.getInputStream process))]
+        (assert-succeeds process (str (first command)))
+        (mapv parse-long (str/split-lines (str/trim output)))))))
 
-(defn- of-java
-  "Follows a table; `reached` is how many rows it has seen."
-  [^File table reached]
+(defn- numbers-of [^Dataset rows]
+  (.toArray (.stream (.asLong (.column rows "n")))))
+
+(defn- follow-in-java [^File table received]
   (future
     (with-open [^Follow follow (.follow (Arrowwood/open (.toPath table) (make-array ReadOption 0)) 0)]
-      (loop [seen []]
-        (reset! reached (count seen))
-        (if (< (count seen) rows)
-          (let [more (.next follow (Duration/ofMillis programs/patience-ms))]
-            (if (.isPresent more)
-              (recur (into seen (.toArray (.stream (.asLong (.column ^dev.arrowwood.Dataset (.get more) "n"))))))
-              seen))
-          seen)))))
+      (loop [numbers []]
+        (reset! received (count numbers))
+        (let [rows (when (< (count numbers) row-count)
+                     (.orElse (.next follow (Duration/ofMillis programs/timeout-ms)) nil))]
+          (if rows
+            (recur (into numbers (numbers-of rows)))
+            numbers))))))
 
-(defn- of-clojure [table from reached]
+(defn- follow-in-clojure [table from received]
   (future
-    ;; Nobody begins behind the end of a table.
-    (programs/until (str from " rows are there") #(<= (long from) (aw/row-count (aw/open table))))
-    (with-open [follower (aw/follow table {:from from :timeout-ms programs/patience-ms})]
-      (reduce (fn [seen more]
-                (let [seen (into seen (:n more))]
-                  (reset! reached (count seen))
-                  (if (= (dec (long rows)) (peek seen)) (reduced seen) seen)))
-              [] follower))))
+    ;; A follower can't start behind the end of the table.
+    (programs/until (str "the table has " from " rows") #(<= (long from) (aw/row-count (aw/open table))))
+    (with-open [follower (aw/follow table {:from from :timeout-ms programs/timeout-ms})]
+      (reduce (fn [numbers rows]
+                (let [numbers (into numbers (:n rows))]
+                  (reset! received (count numbers))
+                  (if (= (dec (long row-count)) (peek numbers)) (reduced numbers) numbers)))
+              []
+              follower))))
 
-(deftest a-table-that-python-writes-is-followed-by-all
+;; ---- the test ----
+
+(defn- write-rows
+  "Has the writer commit rows, 1,000 at a time, and waits until the followers in this process have received them. Other
+  followers sometimes lag, and sometimes wait for rows."
+  [^Process writer followers received-by-name]
+  (with-open [in (io/writer (.getOutputStream writer))]
+    (doseq [end (range 1000 (inc row-count) 1000)]
+      (.write in (str end "\n"))
+      (.flush in)
+      (doseq [[name received] received-by-name]
+        (programs/until (str name " has received " end " rows")
+                        #(or (<= (long end) (long @received)) (realized? (followers name))))))))
+
+(deftest table-of-python-writer-is-followed-in-all-languages
   (if-let [python (programs/python)]
-    (let [folder (programs/folder)
+    (let [folder (programs/temp-folder)
           table (io/file folder "live")
-          programs (into {} (remove (comp nil? val)) {"C" (c-follower folder) "Go" (go-follower folder)})
-          script (doto (io/file folder "writer.py") (spit writer))
-          process (start python script table)
-          java (atom 0)
-          clojure (atom 0)
-          said (io/reader (.getInputStream process))]
-      (is (= "ready" (.readLine said)))
-      (let [followers (merge {"Java" (of-java table java)
-                              "Clojure" (of-clojure table 0 clojure)
-                              "Clojure, later" (of-clojure table 7000 (atom 0))}
-                             (update-vals programs #(of-program % table)))]
-        ;; Some rows come while others are looked at, and now and then all have been seen.
-        (with-open [in (io/writer (.getOutputStream process))]
-          (doseq [end (range 1000 (inc rows) 1000)]
-            (.write in (str end "\n"))
-            (.flush in)
-            (doseq [[who reached] {"Java" java "Clojure" clojure}]
-              (programs/until (str who " has seen " end " rows")
-                              #(or (<= (long end) (long @reached)) (realized? (followers who)))))))
-        (doseq [[who seen] followers]
-          (is (= (range (if (= "Clojure, later" who) 7000 0) rows) (programs/value (str who " has seen all") seen)) who))
-        (is (.waitFor process programs/patience-ms TimeUnit/MILLISECONDS))
-        (is (zero? (.exitValue process)))
-        (is (= {"n" (- (long rows) 100)} (aw/positions (aw/open table))))))
-    (is (nil? (left-out "anyone; Python, which writes it,")))))
+          commands (into {}
+                         (remove (comp nil? val))
+                         {"C" (compile-c-follower folder) "Go" (compile-go-follower folder)})
+          script (doto (io/file folder "writer.py") (spit writer-script))
+          writer (start-process python script table)
+          output (io/reader (.getInputStream writer))]
+      (is (= "ready" (.readLine output)))
+      (let [received {"Java" (atom 0) "Clojure" (atom 0)}
+            followers (merge {"Java" (follow-in-java table (received "Java"))
+                              "Clojure" (follow-in-clojure table 0 (received "Clojure"))
+                              "Clojure, later" (follow-in-clojure table middle-row (atom 0))}
+                             (update-vals commands #(follow-with-program % table)))]
+        (write-rows writer followers received)
+        (doseq [[name numbers] followers]
+          (let [start (if (= "Clojure, later" name) middle-row 0)]
+            (is (= (range start row-count)
+                   (programs/await-value (str name " has received all rows") numbers))
+                name)))
+        (assert-succeeds writer "the writer")
+        ;; The position of the last commit, of 100 rows.
+        (is (= {"n" (- (long row-count) 100)} (aw/positions (aw/open table))))))
+    (is (nil? (report-left-out "anyone; Python, which writes it,")))))

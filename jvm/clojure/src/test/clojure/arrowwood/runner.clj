@@ -1,17 +1,18 @@
 (ns arrowwood.runner
-  "Tests of a namespace one by one."
+  "Runs single tests of a namespace, for JUnit."
   (:require
    [clojure.test :as test])
   (:import
    (java.io StringWriter)))
 
-(defn names
-  "The names of the tests of a namespace."
+(defn test-names
+  "Returns the names of the tests of a namespace, in order."
   [namespace]
-  (->> (ns-publics (symbol namespace)) (filter #(:test (meta (val %)))) (mapv (comp str key)) sort vec))
+  (let [test-vars (filter (comp :test meta val) (ns-publics (symbol namespace)))]
+    (vec (sort (map (comp str key) test-vars)))))
 
-(defn run
-  "Runs a test; returns what failed as text, or nil."
+(defn run-test
+  "Runs a test; returns its failures as text, or nil. A test without assertions fails."
   [namespace name]
   (let [out (StringWriter.)
         counts (binding [test/*test-out* out

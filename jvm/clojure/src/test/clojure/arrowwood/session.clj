@@ -1,23 +1,31 @@
 (ns arrowwood.session
-  "A page of the docs in a REPL: prints, as EDN, each block of code that has what it prints below it: its line, what the
-  page says, and what was printed. Runs in the current folder."
+  "Evaluates the code of a page of the docs like a REPL, in the current folder. Prints, as EDN, for each block of code that
+  is followed by a block of text: its line, the text, and what the REPL printed."
   (:import
    (java.io PushbackReader StringReader StringWriter)))
 
-(def ^:private fence #"(?ms)(?:^<!-- needs ([^\n]*?) -->\n)?^```(\w+)\n(.*?)^```$")
+(def ^:private block-pattern
+  "Matches a block of Markdown: what it needs, its language and its text."
+  #"(?ms)(?:^<!-- needs ([^\n]*?) -->\n)?^```(\w+)\n(.*?)^```$")
 
-(defn- blocks [text]
-  (let [matcher (re-matcher fence text)]
+(defn- line-number [text offset]
+  (inc (count (filter #{\newline} (subs text 0 offset)))))
+
+(defn- parse-blocks [page]
+  (let [matcher (re-matcher block-pattern page)]
     (loop [blocks []]
       (if (.find matcher)
-        (recur (conj blocks {:needs (.group matcher 1) :kind (.group matcher 2) :text (.group matcher 3)
-                             :line (inc (count (filter #{\newline} (subs text 0 (.start matcher)))))}))
+        (recur (conj blocks {:requirement (.group matcher 1)
+                             :language (.group matcher 2)
+                             :text (.group matcher 3)
+                             :line (line-number page (.start matcher))}))
         blocks))))
 
-(defn- printed
-  "What a REPL prints for a text, without vars and nil."
+(defn- eval-all
+  "Evaluates all forms of a text; returns what a REPL prints, except for vars and nil."
   [text]
-  (let [out (StringWriter.) reader (PushbackReader. (StringReader. text))]
+  (let [out (StringWriter.)
+        reader (PushbackReader. (StringReader. text))]
     (binding [*out* out]
       (loop []
         (let [form (read {:eof ::end} reader)]
@@ -27,18 +35,23 @@
             (recur)))))
     (str out)))
 
-(defn -main [page & have]
-  (let [results (binding [*ns* (create-ns 'user)]
+(defn- run-block
+  "Evaluates a block of code; returns its result, or nil if the next block isn't its output."
+  [{:keys [requirement line text]} next-block available]
+  (if (and requirement (not-any? #{requirement} available))
+    {:line line :left-out requirement}
+    (let [printed (eval-all text)]
+      (when (= "text" (:language next-block))
+        {:line line :expected (:text next-block) :printed printed}))))
+
+(defn -main [page & available]
+  (let [blocks (parse-blocks (slurp page))
+        results (binding [*ns* (create-ns 'user)]
                   (refer-clojure)
-                  (loop [[{:keys [kind needs line text]} & [{next-kind :kind expected :text} :as more]] (blocks (slurp page))
-                         results []]
-                    (cond
-                      (nil? kind) results
-                      (not= "clojure" kind) (recur more results)
-                      (and needs (not-any? #{needs} have)) (recur more (conj results {:line line :left-out needs}))
-                      :else (let [said (printed text)]
-                              (recur more (cond-> results
-                                            (= "text" next-kind)
-                                            (conj {:line line :expected expected :printed said})))))))]
+                  (into []
+                        (keep (fn [[block next-block]]
+                                (when (= "clojure" (:language block))
+                                  (run-block block next-block available))))
+                        (partition 2 1 [nil] blocks)))]
     (prn results)
     (shutdown-agents)))

@@ -1,7 +1,8 @@
 package dev.arrowwood.clojure;
 
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import clojure.java.api.Clojure;
 import clojure.lang.IFn;
@@ -17,25 +18,29 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
-/** Each {@code deftest} as a test. Those of tech.ml.dataset run where {@code ARROWWOOD_TMD_CP} names a class path with it. */
+/**
+ * Runs each {@code deftest} as a test.
+ *
+ * <p>Tests of tech.ml.dataset run only if {@code ARROWWOOD_TMD_CP} is a class path with it.
+ */
 class ClojureTest {
-    private static final String TMD = System.getenv("ARROWWOOD_TMD_CP");
-    /** That of jvm/pom.xml, which dynamic tests don't have. */
-    private static final Duration LIMIT = Duration.ofSeconds(480);
+    private static final String TMD_CLASS_PATH = System.getenv("ARROWWOOD_TMD_CP");
+    /** The timeout of jvm/pom.xml, which JUnit doesn't apply to dynamic tests. */
+    private static final Duration TIMEOUT = Duration.ofSeconds(480);
 
     @BeforeAll
     static void addTechMlDataset() throws MalformedURLException {
-        if (TMD == null) {
+        if (TMD_CLASS_PATH == null) {
             System.out.println("test-jvm: tech.ml.dataset left out: it is not on Maven Central; "
                     + "set ARROWWOOD_TMD_CP to a class path with it");
             return;
         }
         List<URL> urls = new ArrayList<>();
-        for (String element : TMD.split(File.pathSeparator)) {
+        for (String element : TMD_CLASS_PATH.split(File.pathSeparator)) {
             urls.add(new File(element).toURI().toURL());
         }
-        ClassLoader tests = ClojureTest.class.getClassLoader();
-        Thread.currentThread().setContextClassLoader(new URLClassLoader(urls.toArray(URL[]::new), tests));
+        ClassLoader parent = ClojureTest.class.getClassLoader();
+        Thread.currentThread().setContextClassLoader(new URLClassLoader(urls.toArray(URL[]::new), parent));
     }
 
     @TestFactory
@@ -59,8 +64,8 @@ class ClojureTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> page() {
-        return tests("arrowwood.page-test");
+    Stream<DynamicTest> docs() {
+        return tests("arrowwood.docs-test");
     }
 
     @TestFactory
@@ -70,20 +75,23 @@ class ClojureTest {
 
     @TestFactory
     Stream<DynamicTest> techMlDataset() {
-        return TMD == null ? Stream.of() : tests("arrowwood.tmd-test");
+        return TMD_CLASS_PATH == null ? Stream.of() : tests("arrowwood.tmd-test");
     }
 
     private static Stream<DynamicTest> tests(String namespace) {
         IFn require = Clojure.var("clojure.core", "require");
         require.invoke(Clojure.read("arrowwood.runner"));
         require.invoke(Clojure.read(namespace));
-        List<?> names = (List<?>) Clojure.var("arrowwood.runner", "names").invoke(namespace);
-        assertTrue(!names.isEmpty(), namespace + " has no tests");
-        IFn run = Clojure.var("arrowwood.runner", "run");
+        IFn testNames = Clojure.var("arrowwood.runner", "test-names");
+        List<?> names = (List<?>) testNames.invoke(namespace);
+        assertFalse(names.isEmpty(), namespace + " has no tests");
         return names.stream()
-                .map(name -> DynamicTest.dynamicTest(name.toString(), () -> {
-                    Object failures = assertTimeoutPreemptively(LIMIT, () -> run.invoke(namespace, name));
-                    assertTrue(failures == null, () -> failures.toString());
-                }));
+                .map(name -> DynamicTest.dynamicTest(name.toString(), () -> run(namespace, name.toString())));
+    }
+
+    private static void run(String namespace, String name) {
+        IFn runTest = Clojure.var("arrowwood.runner", "run-test");
+        Object failures = assertTimeoutPreemptively(TIMEOUT, () -> runTest.invoke(namespace, name));
+        assertNull(failures);
     }
 }
