@@ -1,6 +1,7 @@
 package dev.arrowwood;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
@@ -9,11 +10,14 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -35,6 +39,9 @@ import java.util.concurrent.atomic.AtomicLong;
  * exceptions for an arena that is closed or belongs to another thread.
  */
 public final class Arrowwood {
+    /** The size of {@code arrowwood_csv_options}. */
+    private static final long CSV_OPTIONS_SIZE = 40;
+
     private Arrowwood() {}
 
     /**
@@ -93,13 +100,13 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if several files differ in their schemas
      */
     public static Dataset open(Path path, Arena arena, ReadOption... options) throws IOException {
-        return openIn(path, java.util.Objects.requireNonNull(arena), options);
+        return openIn(path, Objects.requireNonNull(arena), options);
     }
 
     private static Dataset openIn(Path path, Arena arena, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
-            return Dataset.make(
+            return Dataset.create(
                     call, arena, (c, out) -> (int) Native.OPEN.invokeExact(c.path(path), struct, out, c.error));
         });
     }
@@ -117,7 +124,7 @@ public final class Arrowwood {
         return Native.callOnPath(call -> {
             MemorySegment struct = ReadOption.struct(call.arena, options);
             MemorySegment texts = call.paths(paths);
-            return Dataset.make(call, null, (c, out) ->
+            return Dataset.create(call, null, (c, out) ->
                     (int) Native.OPEN_PATHS.invokeExact(texts, (long) paths.size(), struct, out, c.error));
         });
     }
@@ -132,22 +139,23 @@ public final class Arrowwood {
      */
     public static Dataset openBytes(byte[] bytes, ReadOption... options) {
         return Native.call(call -> {
+            // Aligned as Arrow recommends, so that buffers need no copies.
             MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, bytes.length), 64);
-            MemorySegment.copy(bytes, 0, copy, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+            MemorySegment.copy(bytes, 0, copy, JAVA_BYTE, 0, bytes.length);
             MemorySegment struct = ReadOption.struct(call.arena, options);
-            long number = SharedMemory.keep(copy);
+            long id = SharedMemory.retain(copy);
             try {
-                return Dataset.make(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
+                return Dataset.create(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
                         copy,
                         (long) bytes.length,
                         SharedMemory.RELEASE,
-                        MemorySegment.ofAddress(number),
+                        MemorySegment.ofAddress(id),
                         struct,
                         out,
                         c.error));
             } catch (RuntimeException e) {
                 // After a failure the library doesn't own the memory, and never releases it.
-                SharedMemory.IN_USE.remove(number);
+                SharedMemory.IN_USE.remove(id);
                 throw e;
             }
         });
@@ -155,25 +163,27 @@ public final class Arrowwood {
 
     /** Keeps memory reachable until the library releases it. */
     private static final class SharedMemory {
+        /** Memory by an id, which the library passes to {@link #release} like an address. */
         static final Map<Long, MemorySegment> IN_USE = new ConcurrentHashMap<>();
-        private static final AtomicLong NEXT = new AtomicLong(1);
-        static final MemorySegment RELEASE = stub();
 
-        static long keep(MemorySegment memory) {
-            long number = NEXT.getAndIncrement();
-            IN_USE.put(number, memory);
-            return number;
+        private static final AtomicLong NEXT_ID = new AtomicLong(1);
+        /** The address of {@link #release}. */
+        static final MemorySegment RELEASE = createStub();
+
+        static long retain(MemorySegment memory) {
+            long id = NEXT_ID.getAndIncrement();
+            IN_USE.put(id, memory);
+            return id;
         }
 
-        static void release(MemorySegment number) {
-            IN_USE.remove(number.address());
+        static void release(MemorySegment id) {
+            IN_USE.remove(id.address());
         }
 
-        private static MemorySegment stub() {
+        private static MemorySegment createStub() {
             try {
-                var release = MethodHandles.lookup()
-                        .findStatic(
-                                SharedMemory.class, "release", MethodType.methodType(void.class, MemorySegment.class));
+                MethodType type = MethodType.methodType(void.class, MemorySegment.class);
+                MethodHandle release = MethodHandles.lookup().findStatic(SharedMemory.class, "release", type);
                 return Linker.nativeLinker().upcallStub(release, FunctionDescriptor.ofVoid(ADDRESS), Arena.global());
             } catch (ReflectiveOperationException e) {
                 throw new AssertionError(e);
@@ -205,12 +215,12 @@ public final class Arrowwood {
      *     interface
      */
     public static Dataset importStream(MemorySegment stream, Arena arena) {
-        return importIn(stream, java.util.Objects.requireNonNull(arena));
+        return importIn(stream, Objects.requireNonNull(arena));
     }
 
     private static Dataset importIn(MemorySegment stream, Arena arena) {
         return Native.call(call ->
-                Dataset.make(call, arena, (c, out) -> (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
+                Dataset.create(call, arena, (c, out) -> (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
     }
 
     /**
@@ -224,7 +234,7 @@ public final class Arrowwood {
      * @throws IllegalArgumentException if the array violates the interface, or is a struct with null rows
      */
     public static Dataset importArray(MemorySegment array, MemorySegment schema, Arena arena) {
-        return Native.call(call -> Dataset.make(call, java.util.Objects.requireNonNull(arena), (c, out) ->
+        return Native.call(call -> Dataset.create(call, Objects.requireNonNull(arena), (c, out) ->
                 (int) Native.IMPORT_ARRAY.invokeExact(array, schema, out, c.error)));
     }
 
@@ -252,17 +262,18 @@ public final class Arrowwood {
      */
     public static Dataset readCsv(Path path, CsvOptions options) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment struct = call.arena.allocate(40, 8);
-            struct.set(JAVA_LONG, 0, 40);
+            MemorySegment struct = call.arena.allocate(CSV_OPTIONS_SIZE, 8);
+            struct.set(JAVA_LONG, 0, CSV_OPTIONS_SIZE);
             struct.set(ADDRESS, 8, options.schema.map(Schema::struct).orElse(MemorySegment.NULL));
             struct.set(ADDRESS, 16, call.texts(options.dictionary));
             struct.set(JAVA_LONG, 24, options.dictionary.size());
             struct.set(JAVA_INT, 32, options.delimiter);
             try {
-                return Dataset.make(
+                return Dataset.create(
                         call, null, (c, out) -> (int) Native.READ_CSV.invokeExact(c.path(path), struct, out, c.error));
             } finally {
-                java.lang.ref.Reference.reachabilityFence(options);
+                // The struct refers to the schema by its address, which doesn't keep it alive.
+                Reference.reachabilityFence(options);
             }
         });
     }
@@ -340,7 +351,7 @@ public final class Arrowwood {
                     call.out.asSlice(8),
                     call.error));
             List<Report.Finding> findings = findings(call.out.get(ADDRESS, 0));
-            List<String> moved = Dataset.take(call.out.get(ADDRESS, 8), null).stream()
+            List<String> moved = Dataset.wrap(call.out.get(ADDRESS, 8), null).stream()
                     .map(row -> row.getString("path"))
                     .toList();
             return Report.of(report, findings, moved);
@@ -360,7 +371,7 @@ public final class Arrowwood {
     }
 
     private static List<Report.Finding> findings(MemorySegment handle) {
-        return Dataset.take(handle, null).stream().map(Report.Finding::of).toList();
+        return Dataset.wrap(handle, null).stream().map(Report.Finding::of).toList();
     }
 
     /**

@@ -40,8 +40,9 @@ public sealed interface ArrowwoodException {
      */
     static Optional<ArrowwoodException> find(Throwable thrown) {
         Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
-        for (Throwable one = thrown; one != null && seen.add(one); one = one.getCause()) {
-            if (one instanceof ArrowwoodException failure) {
+        // Causes can form a cycle.
+        for (Throwable cause = thrown; cause != null && seen.add(cause); cause = cause.getCause()) {
+            if (cause instanceof ArrowwoodException failure) {
                 return Optional.of(failure);
             }
         }
@@ -108,8 +109,8 @@ public sealed interface ArrowwoodException {
         }
     }
 
-    /** Returns an {@code errno} for display; 0 means none. */
-    private static OptionalInt shown(int osError) {
+    /** Returns an {@code errno}, or empty for 0. */
+    private static OptionalInt optional(int osError) {
         return osError == 0 ? OptionalInt.empty() : OptionalInt.of(osError);
     }
 
@@ -136,7 +137,7 @@ public sealed interface ArrowwoodException {
 
         @Override
         public OptionalInt osError() {
-            return shown(osError);
+            return optional(osError);
         }
     }
 
@@ -163,7 +164,7 @@ public sealed interface ArrowwoodException {
 
         @Override
         public OptionalInt osError() {
-            return shown(osError);
+            return optional(osError);
         }
     }
 
@@ -190,7 +191,7 @@ public sealed interface ArrowwoodException {
 
         @Override
         public OptionalInt osError() {
-            return shown(osError);
+            return optional(osError);
         }
     }
 
@@ -215,7 +216,7 @@ public sealed interface ArrowwoodException {
 
         @Override
         public OptionalInt osError() {
-            return shown(osError);
+            return optional(osError);
         }
     }
 

@@ -19,6 +19,7 @@ import java.util.RandomAccess;
  * don't depend on the number of threads or batches.
  */
 public final class Column {
+    // Constants of enum arrowwood_function.
     private static final int SUM = 1;
     private static final int MEAN = 2;
     private static final int MIN = 3;
@@ -30,6 +31,10 @@ public final class Column {
     private static final int N_UNIQUE = 9;
     private static final int ANY = 10;
     private static final int ALL = 11;
+
+    // Constants of enum arrowwood_flags.
+    private static final int STRUCTURE_ONLY = 1;
+    private static final int ALIGNED = 2;
 
     private final Dataset dataset;
     private final long index;
@@ -260,8 +265,7 @@ public final class Column {
      * @throws ArrowwoodException.InvalidData if a batch is damaged
      */
     public List<Chunk> chunks(ChunkOption... options) {
-        List<ChunkOption> wanted = Arrays.asList(options);
-        int flags = (wanted.contains(ChunkOption.CHECKED) ? 0 : 1) | (wanted.contains(ChunkOption.ALIGNED) ? 2 : 0);
+        int flags = chunkFlags(options);
         return Native.call(call -> {
             MemorySegment out = call.out;
             call.check((int) Native.CHUNKS.invokeExact(
@@ -271,6 +275,19 @@ public final class Column {
             Native.owned(out.get(ADDRESS, 16), arena, Native.CHUNKS_FREE);
             return new Chunks(Chunk.table(out.get(ADDRESS, 0), out.get(JAVA_LONG, 8), arena), arena);
         });
+    }
+
+    /** Returns the options as flags of the C library, whose default is to check. */
+    private static int chunkFlags(ChunkOption... options) {
+        List<ChunkOption> given = Arrays.asList(options);
+        int flags = 0;
+        if (!given.contains(ChunkOption.CHECKED)) {
+            flags |= STRUCTURE_ONLY;
+        }
+        if (given.contains(ChunkOption.ALIGNED)) {
+            flags |= ALIGNED;
+        }
+        return flags;
     }
 
     /** Creates chunks on access. */

@@ -1,6 +1,7 @@
 package dev.arrowwood;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
@@ -209,7 +210,7 @@ public sealed interface Condition {
          * @return the condition
          */
         public Condition in(Object... values) {
-            return new In(name, java.util.Arrays.asList(values));
+            return new In(name, Arrays.asList(values));
         }
 
         /**

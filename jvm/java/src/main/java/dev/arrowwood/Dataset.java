@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 import java.util.AbstractList;
 import java.util.AbstractMap.SimpleImmutableEntry;
@@ -14,11 +15,13 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.RandomAccess;
 import java.util.Spliterators;
 import java.util.function.Function;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
@@ -27,7 +30,7 @@ import java.util.stream.StreamSupport;
  *
  * <p>It lives as long as the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size,
  * arena)}: closing the arena unmaps the files, and later calls throw {@code IllegalStateException}. Without an arena,
- * the files are unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets made
+ * the files are unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets derived
  * from another one, by {@link #slice} and the like, live as long as that one's arena, or on their own if there is none.
  *
  * <p>Datasets can be used by any number of threads at once, unless their arena is confined to one.
@@ -36,7 +39,7 @@ public final class Dataset implements Iterable<Row> {
     private final MemorySegment handle;
     /** Frees the handle. */
     private final Arena owner;
-    /** Ends the dataset and all that is made from it; null if the collector does. */
+    /** Ends the dataset and all datasets derived from it; null if the garbage collector does. */
     private final Arena arena;
 
     private volatile Schema schema;
@@ -47,28 +50,29 @@ public final class Dataset implements Iterable<Row> {
         this.arena = arena;
     }
 
-    /** Calls a function that stores a new handle in its out parameter. */
-    interface Maker {
-        int make(Native.Call call, MemorySegment out) throws Throwable;
+    /** Calls a function of the library that stores a new handle in {@code out}; returns its error code. */
+    interface Constructor {
+        int call(Native.Call call, MemorySegment out) throws Throwable;
     }
 
     /** Returns the dataset that a function of the library creates; the collector frees it if the arena is null. */
-    static Dataset make(Native.Call call, Arena arena, Maker maker) throws Throwable {
+    static Dataset create(Native.Call call, Arena arena, Constructor constructor) throws Throwable {
         if (arena != null && !arena.scope().isAlive()) {
             throw new IllegalStateException("the arena is closed");
         }
-        call.check(maker.make(call, call.out));
-        return take(call.out.get(ADDRESS, 0), arena);
+        call.check(constructor.call(call, call.out));
+        return wrap(call.out.get(ADDRESS, 0), arena);
     }
 
     /** Wraps a handle, which the arena frees, or the collector if the arena is null. */
-    static Dataset take(MemorySegment raw, Arena arena) {
+    static Dataset wrap(MemorySegment handle, Arena arena) {
         Arena owner = arena == null ? Arena.ofAuto() : arena;
-        return new Dataset(Native.owned(raw, owner, Native.DATASET_FREE), owner, arena);
+        return new Dataset(Native.owned(handle, owner, Native.DATASET_FREE), owner, arena);
     }
 
-    private Dataset derived(Maker maker) {
-        return Native.call(call -> make(call, arena, maker));
+    /** Returns a dataset that lives as long as this one's arena. */
+    private Dataset derive(Constructor constructor) {
+        return Native.call(call -> create(call, arena, constructor));
     }
 
     MemorySegment handle() {
@@ -136,7 +140,7 @@ public final class Dataset implements Iterable<Row> {
         return number(Native.BYTES);
     }
 
-    private long number(java.lang.invoke.MethodHandle function) {
+    private long number(MethodHandle function) {
         return Native.call(call -> {
             call.check((int) function.invokeExact(handle, call.out, call.error));
             return call.out.get(JAVA_LONG, 0);
@@ -208,9 +212,10 @@ public final class Dataset implements Iterable<Row> {
     /** Reads the cell of a column with the given type. */
     Object cell(long row, long column, Type type) {
         Unsigned.row(row);
-        return Native.call(call -> nested(call, row, new long[] {column}, type));
+        return Native.call(call -> readValue(call, row, new long[] {column}, type));
     }
 
+    /** Reads all cells of a row. */
     Object[] cells(Native.Call call, List<Field> fields, long row) throws Throwable {
         int count = fields.size();
         MemorySegment cells = call.arena.allocate(Math.max(count, 1) * Values.SIZE, 8);
@@ -218,20 +223,23 @@ public final class Dataset implements Iterable<Row> {
         Object[] objects = new Object[count];
         for (int i = 0; i < count; i++) {
             MemorySegment cell = cells.asSlice(i * Values.SIZE, Values.SIZE);
-            objects[i] = object(call, cell, fields.get(i).type(), row, new long[] {i});
+            objects[i] = convert(call, cell, fields.get(i).type(), row, new long[] {i});
         }
         return objects;
     }
 
-    /** Converts the value at a path below a row. */
-    private Object object(Native.Call call, MemorySegment value, Type cellType, long row, long[] path)
+    /**
+     * Converts a value of a row to a Java object. The path leads to it: the index of its column, then those of items,
+     * entries and members.
+     */
+    private Object convert(Native.Call call, MemorySegment value, Type cellType, long row, long[] path)
             throws Throwable {
-        Type type = Values.plain(cellType);
+        Type type = Values.valueType(cellType);
         return switch (Values.kind(value)) {
-            case Values.LIST -> new Items(row, path, size(value), item(type));
+            case Values.LIST -> new Items(row, path, size(value), itemType(type));
             case Values.MAP -> new Entries(row, path, size(value), (Type.MapOf) type);
-            case Values.STRUCT -> members(call, row, path, ((Type.Struct) type).members());
-            case Values.UNION -> member(call, Values.text(call, value, owner), (Type.Union) type, row, path);
+            case Values.STRUCT -> readStruct(call, row, path, ((Type.Struct) type).members());
+            case Values.UNION -> readMember(call, Values.text(call, value, owner), (Type.Union) type, row, path);
             default -> Values.read(call, value, owner);
         };
     }
@@ -244,7 +252,7 @@ public final class Dataset implements Iterable<Row> {
         return (int) length;
     }
 
-    private static Type item(Type type) {
+    private static Type itemType(Type type) {
         return switch (type) {
             case Type.ListOf(Field item, var layout) -> item.type();
             case Type.FixedList(Field item, int size) -> item.type();
@@ -252,31 +260,32 @@ public final class Dataset implements Iterable<Row> {
         };
     }
 
-    private Row members(Native.Call call, long row, long[] path, List<Field> members) throws Throwable {
+    private Row readStruct(Native.Call call, long row, long[] path, List<Field> members) throws Throwable {
         Object[] cells = new Object[members.size()];
         for (int i = 0; i < cells.length; i++) {
-            cells[i] = nested(call, row, below(path, i), members.get(i).type());
+            cells[i] = readValue(call, row, append(path, i), members.get(i).type());
         }
         return new Row(members, cells);
     }
 
-    private Member member(Native.Call call, String name, Type.Union type, long row, long[] path) throws Throwable {
+    private Member readMember(Native.Call call, String name, Type.Union type, long row, long[] path) throws Throwable {
         Type inner = type.members().stream()
                 .filter(field -> field.name().equals(name))
                 .findFirst()
                 .orElseThrow(() -> new ArrowwoodException.Internal("a member of no name: " + name))
                 .type();
-        return new Member(name, nested(call, row, below(path, 0), inner));
+        return new Member(name, readValue(call, row, append(path, 0), inner));
     }
 
-    private Object nested(Native.Call call, long row, long[] path, Type type) throws Throwable {
+    private Object readValue(Native.Call call, long row, long[] path, Type type) throws Throwable {
         MemorySegment value = call.arena.allocate(Values.SIZE, 8);
         MemorySegment steps = call.arena.allocateFrom(JAVA_LONG, path);
         call.check((int) Native.VALUE.invokeExact(handle, row, steps, (long) path.length, value, call.error));
-        return object(call, value, type, row, path);
+        return convert(call, value, type, row, path);
     }
 
-    private static long[] below(long[] path, long index) {
+    /** Returns a path with one more index. */
+    private static long[] append(long[] path, long index) {
         long[] longer = Arrays.copyOf(path, path.length + 1);
         longer[path.length] = index;
         return longer;
@@ -287,19 +296,19 @@ public final class Dataset implements Iterable<Row> {
         private final long row;
         private final long[] path;
         private final int size;
-        private final Type item;
+        private final Type itemType;
 
-        Items(long row, long[] path, int size, Type item) {
+        Items(long row, long[] path, int size, Type itemType) {
             this.row = row;
             this.path = path;
             this.size = size;
-            this.item = item;
+            this.itemType = itemType;
         }
 
         @Override
         public Object get(int index) {
-            long[] itemPath = below(path, java.util.Objects.checkIndex(index, size));
-            return Native.call(call -> nested(call, row, itemPath, item));
+            long[] itemPath = append(path, Objects.checkIndex(index, size));
+            return Native.call(call -> readValue(call, row, itemPath, itemType));
         }
 
         @Override
@@ -324,10 +333,10 @@ public final class Dataset implements Iterable<Row> {
 
         @Override
         public Map.Entry<Object, Object> get(int index) {
-            long[] itemPath = below(path, java.util.Objects.checkIndex(index, size));
+            long[] entryPath = append(path, Objects.checkIndex(index, size));
             return Native.call(call -> new SimpleImmutableEntry<>(
-                    nested(call, row, below(itemPath, 0), type.key().type()),
-                    nested(call, row, below(itemPath, 1), type.value().type())));
+                    readValue(call, row, append(entryPath, 0), type.key().type()),
+                    readValue(call, row, append(entryPath, 1), type.value().type())));
         }
 
         @Override
@@ -403,7 +412,7 @@ public final class Dataset implements Iterable<Row> {
      * @return an unmodifiable list
      */
     public List<Column> columns() {
-        return java.util.stream.IntStream.range(0, schema().fields().size())
+        return IntStream.range(0, schema().fields().size())
                 .mapToObj(this::column)
                 .toList();
     }
@@ -417,7 +426,8 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset in(Arena arena) {
-        return Native.call(call -> make(call, arena, (c, out) -> (int) Native.CLONE.invokeExact(handle, out, c.error)));
+        return Native.call(
+                call -> create(call, arena, (c, out) -> (int) Native.CLONE.invokeExact(handle, out, c.error)));
     }
 
     /**
@@ -428,7 +438,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if no column or several columns have a name
      */
     public Dataset select(String... names) {
-        return derived((call, out) -> (int) Native.SELECT_NAMES.invokeExact(
+        return derive((call, out) -> (int) Native.SELECT_NAMES.invokeExact(
                 handle, call.texts(List.of(names)), (long) names.length, out, call.error));
     }
 
@@ -441,10 +451,11 @@ public final class Dataset implements Iterable<Row> {
      */
     public Dataset select(int... columns) {
         for (int column : columns) {
+            // Throws if there is no such column.
             column(column);
         }
         long[] indexes = Arrays.stream(columns).asLongStream().toArray();
-        return derived((call, out) -> (int) Native.SELECT.invokeExact(
+        return derive((call, out) -> (int) Native.SELECT.invokeExact(
                 handle, call.arena.allocateFrom(JAVA_LONG, indexes), (long) indexes.length, out, call.error));
     }
 
@@ -461,7 +472,7 @@ public final class Dataset implements Iterable<Row> {
             throw new ArrowwoodException.RowOutOfRange(
                     "rows " + start + " to " + start + " + " + rows + ": less than 0");
         }
-        return derived((call, out) -> (int) Native.SLICE.invokeExact(handle, start, rows, out, call.error));
+        return derive((call, out) -> (int) Native.SLICE.invokeExact(handle, start, rows, out, call.error));
     }
 
     /**
@@ -495,7 +506,7 @@ public final class Dataset implements Iterable<Row> {
         if (datasets.isEmpty()) {
             throw new ArrowwoodException.InvalidArgument("there are no datasets to concatenate");
         }
-        return datasets.get(0).derived((call, out) -> {
+        return datasets.get(0).derive((call, out) -> {
             MemorySegment handles = call.arena.allocate(ADDRESS, datasets.size());
             for (int i = 0; i < datasets.size(); i++) {
                 // Clones, because an address stored in memory doesn't keep its dataset alive.
@@ -513,7 +524,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public Dataset refresh() {
         return Native.retry(
-                call -> make(call, arena, (c, out) -> (int) Native.REFRESH.invokeExact(handle, out, c.error)));
+                call -> create(call, arena, (c, out) -> (int) Native.REFRESH.invokeExact(handle, out, c.error)));
     }
 
     /**
@@ -524,7 +535,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws IndexOutOfBoundsException naming the first number without a row
      */
     public Dataset take(long... rows) {
-        return derived((call, out) -> (int) Native.TAKE.invokeExact(
+        return derive((call, out) -> (int) Native.TAKE.invokeExact(
                 handle, call.arena.allocateFrom(JAVA_LONG, rows), (long) rows.length, out, call.error));
     }
 
@@ -538,7 +549,7 @@ public final class Dataset implements Iterable<Row> {
      */
     public Dataset sample(long rows, long seed) {
         Unsigned.count("rows", rows);
-        return derived((call, out) -> (int) Native.SAMPLE.invokeExact(handle, rows, seed, out, call.error));
+        return derive((call, out) -> (int) Native.SAMPLE.invokeExact(handle, rows, seed, out, call.error));
     }
 
     /**
@@ -548,7 +559,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset
      */
     public Dataset shuffle(long seed) {
-        return derived((call, out) -> (int) Native.SHUFFLE.invokeExact(handle, seed, out, call.error));
+        return derive((call, out) -> (int) Native.SHUFFLE.invokeExact(handle, seed, out, call.error));
     }
 
     /**
@@ -560,7 +571,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if a column isn't there, or can't be compared with a value of that kind
      */
     public Dataset filter(Condition condition) {
-        return derived((call, out) -> (int) Native.FILTER.invokeExact(
+        return derive((call, out) -> (int) Native.FILTER.invokeExact(
                 handle, Conditions.build(call, condition, schema().fields()), out, call.error));
     }
 
@@ -574,15 +585,15 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException if the dataset isn't of one sorted table, or a value is of another type
      */
     public Dataset between(Object low, Object high) {
-        Type type = sortedBy().isPresent()
-                ? schema().fields().get(sortedBy().getAsInt()).type()
-                : null;
-        return derived((call, out) -> {
-            MemorySegment values = call.arena.allocate(2 * Values.SIZE, 8);
-            MemorySegment second = values.asSlice(Values.SIZE);
-            Values.writeCompared(values, low, type, Times.Side.ABOVE, call::copy);
-            Values.writeCompared(second, high, type, Times.Side.BELOW, call::copy);
-            return (int) Native.BETWEEN.invokeExact(handle, values, second, out, call.error);
+        OptionalInt column = sortedBy();
+        Type type =
+                column.isPresent() ? schema().fields().get(column.getAsInt()).type() : null;
+        return derive((call, out) -> {
+            MemorySegment lowValue = call.arena.allocate(Values.SIZE, 8);
+            MemorySegment highValue = call.arena.allocate(Values.SIZE, 8);
+            Values.writeCompared(lowValue, low, type, Times.Side.ABOVE, call::copy);
+            Values.writeCompared(highValue, high, type, Times.Side.BELOW, call::copy);
+            return (int) Native.BETWEEN.invokeExact(handle, lowValue, highValue, out, call.error);
         });
     }
 
@@ -610,7 +621,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws IllegalArgumentException as {@link #aggregate(List, Aggregate...)}
      */
     public Dataset aggregate(List<String> by, Optional<Condition> where, Aggregate... aggregates) {
-        return derived((call, out) -> {
+        return derive((call, out) -> {
             MemorySegment condition =
                     where.isPresent() ? Conditions.build(call, where.get(), schema().fields()) : MemorySegment.NULL;
             return (int) Native.AGGREGATE.invokeExact(
@@ -631,7 +642,7 @@ public final class Dataset implements Iterable<Row> {
      * @return a dataset in memory
      */
     public Dataset describe() {
-        return derived((call, out) -> (int) Native.DESCRIBE.invokeExact(handle, out, call.error));
+        return derive((call, out) -> (int) Native.DESCRIBE.invokeExact(handle, out, call.error));
     }
 
     /**
@@ -641,7 +652,7 @@ public final class Dataset implements Iterable<Row> {
      * @throws UnsupportedOperationException if the dictionaries of the batches can't be unified
      */
     public Dataset collect() {
-        return derived((call, out) -> (int) Native.COLLECT.invokeExact(handle, out, call.error));
+        return derive((call, out) -> (int) Native.COLLECT.invokeExact(handle, out, call.error));
     }
 
     /**
@@ -652,12 +663,12 @@ public final class Dataset implements Iterable<Row> {
      * @throws UnsupportedOperationException if the rows are in memory
      */
     public Dataset messages() {
-        return derived((call, out) -> (int) Native.MESSAGES.invokeExact(handle, out, call.error));
+        return derive((call, out) -> (int) Native.MESSAGES.invokeExact(handle, out, call.error));
     }
 
     /** Counts the values of a column. */
     Dataset valueCounts(long column) {
-        return derived((call, out) -> (int) Native.VALUE_COUNTS.invokeExact(handle, column, out, call.error));
+        return derive((call, out) -> (int) Native.VALUE_COUNTS.invokeExact(handle, column, out, call.error));
     }
 
     // ---- checks, output and following ----
@@ -751,8 +762,9 @@ public final class Dataset implements Iterable<Row> {
      * @throws NoSuchElementException if there isn't exactly one
      */
     public Row only() {
-        if (rowCount() != 1) {
-            throw new NoSuchElementException("there are " + rowCount() + " rows, not one");
+        long rows = rowCount();
+        if (rows != 1) {
+            throw new NoSuchElementException("there are " + rows + " rows, not one");
         }
         return row(0);
     }

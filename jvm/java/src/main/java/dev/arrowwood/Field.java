@@ -55,10 +55,10 @@ public record Field(String name, Type type, boolean nullable, Map<String, String
     /** Returns the field as {@link Schema#parse} reads it: {@code price: float64 not null}. */
     @Override
     public String toString() {
-        boolean plain = !name.isEmpty()
-                && name.chars().noneMatch(c -> ",:<>\"'\n\r".indexOf(c) >= 0)
-                && name.strip().equals(name);
-        String shown = plain ? name : '"' + name.replace("\"", "\"\"") + '"';
-        return shown + ": " + type + (nullable ? "" : " not null");
+        boolean needsQuotes = name.isEmpty()
+                || name.chars().anyMatch(c -> ",:<>\"'\n\r".indexOf(c) >= 0)
+                || !name.strip().equals(name);
+        String quoted = needsQuotes ? '"' + name.replace("\"", "\"\"") + '"' : name;
+        return quoted + ": " + type + (nullable ? "" : " not null");
     }
 }

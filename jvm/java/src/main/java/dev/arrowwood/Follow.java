@@ -34,6 +34,10 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** The longest wait inside the library, in milliseconds: it doesn't notice interrupts. */
     private static final long STEP_MILLIS = 250;
 
+    private static final long NANOS_PER_MILLI = 1_000_000;
+    /** Half of the range of {@code nanoTime}: 146 years. */
+    private static final long MAX_NANOS = Long.MAX_VALUE / 2;
+
     /** Stands for the number of the next committed row. */
     private static final long NEXT = -1;
 
@@ -72,30 +76,32 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         long end = saturatedAdd(System.nanoTime(), timeout);
         Optional<Dataset> rows = step(0);
         while (rows.isEmpty()) {
-            long remaining = (end - System.nanoTime() + 999_999) / 1_000_000;
-            if (remaining <= 0) {
+            // Rounded up, so that the last wait doesn't end before the timeout.
+            long remainingMillis = (end - System.nanoTime() + NANOS_PER_MILLI - 1) / NANOS_PER_MILLI;
+            if (remainingMillis <= 0) {
                 break;
             }
             if (Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            rows = await(Math.min(remaining, STEP_MILLIS));
+            rows = await(Math.min(remainingMillis, STEP_MILLIS));
         }
         return rows;
     }
 
     /** Adds a timeout, capped at 146 years, to a time of {@code nanoTime}. */
     private static long saturatedAdd(long now, Duration timeout) {
-        boolean isLong = timeout.compareTo(Duration.ofNanos(Long.MAX_VALUE / 2)) > 0;
-        return now + (isLong ? Long.MAX_VALUE / 2 : Math.max(0, timeout.toNanos()));
+        boolean isTooLong = timeout.compareTo(Duration.ofNanos(MAX_NANOS)) > 0;
+        return now + (isTooLong ? MAX_NANOS : Math.max(0, timeout.toNanos()));
     }
 
+    /** Waits for rows in the library: a virtual thread has another thread wait for it, and releases its carrier. */
     private Optional<Dataset> await(long millis) throws InterruptedException {
         if (!Thread.currentThread().isVirtual()) {
             return step(millis);
         }
         try {
-            CompletableFuture.runAsync(() -> prepare(millis), WAITERS).get();
+            CompletableFuture.runAsync(() -> prefetch(millis), WAITERS).get();
         } catch (ExecutionException e) {
             switch (e.getCause()) {
                 case RuntimeException failure -> throw failure;
@@ -107,16 +113,16 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     }
 
     private Optional<Dataset> step(long millis) {
-        return locked(handle -> {
+        return withLock(handle -> {
             Dataset rows = ready == null ? poll(handle, millis) : ready;
             ready = null;
             return Optional.ofNullable(rows);
         });
     }
 
-    /** Waits for rows and stores them for the next step, because the caller may be interrupted meanwhile. */
-    private void prepare(long millis) {
-        locked(handle -> {
+    /** Waits for rows and keeps them for the next step, because the caller may be interrupted meanwhile. */
+    private void prefetch(long millis) {
+        withLock(handle -> {
             if (ready == null) {
                 ready = poll(handle, millis);
             }
@@ -124,7 +130,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         });
     }
 
-    private <T> T locked(Function<MemorySegment, T> work) {
+    /** Calls a function with the handle, which no other thread uses meanwhile. */
+    private <T> T withLock(Function<MemorySegment, T> work) {
         if (closing) {
             throw new ArrowwoodException.Closed("the follower is closed");
         }
@@ -141,7 +148,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         return Native.retry(call -> {
             call.check((int) Native.FOLLOWER_NEXT.invokeExact(handle, millis, call.out, call.error));
             MemorySegment rows = call.out.get(ADDRESS, 0);
-            return rows.address() == 0 ? null : Dataset.take(rows, null);
+            return rows.address() == 0 ? null : Dataset.wrap(rows, null);
         });
     }
 
@@ -151,12 +158,15 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * @return the number
      */
     public long nextRow() {
-        return locked(handle -> ready != null
-                ? ready.firstRow()
-                : Native.call(call -> {
-                    call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
-                    return call.out.get(JAVA_LONG, 0);
-                }));
+        return withLock(handle -> {
+            if (ready != null) {
+                return ready.firstRow();
+            }
+            return Native.call(call -> {
+                call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
+                return call.out.get(JAVA_LONG, 0);
+            });
+        });
     }
 
     /**
@@ -209,6 +219,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         return subscriber -> Subscription.start(this, subscriber);
     }
 
+    /** Returns another follower of the table, from the same start. */
     Follow restart() {
         return new Follow(table, start);
     }

@@ -3,6 +3,7 @@ package dev.arrowwood;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -59,14 +60,14 @@ final class Library {
         if (configured != null) {
             return open(Path.of(configured), "-Darrowwood.library=" + configured);
         }
-        Optional<Path> installed = onLibraryPath();
+        Optional<Path> installed = findOnLibraryPath();
         if (installed.isPresent()) {
             return open(installed.get(), installed.get() + " (of java.library.path)");
         }
-        return extracted();
+        return extract();
     }
 
-    private static Optional<Path> onLibraryPath() {
+    private static Optional<Path> findOnLibraryPath() {
         String name = System.mapLibraryName("arrowwood");
         for (String folder : System.getProperty("java.library.path", "").split(File.pathSeparator)) {
             if (!folder.isEmpty() && Files.isRegularFile(Path.of(folder, name))) {
@@ -109,7 +110,8 @@ final class Library {
         }
     }
 
-    private static Source extracted() {
+    /** Extracts the library of the jar, loads it and deletes the file. */
+    private static Source extract() {
         String resource = "/native/" + platform() + "/" + System.mapLibraryName("arrowwood");
         String folder = System.getProperty("arrowwood.tmpdir", System.getProperty("java.io.tmpdir"));
         Path path = null;
@@ -118,7 +120,7 @@ final class Library {
                 throw new UnsatisfiedLinkError("the jar has no library for " + platform() + ". " + remedy());
             }
             path = Files.createTempFile(Path.of(folder), "arrowwood", ".so");
-            try (var file = Files.newOutputStream(path)) {
+            try (OutputStream file = Files.newOutputStream(path)) {
                 library.transferTo(file);
             }
             return open(path, "the library of the jar, extracted to " + folder);

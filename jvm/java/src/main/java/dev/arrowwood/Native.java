@@ -1,6 +1,7 @@
 package dev.arrowwood;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
@@ -8,12 +9,18 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 
 /** Binds the functions of {@code arrowwood.h}. Results arrive in an out parameter, failures as exceptions. */
 final class Native {
@@ -115,13 +122,18 @@ final class Native {
     static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
 
-    /** Linux's {@code ENOMEM}, {@code ENFILE} and {@code EMFILE}: memory, mappings or descriptors have run out. */
-    private static final int[] EXHAUSTED = {12, 23, 24};
+    // Linux's numbers of errors.
+    private static final int ENOMEM = 12;
+    private static final int ENFILE = 23;
+    private static final int EMFILE = 24;
 
-    private static final int RETRIES = 8;
+    /** Errors of system calls for which memory, mappings or file descriptors have run out. */
+    private static final Set<Integer> EXHAUSTED = Set.of(ENOMEM, ENFILE, EMFILE);
+
+    private static final int MAX_RETRIES = 8;
 
     static {
-        // Loaded before descriptors run out, because loading a class takes one.
+        // Loads the classes of exceptions now, because loading a class needs a file descriptor.
         failure(ArrowwoodException.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
     }
 
@@ -138,7 +150,7 @@ final class Native {
         return Library.function(name, FunctionDescriptor.ofVoid(ADDRESS));
     }
 
-    /** Calls the library for a result. */
+    /** Calls the library and returns a result. */
     interface Work<T> {
         T run(Call call) throws Throwable;
     }
@@ -152,6 +164,8 @@ final class Native {
     static final class Call implements AutoCloseable {
         private static final long RESULT_SIZE = 64;
         private static final long ERROR_SIZE = 16;
+        /** Arrays of a few more elements exceed a limit of the JVM. */
+        private static final int MAX_ARRAY_LENGTH = Integer.MAX_VALUE - 8;
 
         final Arena arena = Arena.ofConfined();
         /** Receives results; zeroed. */
@@ -165,9 +179,9 @@ final class Native {
             error = memory.asSlice(RESULT_SIZE, ERROR_SIZE);
         }
 
-        /** Throws {@link #error} as an exception unless the code is 0. */
-        void check(int code) throws Throwable {
-            if (code != 0) {
+        /** Throws {@link #error} as an exception unless the error code is 0. */
+        void check(int errorCode) throws Throwable {
+            if (errorCode != 0) {
                 throw failure(error);
             }
         }
@@ -180,7 +194,7 @@ final class Native {
             }
             byte[] bytes = Values.utf8(text);
             MemorySegment terminated = arena.allocate(bytes.length + 1L);
-            MemorySegment.copy(bytes, 0, terminated, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+            MemorySegment.copy(bytes, 0, terminated, JAVA_BYTE, 0, bytes.length);
             return terminated;
         }
 
@@ -194,7 +208,7 @@ final class Native {
         }
 
         private static String systemPath(Path path) {
-            java.nio.file.FileSystem fileSystem = path.getFileSystem();
+            FileSystem fileSystem = path.getFileSystem();
             if (fileSystem != FileSystems.getDefault()) {
                 throw new ArrowwoodException.InvalidArgument(path + ": the path is of a file system '"
                         + fileSystem.provider().getScheme()
@@ -206,7 +220,7 @@ final class Native {
 
         /** Copies texts as an array of strings; returns NULL if there are none. */
         MemorySegment texts(Iterable<String> texts) {
-            var pointers = new java.util.ArrayList<MemorySegment>();
+            List<MemorySegment> pointers = new ArrayList<>();
             texts.forEach(text -> pointers.add(text(text)));
             if (pointers.isEmpty()) {
                 return MemorySegment.NULL;
@@ -220,7 +234,7 @@ final class Native {
 
         /** Copies bytes; the copy lives until the call ends. */
         MemorySegment copy(byte[] bytes) {
-            return arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_BYTE, bytes);
+            return arena.allocateFrom(JAVA_BYTE, bytes);
         }
 
         /** Returns the string in {@link #out}, and frees it. */
@@ -238,15 +252,15 @@ final class Native {
             if (length == 0) {
                 return new byte[0];
             }
-            if (length > Integer.MAX_VALUE - 8) {
+            if (length > MAX_ARRAY_LENGTH) {
                 throw new ArrowwoodException.Unsupported(
                         "a value of " + length + " bytes is too long for a Java array");
             }
             MemorySegment copy = arena.allocate(length);
-            // In the owner's scope, so that it is neither closed nor collected during the copy.
+            // The segment has the owner's scope, so that the owner is neither closed nor collected during the copy.
             MemorySegment bytes = MemorySegment.ofAddress(address).reinterpret(length, owner, null);
             check((int) COPY.invokeExact(copy, bytes, length, error));
-            return copy.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
+            return copy.toArray(JAVA_BYTE);
         }
 
         @Override
@@ -259,14 +273,16 @@ final class Native {
     static RuntimeException failure(MemorySegment error) throws Throwable {
         MemorySegment message = error.get(ADDRESS, 8);
         String text = message.address() == 0 ? "no message" : string(message);
-        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), Messages.inJava(text));
+        int errorCode = error.get(JAVA_INT, 0);
+        int osError = error.get(JAVA_INT, 4);
+        RuntimeException failure = failure(errorCode, osError, Messages.inJava(text));
         ERROR_CLEAR.invokeExact(error);
         return failure;
     }
 
-    /** Creates the exception for a code; a failed system call becomes the unchecked {@code Io}. */
-    private static RuntimeException failure(int number, int osError, String message) {
-        ArrowwoodException.Code code = ArrowwoodException.Code.of(number);
+    /** Creates the exception for an error code; a failed system call becomes the unchecked {@code Io}. */
+    private static RuntimeException failure(int errorCode, int osError, String message) {
+        ArrowwoodException.Code code = ArrowwoodException.Code.of(errorCode);
         return switch (code) {
             case NOT_FOUND ->
                 new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
@@ -322,29 +338,28 @@ final class Native {
     }
 
     /**
-     * As {@link #call}; collects garbage and tries again where the system has run out of something that unreachable
-     * datasets may still hold, as {@code FileChannel.map} does.
+     * As {@link #call}, but if the system has run out of a resource that unreachable datasets may hold, collects
+     * garbage and tries again, as {@code FileChannel.map} does.
      */
     static <T> T retry(Work<T> work) {
         for (int attempt = 0; ; attempt++) {
             try {
                 return call(work);
             } catch (ArrowwoodException.Io e) {
-                if (attempt == RETRIES || !isExhausted(e)) {
+                if (attempt == MAX_RETRIES || !isExhausted(e)) {
                     throw e;
                 }
-                collect(attempt);
+                collectGarbage(attempt);
             }
         }
     }
 
     private static boolean isExhausted(ArrowwoodException failure) {
-        int number = failure.osError().orElse(0);
-        return java.util.Arrays.stream(EXHAUSTED).anyMatch(exhausted -> exhausted == number);
+        return EXHAUSTED.contains(failure.osError().orElse(0));
     }
 
-    /** Runs the collector, and waits for it to free unreachable datasets. */
-    private static void collect(int attempt) {
+    /** Runs the garbage collector, and waits, longer with each attempt, for it to free unreachable datasets. */
+    private static void collectGarbage(int attempt) {
         System.gc();
         try {
             Thread.sleep(5L << attempt);
@@ -376,21 +391,17 @@ final class Native {
         if (progress == Progress.NONE) {
             return MemorySegment.NULL;
         }
-        // An exception that leaves an upcall ends the JVM.
-        Progress safe = (done, total) -> {
+        Progress guarded = (done, total) -> {
             try {
                 progress.at(done, total);
             } catch (Throwable e) {
-                // Documented as ignored.
+                // Ignored, as documented: an exception that leaves an upcall ends the JVM.
             }
         };
-        MethodHandle method = java.lang.invoke.MethodHandles.lookup()
-                .findVirtual(
-                        Progress.class,
-                        "at",
-                        java.lang.invoke.MethodType.methodType(void.class, long.class, long.class));
-        MethodHandle bound = java.lang.invoke.MethodHandles.dropArguments(method.bindTo(safe), 0, MemorySegment.class);
-        return java.lang.foreign.Linker.nativeLinker()
+        MethodHandle method = MethodHandles.lookup()
+                .findVirtual(Progress.class, "at", MethodType.methodType(void.class, long.class, long.class));
+        MethodHandle bound = MethodHandles.dropArguments(method.bindTo(guarded), 0, MemorySegment.class);
+        return Linker.nativeLinker()
                 .upcallStub(bound, FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG), call.arena);
     }
 }

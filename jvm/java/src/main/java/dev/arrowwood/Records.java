@@ -153,11 +153,8 @@ final class Records<R extends Record> {
 
     private static Object convert(Object cell, Class<?> type, java.lang.reflect.Type generic) {
         if (type == Optional.class) {
-            boolean isKnown =
-                    generic instanceof ParameterizedType p && p.getActualTypeArguments()[0] instanceof Class<?>;
-            Class<?> inner =
-                    isKnown ? (Class<?>) ((ParameterizedType) generic).getActualTypeArguments()[0] : Object.class;
-            return Optional.ofNullable(convert(cell, inner, inner));
+            Class<?> content = optionalContent(generic);
+            return Optional.ofNullable(convert(cell, content, content));
         }
         if (type == OptionalLong.class) {
             return cell == null ? OptionalLong.empty() : OptionalLong.of((long) convert(cell, Long.class, Long.class));
@@ -183,6 +180,14 @@ final class Records<R extends Record> {
         };
     }
 
+    /** Returns the class in an {@code Optional<…>}, or Object if it isn't a plain class. */
+    private static Class<?> optionalContent(java.lang.reflect.Type optional) {
+        return optional instanceof ParameterizedType parameterized
+                        && parameterized.getActualTypeArguments()[0] instanceof Class<?> content
+                ? content
+                : Object.class;
+    }
+
     private static Object constant(Class<?> type, String name) {
         return Arrays.stream(type.getEnumConstants())
                 .filter(constant -> ((Enum<?>) constant).name().equals(name))
@@ -190,23 +195,31 @@ final class Records<R extends Record> {
                 .orElseThrow(() -> new ClassCastException(name));
     }
 
+    /** Converts a number to another class; throws if that loses digits, except to {@code Double}. */
     private static Object number(Number number, Class<?> type) {
-        String name = MethodType.methodType(type).wrap().returnType().getName();
-        boolean isInteger = number instanceof Long || number instanceof BigInteger;
-        return switch (name) {
+        return switch (MethodType.methodType(type).wrap().returnType().getName()) {
             case "java.lang.Double" -> number.doubleValue();
-            case "java.lang.Float" -> number instanceof Double ? refused(number) : (Object) number.floatValue();
-            case "java.math.BigDecimal" -> isInteger ? new BigDecimal(number.toString()) : refused(number);
-            case "java.math.BigInteger" -> isInteger ? new BigInteger(number.toString()) : refused(number);
+            case "java.lang.Float" -> {
+                if (number instanceof Double) {
+                    throw new ClassCastException(number.toString());
+                }
+                yield number.floatValue();
+            }
+            case "java.math.BigDecimal" -> new BigDecimal(integerText(number));
+            case "java.math.BigInteger" -> new BigInteger(integerText(number));
             case "java.lang.Long" -> exact(number, Long.MIN_VALUE, Long.MAX_VALUE);
             case "java.lang.Integer" -> (int) exact(number, Integer.MIN_VALUE, Integer.MAX_VALUE);
             case "java.lang.Short" -> (short) exact(number, Short.MIN_VALUE, Short.MAX_VALUE);
             case "java.lang.Byte" -> (byte) exact(number, Byte.MIN_VALUE, Byte.MAX_VALUE);
-            default -> refused(number);
+            default -> throw new ClassCastException(number.toString());
         };
     }
 
-    private static Object refused(Number number) {
+    /** Returns the digits of an integer of any size. */
+    private static String integerText(Number number) {
+        if (number instanceof Long || number instanceof BigInteger) {
+            return number.toString();
+        }
         throw new ClassCastException(number.toString());
     }
 
@@ -221,7 +234,7 @@ final class Records<R extends Record> {
 
     /** Writes one component of a record as the value of its column. */
     interface CellWriter {
-        void write(Object source, MemorySegment value, Values.Room room) throws Throwable;
+        void write(Object source, MemorySegment value, Values.ByteCopier copier) throws Throwable;
     }
 
     /** Returns a writer for each column, in the order of the table. */
@@ -242,20 +255,20 @@ final class Records<R extends Record> {
         return switch (component.type.getName()) {
             case "boolean" -> {
                 MethodHandle typed = accessor.asType(MethodType.methodType(boolean.class, Object.class));
-                yield (source, value, room) -> Values.putBool(value, (boolean) typed.invokeExact(source));
+                yield (source, value, copier) -> Values.putBool(value, (boolean) typed.invokeExact(source));
             }
             case "byte", "short", "int", "long" -> {
                 MethodHandle typed = accessor.asType(MethodType.methodType(long.class, Object.class));
-                yield (source, value, room) -> Values.putLong(value, (long) typed.invokeExact(source));
+                yield (source, value, copier) -> Values.putLong(value, (long) typed.invokeExact(source));
             }
             case "float", "double" -> {
                 MethodHandle typed = accessor.asType(MethodType.methodType(double.class, Object.class));
-                yield (source, value, room) -> Values.putDouble(value, (double) typed.invokeExact(source));
+                yield (source, value, copier) -> Values.putDouble(value, (double) typed.invokeExact(source));
             }
             default -> {
                 MethodHandle typed = accessor.asType(MethodType.methodType(Object.class, Object.class));
-                yield (source, value, room) ->
-                        Values.write(value, (Object) typed.invokeExact(source), field.type(), room);
+                yield (source, value, copier) ->
+                        Values.write(value, (Object) typed.invokeExact(source), field.type(), copier);
             }
         };
     }

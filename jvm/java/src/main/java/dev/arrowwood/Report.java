@@ -36,6 +36,7 @@ public record Report(
      * @param isDamage whether it is damage
      */
     public record Finding(String path, OptionalLong offset, String message, boolean isDamage) {
+        /** Reads a row of the findings that the library lists. */
         static Finding of(Row row) {
             OptionalLong offset =
                     row.get("offset") instanceof Long number ? OptionalLong.of(number) : OptionalLong.empty();
@@ -55,6 +56,7 @@ public record Report(
         return damaged == 0;
     }
 
+    /** Reads an {@code arrowwood_report}. */
     static Report of(MemorySegment struct, List<Finding> findings, List<String> moved) {
         long givenUp = struct.get(JAVA_LONG, 48);
         return new Report(

@@ -1,8 +1,11 @@
 package dev.arrowwood;
 
 import java.time.Instant;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 import java.util.AbstractMap;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -120,9 +123,7 @@ public final class Row {
      * @throws IllegalStateException if the cell is null, or not a timestamp
      */
     public Instant getInstant(String column) {
-        return get(column) instanceof java.time.LocalDateTime local
-                ? local.toInstant(java.time.ZoneOffset.UTC)
-                : as(Instant.class, column);
+        return get(column) instanceof LocalDateTime local ? local.toInstant(ZoneOffset.UTC) : as(Instant.class, column);
     }
 
     private <T> T as(Class<T> type, String column) {
@@ -206,6 +207,6 @@ public final class Row {
     }
 
     private static Object printable(Object cell) {
-        return cell instanceof byte[] bytes ? "0x" + java.util.HexFormat.of().formatHex(bytes) : cell;
+        return cell instanceof byte[] bytes ? "0x" + HexFormat.of().formatHex(bytes) : cell;
     }
 }

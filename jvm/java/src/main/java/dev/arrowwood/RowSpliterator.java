@@ -5,9 +5,11 @@ import java.util.Spliterator;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Traverses the rows from one number to another. */
+/** Traverses a range of rows, which it reads one by one. */
 final class RowSpliterator<T> implements Spliterator<T> {
+    /** The minimum number of rows in a part: fewer aren't worth another thread. */
     private static final long MIN_SPLIT = 1024;
+
     private final Dataset dataset;
     private final List<Field> fields;
     private final Function<Object[], T> fromCells;

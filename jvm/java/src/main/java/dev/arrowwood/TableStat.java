@@ -37,6 +37,7 @@ public record TableStat(
     /** The size of {@code arrowwood_stat}. */
     static final long SIZE = 88;
 
+    /** Reads an {@code arrowwood_stat}. */
     static TableStat of(MemorySegment struct) {
         long segmentRows = struct.get(JAVA_LONG, 72);
         int writer = struct.get(JAVA_INT, 80);

@@ -34,17 +34,17 @@ import java.util.TreeMap;
  * an unreachable writer without a commit.
  */
 public final class TableWriter implements AutoCloseable {
-    /** The sizes of {@code arrowwood_position} and {@code arrowwood_commit_options}. */
+    // Sizes of arrowwood_position, arrowwood_commit_options and arrowwood_writer_state.
     private static final long POSITION_SIZE = 16;
-
     private static final long COMMIT_OPTIONS_SIZE = 32;
+    private static final long STATE_SIZE = 40;
 
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
     private final Owned owned;
     private final Path path;
     private final Schema schema;
-    private final RowRoom room;
+    private final RowBuffer buffer;
     /** The class of the last appended record, and the writers of its components. */
     private Class<?> recordType;
 
@@ -54,22 +54,24 @@ public final class TableWriter implements AutoCloseable {
         this.path = path;
         this.owned = new Owned(this, "writer", handle, Native.WRITER_FREE);
         this.schema = Schema.of((call, struct) -> (int) Native.WRITER_SCHEMA.invokeExact(handle, struct, call.error));
-        this.room = new RowRoom(schema.fields().size());
+        this.buffer = new RowBuffer(schema.fields().size());
     }
 
     /** Holds the values of one row during a call, and reuses the memory for the next. */
-    private static final class RowRoom implements Values.Room {
-        private static final int MIN_BLOCK = 1 << 12;
+    private static final class RowBuffer implements Values.ByteCopier {
+        private static final int MIN_BLOCK_SIZE = 1 << 12;
 
         final MemorySegment cells;
         final MemorySegment[] cell;
         final MemorySegment error = Arena.ofAuto().allocate(16, 8);
-        private MemorySegment texts = Arena.ofAuto().allocate(MIN_BLOCK);
-        private long used;
-        /** Earlier blocks of this row's texts, which must stay reachable. */
-        private final List<MemorySegment> full = new ArrayList<>();
+        /** The memory for texts and bytes, of which {@link #blockUsed} bytes are in use. */
+        private MemorySegment block = Arena.ofAuto().allocate(MIN_BLOCK_SIZE);
 
-        RowRoom(int columns) {
+        private long blockUsed;
+        /** Full blocks of this row, which must stay reachable. */
+        private final List<MemorySegment> fullBlocks = new ArrayList<>();
+
+        RowBuffer(int columns) {
             cells = Arena.ofAuto().allocate(Math.max(1, columns) * Values.SIZE, 8);
             cell = new MemorySegment[columns];
             for (int i = 0; i < columns; i++) {
@@ -78,22 +80,22 @@ public final class TableWriter implements AutoCloseable {
         }
 
         void clear() {
-            used = 0;
-            if (!full.isEmpty()) {
-                full.clear();
+            blockUsed = 0;
+            if (!fullBlocks.isEmpty()) {
+                fullBlocks.clear();
             }
         }
 
         @Override
-        public MemorySegment put(byte[] bytes) {
-            if (bytes.length > texts.byteSize() - used) {
-                full.add(texts);
-                texts = Arena.ofAuto().allocate(Math.max(bytes.length, 2 * texts.byteSize()));
-                used = 0;
+        public MemorySegment copy(byte[] bytes) {
+            if (bytes.length > block.byteSize() - blockUsed) {
+                fullBlocks.add(block);
+                block = Arena.ofAuto().allocate(Math.max(bytes.length, 2 * block.byteSize()));
+                blockUsed = 0;
             }
-            MemorySegment.copy(bytes, 0, texts, JAVA_BYTE, used, bytes.length);
-            MemorySegment copy = texts.asSlice(used, bytes.length);
-            used += bytes.length;
+            MemorySegment.copy(bytes, 0, block, JAVA_BYTE, blockUsed, bytes.length);
+            MemorySegment copy = block.asSlice(blockUsed, bytes.length);
+            blockUsed += bytes.length;
             return copy;
         }
     }
@@ -162,18 +164,18 @@ public final class TableWriter implements AutoCloseable {
 
     /** Writes the cells of a row. */
     private interface Filler {
-        void fill(RowRoom room) throws Throwable;
+        void fill(RowBuffer buffer) throws Throwable;
     }
 
     private void append(Filler filler) {
         MemorySegment handle = owned.lock();
         try {
-            room.clear();
-            filler.fill(room);
-            int code =
-                    (int) Native.WRITER_APPEND_ROW.invokeExact(handle, room.cells, (long) room.cell.length, room.error);
-            if (code != 0) {
-                throw Native.failure(room.error);
+            buffer.clear();
+            filler.fill(buffer);
+            int errorCode = (int)
+                    Native.WRITER_APPEND_ROW.invokeExact(handle, buffer.cells, (long) buffer.cell.length, buffer.error);
+            if (errorCode != 0) {
+                throw Native.failure(buffer.error);
             }
         } catch (RuntimeException | Error e) {
             throw e;
@@ -193,13 +195,13 @@ public final class TableWriter implements AutoCloseable {
      *     nulls, a value is out of range, or a row out of order; nothing is appended then
      */
     public void append(Record row) {
-        append(room -> {
+        append(buffer -> {
             if (row.getClass() != recordType) {
                 cellWriters = Records.of(row.getClass()).cellWriters(schema.fields());
                 recordType = row.getClass();
             }
             for (int i = 0; i < cellWriters.length; i++) {
-                cellWriters[i].write(row, room.cell[i], room);
+                cellWriters[i].write(row, buffer.cell[i], buffer);
             }
         });
     }
@@ -214,13 +216,13 @@ public final class TableWriter implements AutoCloseable {
     public void append(Map<String, ?> row) {
         List<Field> fields = schema.fields();
         row.keySet().forEach(schema::index);
-        append(room -> {
-            for (int i = 0; i < room.cell.length; i++) {
+        append(buffer -> {
+            for (int i = 0; i < buffer.cell.length; i++) {
                 Values.write(
-                        room.cell[i],
+                        buffer.cell[i],
                         row.get(fields.get(i).name()),
                         fields.get(i).type(),
-                        room);
+                        buffer);
             }
         });
     }
@@ -240,9 +242,9 @@ public final class TableWriter implements AutoCloseable {
             throw new ArrowwoodException.InvalidArgument(
                     "a row of " + values.length + " values for a table of " + fields.size() + " columns");
         }
-        append(room -> {
-            for (int i = 0; i < room.cell.length; i++) {
-                Values.write(room.cell[i], values[i], fields.get(i).type(), room);
+        append(buffer -> {
+            for (int i = 0; i < buffer.cell.length; i++) {
+                Values.write(buffer.cell[i], values[i], fields.get(i).type(), buffer);
             }
         });
     }
@@ -388,8 +390,8 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /** Reads the positions that a function returns as a dataset of names and values. */
-    static Map<String, Long> positions(Dataset.Maker maker) {
-        Dataset rows = Native.call(call -> Dataset.make(call, null, maker));
+    static Map<String, Long> positions(Dataset.Constructor constructor) {
+        Dataset rows = Native.call(call -> Dataset.create(call, null, constructor));
         Map<String, Long> positions = new TreeMap<>();
         rows.forEach(row -> positions.put(row.getString("name"), row.getLong("position")));
         return positions;
@@ -428,17 +430,18 @@ public final class TableWriter implements AutoCloseable {
     public State progress() {
         MemorySegment handle = owned.lock();
         try {
-            return Native.call(call -> progress(handle, call));
+            return Native.call(call -> readState(handle, call));
         } finally {
             owned.unlock(this);
         }
     }
 
-    private static State progress(MemorySegment handle, Native.Call call) throws Throwable {
-        MemorySegment out = call.out;
-        out.set(JAVA_LONG, 0, 40);
-        call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, out, call.error));
-        return new State(out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24), out.get(JAVA_LONG, 32));
+    private static State readState(MemorySegment handle, Native.Call call) throws Throwable {
+        MemorySegment state = call.out;
+        state.set(JAVA_LONG, 0, STATE_SIZE);
+        call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, state, call.error));
+        return new State(
+                state.get(JAVA_LONG, 8), state.get(JAVA_LONG, 16), state.get(JAVA_LONG, 24), state.get(JAVA_LONG, 32));
     }
 
     /**
@@ -491,31 +494,32 @@ public final class TableWriter implements AutoCloseable {
     @Override
     public void close() {
         MemorySegment handle = owned.take();
-        if (handle != null) {
-            long discarded;
-            try {
-                discarded = rollBack(handle);
-            } catch (RuntimeException | Error e) {
-                // Freeing doesn't commit, as closing would.
-                Native.free(Native.WRITER_FREE, handle);
-                throw e;
-            }
-            if (discarded > 0) {
-                String rows = discarded == 1 ? "1 row was" : discarded + " rows were";
-                LOG.log(
-                        System.Logger.Level.WARNING,
-                        "{0} discarded: the writer of {1} was closed without a commit",
-                        rows,
-                        path);
-            }
-            Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
+        if (handle == null) {
+            return;
         }
+        long discarded;
+        try {
+            discarded = discardUncommitted(handle);
+        } catch (RuntimeException | Error e) {
+            // Freeing doesn't commit, as closing would.
+            Native.free(Native.WRITER_FREE, handle);
+            throw e;
+        }
+        if (discarded > 0) {
+            String rows = discarded == 1 ? "1 row was" : discarded + " rows were";
+            LOG.log(
+                    System.Logger.Level.WARNING,
+                    "{0} discarded: the writer of {1} was closed without a commit",
+                    rows,
+                    path);
+        }
+        Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
     }
 
     /** Discards the rows appended since the last commit; returns their number. */
-    private static long rollBack(MemorySegment handle) {
+    private static long discardUncommitted(MemorySegment handle) {
         return Native.call(call -> {
-            State state = progress(handle, call);
+            State state = readState(handle, call);
             call.check((int) Native.WRITER_ROLLBACK.invokeExact(handle, call.error));
             return state.rows - state.committedRows;
         });

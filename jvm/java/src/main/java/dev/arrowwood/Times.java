@@ -13,8 +13,8 @@ import java.util.Optional;
 
 /** Checks times of {@code java.time} against the types of columns, and compares them exactly. */
 final class Times {
-    private static final BigInteger NANOS = BigInteger.valueOf(1_000_000_000);
-    /** Exceeds any count of 64 bits. */
+    private static final BigInteger NANOS_PER_SECOND = BigInteger.valueOf(1_000_000_000);
+    /** A count that equals no value, as it exceeds 64 bits. */
     private static final BigInteger EQUAL_TO_NONE = BigInteger.ONE.shiftLeft(100);
 
     private Times() {}
@@ -34,13 +34,13 @@ final class Times {
         if (type instanceof Type.Timestamp(var unit, Optional<String> zone)) {
             if (zone.isPresent() && (object instanceof LocalDateTime || object instanceof LocalDate)) {
                 String example = object instanceof LocalDate ? "value.atStartOfDay(zone)" : "value.atZone(zone)";
-                throw refused(
+                throw mismatch(
                         object,
                         type,
                         "the column has a time zone: give an Instant, or the value's own zone, as by " + example);
             }
             if (zone.isEmpty() && isZoned(object)) {
-                throw zoneless(object, type);
+                throw needsNoZone(object, type);
             }
         }
     }
@@ -56,14 +56,14 @@ final class Times {
             case null, default -> false;
         };
         if (isTime && (object instanceof CharSequence || object instanceof Enum<?>)) {
-            throw refused(
+            throw mismatch(
                     object,
                     type,
                     "compare it with a time instead of text, as by Instant.parse, LocalDateTime.parse and "
                             + "the like");
         }
         if (type instanceof Type.Date && isZoned(object)) {
-            throw zoneless(object, type);
+            throw needsNoZone(object, type);
         }
     }
 
@@ -71,15 +71,16 @@ final class Times {
         return object instanceof Instant || object instanceof ZonedDateTime || object instanceof OffsetDateTime;
     }
 
-    private static ArrowwoodException.InvalidArgument zoneless(Object object, Type type) {
-        return refused(
+    /** Returns the failure for a time with a zone and a column without one. */
+    private static ArrowwoodException.InvalidArgument needsNoZone(Object object, Type type) {
+        return mismatch(
                 object,
                 type,
                 "the column has no time zone: give a LocalDateTime in the zone that the column is meant "
                         + "in, as by LocalDateTime.ofInstant(instant, zone)");
     }
 
-    private static ArrowwoodException.InvalidArgument refused(Object object, Type type, String advice) {
+    private static ArrowwoodException.InvalidArgument mismatch(Object object, Type type, String advice) {
         return new ArrowwoodException.InvalidArgument(
                 object.getClass().getSimpleName() + " " + object + " for a column of " + type + "; " + advice);
     }
@@ -110,13 +111,17 @@ final class Times {
         if (duration == null) {
             return null;
         }
-        BigInteger nanos =
-                BigInteger.valueOf(duration.getSeconds()).multiply(NANOS).add(BigInteger.valueOf(duration.getNano()));
-        BigInteger[] parts = nanos.divideAndRemainder(NANOS.divide(BigInteger.valueOf(unit.perSecond())));
-        if (parts[1].signum() == 0) {
-            return parts[0];
+        BigInteger nanos = BigInteger.valueOf(duration.getSeconds())
+                .multiply(NANOS_PER_SECOND)
+                .add(BigInteger.valueOf(duration.getNano()));
+        BigInteger nanosPerUnit = NANOS_PER_SECOND.divide(BigInteger.valueOf(unit.perSecond()));
+        BigInteger[] quotientAndRemainder = nanos.divideAndRemainder(nanosPerUnit);
+        BigInteger quotient = quotientAndRemainder[0];
+        int remainderSign = quotientAndRemainder[1].signum();
+        if (remainderSign == 0) {
+            return quotient;
         }
-        BigInteger floor = parts[1].signum() < 0 ? parts[0].subtract(BigInteger.ONE) : parts[0];
+        BigInteger floor = remainderSign < 0 ? quotient.subtract(BigInteger.ONE) : quotient;
         return switch (side) {
             case BELOW -> floor;
             case ABOVE -> floor.add(BigInteger.ONE);

@@ -9,6 +9,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Duration;
@@ -28,11 +29,14 @@ import java.util.UUID;
 /** Converts an {@code arrowwood_value} to a Java object and back. */
 final class Values {
     static final long SIZE = 48;
+
+    // Offsets of members; the kind comes first.
     private static final long UNIT = 4;
     private static final long LENGTH = 8;
     private static final long WORD = 16;
     private static final long SECOND_WORD = 24;
 
+    // Constants of enum arrowwood_value_kind.
     static final int NULL = 0;
     static final int BOOL = 1;
     static final int INT64 = 2;
@@ -54,9 +58,10 @@ final class Values {
     static final int STRUCT = 18;
     static final int UNION = 19;
 
-    private static final long NANOS = 1_000_000_000;
+    private static final int DECIMAL_BYTES = 32;
+    private static final long NANOS_PER_SECOND = 1_000_000_000;
 
-    /** The zone's name in a value with a zone. */
+    /** The zone of all timestamps with a zone that are written: their instants are in UTC. */
     private static final MemorySegment UTC =
             Arena.global().allocateFrom(JAVA_BYTE, "UTC".getBytes(StandardCharsets.UTF_8));
 
@@ -106,7 +111,7 @@ final class Values {
         try {
             return switch (kind(value)) {
                 case DATE -> LocalDate.ofEpochDay(word);
-                case TIME -> LocalTime.ofNanoOfDay(Math.multiplyExact(word, NANOS / perSecond(value)));
+                case TIME -> LocalTime.ofNanoOfDay(Math.multiplyExact(word, NANOS_PER_SECOND / perSecond(value)));
                 default -> timestamp(value, word);
             };
         } catch (DateTimeException | ArithmeticException e) {
@@ -121,7 +126,7 @@ final class Values {
     private static Object timestamp(MemorySegment value, long count) {
         long perSecond = perSecond(value);
         long seconds = Math.floorDiv(count, perSecond);
-        int nanos = (int) (Math.floorMod(count, perSecond) * (NANOS / perSecond));
+        int nanos = (int) (Math.floorMod(count, perSecond) * (NANOS_PER_SECOND / perSecond));
         boolean hasZone = value.get(JAVA_LONG, SECOND_WORD) != 0;
         return hasZone
                 ? Instant.ofEpochSecond(seconds, nanos)
@@ -129,7 +134,7 @@ final class Values {
     }
 
     private static Duration duration(long count, long perSecond) {
-        long nanos = Math.floorMod(count, perSecond) * (NANOS / perSecond);
+        long nanos = Math.floorMod(count, perSecond) * (NANOS_PER_SECOND / perSecond);
         return Duration.ofSeconds(Math.floorDiv(count, perSecond), nanos);
     }
 
@@ -148,20 +153,20 @@ final class Values {
     }
 
     static UUID uuid(byte[] bytes) {
-        var buffer = java.nio.ByteBuffer.wrap(bytes);
+        ByteBuffer buffer = ByteBuffer.wrap(bytes);
         return new UUID(buffer.getLong(), buffer.getLong());
     }
 
     static byte[] bytes(UUID uuid) {
-        return java.nio.ByteBuffer.allocate(16)
+        return ByteBuffer.allocate(16)
                 .putLong(uuid.getMostSignificantBits())
                 .putLong(uuid.getLeastSignificantBits())
                 .array();
     }
 
     /** Copies a value's text or bytes into memory that lives until the call ends. */
-    interface Room {
-        MemorySegment put(byte[] bytes);
+    interface ByteCopier {
+        MemorySegment copy(byte[] bytes);
     }
 
     static void putNull(MemorySegment value) {
@@ -181,13 +186,13 @@ final class Values {
         value.set(JAVA_DOUBLE, WORD, number);
     }
 
-    static void putBytes(MemorySegment value, int kind, byte[] bytes, Room room) {
-        put(value, kind, room.put(bytes).address());
+    static void putBytes(MemorySegment value, int kind, byte[] bytes, ByteCopier copier) {
+        put(value, kind, copier.copy(bytes).address());
         value.set(JAVA_LONG, LENGTH, bytes.length);
     }
 
-    static void putText(MemorySegment value, String text, Room room) {
-        putBytes(value, TEXT, utf8(text), room);
+    static void putText(MemorySegment value, String text, ByteCopier copier) {
+        putBytes(value, TEXT, utf8(text), copier);
     }
 
     /** Encodes a text as UTF-8; refuses lone surrogates, which Java would replace with question marks. */
@@ -195,8 +200,11 @@ final class Values {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         int questionMarks = 0;
         for (byte b : bytes) {
-            questionMarks += b == '?' ? 1 : 0;
+            if (b == '?') {
+                questionMarks++;
+            }
         }
+        // More question marks than in the text replace lone surrogates.
         if (questionMarks > 0
                 && questionMarks != text.chars().filter(c -> c == '?').count()) {
             throw new ArrowwoodException.InvalidArgument("the text has half a character, a lone surrogate, at index "
@@ -235,14 +243,14 @@ final class Values {
     /** Counts units in seconds and nanoseconds; truncates finer parts. Throws if the count overflows 64 bits. */
     private static long count(long seconds, int nanos, Type.Unit unit) {
         long perSecond = unit.perSecond();
-        long fraction = nanos / (NANOS / perSecond);
+        long fraction = nanos / (NANOS_PER_SECOND / perSecond);
         // Counts back from the next second, because the first second of the range would overflow.
         return seconds < 0
                 ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), fraction - perSecond)
                 : Math.addExact(Math.multiplyExact(seconds, perSecond), fraction);
     }
 
-    private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
+    private static void putCount(MemorySegment value, int kind, long count, Type.Unit unit) {
         put(value, kind, count);
         value.set(JAVA_INT, UNIT, unit.ordinal());
     }
@@ -253,7 +261,7 @@ final class Values {
     }
 
     /** Writes any Java object as a value of a type, which is null if unknown. */
-    static void write(MemorySegment value, Object object, Type type, Room room) {
+    static void write(MemorySegment value, Object object, Type type, ByteCopier copier) {
         switch (object) {
             case null -> putNull(value);
             case Boolean flag -> putBool(value, flag);
@@ -263,27 +271,28 @@ final class Values {
             case Integer number -> putLong(value, number);
             case Short number -> putLong(value, number);
             case Byte number -> putLong(value, number);
-            case CharSequence text -> putText(value, text.toString(), room);
-            case Enum<?> constant -> putText(value, constant.name(), room);
-            case byte[] bytes -> putBytes(value, BYTES, bytes, room);
-            case UUID uuid -> putBytes(value, UUID_BYTES, bytes(uuid), room);
+            case CharSequence text -> putText(value, text.toString(), copier);
+            case Enum<?> constant -> putText(value, constant.name(), copier);
+            case byte[] bytes -> putBytes(value, BYTES, bytes, copier);
+            case UUID uuid -> putBytes(value, UUID_BYTES, bytes(uuid), copier);
             case BigInteger number -> putInteger(value, number, type);
             case BigDecimal number -> putDecimal(value, number, type);
-            case Optional<?> optional -> write(value, optional.orElse(null), type, room);
-            case OptionalLong optional -> write(value, optional.isPresent() ? optional.getAsLong() : null, type, room);
-            case OptionalInt optional -> write(value, optional.isPresent() ? optional.getAsInt() : null, type, room);
+            case Optional<?> optional -> write(value, optional.orElse(null), type, copier);
+            case OptionalLong optional ->
+                write(value, optional.isPresent() ? optional.getAsLong() : null, type, copier);
+            case OptionalInt optional -> write(value, optional.isPresent() ? optional.getAsInt() : null, type, copier);
             case OptionalDouble optional ->
-                write(value, optional.isPresent() ? optional.getAsDouble() : null, type, room);
+                write(value, optional.isPresent() ? optional.getAsDouble() : null, type, copier);
             case Interval interval -> putInterval(value, interval, type);
-            default -> writeTime(value, object, plain(type));
+            default -> writeTime(value, object, valueType(type));
         }
     }
 
-    /** Returns the type of the values behind dictionary keys and runs. */
-    static Type plain(Type type) {
+    /** Returns the type of the values, without dictionaries and run-end encoding; null for null. */
+    static Type valueType(Type type) {
         return switch (type) {
-            case Type.Dictionary(Type keys, Type values, boolean ordered) -> plain(values);
-            case Type.RunEndEncoded(Type ends, Field values) -> plain(values.type());
+            case Type.Dictionary(Type keys, Type values, boolean ordered) -> valueType(values);
+            case Type.RunEndEncoded(Type ends, Field values) -> valueType(values.type());
             case null -> null;
             default -> type;
         };
@@ -299,7 +308,7 @@ final class Values {
             case LocalDate date -> put(value, DATE, date.toEpochDay());
             case LocalTime time -> {
                 Type.Unit unit = unit(type, time.getNano());
-                putTimed(value, TIME, time.toNanoOfDay() / (NANOS / unit.perSecond()), unit);
+                putCount(value, TIME, time.toNanoOfDay() / (NANOS_PER_SECOND / unit.perSecond()), unit);
             }
             case Duration duration -> putDuration(value, duration, unit(type, duration.getNano()));
             default ->
@@ -324,23 +333,23 @@ final class Values {
      * Writes any Java object as a value to compare with values of a type, which is null if unknown. Loses no digits: a
      * time finer than the column's unit becomes the count on one {@code side} of it.
      */
-    static void writeCompared(MemorySegment value, Object object, Type columnType, Times.Side side, Room room) {
-        Type type = plain(columnType);
+    static void writeCompared(MemorySegment value, Object object, Type columnType, Times.Side side, ByteCopier copier) {
+        Type type = valueType(columnType);
         if (object instanceof Optional<?> optional) {
-            writeCompared(value, optional.orElse(null), type, side, room);
+            writeCompared(value, optional.orElse(null), type, side, copier);
             return;
         }
         Times.checkComparable(object, type);
         BigInteger count = Times.count(object, type, side);
         if (count == null) {
-            write(value, object, null, room);
+            write(value, object, null, copier);
         } else {
-            putWide(value, count);
+            putInt128(value, count);
         }
     }
 
     /** Writes an integer of at most 128 bits. */
-    private static void putWide(MemorySegment value, BigInteger number) {
+    private static void putInt128(MemorySegment value, BigInteger number) {
         put(value, INT128, number.longValue());
         value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(64).longValue());
     }
@@ -357,7 +366,7 @@ final class Values {
 
     private static void putDuration(MemorySegment value, Duration duration, Type.Unit unit) {
         try {
-            putTimed(value, DURATION, count(duration.getSeconds(), duration.getNano(), unit), unit);
+            putCount(value, DURATION, count(duration.getSeconds(), duration.getNano(), unit), unit);
         } catch (ArithmeticException e) {
             throw new ArrowwoodException.InvalidArgument(duration + " is out of range of a duration[" + unit + "]");
         }
@@ -366,8 +375,10 @@ final class Values {
     private static void putInterval(MemorySegment value, Interval interval, Type type) {
         put(value, INTERVAL, Integer.toUnsignedLong(interval.months()) | (long) interval.days() << 32);
         value.set(JAVA_LONG, SECOND_WORD, interval.nanoseconds());
-        int unit = plain(type) instanceof Type.Interval(Type.IntervalUnit intervalUnit) ? intervalUnit.ordinal() : 2;
-        value.set(JAVA_INT, UNIT, unit);
+        Type.IntervalUnit unit = valueType(type) instanceof Type.Interval(Type.IntervalUnit columnUnit)
+                ? columnUnit
+                : Type.IntervalUnit.MONTH_DAY_NANO;
+        value.set(JAVA_INT, UNIT, unit.ordinal());
     }
 
     private static void putInteger(MemorySegment value, BigInteger number, Type type) {
@@ -382,7 +393,7 @@ final class Values {
 
     private static void putDecimal(MemorySegment value, BigDecimal number, Type type) {
         BigDecimal scaled = number;
-        if (plain(type) instanceof Type.Decimal(int bits, int precision, int scale)) {
+        if (valueType(type) instanceof Type.Decimal(int bits, int precision, int scale)) {
             try {
                 scaled = number.setScale(scale);
             } catch (ArithmeticException e) {
@@ -390,13 +401,13 @@ final class Values {
             }
         }
         byte[] digits = scaled.unscaledValue().toByteArray();
-        if (digits.length > 32 || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
+        if (digits.length > DECIMAL_BYTES || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
             throw new ArrowwoodException.InvalidArgument(number + " has more digits than a decimal of 256 bits");
         }
         value.set(JAVA_INT, 0, DECIMAL);
         value.set(JAVA_INT, UNIT, scaled.scale());
         byte sign = (byte) (scaled.signum() < 0 ? -1 : 0);
-        for (int i = 0; i < 32; i++) {
+        for (int i = 0; i < DECIMAL_BYTES; i++) {
             value.set(JAVA_BYTE, WORD + i, i < digits.length ? digits[digits.length - 1 - i] : sign);
         }
     }

@@ -32,6 +32,9 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
         ZSTD
     }
 
+    /** The size of {@code arrowwood_write_options}. */
+    private static final long SIZE = 24;
+
     /** Checks the options. */
     public WriteOptions {
         Unsigned.count("maxRows", maxRows);
@@ -65,8 +68,8 @@ public record WriteOptions(Format format, Compression compression, long maxRows)
 
     /** Returns the options as an {@code arrowwood_write_options}. */
     MemorySegment struct(Arena arena) {
-        MemorySegment struct = arena.allocate(24, 8);
-        struct.set(JAVA_LONG, 0, 24);
+        MemorySegment struct = arena.allocate(SIZE, 8);
+        struct.set(JAVA_LONG, 0, SIZE);
         struct.set(JAVA_INT, 8, format.ordinal());
         struct.set(JAVA_INT, 12, compression.ordinal());
         struct.set(JAVA_LONG, 16, maxRows);

@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Consumer;
 
 /** Options to write a table: {@code WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol")}. Immutable. */
 public final class WriterOptions {
@@ -30,23 +31,50 @@ public final class WriterOptions {
     }
 
     /** Synced every second; segments of 4,194,304 rows, or as the table was created. */
-    public static final WriterOptions DEFAULT = new WriterOptions(
-            new Values(Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), Optional.empty(), List.of(), false));
+    public static final WriterOptions DEFAULT = new WriterOptions(new Settings());
 
-    private record Values(
-            Sync sync,
-            long syncMillis,
-            long segmentRows,
-            List<String> dictionary,
-            Optional<String> sortedBy,
-            Optional<Late> late,
-            List<String> index,
-            boolean force) {}
+    /** The size of {@code arrowwood_writer_options}. */
+    private static final long SIZE = 80;
 
-    private final Values values;
+    /** The value of each option. Changed only before the options that hold it are created. */
+    private static final class Settings {
+        private Sync sync = Sync.INTERVAL;
+        /** 0 for the default. */
+        private long syncMillis;
+        /** 0 for the default. */
+        private long segmentRows;
 
-    private WriterOptions(Values values) {
-        this.values = values;
+        private List<String> dictionary = List.of();
+        private Optional<String> sortedBy = Optional.empty();
+        private Optional<Late> late = Optional.empty();
+        private List<String> index = List.of();
+        private boolean force;
+
+        Settings copy() {
+            Settings copy = new Settings();
+            copy.sync = sync;
+            copy.syncMillis = syncMillis;
+            copy.segmentRows = segmentRows;
+            copy.dictionary = dictionary;
+            copy.sortedBy = sortedBy;
+            copy.late = late;
+            copy.index = index;
+            copy.force = force;
+            return copy;
+        }
+    }
+
+    private final Settings settings;
+
+    private WriterOptions(Settings settings) {
+        this.settings = settings;
+    }
+
+    /** Returns a copy of the options with a change. */
+    private WriterOptions with(Consumer<Settings> change) {
+        Settings copy = settings.copy();
+        change.accept(copy);
+        return new WriterOptions(copy);
     }
 
     /**
@@ -56,15 +84,10 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions sync(Sync when) {
-        return new WriterOptions(new Values(
-                when,
-                0,
-                values.segmentRows,
-                values.dictionary,
-                values.sortedBy,
-                values.late,
-                values.index,
-                values.force));
+        return with(copy -> {
+            copy.sync = when;
+            copy.syncMillis = 0;
+        });
     }
 
     /**
@@ -79,15 +102,10 @@ public final class WriterOptions {
             throw new ArrowwoodException.InvalidArgument(
                     "syncs every " + interval + ", expected at least a millisecond");
         }
-        return new WriterOptions(new Values(
-                Sync.INTERVAL,
-                interval.toMillis(),
-                values.segmentRows,
-                values.dictionary,
-                values.sortedBy,
-                values.late,
-                values.index,
-                values.force));
+        return with(copy -> {
+            copy.sync = Sync.INTERVAL;
+            copy.syncMillis = interval.toMillis();
+        });
     }
 
     /**
@@ -97,15 +115,8 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions segmentRows(long rows) {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                Unsigned.count("segmentRows", rows),
-                values.dictionary,
-                values.sortedBy,
-                values.late,
-                values.index,
-                values.force));
+        Unsigned.count("segmentRows", rows);
+        return with(copy -> copy.segmentRows = rows);
     }
 
     /**
@@ -115,15 +126,7 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions dictionary(String... columns) {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                values.segmentRows,
-                List.of(columns),
-                values.sortedBy,
-                values.late,
-                values.index,
-                values.force));
+        return with(copy -> copy.dictionary = List.of(columns));
     }
 
     /**
@@ -133,15 +136,7 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions sortedBy(String column) {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                values.segmentRows,
-                values.dictionary,
-                Optional.of(column),
-                values.late,
-                values.index,
-                values.force));
+        return with(copy -> copy.sortedBy = Optional.of(column));
     }
 
     /**
@@ -152,15 +147,7 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions late(Late rows) {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                values.segmentRows,
-                values.dictionary,
-                values.sortedBy,
-                Optional.of(rows),
-                values.index,
-                values.force));
+        return with(copy -> copy.late = Optional.of(rows));
     }
 
     /**
@@ -171,15 +158,7 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions index(String... columns) {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                values.segmentRows,
-                values.dictionary,
-                values.sortedBy,
-                values.late,
-                List.of(columns),
-                values.force));
+        return with(copy -> copy.index = List.of(columns));
     }
 
     /**
@@ -188,31 +167,23 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions force() {
-        return new WriterOptions(new Values(
-                values.sync,
-                values.syncMillis,
-                values.segmentRows,
-                values.dictionary,
-                values.sortedBy,
-                values.late,
-                values.index,
-                true));
+        return with(copy -> copy.force = true);
     }
 
-    /** {@code arrowwood_writer_options}. */
+    /** Returns the options as an {@code arrowwood_writer_options}. */
     MemorySegment struct(Native.Call call) {
-        MemorySegment struct = call.arena.allocate(80, 8);
-        struct.set(JAVA_LONG, 0, 80);
-        struct.set(JAVA_INT, 8, values.sync.ordinal());
-        struct.set(JAVA_INT, 12, values.force ? 1 : 0);
-        struct.set(JAVA_LONG, 16, values.syncMillis);
-        struct.set(JAVA_LONG, 24, values.segmentRows);
-        struct.set(ADDRESS, 32, call.texts(values.dictionary));
-        struct.set(JAVA_LONG, 40, values.dictionary.size());
-        struct.set(ADDRESS, 48, values.sortedBy.map(call::text).orElse(MemorySegment.NULL));
-        struct.set(ADDRESS, 56, call.texts(values.index));
-        struct.set(JAVA_LONG, 64, values.index.size());
-        struct.set(JAVA_INT, 72, values.late.map(late -> late.ordinal() + 1).orElse(0));
+        MemorySegment struct = call.arena.allocate(SIZE, 8);
+        struct.set(JAVA_LONG, 0, SIZE);
+        struct.set(JAVA_INT, 8, settings.sync.ordinal());
+        struct.set(JAVA_INT, 12, settings.force ? 1 : 0);
+        struct.set(JAVA_LONG, 16, settings.syncMillis);
+        struct.set(JAVA_LONG, 24, settings.segmentRows);
+        struct.set(ADDRESS, 32, call.texts(settings.dictionary));
+        struct.set(JAVA_LONG, 40, settings.dictionary.size());
+        struct.set(ADDRESS, 48, settings.sortedBy.map(call::text).orElse(MemorySegment.NULL));
+        struct.set(ADDRESS, 56, call.texts(settings.index));
+        struct.set(JAVA_LONG, 64, settings.index.size());
+        struct.set(JAVA_INT, 72, settings.late.map(late -> late.ordinal() + 1).orElse(0));
         return struct;
     }
 }

@@ -44,7 +44,7 @@ final class CanonicalJson {
 
     /** Encodes a value of a column whose type may be a dictionary or run-end encoded. */
     static JsonElement encode(Object value, Type columnType) {
-        Type type = Values.plain(columnType);
+        Type type = Values.valueType(columnType);
         return switch (value) {
             case null -> JsonNull.INSTANCE;
             case Boolean flag -> new JsonPrimitive(flag);

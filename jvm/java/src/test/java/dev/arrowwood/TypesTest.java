@@ -234,7 +234,7 @@ class TypesTest {
 
     /** Returns the Java classes of a dataset's cells, as in the table. */
     private static String classNames(Dataset dataset) {
-        Type type = Values.plain(dataset.schema().fields().get(0).type());
+        Type type = Values.valueType(dataset.schema().fields().get(0).type());
         Set<String> names = new LinkedHashSet<>();
         for (Row row : dataset) {
             Object cell = row.get(0);
