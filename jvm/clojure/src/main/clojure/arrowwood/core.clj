@@ -8,9 +8,8 @@
       (aw/mean (ds :price))
       (reduce + (ds :price))
 
-  Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, of which unknown keys
-  are refused. Exceptions are
-  those of the Java library: of the JDK's usual classes, such as IllegalArgumentException; `failure` tells which."
+  Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, whose unknown keys are
+  refused. Exceptions are of the JDK's usual classes, such as IllegalArgumentException; `error-kind` tells them apart."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
   (:require
    [arrowwood.impl.arguments :as arguments :refer [invalid-argument printable]]
@@ -30,7 +29,7 @@
    (java.nio.channels FileChannel FileChannel$MapMode)
    (java.nio.file OpenOption Path StandardOpenOption)
    (java.time Duration)
-   (java.util List Optional OptionalDouble)
+   (java.util HashMap List Map Optional OptionalDouble)
    (java.util.function IntFunction)
    (java.util.stream IntStream)))
 
@@ -51,8 +50,8 @@
 ;; ---- failures ----
 
 (defn error-kind
-  "The kind of failure of Arrowwood that an exception is, or has as its cause: :not-found, :invalid-argument and so on, the
-  codes of dev.arrowwood.ArrowwoodException; nil of other exceptions.
+  "Returns the kind of a failure of Arrowwood, also if it is the cause of an exception: :not-found, :invalid-argument and so
+  on, the codes of dev.arrowwood.ArrowwoodException. Returns nil for other exceptions.
 
       (try (aw/open \"prices.arrow\")
         (catch Exception e (if (= :not-found (aw/error-kind e)) nil (throw e))))"
@@ -83,7 +82,7 @@
   [^long size]
   (if (<= size Integer/MAX_VALUE)
     (int size)
-    (throw (ArrowwoodException$InvalidArgument. (str size " rows are more than `count` can return; `row-count` of the dataset returns them")))))
+    (throw (invalid-argument size " rows are more than `count` can return; `row-count` of the dataset returns them"))))
 
 (deftype-once Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
   Counted
@@ -118,23 +117,28 @@
   [^dev.arrowwood.Dataset java name]
   (->Dataset java name nil (delay (values/keys-of (.fields (.schema java))))))
 
-(defn- java-of ^dev.arrowwood.Dataset [ds]
+(defn- ->java
+  "Returns the dataset of the Java library."
+  ^dev.arrowwood.Dataset [ds]
   (cond
     (instance? Dataset ds) (.-java ^Dataset ds)
     (instance? dev.arrowwood.Dataset ds) ds
     :else (throw (invalid-argument "not a dataset: " (printable ds) "; (open path) is one"))))
 
 (defn dataset-name
-  "The name that a dataset is printed with: its file's, or \"_unnamed\"."
+  "Returns the name that a dataset is printed with: the name of its file, or \"_unnamed\"."
   [ds]
   (if (instance? Dataset ds) (.-name ^Dataset ds) "_unnamed"))
 
-(defn- like [ds java] (dataset java (dataset-name ds)))
+(defn- wrap-like
+  "Wraps a dataset of the Java library that was derived from another dataset, with its name."
+  [ds java]
+  (dataset java (dataset-name ds)))
 
 (defn java-dataset
-  "The dev.arrowwood.Dataset of a dataset, for Java's methods."
+  "Returns the dev.arrowwood.Dataset of a dataset, for calls of the Java library."
   ^dev.arrowwood.Dataset [ds]
-  (java-of ds))
+  (->java ds))
 
 (defn- in-place
   "Returns :longs or :doubles if the values of a column can be read from memory; nil if only cell by cell."
@@ -171,7 +175,7 @@
 (defn- fold-column [^dev.arrowwood.Column column f init start]
   (let [kind (in-place column)]
     (cond
-      ;; Functions of primitives can't take nil, nor return `reduced`.
+      ;; A function of primitives can neither take nil nor return `reduced`.
       (and (instance? IFn$DDD f) (number? init) kind (not (has-nulls? column)))
       (fold-doubles f (double init) (.asDouble column) start)
       (and (instance? IFn$LLL f) (int? init) (= :longs kind) (not (has-nulls? column)))
@@ -203,7 +207,9 @@
   (reduce [_ f]
     (if (zero? (.rowCount (.dataset java))) (f) (fold-column java f (values/value (.get java 0)) 1))))
 
-(defn- column-of ^dev.arrowwood.Column [column]
+(defn- ->java-column
+  "Returns the column of the Java library."
+  ^dev.arrowwood.Column [column]
   (if (instance? Column column)
     (.-java ^Column column)
     (throw (invalid-argument "not a column: " (printable column) "; (ds :name) is one"))))
@@ -284,119 +290,131 @@
   Options:
     :format       :file (default), with a footer for random access, or :stream
     :compression  :none (default), which can be opened in place, :lz4 or :zstd
-    :max-rows     the most rows of a record batch; default: keep the batches"
+    :max-rows     the maximum number of rows in a record batch; default: keep the batches"
   ([ds file] (write ds file nil))
   ([ds file options]
    (let [{:keys [format compression max-rows]} (arguments/checked-options "write" [:format :compression :max-rows] options)]
-     (.write (java-of ds) (path file)
+     (.write (->java ds) (path file)
              (WriteOptions. (values/enum WriteOptions$Format (or format :file))
                             (values/enum WriteOptions$Compression (or compression :none))
                             (long (or max-rows 0)))))
    ds))
 
-;; ---- what a dataset is ----
+;; ---- rows, columns and size ----
 
 (defn row-count
-  "The number of rows; `count` is the same up to 2,147,483,647."
+  "Returns the number of rows. `count` returns it, too, up to 2,147,483,647."
   ^long [ds]
-  (.rowCount (java-of ds)))
+  (.rowCount (->java ds)))
 
 (defn row
-  "Row i as a map."
+  "Returns row i as a map."
   [ds ^long i]
-  (let [java (java-of ds)]
+  (let [java (->java ds)]
     (values/row (if (instance? Dataset ds) @(.-keys ^Dataset ds) (values/keys-of (.fields (.schema java))))
                 (.row java i))))
 
 (defn schema
-  "The columns: a vector of maps of :name, :type, and, where they apply, :nullable false and :metadata."
+  "Returns the columns: a vector of maps of :name and :type, and, if they apply, :nullable false and :metadata."
   [ds]
-  (mapv values/field-map (.fields (.schema (java-of ds)))))
+  (mapv values/field-map (.fields (.schema (->java ds)))))
 
 (defn column
-  "A column by its name or its index."
+  "Returns a column by its name or its index."
   [ds column]
   (->Column (if (int? column)
-              (.column (java-of ds) (int column))
-              (.column (java-of ds) (values/text column)))
+              (.column (->java ds) (int column))
+              (.column (->java ds) (values/text column)))
             (dataset-name ds)))
 
 (defn columns
-  "All columns."
+  "Returns all columns."
   [ds]
-  (mapv #(->Column % (dataset-name ds)) (.columns (java-of ds))))
+  (mapv #(->Column % (dataset-name ds)) (.columns (->java ds))))
 
-(defn batch-count "The number of record batches." ^long [ds] (.batchCount (java-of ds)))
+(defn batch-count
+  "Returns the number of record batches."
+  ^long [ds]
+  (.batchCount (->java ds)))
 
 (defn first-row
-  "The number of the first row in its table: rows keep their numbers when earlier ones are dropped."
+  "Returns the number of the first row in its table: rows keep their numbers when earlier ones are dropped."
   ^long [ds]
-  (.firstRow (java-of ds)))
+  (.firstRow (->java ds)))
 
 (defn sorted-by
-  "The name of the column that the table is sorted by, or nil."
+  "Returns the name of the column that the table is sorted by, or nil."
   [ds]
-  (let [java (java-of ds) column (.sortedBy java)]
+  (let [java (->java ds) column (.sortedBy java)]
     (when (.isPresent column) (keyword (.name ^Field (nth (.fields (.schema java)) (.getAsInt column)))))))
 
 (defn footprint
-  "What of the dataset is where, in bytes: :mapped from files, :copied, and :resident in physical memory."
+  "Returns the bytes of the dataset by location: :mapped from files, :copied, and :resident in physical memory."
   [ds]
-  (let [footprint (.footprint (java-of ds))]
+  (let [footprint (.footprint (->java ds))]
     {:mapped (.mapped footprint) :copied (.copied footprint) :resident (.resident footprint)}))
 
 (defn validate
   "Checks all values; throws ArrowwoodException$InvalidData, naming path, batch, column and row. Returns the dataset."
   [ds]
-  (.validate (java-of ds))
+  (.validate (->java ds))
   ds)
 
-;; ---- other datasets ----
+;; ---- queries ----
 
 (defn- column-index ^long [ds column]
-  (if (int? column) (long column) (.index (.schema (java-of ds)) (values/text column))))
+  (if (int? column) (long column) (.index (.schema (->java ds)) (values/text column))))
 
 (defn select
   "Selects columns, in the given order."
   [ds columns]
-  (like ds (.select (java-of ds) (int-array (c/map #(column-index ds %) (arguments/in-order "what is selected" columns))))))
+  (let [ordered (arguments/in-order "what is selected" columns)
+        indexes (int-array (c/map #(column-index ds %) ordered))]
+    (wrap-like ds (.select (->java ds) indexes))))
 
 (defn slice
   "Selects rows, or as many of them as there are."
   [ds start rows]
-  (like ds (.slice (java-of ds) (long start) (long rows))))
+  (wrap-like ds (.slice (->java ds) (long start) (long rows))))
 
-(defn head "The first rows." ([ds] (head ds 5)) ([ds rows] (like ds (.head (java-of ds) (long rows)))))
-(defn tail "The last rows." ([ds] (tail ds 5)) ([ds rows] (like ds (.tail (java-of ds) (long rows)))))
+(defn head
+  "Selects the first rows, 5 by default."
+  ([ds] (head ds 5))
+  ([ds rows] (wrap-like ds (.head (->java ds) (long rows)))))
+
+(defn tail
+  "Selects the last rows, 5 by default."
+  ([ds] (tail ds 5))
+  ([ds rows] (wrap-like ds (.tail (->java ds) (long rows)))))
 
 (defn concat
   "Concatenates datasets with equal schemas, without copying."
   [& datasets]
-  (like (first datasets) (dev.arrowwood.Dataset/concat (mapv java-of datasets))))
+  (wrap-like (first datasets) (dev.arrowwood.Dataset/concat (mapv ->java datasets))))
 
 (defn refresh
-  "A dataset that includes the rows committed since."
+  "Returns a dataset that includes the rows committed since."
   [ds]
-  (like ds (.refresh (java-of ds))))
+  (wrap-like ds (.refresh (->java ds))))
 
 (defn take
   "Copies rows by their numbers, in the given order; negative ones count from the end."
   [ds rows]
-  (like ds (.take (java-of ds) (long-array rows))))
+  (wrap-like ds (.take (->java ds) (long-array rows))))
 
 (defn sample
   "Copies distinct random rows; the same seed gives the same ones."
   [ds rows seed]
-  (like ds (.sample (java-of ds) (long rows) (long seed))))
+  (wrap-like ds (.sample (->java ds) (long rows) (long seed))))
 
 (defn shuffle
   "Shuffles all rows: a view, which copies nothing until columns are used as a whole."
   [ds seed]
-  (like ds (.shuffle (java-of ds) (long seed))))
+  (wrap-like ds (.shuffle (->java ds) (long seed))))
 
 (declare condition)
 
-(defn- compared ^Condition [operator operands]
+(defn- comparison ^Condition [operator operands]
   (let [col (Condition/col (values/text (first operands)))
         value (values/object (second operands))]
     (case operator
@@ -409,48 +427,56 @@
       :in (.in col (object-array (c/map values/object (second operands))))
       :null (.isNull col))))
 
-(def ^:private operands
+(def ^:private operand-counts
   "The minimum and maximum number of operands of each condition; nil for no maximum."
   {:= [2 2] :not= [2 2] :< [2 2] :<= [2 2] :> [2 2] :>= [2 2] :in [2 2] :null [1 1] :and [1 nil] :or [1 nil] :not [1 1]})
 
+(defn- checked-condition
+  "Returns the vector of a condition, after checking its operator and the number of its operands."
+  [form]
+  (when-not (vector? form)
+    (throw (invalid-argument "a condition is a vector such as [:> :price 100], not " (printable form))))
+  (let [[operator & operands] form
+        [min-count max-count] (when (keyword? operator) (operand-counts operator))
+        operand-count (c/count operands)]
+    (when-not min-count
+      (throw (invalid-argument "no condition " (printable operator)
+               "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
+    (when-not (and (<= (long min-count) operand-count)
+                   (or (nil? max-count) (<= operand-count (long max-count))))
+      (throw (invalid-argument operator " has " (if max-count min-count "one or more")
+               (if (= 1 max-count) " operand" " operands") ", got " operand-count ": " (printable form))))
+    form))
+
 (defn condition
-  "The condition of a vector: [:> :price 100], also with := :not= :< :<= :>=; [:in :symbol [\"IBM\" \"AAPL\"]],
+  "Returns the condition for a vector: [:> :price 100], also with := :not= :< :<= :>=; [:in :symbol [\"IBM\" \"AAPL\"]],
   [:null :price], [:and …], [:or …], [:not …]."
-  ^Condition [given]
-  (if (instance? Condition given)
-    given
-    (let [[operator & operand-forms] (if (vector? given)
-                                       given
-                                       (throw (invalid-argument "a condition is a vector such as [:> :price 100], not " (printable given))))
-          [min-count max-count] (or (when (keyword? operator) (operands operator))
-                                  (throw (invalid-argument "no condition " (printable operator)
-                                           "; there are := :not= :< :<= :> :>= :in :null :and :or :not")))
-          number (c/count operand-forms)]
-      (when-not (and (<= (long min-count) number) (or (nil? max-count) (<= number (long max-count))))
-        (throw (invalid-argument operator " has " (if max-count min-count "one or more") (if (= 1 max-count) " operand" " operands") ", got " number
-                 ": " (printable given))))
+  ^Condition [form]
+  (if (instance? Condition form)
+    form
+    (let [[operator & operands] (checked-condition form)]
       (case operator
-        :and (reduce #(.and ^Condition %1 %2) (c/map condition operand-forms))
-        :or (reduce #(.or ^Condition %1 %2) (c/map condition operand-forms))
-        :not (.not (condition (first operand-forms)))
-        (compared operator operand-forms)))))
+        :and (reduce #(.and ^Condition %1 %2) (c/map condition operands))
+        :or (reduce #(.or ^Condition %1 %2) (c/map condition operands))
+        :not (.not (condition (first operands)))
+        (comparison operator operands)))))
 
 (defn filter
   "Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
   within its bounds. See `condition`."
   [ds where]
-  (like ds (.filter (java-of ds) (condition where))))
+  (wrap-like ds (.filter (->java ds) (condition where))))
 
 (defn between
   "Selects the rows whose value in the column that the table is sorted by lies between two others, both included, by
   binary search."
   [ds low high]
-  (like ds (.between (java-of ds) (values/object low) (values/object high))))
+  (wrap-like ds (.between (->java ds) (values/object low) (values/object high))))
 
-(defn- aggregate-of [[name given]]
-  (when-not (and (sequential? given) (<= 1 (c/count given) 2))
-    (throw (invalid-argument "an aggregate is a vector such as [:mean :price], not " (printable given))))
-  (let [[function column] given
+(defn- parse-aggregate [[name form]]
+  (when-not (and (sequential? form) (<= 1 (c/count form) 2))
+    (throw (invalid-argument "an aggregate is a vector such as [:mean :price], not " (printable form))))
+  (let [[function column] form
         function (values/enum Aggregate$Function function)]
     (Aggregate. (values/text name) function (Optional/ofNullable (some-> column values/text)))))
 
@@ -468,86 +494,142 @@
   ([ds by aggregates] (aggregate ds by aggregates nil))
   ([ds by aggregates options]
    (let [{:keys [where]} (arguments/checked-options "aggregate" [:where] options)]
-     (like ds (.aggregate (java-of ds) ^List (mapv values/text (arguments/in-order "what is grouped by" by))
-                          (Optional/ofNullable (some-> where condition))
-                          (into-array Aggregate (c/map aggregate-of (arguments/in-order "the result" aggregates))))))))
+     (wrap-like ds (.aggregate (->java ds)
+                     ^List (mapv values/text (arguments/in-order "what is grouped by" by))
+                     (Optional/ofNullable (some-> where condition))
+                     (into-array Aggregate (c/map parse-aggregate (arguments/in-order "the result" aggregates))))))))
 
 (defn describe
   "Describes each column: rows for count, null_count, mean, std, min, 25%, 50%, 75% and max."
   [ds]
-  (like ds (.describe (java-of ds))))
+  (wrap-like ds (.describe (->java ds))))
 
 (defn collect
   "Copies all rows into one record batch in memory, on all cores."
   [ds]
-  (like ds (.collect (java-of ds))))
+  (wrap-like ds (.collect (->java ds))))
 
 ;; ---- columns ----
 
 (defn field
-  "Name and type of a column, as of `schema`."
+  "Returns the name and type of a column, as `schema` does."
   [column]
-  (values/field-map (.field (column-of column))))
+  (values/field-map (.field (->java-column column))))
 
-(defn sum "The sum of the values, 0 of none." [column] (values/value (.sum (column-of column))))
+(defn sum
+  "Returns the sum of the values, 0 if there are none."
+  [column]
+  (values/value (.sum (->java-column column))))
 
 (defn- double-or-nil [^OptionalDouble number] (when (.isPresent number) (.getAsDouble number)))
 
-(defn mean "The mean, or nil of no values." [column] (double-or-nil (.mean (column-of column))))
-(defn var "The sample variance, or nil of fewer than two values." [column] (double-or-nil (.var (column-of column))))
-(defn std "The standard deviation, or nil of fewer than two values." [column] (double-or-nil (.std (column-of column))))
-(defn min "The least value, or nil." [column] (values/value (optional (.min (column-of column)))))
-(defn max "The greatest value, or nil." [column] (values/value (optional (.max (column-of column)))))
-(defn count "How many values of a column are not nil." [column] (.count (column-of column)))
-(defn null-count "How many values of a column are nil." [column] (.nullCount (column-of column)))
-(defn n-unique "How many values are distinct; nil is one." [column] (.nUnique (column-of column)))
-(defn any "Whether any value of a column of booleans is true." [column] (.any (column-of column)))
-(defn all "Whether no value of a column of booleans is false." [column] (.all (column-of column)))
-(defn quantile "An exact quantile of a column, 0 to 1, or nil." [column share]
-  (double-or-nil (.quantile (column-of column) (double share))))
-(defn approx-quantile "A quantile of a fixed sample of 1,048,576 rows, or nil." [column share]
-  (double-or-nil (.approxQuantile (column-of column) (double share))))
+(defn mean
+  "Returns the mean, or nil if there are no values."
+  [column]
+  (double-or-nil (.mean (->java-column column))))
+
+(defn var
+  "Returns the sample variance, or nil if there are fewer than two values."
+  [column]
+  (double-or-nil (.var (->java-column column))))
+
+(defn std
+  "Returns the standard deviation, or nil if there are fewer than two values."
+  [column]
+  (double-or-nil (.std (->java-column column))))
+
+(defn min
+  "Returns the least value, or nil if there are none."
+  [column]
+  (values/value (optional (.min (->java-column column)))))
+
+(defn max
+  "Returns the greatest value, or nil if there are none."
+  [column]
+  (values/value (optional (.max (->java-column column)))))
+
+(defn count
+  "Returns the number of values that aren't nil."
+  [column]
+  (.count (->java-column column)))
+
+(defn null-count
+  "Returns the number of values that are nil."
+  [column]
+  (.nullCount (->java-column column)))
+
+(defn n-unique
+  "Returns the number of distinct values; nil counts as one."
+  [column]
+  (.nUnique (->java-column column)))
+
+(defn any
+  "Returns true if any value of a column of booleans is true."
+  [column]
+  (.any (->java-column column)))
+
+(defn all
+  "Returns true if no value of a column of booleans is false."
+  [column]
+  (.all (->java-column column)))
+
+(defn quantile
+  "Returns an exact quantile of a column, for a share from 0 to 1; nil if there are no values."
+  [column share]
+  (double-or-nil (.quantile (->java-column column) (double share))))
+
+(defn approx-quantile
+  "Returns a quantile of a fixed sample of 1,048,576 rows; nil if there are no values."
+  [column share]
+  (double-or-nil (.approxQuantile (->java-column column) (double share))))
 
 (defn value-counts
   "Counts the distinct values of a column, most frequent first, in columns of its name and count."
   [column]
-  (dataset (.valueCounts (column-of column)) (.-name ^Column column)))
+  (dataset (.valueCounts (->java-column column)) (.-name ^Column column)))
 
 (defn doubles
-  "The dev.arrowwood.DoubleColumn of a column, for loops over primitives: (.get (aw/doubles column) row)."
+  "Returns the dev.arrowwood.DoubleColumn of a column, for loops over primitives: (.get (aw/doubles column) row)."
   ^DoubleColumn [column]
-  (.asDouble (column-of column)))
+  (.asDouble (->java-column column)))
 
 (defn longs
-  "The dev.arrowwood.LongColumn of a column, for loops over primitives; times are counts of their units."
+  "Returns the dev.arrowwood.LongColumn of a column, for loops over primitives; times are counts of their units."
   ^LongColumn [column]
-  (.asLong (column-of column)))
+  (.asLong (->java-column column)))
 
 (def ^:private chunk-options {:checked ChunkOption/CHECKED :aligned ChunkOption/ALIGNED})
 
 (defn chunks
-  "The memory of a column, a dev.arrowwood.Chunk for each batch, where it lies. Options: :checked, :aligned."
+  "Returns the memory of a column in place, a dev.arrowwood.Chunk for each batch.
+
+  Options:
+    :checked  offsets, keys and text are checked
+    :aligned  buffers that aren't aligned are copied"
   ([column] (chunks column nil))
   ([column options]
    (arguments/checked-options "chunks" (keys chunk-options) options)
-   (.chunks (column-of column) ^"[Ldev.arrowwood.ChunkOption;"
+   (.chunks (->java-column column) ^"[Ldev.arrowwood.ChunkOption;"
             (into-array ChunkOption (keep (fn [[key option]] (when (get options key) option)) chunk-options)))))
 
 ;; ---- in parallel ----
 
 (def ^:private part-rows 262144)
 
-(defn- parts
-  "Splits into parts of a fixed size, so that results don't depend on the number of cores."
+(defn- split
+  "Splits a column or dataset into parts of a fixed size, so that results don't depend on the number of cores."
   [whole]
-  (let [java (if (instance? Column whole) (.dataset (column-of whole)) (java-of whole))
-        index (when (instance? Column whole)
-                (c/count (take-while #(not (identical? % (.field (column-of whole)))) (.fields (.schema java)))))
-        java (if index (.select java (int-array [index])) java)]
-    (mapv (fn [start]
-            (let [part (.slice java (long start) (long part-rows))]
-              (if index (->Column (.column part 0) (.-name ^Column whole)) (like whole part))))
-          (range 0 (.rowCount java) part-rows))))
+  (if (instance? Column whole)
+    (let [java (->java-column whole)
+          fields (.fields (.schema (.dataset java)))
+          index (c/count (take-while #(not (identical? % (.field java))) fields))
+          ;; Only the column is sliced.
+          dataset (.select (.dataset java) (int-array [index]))]
+      (mapv #(->Column (.column (.slice dataset (long %) (long part-rows)) 0) (.-name ^Column whole))
+            (range 0 (.rowCount dataset) part-rows)))
+    (let [java (->java whole)]
+      (mapv #(wrap-like whole (.slice java (long %) (long part-rows)))
+            (range 0 (.rowCount java) part-rows)))))
 
 (defn map-reduce
   "Calls f with parts of a column or dataset, each a column or dataset of 262,144 rows, on all cores, and reduces the
@@ -555,7 +637,7 @@
 
       (aw/map-reduce (ds :price) #(reduce + %) +)"
   [whole f combine]
-  (let [parts (parts whole)]
+  (let [parts (split whole)]
     (reduce combine (.toArray (.mapToObj (.parallel (IntStream/range 0 (c/count parts)))
                                          (reify IntFunction (apply [_ i] (f (nth parts i)))))))))
 
@@ -579,24 +661,24 @@
     (.map channel FileChannel$MapMode/READ_ONLY 0 (.size channel) (Arena/ofAuto))))
 
 (defn typed
-  "Memory as numbers of a type: :int8 to :int64, :uint8 to :uint64, :float32, :float64, or :bit. Has `nth`, `count`, `seq`
-  and `reduce`, and is a function of indexes of any size. Offset and size are in bytes."
+  "Returns memory as numbers of a type: :int8 to :int64, :uint8 to :uint64, :float32, :float64, or :bit. The result has `nth`,
+  `count`, `seq` and `reduce`, and is a function of indexes of any size. Offset and size are in bytes."
   ([segment type] (memory/typed segment type))
   ([^MemorySegment segment type offset size] (memory/typed (.asSlice segment (long offset) (long size)) type)))
 
 (defn text
-  "The UTF-8 text of bytes start to end of typed memory."
+  "Decodes bytes start to end of typed memory as UTF-8."
   [bytes start end]
   (memory/text (.-segment ^arrowwood.impl.memory.Typed bytes) (long start) (long end)))
 
-(defn- element
-  "Returns the type of the numbers in a buffer of a field; the type of the keys is nil unless it is a dictionary."
+(defn- element-type
+  "Returns the type of the numbers in a buffer of a field. `keys` is the type of a dictionary's keys, or nil."
   [type keys name]
   (let [java ^Type (.type ^Field (first (.fields (Schema/parse (str "c: " type)))))
-        wide? (str/starts-with? type "large")]
+        large? (str/starts-with? type "large")]
     (case name
       "validity" :bit
-      ("offsets" "sizes") (if wide? :int64 :int32)
+      ("offsets" "sizes") (if large? :int64 :int32)
       "keys" (keyword keys)
       "values" (cond
                  (instance? Type$Bool java) :bit
@@ -607,60 +689,61 @@
                  :else :int8)
       :int8)))
 
-(defn- ordered
-  "Returns a map that keeps the entries' order, without nil, false and empty values; names in kebab case."
+(defn- compact-map
+  "Returns a map in the order of the entries, without nil, false and empty values; its keys are in kebab case."
   [entries]
   (apply array-map (mapcat (fn [[key value]]
                              (when-not (or (nil? value) (false? value) (and (coll? value) (empty? value)))
                                [(keyword (str/replace (name key) "_" "-")) value]))
                            entries)))
 
-(defn- pairs [list]
+(defn- pairs->map [list]
   (into {} (c/map (juxt :key :value)) list))
 
 (defn- message-map [row]
   (let [field (fn [{:keys [depth] :as field}]
-                (ordered (cond-> (update field :metadata pairs) (zero? (long depth)) (dissoc :depth))))
+                (compact-map (cond-> (update field :metadata pairs->map) (zero? (long depth)) (dissoc :depth))))
         buffer (fn [buffer] (apply array-map (mapcat #(find buffer %) [:field :name :type :offset :length])))]
-    (ordered (-> row
-                 (update :fields #(mapv field %))
-                 (update :nodes #(mapv ordered %))
-                 (update :buffers #(mapv buffer %))
-                 (update :metadata pairs)))))
+    (-> row
+        (update :fields #(mapv field %))
+        (update :nodes #(mapv compact-map %))
+        (update :buffers #(mapv buffer %))
+        (update :metadata pairs->map)
+        compact-map)))
 
-(defn- with-elements
-  "Adds the types of their numbers to the buffers of messages, from the fields of the first message."
+(defn- add-buffer-types
+  "Adds the type of its numbers to each buffer of messages. The first message has the fields."
   [rows]
   (let [fields (:fields (first rows))
-        named (into {} (c/map (juxt :name identity)) fields)
-        dictionaries (into {} (keep #(when (:dictionary %) [(:dictionary %) %])) fields)
-        element-of (fn [dictionary {:keys [field name]}]
-                     (let [{:keys [type keys]} (or (get dictionaries dictionary) (get named field))]
-                       (if type (element type keys name) :int8)))]
+        fields-by-name (into {} (c/map (juxt :name identity)) fields)
+        fields-by-dictionary (into {} (keep #(when (:dictionary %) [(:dictionary %) %])) fields)
+        buffer-type (fn [dictionary {:keys [field name]}]
+                      (let [{:keys [type keys]} (or (get fields-by-dictionary dictionary) (get fields-by-name field))]
+                        (if type (element-type type keys name) :int8)))]
     (c/map (fn [{:keys [dictionary] :as row}]
-             (update row :buffers (fn [buffers] (mapv #(assoc % :type (element-of dictionary %)) buffers))))
+             (update row :buffers (fn [buffers] (mapv #(assoc % :type (buffer-type dictionary %)) buffers))))
            rows)))
 
 (defn messages
-  "The messages of a dataset's files, or of a file, as data: a vector of maps of :kind, :offset, :body-offset, :rows,
-  :fields, :nodes, :buffers and so on; what is nil, false or empty is left out. Offsets of buffers are from :body-offset
-  on."
+  "Returns the messages of a dataset's files, or of a file, as data: a vector of maps of :kind, :offset, :body-offset, :rows,
+  :fields, :nodes, :buffers and so on, without nil, false and empty values. Offsets of buffers are from :body-offset on."
   [ds]
   (let [ds (if (or (instance? Dataset ds) (instance? dev.arrowwood.Dataset ds)) ds (open ds))
-        java (.messages (java-of ds))
+        java (.messages (->java ds))
         keys (values/keys-of (.fields (.schema java)))]
-    (mapv message-map (with-elements (mapv #(values/row keys (.row java (long %))) (range (.rowCount java)))))))
+    (mapv message-map (add-buffer-types (mapv #(values/row keys (.row java (long %))) (range (.rowCount java)))))))
 
 (defn buffer
-  "The buffer of a message as typed memory, by the names of the field and of the buffer, in the mapped file that the
-  message is of."
+  "Returns a buffer of a message as typed memory, by the names of the field and of the buffer. The segment is the mapped
+  file of the message."
   [segment message field name]
   (let [field (values/text field)
         name (values/text name)
-        {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
-                                                          (:buffers message)))
-                                         (throw (invalid-argument "the message has no buffer " (printable field) " " (printable name) "; there are "
-                                                  (printable (mapv (juxt :field :name) (:buffers message))))))]
+        buffers (:buffers message)
+        {:keys [offset length type]} (first (c/filter #(and (= field (:field %)) (= name (:name %))) buffers))]
+    (when-not offset
+      (throw (invalid-argument "the message has no buffer " (printable field) " " (printable name) "; there are "
+               (printable (mapv (juxt :field :name) buffers)))))
     (when-let [codec (:compression message)]
       (throw (invalid-argument "the buffers of the message are compressed: " codec)))
     (typed segment type (+ (long (:body-offset message)) (long offset)) length)))
@@ -683,8 +766,8 @@
 
 (defn writer
   "Opens the table in a directory for writing, or creates it. Use it in `with-open`, and `commit!` within it: closing
-  syncs, and discards the rows appended since the last commit, so that an exception never leaves half a batch. How many they
-  were is logged as a warning of the System.Logger called dev.arrowwood.
+  syncs, and discards the rows appended since the last commit, so that an exception never leaves half a batch. Their number
+  is logged as a warning of the System.Logger called dev.arrowwood.
 
   The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
   {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger maps have
@@ -692,13 +775,13 @@
 
   Options:
     :sorted-by         a column whose values never decrease
-    :late              what becomes of rows that are less than those before in that column: :refuse (default of a new table),
-                       or :accept, which keeps them where they arrive
-    :index             names of columns to find rows by: conditions on them read only blocks of rows that may have some
+    :late              the treatment of rows that are less than an earlier row in that column: :refuse (default of a new
+                       table), or :accept, which keeps them where they arrive
+    :index             names of columns to index: conditions on them read only blocks of rows that may match
     :dictionary        names of text columns to store as dictionaries
     :sync              when commits are synced to disk: :interval (default), :never, :commit
     :sync-interval-ms  default: 1000
-    :segment-rows      the most rows of a segment
+    :segment-rows      the maximum number of rows in a segment
     :force             true: also write to network file systems"
   (^TableWriter [directory] (TableWriter/open (path directory)))
   (^TableWriter [directory schema] (writer directory schema nil))
@@ -707,11 +790,12 @@
                      (writer-options (arguments/checked-options "writer" all-writer-options options)))))
 
 (defn append!
-  "Appends a row, which is a map (columns that it lacks are nil) or a vector of values in the order of the columns; or rows:
-  a dataset, all or none, or anything reducible. Rows before one that is refused remain appended. Returns the writer."
+  "Appends one or more rows. A row is a map, whose missing columns are nil, or a vector of values in the order of the columns.
+  Rows are a dataset, which is appended as a whole or not at all, or anything reducible: if a row is refused, the rows before
+  it remain appended. Returns the writer."
   [^TableWriter writer rows]
   (cond
-    (instance? Dataset rows) (.append writer (java-of rows))
+    (instance? Dataset rows) (.append writer (->java rows))
     (instance? dev.arrowwood.Dataset rows) (.append writer ^dev.arrowwood.Dataset rows)
     (map? rows) (.append writer (values/java-row rows))
     (instance? java.lang.Record rows) (.append writer ^java.lang.Record rows)
@@ -724,28 +808,33 @@
                   nil rows))
   writer)
 
+(defn- java-positions ^Map [positions]
+  (let [^Map java (HashMap.)]
+    (run! (fn [[name position]] (.put java (values/text name) (long position))) positions)
+    java))
+
 (defn commit!
   "Makes all appended rows visible to readers, atomically. Returns the writer.
 
   Options:
     :positions  a map from names to integers, how far a producer has read from its sources: part of the commit, visible
-                with its rows, and the same after a crash; those that are not named keep their values
+                with its rows, and the same after a crash; other positions keep their values
     :durable    true: also syncs to disk, so that rows and positions survive a power failure"
   ([^TableWriter writer] (.commit writer) writer)
   ([^TableWriter writer options]
    (let [{:keys [durable positions]} (arguments/checked-options "commit!" [:positions :durable] options)]
      (if positions
-       (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name position]] [(values/text name) (long position)])) positions)))
+       (.commit writer (java-positions positions))
        (.commit writer))
      (when durable (.waitDurable writer)))
    writer))
 
 (defn positions
-  "The positions of the newest commit of a writer, or of a dataset's rows, by name: see `commit!`."
+  "Returns the positions of the newest commit of a writer, or of a dataset's rows, by name: see `commit!`."
   [writer-or-dataset]
   (into (sorted-map) (if (instance? TableWriter writer-or-dataset)
                        (.positions ^TableWriter writer-or-dataset)
-                       (.positions (java-of writer-or-dataset)))))
+                       (.positions (->java writer-or-dataset)))))
 
 (defn wait-durable!
   "Waits until all committed rows would survive a power failure; others can commit meanwhile. Returns the writer."
@@ -753,19 +842,35 @@
   (.waitDurable writer)
   writer)
 
-(defn sync! "Syncs all committed rows to disk. Returns the writer." [^TableWriter writer] (.sync writer) writer)
-(defn rollback! "Discards the rows appended since the last commit. Returns the writer." [^TableWriter writer]
+(defn sync!
+  "Syncs all committed rows to disk. Returns the writer."
+  [^TableWriter writer]
+  (.sync writer) writer)
+
+(defn rollback!
+  "Discards the rows appended since the last commit. Returns the writer."
+  [^TableWriter writer]
   (.rollback writer)
   writer)
-(defn compact! "Rewrites all sealed segments as dense Arrow files; returns how many." [^TableWriter writer]
+
+(defn compact!
+  "Rewrites all sealed segments as dense Arrow files; returns their number."
+  [^TableWriter writer]
   (.compact writer))
-(defn drop-before! "Removes the segments of only rows before one; returns how many rows." [^TableWriter writer row]
+
+(defn drop-before!
+  "Removes the segments that contain only rows before a number; returns the number of removed rows."
+  [^TableWriter writer row]
   (.dropBefore writer (long row)))
-(defn discard! "Closes the writer without a sync or a warning: rows appended since the last commit are lost." [^TableWriter writer] (.discard writer))
+
+(defn discard!
+  "Closes the writer without a sync or a warning: rows appended since the last commit are lost."
+  [^TableWriter writer]
+  (.discard writer))
 
 (defn progress
-  "How far a writer is: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which a system crash has taken
-  before the writer was opened."
+  "Returns the row counts of a writer: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which were lost in a
+  system crash before the writer was opened."
   [^TableWriter writer]
   (let [^TableWriter$State state (.progress writer)]
     {:rows (.rows state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
@@ -773,7 +878,7 @@
 
 ;; ---- following ----
 
-(defn- next-of
+(defn- next-rows
   "Returns the next rows of a follower; nil if none arrive in time, or it is closed."
   [^Follow follow timeout]
   (try (optional (.next follow timeout)) (catch ArrowwoodException$Closed _ nil)))
@@ -782,7 +887,7 @@
   IReduceInit
   (reduce [_ f init]
     (loop [result init]
-      (let [more (next-of java timeout)]
+      (let [more (next-rows java timeout)]
         (if (nil? more)
           result
           (let [result (f result (dataset more name))]
@@ -791,26 +896,26 @@
   (close [_] (.close java)))
 
 (defn follow
-  "Follows a table, a dataset or its path: what `reduce` gets is a dataset for each commit seen, or several commits at once,
-  and it waits for the next one. It ends with `reduced`, when none comes within the timeout, or when the follower is closed,
-  also by another thread. A second `reduce` goes on where the first one ended.
+  "Follows a table, given as a dataset or by its path. `reduce` gets a dataset for each commit, or for several at once, and
+  waits for the next one. It ends with `reduced`, if no commit comes within the timeout, or when the follower is closed, also
+  by another thread. A second `reduce` continues where the first one ended.
 
       (with-open [ticks (aw/follow \"ticks\" {:timeout-ms 1000})]
         (reduce (fn [n rows] (+ n (count rows))) 0 ticks))
 
   Options:
     :from        the number of the first row; default: 0; -1: the next one committed
-    :timeout-ms  default: without end"
+    :timeout-ms  default: wait without end"
   ([table] (follow table nil))
   ([table options]
    (let [{:keys [from timeout-ms]} (arguments/checked-options "follow" [:from :timeout-ms] options)
          ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
-     (->Follower (.follow (java-of ds) (long (or from 0)))
+     (->Follower (.follow (->java ds) (long (or from 0)))
                  (if timeout-ms (Duration/ofMillis timeout-ms) (Duration/ofDays 36500))
                  (dataset-name ds)))))
 
 (defn next!
-  "The rows committed since the last call, as a dataset, as soon as there are any; nil if there are none in time."
+  "Returns the rows committed since the last call, as a dataset, as soon as there are any; nil if there are none in time."
   [^Follower follower timeout-ms]
   (some-> (optional (.next ^Follow (.-java follower) (Duration/ofMillis timeout-ms))) (dataset (.-name follower))))
 
@@ -840,7 +945,7 @@
   (report-map (Arrowwood/repair (path file))))
 
 (defn stat
-  "Facts about a table: :segments, :dense, :first-row, :end, :durable-end, :sequence, :disk, :apparent, :segment-rows,
+  "Returns facts about a table: :segments, :dense, :first-row, :end, :durable-end, :sequence, :disk, :apparent, :segment-rows,
   :writer, :live?."
   [table]
   (let [^TableStat stat (Arrowwood/stat (path table))]
@@ -852,7 +957,7 @@
 
 ;; ---- printing ----
 
-(def ^:dynamic *print-rows* "The most rows of a dataset that are printed." 20)
+(def ^:dynamic *print-rows* "The maximum number of rows that are printed of a dataset." 20)
 
 (defn- numeric? [^Field field]
   (let [type (.type field)]
@@ -878,12 +983,17 @@
                    (.fields (.schema java))))))
 
 (defmethod print-method Dataset [^Dataset ds ^Writer out]
-  (let [java (java-of ds)
+  (let [java (->java ds)
         columns (c/count (.fields (.schema java)))]
     (.write out (str (.-name ds) " [" (.rowCount java) " " columns "]:\n\n" (table-text java)))))
 
+(def ^:private max-printed-values 20)
+
 (defmethod print-method Column [^Column column ^Writer out]
-  (let [java (column-of column) field (.field java) rows (.rowCount (.dataset java)) printed (clojure.core/min 20 rows)]
+  (let [java (->java-column column)
+        field (.field java)
+        rows (.rowCount (.dataset java))
+        printed (c/min max-printed-values rows)]
     (.write out (str "#arrowwood.column<" (.type field) ">[" rows "]\n" (.name field) "\n"))
     (memory/print-items (c/map #(values/value (.get java (long %))) (range printed)) (< printed rows) out)))
 

@@ -1,12 +1,12 @@
 (ns arrowwood.tmd
-  "Arrow data as a tech.ml.dataset, in place: its columns are dtype-next's native buffers over the mapped file, text in
-  dictionaries a StringTable over the keys where they lie. Needs tech.ml.dataset on the class path.
+  "Arrow data as a tech.ml.dataset, in place: columns are dtype-next's native buffers over the mapped file, and text in
+  dictionaries is a StringTable over the mapped keys. Needs tech.ml.dataset on the class path.
 
       (require '[arrowwood.tmd :as tmd] '[tech.v3.dataset :as ds])
       (ds/head (tmd/->dataset \"prices.arrow\"))
 
-  dtype-next reads raw addresses. So the collector always owns the memory, whatever the arena that the data was opened
-  in: it is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
+  dtype-next reads raw addresses, so the garbage collector always owns the memory, even if the data was opened in another
+  arena: the file is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
   (:require
    [arrowwood.core :as aw]
    [arrowwood.impl.arguments :as arguments]
@@ -19,8 +19,10 @@
    [tech.v3.datatype.native-buffer :as native-buffer])
   (:import
    (dev.arrowwood Chunk Column Dataset Type Type$Bool Type$Date Type$Dictionary Type$Duration Type$Floating Type$Int Type$Layout Type$Text Type$Time Type$Timestamp Type$Unit)
+   (java.io File)
    (java.lang.foreign Arena MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfInt ValueLayout$OfLong)
    (java.nio.charset StandardCharsets)
+   (java.nio.file Path)
    (java.time Instant)
    (java.util ArrayList List)
    (org.roaringbitmap RoaringBitmap)
@@ -32,15 +34,15 @@
 (def ^:private ^ValueLayout$OfInt int-layout ValueLayout/JAVA_INT_UNALIGNED)
 (def ^:private ^ValueLayout$OfLong long-layout ValueLayout/JAVA_LONG_UNALIGNED)
 
-(def ^:private width
+(def ^:private byte-width
   {:int8 1 :uint8 1 :int16 2 :uint16 2 :int32 4 :uint32 4 :int64 8 :uint64 8 :float32 4 :float64 8
    :packed-local-date 4 :packed-local-time 8 :packed-duration 8 :packed-instant 8 :packed-milli-instant 8})
 
-(defn- native
+(defn- native-values
   "Returns the values of a chunk as a native buffer, which keeps their memory."
   [^Chunk chunk datatype]
   (let [values (.values chunk)
-        size (* (.rowCount chunk) (long (width datatype)))]
+        size (* (.rowCount chunk) (long (byte-width datatype)))]
     ;; Checked here, because only this size bounds later accesses.
     (when (< (.byteSize values) size)
       (throw (IndexOutOfBoundsException. (str "values of " (.byteSize values) " bytes, not " size))))
@@ -49,7 +51,7 @@
 
 (defn- unit [^Type$Unit unit] (keyword (str unit)))
 
-(defn- in-place
+(defn- in-place-datatype
   "Returns dtype-next's datatype for a type that it reads in place, or nil."
   [type]
   (cond
@@ -119,15 +121,15 @@
   (let [datatype (keyword (str (key-type type)))
         large? (= Type$Layout/LARGE (text-layout (.values type)))]
     (fn [^Chunk chunk]
-      (StringTable. (strings (.get (.dictionary chunk)) large? cache) nil (dtype/->buffer (native chunk datatype))))))
+      (StringTable. (strings (.get (.dictionary chunk)) large? cache) nil (dtype/->buffer (native-values chunk datatype))))))
 
 (defn- reader
   "Returns the datatype of a column, and a function from a chunk to its values."
   [^Column column]
   (let [type (.type (.field column))
-        datatype (in-place type)]
+        datatype (in-place-datatype type)]
     (cond
-      datatype [datatype #(native % datatype)]
+      datatype [datatype #(native-values % datatype)]
       (instance? Type$Bool type) [:boolean bits]
       (instance? Type$Timestamp type)
       (let [per-second (.perSecond (.unit ^Type$Timestamp type))] [:instant #(instants % per-second)])
@@ -154,25 +156,25 @@
           (when (even? (bit-shift-right (.get bitmap byte-layout (bit-shift-right bit 3)) (bit-and bit 7)))
             (.add missing (unchecked-int (+ first-row row)))))))))
 
-(defn- nulls-inside
+(defn- add-nulls-by-cell
   "Adds the null rows of a column, cell by cell: for columns without a bitmap, or with nulls in their dictionary."
   [^RoaringBitmap missing ^Column column]
   (when (pos? (.nullCount column))
     (dotimes [row (.rowCount (.dataset column))]
       (when (nil? (.get column row)) (.add missing (unchecked-int row))))))
 
-(defn- missing-of [^Column column datatype chunks]
+(defn- missing-rows [^Column column datatype chunks]
   (let [missing (RoaringBitmap.)
         type (.type (.field column))]
     (if (or (= :object datatype)
             (and (instance? Type$Dictionary type)
                  (some #(let [dictionary (.dictionary ^Chunk %)]
                           (and (.isPresent dictionary) (pos? (.nullCount ^Chunk (.get dictionary))))) chunks)))
-      (nulls-inside missing column)
+      (add-nulls-by-cell missing column)
       (run! #(add-missing missing %) chunks))
     missing))
 
-(defn- column-of [^Column column key-fn]
+(defn- ->tmd-column [^Column column key-fn]
   (let [[datatype read] (reader column)
         chunks (filterv #(pos? (.rowCount ^Chunk %)) (.chunks column))
         data (case (count chunks)
@@ -182,16 +184,16 @@
     ;; Forced, or tech.ml.dataset would search objects for a narrower type.
     #:tech.v3.dataset{:name (key-fn (.name (.field column)))
                       :data data
-                      :missing (missing-of column datatype chunks)
+                      :missing (missing-rows column datatype chunks)
                       :force-datatype? true}))
 
 (defn ->dataset
-  "A tech.ml.dataset over a dataset, or over what `aw/open` opens at a path. Copies the texts of dictionaries, once each;
-  everything else stays where it is, and is read when it is asked for.
+  "Returns a tech.ml.dataset over a dataset, or over a path as `aw/open` takes it. Copies the texts of dictionaries, once
+  each; all other values stay in place, and are read on access.
 
   Numbers, dates, and timestamps in milli- and microseconds are native buffers: :packed-local-date, :packed-instant,
   :packed-milli-instant (as if in UTC if they have no time zone). dtype-next reads :uint64 as a long, so that numbers from
-  2^63 on are negative. Lists, structs, decimals and the like are columns of objects, as `nth` of a column gives them.
+  2^63 on are negative. Lists, structs, decimals and the like are columns of objects, as `nth` of a column returns them.
 
   Options:
     :key-fn        a function from the names of columns to those in the result, such as keyword; default: strings
@@ -199,7 +201,8 @@
   ([data] (->dataset data nil))
   ([data options]
    (let [{:keys [key-fn dataset-name]} (arguments/checked-options "->dataset" [:key-fn :dataset-name] options)
-         opened (if (or (string? data) (instance? java.io.File data) (instance? java.nio.file.Path data)) (aw/open data) data)
+         path? (or (string? data) (instance? File data) (instance? Path data))
+         opened (if path? (aw/open data) data)
          ^Dataset java (.in (aw/java-dataset opened) (Arena/ofAuto))]
      (ds/new-dataset {:dataset-name (or dataset-name (aw/dataset-name opened))}
-                     (mapv #(column-of % (or key-fn identity)) (.columns java))))))
+                     (mapv #(->tmd-column % (or key-fn identity)) (.columns java))))))

@@ -30,14 +30,15 @@
 (defn- distance
   "Returns the Levenshtein distance of two texts."
   ^long [text other]
-  (long (last (reduce (fn [before letter]
-                        (reductions (fn [left [above-left above other-letter]]
-                                      (min (inc (long left)) (inc (long above))
-                                           (+ (long above-left) (if (= letter other-letter) 0 1))))
-                                    (inc (long (first before)))
-                                    (map vector before (rest before) other)))
-                      (range (inc (count other)))
-                      text))))
+  (let [next-row (fn [row letter]
+                   (reductions (fn [left [above-left above other-letter]]
+                                 (min (inc (long left))
+                                      (inc (long above))
+                                      (+ (long above-left) (if (= letter other-letter) 0 1))))
+                               (inc (long (first row)))
+                               (map vector row (rest row) other)))
+        first-row (range (inc (count other)))]
+    (long (last (reduce next-row first-row text)))))
 
 (defn nearest
   "Returns the keyword that is most like a key."
@@ -71,6 +72,6 @@
       (throw (if hash-map?
                (invalid-argument owner " has an order, and a map of " (count coll) " has none: give a vector of pairs, ["
                  (printable (let [entry (first coll)] [(key entry) (val entry)])) " …]")
-               (invalid-argument owner " has an order, and a set of " (count coll) " has none: give a vector, [" (printable (first coll))
-                 " …]"))))
+               (invalid-argument owner " has an order, and a set of " (count coll) " has none: give a vector, ["
+                 (printable (first coll)) " …]"))))
     coll))

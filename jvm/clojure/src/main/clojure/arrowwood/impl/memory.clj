@@ -23,6 +23,7 @@
   (.withOrder ValueLayout/JAVA_DOUBLE_UNALIGNED ByteOrder/LITTLE_ENDIAN))
 
 (def ^:private bits
+  "The width of each type."
   {:bit 1 :int8 8 :uint8 8 :int16 16 :uint16 16 :int32 32 :uint32 32 :int64 64 :uint64 64 :float32 32 :float64 64})
 
 (defn- value
@@ -42,7 +43,9 @@
     :float32 (.getAtIndex segment float-layout i)
     :float64 (.getAtIndex segment double-layout i)))
 
-(defn- checked ^long [^long i ^long size]
+(defn- checked-index
+  "Returns an index, or throws if it is out of bounds."
+  ^long [^long i ^long size]
   (if (and (<= 0 i) (< i size))
     i
     (throw (IndexOutOfBoundsException. (str "number " i " of memory that holds " size)))))
@@ -58,13 +61,13 @@
   Counted
   (count [_] (Math/toIntExact size))
   Indexed
-  (nth [_ i] (value segment type (checked i size)))
+  (nth [_ i] (value segment type (checked-index i size)))
   (nth [_ i not-found] (if (and (<= 0 i) (< i size)) (value segment type i) not-found))
   ILookup
   (valAt [this i] (.valAt this i nil))
   (valAt [_ i not-found] (if (and (int? i) (<= 0 (long i)) (< (long i) size)) (value segment type i) not-found))
   IFn
-  (invoke [_ i] (value segment type (checked i size)))
+  (invoke [_ i] (value segment type (checked-index i size)))
   Sequential
   Seqable
   (seq [_] (seq (map #(value segment type %) (range size))))
@@ -77,7 +80,8 @@
   "Returns the numbers of a type in a segment."
   ^Typed [^MemorySegment segment type]
   (let [width (or (when (keyword? type) (bits type))
-                  (throw (invalid-argument "memory is not of type " (printable type) "; types are " (str/join ", " (sort (keys bits))))))]
+                  (throw (invalid-argument "memory is not of type " (printable type) "; types are "
+                           (str/join ", " (sort (keys bits))))))]
     (->Typed segment type (quot (* 8 (.byteSize segment)) (long width)))))
 
 (defn text
