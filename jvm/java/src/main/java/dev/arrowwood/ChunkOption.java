@@ -2,8 +2,8 @@ package dev.arrowwood;
 
 /** Guarantees about the memory returned by {@link Column#chunks(ChunkOption...)}. */
 public enum ChunkOption {
-    /** Offsets, keys and views lead where they should, and text is UTF-8. Costs a pass over such a column, once. */
+    /** Offsets, keys and views are in bounds, and text is UTF-8. Costs one pass over such a column. */
     CHECKED,
-    /** Buffers are aligned for their type: those that aren't are copied. */
+    /** Buffers are aligned for their type: unaligned ones are copied. */
     ALIGNED
 }

@@ -144,7 +144,7 @@ public final class Column {
     }
 
     /**
-     * Returns how many values are not null.
+     * Returns the number of values that are not null.
      *
      * @return the number
      */
@@ -153,7 +153,7 @@ public final class Column {
     }
 
     /**
-     * Returns how many values are null.
+     * Returns the number of values that are null.
      *
      * @return the number
      */
@@ -162,7 +162,7 @@ public final class Column {
     }
 
     /**
-     * Returns how many values are distinct; null is one.
+     * Returns the number of distinct values; null counts as one.
      *
      * @return the number
      * @throws UnsupportedOperationException if the type is nested
@@ -174,8 +174,8 @@ public final class Column {
     /**
      * Returns whether any value of a column of booleans is true.
      *
-     * @return whether one is
-     * @throws UnsupportedOperationException of other types
+     * @return true if one is
+     * @throws UnsupportedOperationException if the column is of another type
      */
     public boolean any() {
         return (boolean) reduce(ANY);
@@ -184,8 +184,8 @@ public final class Column {
     /**
      * Returns whether no value of a column of booleans is false.
      *
-     * @return whether none is
-     * @throws UnsupportedOperationException of other types
+     * @return true if none is
+     * @throws UnsupportedOperationException if the column is of another type
      */
     public boolean all() {
         return (boolean) reduce(ALL);

@@ -44,7 +44,7 @@ public sealed interface Condition {
      * Compares a column with a value.
      *
      * @param column the column's name
-     * @param operator how
+     * @param operator the comparison
      * @param value the value
      */
     record Compare(String column, Operator operator, Object value) implements Condition {

@@ -58,7 +58,7 @@ public final class DoubleColumn {
      * Returns whether a value is null.
      *
      * @param row its row, from 0
-     * @return whether it is
+     * @return true if it is null
      * @throws IndexOutOfBoundsException if there is no such row
      */
     public boolean isNull(long row) {

@@ -3,7 +3,7 @@ package dev.arrowwood;
 /**
  * A value of a union.
  *
- * @param name the name of the member that it is of
+ * @param name the name of its member
  * @param value the value, which may be null
  */
 public record Member(String name, Object value) {}

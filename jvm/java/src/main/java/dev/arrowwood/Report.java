@@ -50,7 +50,7 @@ public record Report(
     /**
      * Returns whether no damage was found.
      *
-     * @return whether the data is intact
+     * @return true if the data is intact
      */
     public boolean isIntact() {
         return damaged == 0;

@@ -65,7 +65,7 @@ public final class Row {
      * Returns whether a cell is null.
      *
      * @param column the column's name
-     * @return whether it is
+     * @return true if it is null
      */
     public boolean isNull(String column) {
         return get(column) == null;

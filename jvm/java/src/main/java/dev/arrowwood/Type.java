@@ -38,7 +38,7 @@ public sealed interface Type {
         }
 
         /**
-         * Returns how many of the unit are a second.
+         * Returns the number of units in a second.
          *
          * @return 1 to 1,000,000,000
          */
@@ -142,7 +142,7 @@ public sealed interface Type {
      * A decimal number.
      *
      * @param bits 32, 64, 128 or 256
-     * @param precision the most digits
+     * @param precision the maximum number of digits
      * @param scale the number of digits after the point
      */
     record Decimal(int bits, int precision, int scale) implements Type {
@@ -177,9 +177,9 @@ public sealed interface Type {
     }
 
     /**
-     * As many bytes for each value.
+     * Bytes, the same number for each value.
      *
-     * @param width how many
+     * @param width the number of bytes
      */
     record FixedBinary(int width) implements Type {
         @Override
@@ -216,7 +216,7 @@ public sealed interface Type {
      * A point in time.
      *
      * @param unit its unit, since 1970-01-01 00:00:00
-     * @param zone its time zone; without one it is local time of an unknown place
+     * @param zone its time zone; empty for local times of an unknown zone
      */
     record Timestamp(Unit unit, Optional<String> zone) implements Type {
         @Override
@@ -266,7 +266,7 @@ public sealed interface Type {
      * Lists of one length.
      *
      * @param item their items
-     * @param size how many
+     * @param size the number of items
      */
     record FixedList(Field item, int size) implements Type {
         @Override
@@ -304,7 +304,7 @@ public sealed interface Type {
     /**
      * One of several members.
      *
-     * @param dense whether members only have the values that are theirs
+     * @param dense true if each member has only its own values, false if each has one for every row
      * @param members the members
      * @param ids their type ids
      */
@@ -332,7 +332,7 @@ public sealed interface Type {
     /**
      * Runs of equal values.
      *
-     * @param runEnds the type of their ends, an integer
+     * @param runEnds the type of the ends of runs, an integer
      * @param values the values
      */
     record RunEndEncoded(Type runEnds, Field values) implements Type {

@@ -56,6 +56,7 @@ class FollowTest {
                 try {
                     received.complete(follow(table, start));
                 } catch (Throwable e) {
+                    // Passed to the thread of the test, which waits for the result.
                     received.completeExceptionally(e);
                 }
             });
@@ -310,6 +311,7 @@ class FollowTest {
                 try (Follow follow = dataset.follow(0)) {
                     rowCount.complete(follow.next(Await.TIMEOUT).orElseThrow().rowCount());
                 } catch (Throwable e) {
+                    // Passed to the thread of the test, which waits for the result.
                     rowCount.completeExceptionally(e);
                 }
             });

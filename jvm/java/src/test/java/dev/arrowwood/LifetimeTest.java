@@ -175,6 +175,7 @@ class LifetimeTest {
                         firstRead.countDown();
                     }
                 } catch (Throwable e) {
+                    // The caller decides whether it is the expected one.
                     failure.set(e);
                 }
             });

@@ -223,9 +223,14 @@ class TypesTest {
         String name = sample.get("sample").getAsString();
         assertReadable(dataset, rows, file.getFileName());
         assertWritable(dataset, rows);
-        return "| " + classNames(dataset) + " | " + mark(isInPlace(file, dataset)) + " | " + mark(true) + " | "
-                + mark(canAppend(name, dataset, rows, false)) + " | " + mark(canAppend(name, dataset, rows, true))
-                + " |";
+        boolean isWritable = true;
+        return String.join(
+                " | ",
+                "| " + classNames(dataset),
+                mark(isInPlace(file, dataset)),
+                mark(isWritable),
+                mark(canAppend(name, dataset, rows, false)),
+                mark(canAppend(name, dataset, rows, true)) + " |");
     }
 
     private static String mark(boolean works) {
