@@ -120,7 +120,7 @@ class WriterTest {
         }
     }
 
-    /** Checks a bug: a dataset whose next row was dropped found no new rows until the live segment was full. */
+    /** Regression test: a dataset whose next row was dropped found no new rows until the live segment was full. */
     @Test
     void refreshSkipsDroppedRows() throws Exception {
         Path path = folder.resolve("table");
@@ -139,7 +139,7 @@ class WriterTest {
         }
     }
 
-    /** Checks a bug: the call returned normally, after it had synced files that no folder contained. */
+    /** Regression test: the call returned normally, after it had synced files that no folder contained. */
     @Test
     void commitDurablyFailsIfTableWasRemoved() throws Exception {
         Path table = folder.resolve("table");
