@@ -1,6 +1,7 @@
-"""The C library on the other side of a border, by ctypes and the C data interface of pyarrow."""
+"""Calls the C library through ctypes, and exchanges data with it through pyarrow's C data interface."""
 
 import ctypes
+import itertools
 import os
 from functools import cache
 from pathlib import Path
@@ -11,82 +12,29 @@ ROOT = Path(__file__).resolve().parents[3]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 LIBRARY = Path(os.environ.get("ARROWWOOD_C_LIBRARY") or TARGET / "debug/libarrowwood.so")
 
+# The size of the struct `ArrowSchema`.
+SCHEMA_SIZE = 72
 
-class Failed(Exception):
-    """What a call of the library says."""
+
+class CallFailed(Exception):
+    """Raised with the message of a function that returned an error."""
 
 
 class Error(ctypes.Structure):
+    """``arrowwood_error``."""
+
     _fields_ = [("code", ctypes.c_int32), ("os_error", ctypes.c_int32), ("message", ctypes.c_char_p)]
 
 
 class WriteOptions(ctypes.Structure):
+    """``arrowwood_write_options``."""
+
     _fields_ = [
         ("size", ctypes.c_uint64),
         ("format", ctypes.c_int32),
         ("compression", ctypes.c_int32),
         ("max_rows", ctypes.c_uint64),
     ]
-
-
-class Stream(ctypes.Structure):
-    """``ArrowArrayStream``."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in ("get_schema", "get_next", "get_last_error", "release", "data")]
-
-
-@cache
-def library():
-    return ctypes.CDLL(str(LIBRARY))
-
-
-def call(name, *arguments):
-    error = Error()
-    if getattr(library(), f"arrowwood_{name}")(*arguments, ctypes.byref(error)):
-        message = error.message.decode()
-        library().arrowwood_error_clear(ctypes.byref(error))
-        raise Failed(message)
-
-
-class Handle:
-    """A dataset or a writer."""
-
-    def __init__(self, kind, make, *arguments):
-        self.kind, self.pointer = kind, ctypes.c_void_p()
-        call(make, *arguments, ctypes.byref(self.pointer))
-
-    def __enter__(self):
-        return self.pointer
-
-    def __exit__(self, *_):
-        getattr(library(), f"arrowwood_{self.kind}_free")(self.pointer)
-
-
-def stream_of(data):
-    """A stream of the C data interface over what exports one."""
-    stream = Stream()
-    pa.RecordBatchReader.from_stream(data)._export_to_c(ctypes.addressof(stream))
-    return stream
-
-
-def table_of(dataset):
-    """What the library exports of a dataset."""
-    stream = Stream()
-    call("dataset_stream", dataset, 0, ctypes.byref(stream))
-    return pa.RecordBatchReader._import_from_c(ctypes.addressof(stream)).read_all()
-
-
-def taken_over(table):
-    """`table` through an import and an export."""
-    stream = stream_of(table)
-    with Handle("dataset", "import_stream", ctypes.byref(stream)) as dataset:
-        return table_of(dataset)
-
-
-def copied(source, target, is_stream):
-    with Handle("dataset", "open", source.encode(), None) as dataset:
-        options = WriteOptions(ctypes.sizeof(WriteOptions), is_stream, 0, 0)
-        call("write", dataset, target.encode(), ctypes.byref(options))
 
 
 class Column(ctypes.Structure):
@@ -102,32 +50,93 @@ class Column(ctypes.Structure):
     ]
 
 
-def column_of(values, valid):
-    """A column of the bytes of each value: with offsets, where `values` is a list."""
-    whole = values if isinstance(values, bytes) else b"".join(values)
-    column = Column(whole, len(whole), None, 0, bytes(valid), len(valid))
+class Stream(ctypes.Structure):
+    """``ArrowArrayStream``."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("get_schema", "get_next", "get_last_error", "release", "data")]
+
+
+@cache
+def library():
+    return ctypes.CDLL(str(LIBRARY))
+
+
+def call(name, *arguments):
+    """Calls ``arrowwood_NAME`` with a trailing error argument, and raises :class:`CallFailed` if it fails."""
+    error = Error()
+    if getattr(library(), f"arrowwood_{name}")(*arguments, ctypes.byref(error)):
+        message = error.message.decode()
+        library().arrowwood_error_clear(ctypes.byref(error))
+        raise CallFailed(message)
+
+
+class Handle:
+    """Owns a pointer to a dataset or a writer, and frees it on exit."""
+
+    def __init__(self, kind, constructor, *arguments):
+        self.kind, self.pointer = kind, ctypes.c_void_p()
+        call(constructor, *arguments, ctypes.byref(self.pointer))
+
+    def __enter__(self):
+        return self.pointer
+
+    def __exit__(self, *_):
+        getattr(library(), f"arrowwood_{self.kind}_free")(self.pointer)
+
+
+def export_stream(data):
+    """Returns the C stream of an object with ``__arrow_c_stream__``."""
+    stream = Stream()
+    pa.RecordBatchReader.from_stream(data)._export_to_c(ctypes.addressof(stream))
+    return stream
+
+
+def export_schema(schema):
+    """Returns a buffer with the C struct of a schema."""
+    buffer = (ctypes.c_char * SCHEMA_SIZE)()
+    schema._export_to_c(ctypes.addressof(buffer))
+    return buffer
+
+
+def import_and_export(table):
+    """Returns `table` after the library has imported it as a dataset and exported it again."""
+    source, result = export_stream(table), Stream()
+    with Handle("dataset", "import_stream", ctypes.byref(source)) as dataset:
+        call("dataset_stream", dataset, 0, ctypes.byref(result))
+        return pa.RecordBatchReader._import_from_c(ctypes.addressof(result)).read_all()
+
+
+def copy_file(source, target, is_stream):
+    """Opens the file `source`, and writes it to `target` as an Arrow file or stream."""
+    with Handle("dataset", "open", source.encode(), None) as dataset:
+        options = WriteOptions(ctypes.sizeof(WriteOptions), int(is_stream), 0, 0)
+        call("write", dataset, target.encode(), ctypes.byref(options))
+
+
+def make_column(values, valid):
+    """Returns a column of the bytes of all values, or of a list with the bytes of each text."""
+    data = values if isinstance(values, bytes) else b"".join(values)
+    column = Column(data, len(data), None, 0, bytes(valid), len(valid))
     if isinstance(values, list):
-        ends = [sum(map(len, values[:at])) for at in range(len(values) + 1)]
-        column.offsets = (ctypes.c_int64 * len(ends))(*ends)
-        column.offset_count = len(ends)
+        offsets = list(itertools.accumulate(map(len, values), initial=0))
+        column.offsets = (ctypes.c_int64 * len(offsets))(*offsets)
+        column.offset_count = len(offsets)
     return column
 
 
-def appended_columns(schema, path, rows, columns):
-    """A table at `path` with the rows of columns."""
-    exported = (ctypes.c_char * 72)()
-    schema._export_to_c(ctypes.addressof(exported))
-    with Handle("writer", "writer_open", path.encode(), ctypes.byref(exported), None) as writer:
-        given = (Column * len(columns))(*columns)
-        call("writer_append_columns", writer, ctypes.c_uint64(rows), given, ctypes.c_size_t(len(columns)))
+def append_columns(schema, path, row_count, columns):
+    """Creates a table at `path`, and appends columns of C values."""
+    c_schema = export_schema(schema)
+    with Handle("writer", "writer_open", path.encode(), ctypes.byref(c_schema), None) as writer:
+        array = (Column * len(columns))(*columns)
+        call("writer_append_columns", writer, ctypes.c_uint64(row_count), array, ctypes.c_size_t(len(columns)))
         call("writer_close", writer)
 
 
-def appended(table, path, grown):
-    """A table at `path`, of the schema `grown`, with the rows of `table`."""
-    schema = (ctypes.c_char * 72)()
-    grown._export_to_c(ctypes.addressof(schema))
-    stream = stream_of(table)
-    with Handle("writer", "writer_open", path.encode(), ctypes.byref(schema), None) as writer:
+def append_stream(data, path, schema):
+    """Creates a table at `path`, and appends `data` as a C stream."""
+    c_schema = export_schema(schema)
+    stream = export_stream(data)
+    with Handle("writer", "writer_open", path.encode(), ctypes.byref(c_schema), None) as writer:
         call("writer_append_stream", writer, ctypes.byref(stream))
         call("writer_close", writer)

@@ -1,9 +1,9 @@
-"""Values of more than 2 GiB at the borders: types whose arrays have more rows, items or bytes than 31 bits count.
+"""Tests the borders with arrays of more than 2 GiB: with more rows, items or bytes than a signed 32-bit integer counts.
 
-    python -m borders.large [KIND ...]
+    python -m borders.large [TYPE ...]
 
-runs the cells of all types, or of these. Each takes some gigabytes, and is a process of its own, `python -m
-borders.large KIND WAY FOLDER`: one that is aborted, or takes too much memory, fails alone.
+runs the cells of all types, or of the given ones. A cell needs some gigabytes and runs in a process of its own,
+``python -m borders.large TYPE BORDER FOLDER``: if it aborts or takes too much memory, the other cells still run.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -26,523 +27,582 @@ import pyarrow as pa
 import arrowwood as aw
 
 from . import c
-from .kinds import beside_numbers
-from .matrix import Place, Wrong, cell, unlisted
+from .kinds import with_row_numbers
+from .matrix import Workspace, WrongValues, compare_with_refusals, run_cell
 from .ways import (
     ARROW_STREAM,
     BORDERS,
-    Border,
     Refused,
     Sample,
-    in_c,
-    is_here,
-    peer,
-    run_command,
-    served_table,
+    call_c,
+    call_library,
+    create_served_table,
+    is_available,
+    redirect_command,
 )
 
-EDGE = 2**31
-# What a cell may have of memory of its own, and how long it may take.
-MEMORY = 9 * 2**30
-PATIENCE = 900
-# Values are compared by so many bytes at a time.
-WINDOW = 2**26
-# Of no divisor with powers of two: what is read from a place that is wrong by one of them has other bytes.
+LIMIT_31_BITS = 2**31
+# Limits of a cell: memory that is not of files, and time.
+MAX_MEMORY_BYTES = 9 * 2**30
+TIMEOUT_S = 900
+POLL_INTERVAL_S = 0.05
+# Values of a byte or less are compared by so many rows at a time, and other values by fewer.
+LARGE_WINDOW_ROWS = 2**26
+WINDOW_ROWS = 2**10
+# The length of the random data that is repeated. It is odd, so that a read at an offset that is wrong by a power of two
+# returns other bytes.
 PERIOD = 1_000_003
 
 
+# ---- data ----
+
+
 @cache
-def tile(is_text):
-    """Random bytes, or letters and digits, twice."""
-    dice = np.random.default_rng(PERIOD)
-    letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", "u1")
-    once = dice.choice(letters, PERIOD) if is_text else dice.integers(0, 256, PERIOD, "u1")
-    return np.tile(once, 2)
+def random_bytes(is_text):
+    """Returns two periods of the same random bytes, or letters and digits."""
+    rng = np.random.default_rng(PERIOD)
+    characters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", "u1")
+    period = rng.choice(characters, PERIOD) if is_text else rng.integers(0, 256, PERIOD, "u1")
+    return np.tile(period, 2)
 
 
-def stream(start, stop, is_text=False):
-    """Bytes of an endless stream."""
-    first, size = start % PERIOD, stop - start
-    part = tile(is_text)[first : first + PERIOD]
-    return part[:size] if size <= PERIOD else np.resize(part, size)
+def byte_range(start, stop, is_text=False):
+    """Returns bytes of an endless periodic sequence."""
+    offset, size = start % PERIOD, stop - start
+    period = random_bytes(is_text)[offset : offset + PERIOD]
+    return period[:size] if size <= PERIOD else np.resize(period, size)
 
 
-class Large:
-    """A type with more than 2 GiB of values. `window` makes the array of any rows, and `step` of them are compared at
-    a time; `cuts` are where its chunks begin."""
+# A row of a type with several bytes per row has about this size, so that `ROWS` rows exceed the limit.
+ROW_BYTES = 2**16
+ROWS = LIMIT_31_BITS // ROW_BYTES + 100
 
-    sets = ("large",)
 
-    def __init__(self, name, kind, rows, window, step=2**10, cuts=(), whole=None):
-        self.name, self.type, self.rows, self.window, self.step = name, kind, rows, window, step
-        self.cuts, self.whole = cuts, whole
+def row_offsets(start, stop):
+    """Returns the offsets of rows in the byte sequence; successive rows differ in length."""
+    rows = np.arange(start, stop + 1, dtype="i8")
+    return rows * ROW_BYTES + rows * rows % 1009
+
+
+def bit_buffer(start, stop):
+    """Returns a bitmap that begins with the byte of bit `start`."""
+    return pa.py_buffer(byte_range(start // 8, stop // 8 + 1))
+
+
+def make_int8(start, stop):
+    return pa.array(byte_range(start, stop).view("i1"))
+
+
+def make_booleans(start, stop):
+    # The distance makes validity differ from the values.
+    validity_offset = 8 * 997
+    buffers = [bit_buffer(start + validity_offset, stop + validity_offset), bit_buffer(start, stop)]
+    return pa.Array.from_buffers(pa.bool_(), stop - start, buffers, offset=start % 8)
+
+
+def make_text(data_type, start, stop):
+    """Returns rows of `utf8`, `binary`, or their large variants."""
+    is_text = data_type in (pa.string(), pa.large_string())
+    is_large = data_type in (pa.large_string(), pa.large_binary())
+    offsets = row_offsets(start, stop)
+    values = byte_range(offsets[0], offsets[-1], is_text)
+    array_offsets = (offsets - offsets[0]).astype("i8" if is_large else "i4")
+    buffers = [None, pa.py_buffer(array_offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(data_type, stop - start, buffers)
+
+
+def make_large_text(start, stop):
+    return make_text(pa.large_string(), start, stop)
+
+
+def make_large_lists(start, stop):
+    offsets = row_offsets(start, stop)
+    return pa.LargeListArray.from_arrays(pa.array(offsets - offsets[0]), make_int8(offsets[0], offsets[-1]))
+
+
+def make_fixed_size_binary(start, stop):
+    values = pa.py_buffer(byte_range(start * ROW_BYTES, stop * ROW_BYTES))
+    return pa.Array.from_buffers(pa.binary(ROW_BYTES), stop - start, [None, values])
+
+
+def make_fixed_size_lists(start, stop):
+    return pa.FixedSizeListArray.from_arrays(make_int8(start * ROW_BYTES, stop * ROW_BYTES), ROW_BYTES)
+
+
+def make_views(data_type, source_type, start, stop):
+    """Returns rows of views with a data buffer for every 4096 rows."""
+    parts = []
+    for part_start in range(start, stop, 2**12):
+        part_stop = min(part_start + 2**12, stop)
+        parts.append(make_text(source_type, part_start, part_stop).cast(data_type))
+    return pa.concat_arrays(parts)
+
+
+def make_dictionary(start, stop):
+    """Returns dictionary rows; each of the `ROWS` entries is the text of its number."""
+    keys = pa.array(np.arange(start, stop, dtype="i4") % ROWS)
+    return pa.DictionaryArray.from_arrays(keys, make_large_text(0, ROWS))
+
+
+def make_dictionary_values(start, stop):
+    """Returns the decoded rows of `make_dictionary`."""
+    rows = [row % ROWS for row in range(start, stop)]
+    return pa.concat_arrays([make_large_text(row, row + 1) for row in rows])
+
+
+# ---- types ----
+
+
+class LargeCase:
+    """A type with more than 2 GiB of values.
+
+    Values are made and compared in windows: `make_window` returns the array of a range of rows, and `window_rows` are
+    compared at a time. The table is made by `make_array`, or else by `make_window`, in chunks that begin at `cuts`.
+    """
+
+    value_sets = ("large",)
+
+    def __init__(self, name, data_type, rows, make_window, window_rows=WINDOW_ROWS, cuts=(), make_array=None):
+        self.name, self.type, self.rows = name, data_type, rows
+        self.make_window, self.window_rows = make_window, window_rows
+        self.cuts, self.make_array = cuts, make_array or make_window
 
     def __repr__(self):
         return self.name
 
     @property
-    def schema(self):
-        x = pa.field("x", self.type)
-        return pa.schema([x] if self.is_long else [pa.field("n", pa.int64()), x])
-
-    def table(self, _):
-        chunks = [
-            (self.whole or self.window)(start, stop) for start, stop in itertools.pairwise((0, *self.cuts, self.rows))
-        ]
-        if self.is_long:
-            return pa.table({"x": pa.chunked_array(chunks, self.type)})
-        return beside_numbers(chunks, self.type)
+    def has_many_rows(self):
+        """Whether it has more rows than Python objects or text have room for."""
+        return self.rows > LIMIT_31_BITS
 
     @property
-    def is_long(self):
-        """Whether its rows are more than Python, or text, has room for."""
-        return self.rows > EDGE
+    def schema(self):
+        x = pa.field("x", self.type)
+        return pa.schema([x] if self.has_many_rows else [pa.field("n", pa.int64()), x])
+
+    def table(self, _set_name):
+        bounds = (0, *self.cuts, self.rows)
+        chunks = [self.make_array(start, stop) for start, stop in itertools.pairwise(bounds)]
+        if self.has_many_rows:
+            return pa.table({"x": pa.chunked_array(chunks, self.type)})
+        return with_row_numbers(chunks, self.type)
 
     def windows(self):
-        for start in range(0, self.rows, self.step):
-            stop = min(start + self.step, self.rows)
-            yield start, stop, self.window(start, stop)
+        """Yields start, stop and array of each window."""
+        for start in range(0, self.rows, self.window_rows):
+            stop = min(start + self.window_rows, self.rows)
+            yield start, stop, self.make_window(start, stop)
 
 
-# ---- the types ----
-
-ITEM = 2**16
-ROWS = EDGE // ITEM + 100
+def text_case(name, data_type, cuts=()):
+    return LargeCase(name, data_type, ROWS, lambda start, stop: make_text(data_type, start, stop), cuts=cuts)
 
 
-def offsets(start, stop):
-    """Where the values of rows begin in the stream, each of another length than its neighbours."""
-    rows = np.arange(start, stop + 1, dtype="i8")
-    return rows * ITEM + rows * rows % 1009
+def view_case(name, data_type, source_type):
+    return LargeCase(
+        name,
+        data_type,
+        ROWS,
+        lambda start, stop: make_text(source_type, start, stop).cast(data_type),
+        make_array=lambda start, stop: make_views(data_type, source_type, start, stop),
+    )
 
 
-def bits(start, stop):
-    """A bitmap from a whole byte on, of as many more bits as there are before `start`."""
-    return pa.py_buffer(stream(start // 8, stop // 8 + 1))
+LARGE_CASES = [
+    LargeCase("int8", pa.int8(), LIMIT_31_BITS + 5000, make_int8, LARGE_WINDOW_ROWS),
+    LargeCase("bool", pa.bool_(), LIMIT_31_BITS + 5000, make_booleans, LARGE_WINDOW_ROWS),
+    text_case("large_utf8", pa.large_string()),
+    text_case("large_binary", pa.large_binary()),
+    # One array would overflow its offsets.
+    text_case("utf8", pa.string(), cuts=(ROWS // 2,)),
+    view_case("utf8_view", pa.string_view(), pa.string()),
+    view_case("binary_view", pa.binary_view(), pa.binary()),
+    LargeCase("fixed_size_binary[65536]", pa.binary(ROW_BYTES), ROWS, make_fixed_size_binary),
+    LargeCase("large_list<int8>", pa.large_list(pa.int8()), ROWS, make_large_lists),
+    LargeCase("fixed_size_list<int8>[65536]", pa.list_(pa.int8(), ROW_BYTES), ROWS, make_fixed_size_lists),
+    LargeCase(
+        "dictionary<int32, large_utf8>",
+        pa.dictionary(pa.int32(), pa.large_string()),
+        ROWS + 1000,
+        make_dictionary_values,
+        make_array=make_dictionary,
+    ),
+]
 
 
-def int8(start, stop):
-    return pa.array(stream(start, stop).view("i1"))
-
-
-def booleans(start, stop):
-    valid, values = bits(start + 8 * 997, stop + 8 * 997), bits(start, stop)
-    return pa.Array.from_buffers(pa.bool_(), stop - start, [valid, values], offset=start % 8)
-
-
-def of_bytes(kind):
-    """Rows of `utf8` or `binary`, or of their large kin."""
-    is_text = kind in (pa.string(), pa.large_string())
-    width = "i8" if kind in (pa.large_string(), pa.large_binary()) else "i4"
-
-    def window(start, stop):
-        ends = offsets(start, stop)
-        values = stream(ends[0], ends[-1], is_text)
-        return pa.Array.from_buffers(
-            kind, stop - start, [None, *map(pa.py_buffer, ((ends - ends[0]).astype(width), values))]
-        )
-
-    return window
-
-
-def lists(start, stop):
-    ends = offsets(start, stop)
-    return pa.LargeListArray.from_arrays(pa.array(ends - ends[0]), int8(ends[0], ends[-1]))
-
-
-def fixed(start, stop):
-    return pa.Array.from_buffers(pa.binary(ITEM), stop - start, [None, pa.py_buffer(stream(start * ITEM, stop * ITEM))])
-
-
-def fixed_lists(start, stop):
-    return pa.FixedSizeListArray.from_arrays(int8(start * ITEM, stop * ITEM), ITEM)
-
-
-def views(kind, source):
-    """Rows of views, and an array of many, which has a buffer for each part of its bytes."""
-    window = lambda start, stop: of_bytes(source)(start, stop).cast(kind)
-
-    def whole(start, stop):
-        parts = range(start, stop, 2**12)
-        return pa.concat_arrays([window(part, min(part + 2**12, stop)) for part in parts])
-
-    return window, whole
-
-
-WORDS = of_bytes(pa.large_string())
-
-
-def entries(start, stop):
-    """The rows of the dictionary, each of them the value of its number, and some again."""
-    return pa.concat_arrays([WORDS(row % ROWS, row % ROWS + 1) for row in range(start, stop)])
-
-
-def dictionary(start, stop):
-    keys = pa.array(np.arange(start, stop, dtype="i4") % ROWS)
-    return pa.DictionaryArray.from_arrays(keys, WORDS(0, ROWS))
-
-
-def kinds():
-    many = EDGE + 5000
-    yield Large("int8", pa.int8(), many, int8, WINDOW)
-    yield Large("bool", pa.bool_(), many, booleans, WINDOW)
-    for name, kind in ("large_utf8", pa.large_string()), ("large_binary", pa.large_binary()):
-        yield Large(name, kind, ROWS, of_bytes(kind))
-    yield Large("utf8", pa.string(), ROWS, of_bytes(pa.string()), cuts=(ROWS // 2,))
-    for name, kind, source in (
-        ("utf8_view", pa.string_view(), pa.string()),
-        ("binary_view", pa.binary_view(), pa.binary()),
-    ):
-        window, whole = views(kind, source)
-        yield Large(name, kind, ROWS, window, whole=whole)
-    yield Large("fixed_size_binary[65536]", pa.binary(ITEM), ROWS, fixed)
-    yield Large("large_list<int8>", pa.large_list(pa.int8()), ROWS, lists)
-    yield Large("fixed_size_list<int8>[65536]", pa.list_(pa.int8(), ITEM), ROWS, fixed_lists)
-    keyed = pa.dictionary(pa.int32(), pa.large_string())
-    yield Large("dictionary<int32, large_utf8>", keyed, ROWS + 1000, entries, whole=dictionary)
-
-
-LARGE = list(kinds())
-
-
-# ---- the ways ----
+# ---- borders ----
 
 
 class LargeSample(Sample):
-    """Values on their way, compared part by part."""
+    """Values on their way over a border, which are compared window by window."""
 
     @property
     def segment_rows(self):
-        return self.kind.rows // 3
+        return self.case.rows // 3
 
     def schema(self):
-        return self.kind.schema
+        return self.case.schema
 
     def field(self):
-        return self.kind.schema.field("x")
+        return self.case.schema.field("x")
 
-    def rows(self):
-        return [x for _, _, window in self.kind.windows() for x in window.to_pylist()]
+    def python_values(self):
+        return [value for _, _, window in self.case.windows() for value in window.to_pylist()]
 
-    def same_values(self, found):
-        assert found.num_rows == self.kind.rows, f"{found.num_rows} rows instead of {self.kind.rows}"
-        for start, stop, wanted in self.kind.windows():
-            self.same_window(start, stop, found["x"].slice(start, stop - start), wanted)
-        if "n" in found.columns:
-            assert found["n"].to_pylist() == list(range(self.kind.rows)), "other numbers of rows"
+    def assert_same_table(self, table):
+        assert table.num_rows == self.case.rows, f"{table.num_rows} rows instead of {self.case.rows}"
+        for start, stop, expected in self.case.windows():
+            assert_same_window(start, stop, table["x"].slice(start, stop - start), expected)
+        if "n" in table.columns:
+            assert table["n"].to_pylist() == list(range(self.case.rows)), "other numbers of rows"
 
-    def same_window(self, start, stop, found, wanted):
-        if pa.types.is_dictionary(found.type):
-            found = pa.chunked_array([chunk.dictionary_decode() for chunk in found.chunks])
-        assert found.equals(pa.chunked_array([wanted])), f"other values in the rows from {start} to {stop}"
+    def assert_same_values(self, python_values):
+        actual = iter(python_values)
+        for start, stop, expected in self.case.windows():
+            part = list(itertools.islice(actual, stop - start))
+            assert part == expected.to_pylist(), f"other values in the rows from {start} to {stop}"
+        assert next(actual, None) is None, "too many rows"
 
-    def same_rows(self, found):
-        found = iter(found)
-        for start, stop, wanted in self.kind.windows():
-            part = list(itertools.islice(found, stop - start))
-            assert part == wanted.to_pylist(), f"other values in the rows from {start} to {stop}"
-        assert next(found, None) is None, "too many rows"
+    def assert_same_array(self, array):
+        """Asserts that a NumPy array has the values and the type that pyarrow converts to."""
+        assert len(array) == self.case.rows, f"{len(array)} rows instead of {self.case.rows}"
+        for start, stop, window in self.case.windows():
+            actual, expected = array[start:stop], window.to_numpy(zero_copy_only=False)
+            if expected.dtype == object:
+                is_same = all(map(is_same_item, actual, expected))
+            else:
+                is_same = actual.dtype == expected.dtype and np.array_equal(actual, expected)
+            assert is_same, f"other values in the rows from {start} to {stop}"
 
 
-def peers_file(sample, new, name):
-    """What pyarrow writes of the values."""
+def assert_same_window(start, stop, actual, expected):
+    if pa.types.is_dictionary(actual.type):
+        actual = pa.chunked_array([chunk.dictionary_decode() for chunk in actual.chunks])
+    assert actual.equals(pa.chunked_array([expected])), f"other values in the rows from {start} to {stop}"
+
+
+def is_same_item(actual, expected):
+    return np.array_equal(actual, expected) if isinstance(expected, np.ndarray) else actual == expected
+
+
+def write_with_pyarrow(sample, open_writer, name):
+    """Writes the values with pyarrow, and frees them."""
     options = pa.ipc.IpcWriteOptions(allow_64bit=True)
-    with new(sample.path(name), sample.kind.schema, options=options) as sink:
-        peer("pyarrow", lambda: sink.write_table(sample.table))
+    with open_writer(sample.path(name), sample.case.schema, options=options) as writer:
+        call_library("pyarrow", lambda: writer.write_table(sample.table))
     del sample.table
 
 
-def opened_file(sample):
-    peers_file(sample, pa.ipc.new_file, "x.arrow")
-    sample.same(aw.open(sample.path("x.arrow"), validate="full"))
+def open_file(sample):
+    write_with_pyarrow(sample, pa.ipc.new_file, "x.arrow")
+    sample.assert_same(aw.open(sample.path("x.arrow"), validate="full"))
 
 
-def opened_stream(sample):
-    peers_file(sample, pa.ipc.new_stream, "x.arrows")
-    sample.same(aw.open(sample.path("x.arrows"), validate="full"))
+def open_stream(sample):
+    write_with_pyarrow(sample, pa.ipc.new_stream, "x.arrows")
+    sample.assert_same(aw.open(sample.path("x.arrows"), validate="full"))
     with Path(sample.path("x.arrows")).open("rb") as file:
-        sample.same(aw.read_stream(file).read_all())
+        sample.assert_same(aw.read_stream(file).read_all())
 
 
-def to_pylist(sample):
-    rows = aw.from_arrow(sample.table)
-    sample.same_rows(rows["x"].to_pylist())
-    sample.same_rows(row["x"] for row in rows)
+def read_pylist(sample):
+    dataset = aw.from_arrow(sample.table)
+    sample.assert_same_values(dataset["x"].to_pylist())
+    sample.assert_same_values(row["x"] for row in dataset)
 
 
-def to_numpy(sample):
-    array = aw.from_arrow(sample.table)["x"].to_numpy()
-    same_numpy(sample, array)
+def convert_to_numpy(sample):
+    sample.assert_same_array(aw.from_arrow(sample.table)["x"].to_numpy())
 
 
-def same_numpy(sample, array):
-    assert len(array) == sample.kind.rows, f"{len(array)} rows instead of {sample.kind.rows}"
-    for start, stop, wanted in sample.kind.windows():
-        found, wanted = array[start:stop], wanted.to_numpy(zero_copy_only=False)
-        if wanted.dtype == object:
-            is_same = all(map(is_item, found, wanted))
-        else:
-            is_same = found.dtype == wanted.dtype and np.array_equal(found, wanted)
-        assert is_same, f"other values in the rows from {start} to {stop}"
-
-
-def is_item(found, wanted):
-    return np.array_equal(found, wanted) if isinstance(wanted, np.ndarray) else found == wanted
-
-
-def numpy_in(sample):
+def append_numpy(sample):
     array = sample.table["x"].to_numpy()
     del sample.table
     builder = aw.Builder(sample.schema())
-    numbers = {} if sample.kind.is_long else {"n": np.arange(len(array))}
-    builder.append({**numbers, "x": array})
-    del array
-    sample.same(builder.finish())
+    columns = {"x": array} if sample.case.has_many_rows else {"n": np.arange(len(array)), "x": array}
+    builder.append(columns)
+    # Frees the array, for which there is no room beside the result.
+    del array, columns
+    sample.assert_same(builder.finish())
 
 
-def pandas_out(sample):
-    found = aw.from_arrow(sample.table).to_pandas()["x"]
-    wanted = sample.kind.window(0, 10).to_pandas()
-    assert found.dtype == wanted.dtype, f"{found.dtype} instead of {wanted.dtype}"
-    same_numpy(sample, found.to_numpy())
+def convert_to_pandas(sample):
+    series = aw.from_arrow(sample.table).to_pandas()["x"]
+    expected = sample.case.make_window(0, 10).to_pandas()
+    assert series.dtype == expected.dtype, f"{series.dtype} instead of {expected.dtype}"
+    sample.assert_same_array(series.to_numpy())
 
 
-def pandas_in(sample):
-    frame = peer("pandas", sample.table.to_pandas)
+def append_pandas(sample):
+    frame = call_library("pandas", sample.table.to_pandas)
     builder = aw.Builder(sample.schema())
     builder.append(frame)
-    sample.same(builder.finish())
+    sample.assert_same(builder.finish())
 
 
-def polars_out(sample):
+def convert_to_polars(sample):
     import polars
 
-    found = aw.from_arrow(sample.table).to_polars()["x"]
-    dtype = peer("polars", lambda: polars.DataFrame(sample.kind.schema.empty_table()))["x"].dtype
-    assert found.dtype == dtype, f"{found.dtype} instead of {dtype}"
-    for start, stop, window in sample.kind.windows():
-        wanted = polars.DataFrame(pa.table({"x": window}))["x"]
-        is_same = found[start:stop].cast(wanted.dtype).equals(wanted)
+    series = aw.from_arrow(sample.table).to_polars()["x"]
+    dtype = call_library("polars", lambda: polars.DataFrame(sample.case.schema.empty_table()))["x"].dtype
+    assert series.dtype == dtype, f"{series.dtype} instead of {dtype}"
+    for start, stop, window in sample.case.windows():
+        expected = polars.DataFrame(pa.table({"x": window}))["x"]
+        is_same = series[start:stop].cast(expected.dtype).equals(expected)
         assert is_same, f"other values in the rows from {start} to {stop}"
-    assert len(found) == sample.kind.rows
+    assert len(series) == sample.case.rows
 
 
-def polars_in(sample):
+def convert_from_polars(sample):
     import polars
 
-    frame = peer("polars", lambda: polars.DataFrame(sample.table))
-    found = pa.table(aw.from_arrow(frame))["x"]
-    if pa.types.is_dictionary(found.type):
-        # pyarrow takes no values of views by their numbers.
-        chunks = [(chunk.indices, chunk.dictionary.cast(pa.large_string())) for chunk in found.chunks]
-        found = pa.chunked_array([pa.DictionaryArray.from_arrays(*chunk) for chunk in chunks])
-    for start, stop, window in sample.kind.windows():
-        wanted = pa.table(polars.DataFrame(pa.table({"x": window})))["x"].combine_chunks()
-        wanted = window if pa.types.is_dictionary(found.type) else wanted
-        sample.same_window(start, stop, found.slice(start, stop - start), wanted)
-    assert len(found) == sample.kind.rows
+    frame = call_library("polars", lambda: polars.DataFrame(sample.table))
+    column = pa.table(aw.from_arrow(frame))["x"]
+    is_dictionary = pa.types.is_dictionary(column.type)
+    if is_dictionary:
+        # pyarrow can't decode dictionaries of views.
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()))
+            for chunk in column.chunks
+        ]
+        column = pa.chunked_array(chunks)
+    for start, stop, window in sample.case.windows():
+        if is_dictionary:
+            expected = window
+        else:
+            expected = pa.table(polars.DataFrame(pa.table({"x": window})))["x"].combine_chunks()
+        assert_same_window(start, stop, column.slice(start, stop - start), expected)
+    assert len(column) == sample.case.rows
 
 
-# Text is in files: Python has no room for it.
-def text_of(sample, format):
-    """What Python writes of the rows; bytes are hexadecimal digits."""
+# Text is written to files, because it does not fit in memory beside the values.
+
+
+def write_text(sample, format):
+    """Writes the rows as text with Python; bytes become hexadecimal digits. Returns the path."""
     path = sample.path(f"x.{format}")
     with Path(path).open("w") as file:
         if format == "csv":
             file.write("n,x\n")
         numbers = itertools.count()
-        for _, _, window in sample.kind.windows():
-            for x, n in zip(window.to_pylist(), numbers, strict=False):
-                x = x.hex() if isinstance(x, bytes) else x
-                file.write(f"{n},{x}\n" if format == "csv" else json.dumps({"n": n, "x": x}) + "\n")
+        for _, _, window in sample.case.windows():
+            for value, number in zip(window.to_pylist(), numbers, strict=False):
+                text = value.hex() if isinstance(value, bytes) else value
+                file.write(f"{number},{text}\n" if format == "csv" else json.dumps({"n": number, "x": text}) + "\n")
     return path
 
 
-def printed(sample, format):
-    """What the command prints of them."""
+def write_cat_output(sample, format):
+    """Writes what ``arrowwood cat`` prints of the rows, and returns the path."""
     aw.write(sample.table, sample.path())
     del sample.table
     path = sample.path(f"x.{format}")
-    with Path(path).open("wb") as file, Path(os.devnull).open("rb") as nothing:
-        run_command(["cat", f"--{format}", sample.path()], nothing, file)
+    with Path(path).open("wb") as file, Path(os.devnull).open("rb") as no_input:
+        redirect_command(["cat", f"--{format}", sample.path()], no_input, file)
     return path
 
 
-def read_again(make, format):
-    read = {"csv": aw.read_csv, "json": aw.read_json}[format]
-    return lambda sample: sample.same(read(make(sample, format), schema=sample.schema()), is_text=True)
+def read_csv(sample):
+    sample.assert_same(aw.read_csv(write_text(sample, "csv"), schema=sample.schema()), from_text=True)
 
 
-def appended_json(sample):
+def read_json(sample):
+    sample.assert_same(aw.read_json(write_text(sample, "json"), schema=sample.schema()), from_text=True)
+
+
+def csv_round_trip(sample):
+    sample.assert_same(aw.read_csv(write_cat_output(sample, "csv"), schema=sample.schema()), from_text=True)
+
+
+def json_round_trip(sample):
+    sample.assert_same(aw.read_json(write_cat_output(sample, "json"), schema=sample.schema()), from_text=True)
+
+
+def append_json(sample):
     aw.writer(sample.path("t"), sample.schema()).close()
-    with Path(text_of(sample, "json")).open("rb") as lines, tempfile.TemporaryFile() as out:
-        run_command(["append", sample.path("t")], lines, out)
-    sample.same(aw.open(sample.path("t")))
+    with Path(write_text(sample, "json")).open("rb") as lines, tempfile.TemporaryFile() as output:
+        redirect_command(["append", sample.path("t")], lines, output)
+    sample.assert_same(aw.open(sample.path("t")))
 
 
 def c_write(sample):
-    peers_file(sample, pa.ipc.new_file, "x.arrow")
-    for name, is_stream in (("y.arrow", 0), ("y.arrows", 1)):
-        in_c(lambda: c.copied(sample.path("x.arrow"), sample.path(name), is_stream))
-        new = pa.ipc.open_stream if is_stream else pa.ipc.open_file
-        sample.same(new(sample.path(name)).read_all())
+    write_with_pyarrow(sample, pa.ipc.new_file, "x.arrow")
+    call_c(lambda: c.copy_file(sample.path("x.arrow"), sample.path("y.arrow"), is_stream=False))
+    sample.assert_same(pa.ipc.open_file(sample.path("y.arrow")).read_all())
+    call_c(lambda: c.copy_file(sample.path("x.arrow"), sample.path("y.arrows"), is_stream=True))
+    sample.assert_same(pa.ipc.open_stream(sample.path("y.arrows")).read_all())
 
 
-def posted_arrow(sample):
-    """An Arrow stream as a body, and the answer, which the server gives before it has all of it."""
-    name = served_table(sample)
+def post_arrow(sample):
+    """Posts an Arrow stream; the server may respond before it has received the whole body."""
+    name = create_served_table(sample)
     sink = io.BytesIO()
     aw.write(sample.table, sink, format="stream")
-    connection = http.client.HTTPConnection(sample.place.server.url.partition("//")[2], timeout=PATIENCE)
+    address = sample.workspace.server.url.partition("//")[2]
+    connection = http.client.HTTPConnection(address, timeout=TIMEOUT_S)
     with contextlib.suppress(BrokenPipeError):
         connection.request("POST", f"/v1/tables/{name}/rows", sink.getbuffer(), {"Content-Type": ARROW_STREAM})
-    answer = connection.getresponse()
-    if answer.status != 200:
-        raise Refused(f"{answer.status}: {answer.read().decode()}")
-    sample.same(aw.open(sample.place.served / name))
+    response = connection.getresponse()
+    if response.status != 200:
+        raise Refused(f"{response.status}: {response.read().decode()}")
+    sample.assert_same(aw.open(sample.workspace.served / name))
 
 
-OWN = {
-    "open": opened_file,
-    "open stream": opened_stream,
-    "pylist": to_pylist,
-    "NumPy out": to_numpy,
-    "NumPy in": numpy_in,
-    "pandas out": pandas_out,
-    "pandas in": pandas_in,
-    "Polars out": polars_out,
-    "Polars in": polars_in,
+# Functions that replace those of `BORDERS`, by the names of borders.
+LARGE_FUNCTIONS = {
+    "open": open_file,
+    "open stream": open_stream,
+    "pylist": read_pylist,
+    "NumPy out": convert_to_numpy,
+    "NumPy in": append_numpy,
+    "pandas out": convert_to_pandas,
+    "pandas in": append_pandas,
+    "Polars out": convert_to_polars,
+    "Polars in": convert_from_polars,
     "C write": c_write,
-    "POST Arrow": posted_arrow,
-    "JSON in": read_again(text_of, "json"),
-    "JSON back": read_again(printed, "json"),
-    "JSON append": appended_json,
-    "CSV in": read_again(text_of, "csv"),
-    "CSV back": read_again(printed, "csv"),
+    "POST Arrow": post_arrow,
+    "JSON in": read_json,
+    "JSON back": json_round_trip,
+    "JSON append": append_json,
+    "CSV in": read_csv,
+    "CSV back": csv_round_trip,
 }
-# What is compared as a whole, and bodies of text, which are refused as those of Arrow data are.
+# Borders that compare values as a whole, or send text, which the server refuses like Arrow data of this size.
 LEFT_OUT = re.compile("JSON (out|pyarrow)|CSV (out|to pyarrow|of pyarrow)|(POST|GET) (JSON|CSV)|line protocol")
-WAYS = [
-    Border(way.group, way.name, OWN.get(way.name, way.run), way.about)
-    for way in BORDERS
-    if way.run and not LEFT_OUT.fullmatch(way.name)
+LARGE_BORDERS = [
+    replace(border, run=LARGE_FUNCTIONS.get(border.name, border.run))
+    for border in BORDERS
+    if border.run and not LEFT_OUT.fullmatch(border.name)
 ]
 
-
-# What takes values one by one, tries three codecs, or refuses all alike, is tried with text alone, as it takes long.
-OF_TEXT = re.compile("dicts|row|lists|inferred|pylist|write stream|connect|POST Arrow|JSON .*|CSV .*")
-OF_OBJECTS = re.compile("(NumPy|pandas) in")
-# These make an object of each row that may be null, or of each item, or copies of all entries, which takes too much.
-NO_ROOM = {
+# Slow borders are tested with few types: those that convert values one by one, test three codecs, or refuse every type.
+TEXT_ONLY = re.compile("dicts|row|lists|inferred|pylist|write stream|connect|POST Arrow|JSON .*|CSV .*")
+TEXT_AND_INT8_ONLY = re.compile("(NumPy|pandas) in")
+# Cells that need too much memory, for an object per row or item, or for copies of all dictionary entries.
+TOO_LARGE = {
     "bool": re.compile("NumPy out|pandas out"),
     "large_list<int8>": re.compile("NumPy out"),
     "dictionary<int32, large_utf8>": re.compile("pandas out"),
 }
 
 
-def is_tried(way, kind):
-    if OF_TEXT.fullmatch(way.name):
-        return kind.name in ("utf8", "large_utf8")
-    if OF_OBJECTS.fullmatch(way.name):
-        return kind.name in ("utf8", "large_utf8", "int8")
-    return kind.name not in NO_ROOM or not NO_ROOM[kind.name].fullmatch(way.name)
+def is_tested(border, case):
+    """Returns whether the cell is tested."""
+    if TEXT_ONLY.fullmatch(border.name):
+        return case.name in ("utf8", "large_utf8")
+    if TEXT_AND_INT8_ONLY.fullmatch(border.name):
+        return case.name in ("utf8", "large_utf8", "int8")
+    return case.name not in TOO_LARGE or not TOO_LARGE[case.name].fullmatch(border.name)
 
 
 # ---- cells ----
 
 
-class Cell:
-    """A way and a type, in a process: how it ended, or that it takes the values or refuses them by a message."""
+@dataclass
+class CellResult:
+    """What is wrong with a cell, whether it refused the values, and what it took."""
 
-    def __init__(self, kind, way):
-        self.kind, self.way = kind, way
+    problems: list[str]
+    is_refused: bool
+    seconds: float
+    peak_bytes: int
 
-    def check(self):
-        """What is not as the table of refusals says."""
-        found = self.run()
-        self.is_refused = found.get("refused") is not None
-        if "wrong" in found:
-            return [f"{self.way}, {self.kind}: wrong: {found['wrong']}"]
-        return list(unlisted(self.kind, self.way, "large", found["refused"]))
 
-    def run(self):
-        command = [sys.executable, "-m", "borders.large", self.kind.name, self.way.name]
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
-            began = time.monotonic()
-            process = subprocess.Popen(
-                [*command, folder], cwd=Path(__file__).parents[1], stdout=said, stderr=subprocess.STDOUT
-            )
-            ended = self.wait(process, began + PATIENCE)
-            self.seconds = time.monotonic() - began
-            said.seek(0)
-            lines = said.read().splitlines()
-            if ended == "ended with 0":
-                return json.loads(lines[-1])
-            return {"wrong": f"it {ended}: " + "\n".join(lines[-20:])}
+class CellProcess:
+    """A process that runs one cell, with limits for memory and time."""
 
-    def wait(self, process, end):
-        """Waits for a process that takes no more than its part of memory and time."""
-        self.peak = 0
+    def __init__(self, case, border, folder, output):
+        command = [sys.executable, "-m", "borders.large", case.name, border.name, folder]
+        self.start = time.monotonic()
+        self.peak_bytes = 0
+        self.process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=output, stderr=subprocess.STDOUT)
+
+    def wait(self):
+        """Waits for the process, and returns None if it succeeded, or why it did not."""
         try:
-            while process.poll() is None:
-                self.peak = max(self.peak, own_memory(process.pid))
-                if self.peak > MEMORY:
-                    return f"took {self.peak / 2**30:.1f} GiB of memory"
-                if time.monotonic() > end:
-                    return f"did not end in {PATIENCE} seconds"
-                time.sleep(0.05)
+            while self.process.poll() is None:
+                self.peak_bytes = max(self.peak_bytes, anonymous_memory_bytes(self.process.pid))
+                if self.peak_bytes > MAX_MEMORY_BYTES:
+                    return f"took {self.peak_bytes / 2**30:.1f} GiB of memory"
+                if time.monotonic() > self.start + TIMEOUT_S:
+                    return f"did not end in {TIMEOUT_S} seconds"
+                time.sleep(POLL_INTERVAL_S)
         finally:
-            process.kill()
-            process.wait()
-        return f"ended with {process.returncode}"
+            self.process.kill()
+            self.process.wait()
+            self.seconds = time.monotonic() - self.start
+        return f"ended with {self.process.returncode}" if self.process.returncode else None
 
 
-def own_memory(pid):
-    """Bytes of a process that are not those of files."""
+def anonymous_memory_bytes(pid):
+    """Returns the memory of a process that is not of files, or 0 if the process has ended."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
-        return int(found[1]) * 1024 if found else 0
+        match = re.search(r"^RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+        return int(match[1]) * 1024 if match else 0
     return 0
 
 
-def run_cell(kind, way, folder):
-    """Runs a cell in this process, and prints how it ended."""
-    # Where memory ends, this process goes first.
+def check_cell(case, border):
+    """Runs a cell in a new process, and compares its result with the table of refusals."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
+        process = CellProcess(case, border, folder, output)
+        failure = process.wait()
+        output.seek(0)
+        lines = output.read().splitlines()
+    if failure:
+        result = {"wrong": f"it {failure}: " + "\n".join(lines[-20:])}
+    else:
+        result = json.loads(lines[-1])
+    if "wrong" in result:
+        problems = [f"{border}, {case}: wrong: {result['wrong']}"]
+    else:
+        problems = compare_with_refusals(case, border, "large", result["refused"])
+    return CellResult(problems, result.get("refused") is not None, process.seconds, process.peak_bytes)
+
+
+def run_cell_here(case, border, folder):
+    """Runs a cell in this process, and prints its result as JSON."""
+    # The kernel kills this process first if memory runs out.
     Path("/proc/self/oom_score_adj").write_text("1000")
-    with Place(Path(folder)) as place:
+    with Workspace(Path(folder)) as workspace:
         try:
-            print(json.dumps({"refused": cell(kind, way, "large", place, LargeSample)}))
-        except Wrong as problem:
+            print(json.dumps({"refused": run_cell(case, border, "large", workspace, LargeSample)}))
+        except WrongValues as problem:
             print(json.dumps({"wrong": str(problem)}))
 
 
-def run_cells(names):
-    """Runs the cells of some types, one after the other, and prints what is not as the table of refusals says."""
-    cells, wrong = 0, []
-    for kind, way in itertools.product(LARGE, WAYS):
-        if kind.name not in names or not is_tried(way, kind):
+def check_cells(type_names):
+    """Checks the cells of some types one after the other, prints the results, and returns the exit code."""
+    cell_count, problem_count = 0, 0
+    for case, border in itertools.product(LARGE_CASES, LARGE_BORDERS):
+        if case.name not in type_names or not is_tested(border, case):
             continue
-        if not is_here(way):
-            print(f"left out: {way}, {kind}: what it takes is not built here", flush=True)
+        if not is_available(border):
+            print(f"left out: {border}, {case}: what it takes is not built here", flush=True)
             continue
-        it = Cell(kind, way)
-        found = it.check()
-        cells, wrong = cells + 1, wrong + found
-        for text in found:
-            print(text)
-        state = "WRONG" if found else "refused as listed" if it.is_refused else "ok"
-        print(f"{way}, {kind}: {state}, {it.seconds:.0f} s, {it.peak / 2**30:.1f} GiB", flush=True)
-    print(f"{cells} cells, {len(wrong)} wrong")
-    return 1 if wrong else 0
+        result = check_cell(case, border)
+        cell_count += 1
+        problem_count += len(result.problems)
+        for problem in result.problems:
+            print(problem)
+        if result.problems:
+            state = "WRONG"
+        else:
+            state = "refused as listed" if result.is_refused else "ok"
+        peak_gib = result.peak_bytes / 2**30
+        print(f"{border}, {case}: {state}, {result.seconds:.0f} s, {peak_gib:.1f} GiB", flush=True)
+    print(f"{cell_count} cells, {problem_count} wrong")
+    return 1 if problem_count else 0
 
 
-def named(things, name):
-    return next(it for it in things if it.name == name)
+def find_by_name(items, name):
+    return next(item for item in items if item.name == name)
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case [kind, way, folder]:
-            run_cell(named(LARGE, kind), named(WAYS, way), folder)
-        case names:
-            sys.exit(run_cells([named(LARGE, name).name for name in names or map(repr, LARGE)]))
+        case [type_name, border_name, folder]:
+            run_cell_here(find_by_name(LARGE_CASES, type_name), find_by_name(LARGE_BORDERS, border_name), folder)
+        case type_names:
+            cases = [find_by_name(LARGE_CASES, name) for name in type_names] or LARGE_CASES
+            sys.exit(check_cells([case.name for case in cases]))

@@ -1,16 +1,19 @@
-"""Runs cells of the matrix of borders."""
+"""Runs cells of the matrix of borders: a value set of a type, over one border."""
 
 import itertools
 import shutil
 
 import arrowwood as aw
 
-from .refusals import refusal_of
+from .refusals import find_refusal
 from .ways import Refused, Sample
 
+# A border need not refuse sets without values.
+SETS_WITHOUT_VALUES = ("empty", "all null")
 
-class Place:
-    """Where samples are written: a folder, a server, and a client of it."""
+
+class Workspace:
+    """A folder for files, a server with a folder of its own, and a Flight client of the server."""
 
     def __init__(self, folder):
         self.folder, self.served = folder / "own", folder / "served"
@@ -25,6 +28,7 @@ class Place:
         return str(self.folder / name)
 
     def new_name(self):
+        """Returns a name that no table of the server has."""
         return f"t{next(self.numbers)}"
 
     def clear(self):
@@ -39,45 +43,46 @@ class Place:
         self.server.close()
 
 
-class Wrong(Exception):
-    """Other values than were given, or a crash."""
+class WrongValues(Exception):
+    """Raised when values differ behind a border."""
 
 
-def cell(kind, border, name, place, sample=Sample):
-    """None where the values are the same behind the border, or the message of its refusal."""
-    place.clear()
+def run_cell(case, border, set_name, workspace, sample_class=Sample):
+    """Returns None if the values are the same behind the border, or the message if it refuses them."""
+    workspace.clear()
     try:
-        border.run(sample(kind, name, place))
+        border.run(sample_class(case, set_name, workspace))
     except AssertionError as problem:
-        raise Wrong(str(problem)) from None
+        raise WrongValues(str(problem)) from None
+    except Refused as problem:
+        return str(problem)
     except Exception as problem:
-        return str(problem) if isinstance(problem, Refused) else f"{type(problem).__name__}: {problem}"
+        # Any other exception of a border is a refusal, which has to be in the table of refusals.
+        return f"{type(problem).__name__}: {problem}"
     return None
 
 
-def names_of(kind, everything):
-    """The sets of values to take: a few of them, or all."""
-    return [name for name in kind.sets if everything or name in ("nulls", "extreme", "odd")]
-
-
-def check(kind, border, name, place):
-    """What is not as the table of refusals says."""
+def check_cell(case, border, set_name, workspace):
+    """Runs a cell, and returns a list of what is wrong with it."""
     try:
-        message = cell(kind, border, name, place)
-    except Wrong as problem:
-        yield f"{border}, {kind}, {name}: wrong: {problem}"
-        return
-    yield from unlisted(kind, border, name, message)
+        message = run_cell(case, border, set_name, workspace)
+    except WrongValues as problem:
+        return [f"{border}, {case}, {set_name}: wrong: {problem}"]
+    return compare_with_refusals(case, border, set_name, message)
 
 
-def unlisted(kind, border, name, message):
-    """What of a refusal, or that there is none, is not as the table says."""
-    expected = refusal_of(border, kind, name)
+def compare_with_refusals(case, border, set_name, message):
+    """Returns a list of differences between a cell's result and the table of refusals.
+
+    `message` is the cell's refusal, or None if it accepted the values.
+    """
+    cell = f"{border}, {case}, {set_name}"
+    expected = find_refusal(border, case, set_name)
     if message is None:
-        # Of no values a border has nothing to refuse.
-        if expected and name not in ("empty", "all null"):
-            yield f"{border}, {kind}, {name}: taken, though listed as refused: {expected.message}"
+        if expected and set_name not in SETS_WITHOUT_VALUES:
+            return [f"{cell}: taken, though listed as refused: {expected.message}"]
     elif not expected:
-        yield f"{border}, {kind}, {name}: refused: {message}"
-    elif expected.message not in message and name not in ("empty", "all null"):
-        yield f"{border}, {kind}, {name}: refused by another message than {expected.message!r}: {message}"
+        return [f"{cell}: refused: {message}"]
+    elif expected.message not in message and set_name not in SETS_WITHOUT_VALUES:
+        return [f"{cell}: refused by another message than {expected.message!r}: {message}"]
+    return []

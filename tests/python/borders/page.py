@@ -1,135 +1,170 @@
-"""The page of the matrix, docs/borders.md: made of the tables alone, which the tests hold against what happens."""
+"""Writes docs/borders.md, the page of the matrix, from the types, the borders and the table of refusals.
+
+The page shows expected results; the tests compare them with actual ones.
+"""
 
 import sys
+from dataclasses import dataclass
 from itertools import groupby, product
 from pathlib import Path
 
-from .kinds import KINDS
-from .large import LARGE, WAYS, is_tried
-from .refusals import REFUSALS, refusal_of
+from .kinds import TYPE_CASES
+from .large import LARGE_BORDERS, LARGE_CASES, is_tested
+from .refusals import REFUSALS, find_refusal
 from .ways import BORDERS
 
-HEAD = """\
+INTRODUCTION = """\
 # Types at the borders
 
-Each Arrow type over each way in and out of Arrowwood, as values of {sets} sets: typical ones, extreme ones, those that are
-special to the type (NaN, a quotation mark, a null inside of a dictionary), with nulls, only nulls, none, a slice, several
-chunks. What is expected is what pyarrow makes of them, or the plain value of Python.
+Each Arrow type over each way in and out of Arrowwood, with {sets} sets of values: typical ones, extreme ones, special ones (NaN, a
+quotation mark, a null inside a dictionary), with nulls, only nulls, no values, a slice, several chunks. The expected values are
+pyarrow's, or plain Python values.
 
-Made by `make borders-page`; the tests in `tests/python/borders/` compare each cell with what happens, in a short form with
-every other test, and with all values by `make borders`.
+`make borders-page` writes this page. The tests in `tests/python/borders/` compare each cell with the actual result: some of the
+values in every test run, and all of them in `make borders`.
 
-✓: all values come through, of the same type. ✓ with a number: all but some values, which are refused. A number: refused, with a
-message. [Below](#what-is-refused) is which, and why. {cells:,} cells: {good:,} take all values, {part:,} all but some, {bad:,} are
-refused. Nothing is changed without a word.
+✓: all values come through with the same type. ✓ with a number: some values are refused. A number: all values are refused, with an
+error message. [The last table](#what-is-refused) lists the messages and the reasons. {cells:,} cells: {good:,} accept all values,
+{part:,} refuse some, and {bad:,} refuse all. No border changes a value silently.
 
-The types, in the order of the tables, where … stands for those between two of them: {types}.
+The types, in the order of the tables, in which … stands for the types between two others: {types}.
 """
 
-LARGE_HEAD = """\
-Types whose arrays have more rows, items or bytes than 31 bits count: rows of `int8` and `bool`, which has nulls, items of
-lists, entries of the dictionary, and bytes of all others. Those of `utf8` are in two batches, as its offsets have 32 bits, and
-views have many buffers. `make borders-large` runs each cell in a process of its own, and compares all values with those that
-were made. Ways that take values one by one, try three codecs or refuse all alike are tried with text alone, and none that
-makes an object of each of 2<sup>31</sup> rows or items. {cells:,} cells: {good:,} take all values, {bad:,} refuse them with a message;
-nothing is aborted, or wraps around.
+LARGE_INTRODUCTION = """\
+Types whose arrays have more than 2<sup>31</sup> rows (`int8`, and `bool` with nulls), list items, or bytes (all others; the
+dictionary in its entries). The values of `utf8` are in two batches, as its offsets have 32 bits, and views have many buffers.
+`make borders-large` runs each cell in its own process, and compares all values with the original ones. Ways that convert values
+one by one, test three codecs or refuse every type alike are tested with text only; ways that would make an object for each of
+2<sup>31</sup> rows or items are left out. {cells:,} cells: {good:,} accept all values, and {bad:,} refuse them with a message; none aborts or overflows.
 """
 
-
-def status(border, kind):
-    """The refusals of a cell: of all values, or of some sets of them."""
-    found = {name: refusal_of(border, kind, name) for name in kind.sets}
-    whole = found["some"]
-    return whole, [] if whole else sorted({it for it in found.values() if it}, key=REFUSALS.index)
+ACCEPTED = "✓"
+# Longer runs of types with equal results are shown by the first and the last one.
+MAX_LISTED_TYPES = 4
 
 
-def shown(border, kind):
-    whole, some = status(border, kind)
-    if whole:
-        return str(REFUSALS.index(whole) + 1)
-    numbers = ", ".join(str(REFUSALS.index(it) + 1) for it in some)
-    return f"✓<sup>{numbers}</sup>" if numbers else "✓"
+@dataclass
+class Counts:
+    """The number of types that a border accepts with all values, with some, or not at all."""
+
+    good: int = 0
+    part: int = 0
+    bad: int = 0
 
 
-def counts(border):
-    states = [status(border, kind) for kind in KINDS]
-    bad = sum(whole is not None for whole, _ in states)
-    part = sum(bool(some) for _, some in states)
-    return len(KINDS) - bad - part, part, bad
+def format_number(refusal):
+    """Formats the number of a refusal in the last table."""
+    return str(REFUSALS.index(refusal) + 1)
 
 
-def table(heads, rows):
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+def full_refusal(border, case):
+    """Returns the refusal of all values of a type, or None."""
+    return find_refusal(border, case, "some")
 
 
-def family(names):
-    """Neighbours in the list of types, by the first and the last of them where they are many."""
-    if len(names) > 4:
+def set_refusals(border, case):
+    """Returns the refusals of any value sets of a type, in the order of the table."""
+    refusals = {find_refusal(border, case, set_name) for set_name in case.value_sets}
+    return sorted(refusals - {None}, key=REFUSALS.index)
+
+
+def format_cell(border, case):
+    refusal = full_refusal(border, case)
+    if refusal:
+        return format_number(refusal)
+    numbers = ", ".join(map(format_number, set_refusals(border, case)))
+    return f"{ACCEPTED}<sup>{numbers}</sup>" if numbers else ACCEPTED
+
+
+def count_results(borders):
+    counts = Counts()
+    for border, case in product(borders, TYPE_CASES):
+        if full_refusal(border, case):
+            counts.bad += 1
+        elif set_refusals(border, case):
+            counts.part += 1
+        else:
+            counts.good += 1
+    return counts
+
+
+def format_table(headings, rows):
+    lines = ["| " + " | ".join(headings) + " |", "|---" * len(headings) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def format_types(names):
+    """Lists the names of successive types, or the first and the last one if there are many."""
+    if len(names) > MAX_LISTED_TYPES:
         return f"`{names[0]}` … `{names[-1]}` ({len(names)})"
     return ", ".join(f"`{name}`" for name in names)
 
 
-def group_tables():
+def merge_equal_rows(rows):
+    """Merges successive pairs of a name and cells that have equal cells; yields lists of names with their cells."""
+    for cells, equal_rows in groupby(rows, lambda row: row[1]):
+        yield [name for name, _ in equal_rows], cells
+
+
+def group_sections():
+    """Yields the headings and tables of the groups of borders."""
     for group, borders in groupby(BORDERS, lambda border: border.group):
         borders = list(borders)
         yield f"## {group}\n"
-        rows = [(kind.name, [shown(border, kind) for border in borders]) for kind in KINDS]
-        # Neighbours that are alike are one line.
-        lines = [[family([name for name, _ in alike]), *cells] for cells, alike in groupby(rows, lambda row: row[1])]
-        yield table(["type", *(border.name for border in borders)], lines)
-        yield table(
-            ["way", "", "✓", "✓ but some", "refused"],
-            [[border.name, border.about, *map(str, counts(border))] for border in borders],
-        )
+        rows = [(case.name, [format_cell(border, case) for border in borders]) for case in TYPE_CASES]
+        lines = [[format_types(names), *cells] for names, cells in merge_equal_rows(rows)]
+        yield format_table(["type", *(border.name for border in borders)], lines)
+        summary = []
+        for border in borders:
+            counts = count_results([border])
+            summary.append([border.name, border.about, str(counts.good), str(counts.part), str(counts.bad)])
+        yield format_table(["way", "", ACCEPTED, f"{ACCEPTED} but some", "refused"], summary)
 
 
-def large_shown(border, kind):
-    if not is_tried(border, kind):
+def format_large_cell(border, case):
+    if not is_tested(border, case):
         return ""
-    it = refusal_of(border, kind, "large")
-    return str(REFUSALS.index(it) + 1) if it else "✓"
+    refusal = find_refusal(border, case, "large")
+    return format_number(refusal) if refusal else ACCEPTED
 
 
-def large_table():
+def large_section():
     yield "## More than 2 GiB\n"
-    rows = [(border.name, [large_shown(border, kind) for kind in LARGE]) for border in WAYS]
-    cells = [cell for _, row in rows for cell in row if cell]
-    good = cells.count("✓")
-    yield LARGE_HEAD.format(cells=len(cells), good=good, bad=len(cells) - good)
-    # Neighbours that are alike are one line.
-    lines = [[", ".join(name for name, _ in alike), *cells] for cells, alike in groupby(rows, lambda row: row[1])]
-    yield table(["way", *(f"`{kind.name}`" for kind in LARGE)], lines)
+    rows = [(border.name, [format_large_cell(border, case) for case in LARGE_CASES]) for border in LARGE_BORDERS]
+    tested = [cell for _, cells in rows for cell in cells if cell]
+    good = tested.count(ACCEPTED)
+    yield LARGE_INTRODUCTION.format(cells=len(tested), good=good, bad=len(tested) - good)
+    lines = [[", ".join(names), *cells] for names, cells in merge_equal_rows(rows)]
+    yield format_table(["way", *(f"`{case.name}`" for case in LARGE_CASES)], lines)
 
 
-def refusals():
+def refusal_section():
     yield "## What is refused\n"
-    cells = {it: {} for it in REFUSALS}
-    large = [cell for cell in product(WAYS, LARGE) if is_tried(*cell)]
-    for border, kind in [*product(BORDERS, KINDS), *large]:
-        for it in {refusal_of(border, kind, name) for name in kind.sets} - {None}:
-            cells[it].setdefault(border.name, set()).add(kind.name)
-    yield table(
-        ["", "ways, and how many types", "message", "why"],
-        [
-            [
-                str(number),
-                ", ".join(f"{name} {len(kinds)}" for name, kinds in cells[it].items()),
-                f"`{it.message}`",
-                it.why,
-            ]
-            for number, it in enumerate(REFUSALS, start=1)
-        ],
+    types_by_border = {refusal: {} for refusal in REFUSALS}
+    large_cells = [cell for cell in product(LARGE_BORDERS, LARGE_CASES) if is_tested(*cell)]
+    for border, case in [*product(BORDERS, TYPE_CASES), *large_cells]:
+        for refusal in set_refusals(border, case):
+            types_by_border[refusal].setdefault(border.name, set()).add(case.name)
+    rows = []
+    for refusal, types in types_by_border.items():
+        borders = ", ".join(f"{name} {len(names)}" for name, names in types.items())
+        rows.append([format_number(refusal), borders, f"`{refusal.message}`", refusal.why])
+    yield format_table(["", "ways, and how many types", "message", "why"], rows)
+
+
+def format_page():
+    counts = count_results(BORDERS)
+    introduction = INTRODUCTION.format(
+        types=", ".join(f"`{case.name}`" for case in TYPE_CASES),
+        sets=len({set_name for case in TYPE_CASES for set_name in case.value_sets}),
+        cells=counts.good + counts.part + counts.bad,
+        good=counts.good,
+        part=counts.part,
+        bad=counts.bad,
     )
-
-
-def page():
-    good, part, bad = (sum(column) for column in zip(*map(counts, BORDERS)))
-    sets = len({name for kind in KINDS for name in kind.sets})
-    types = ", ".join(f"`{kind.name}`" for kind in KINDS)
-    head = HEAD.format(types=types, sets=sets, cells=good + part + bad, good=good, part=part, bad=bad)
-    return "\n".join([head, *group_tables(), *large_table(), *refusals()])
+    return "\n".join([introduction, *group_sections(), *large_section(), *refusal_section()])
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page())
+    Path(sys.argv[1]).write_text(format_page())

@@ -1,49 +1,61 @@
-"""What is refused at the borders, and why that may be: the table that the tests hold against what happens."""
+"""The table of refusals: the values that borders refuse, each with the expected message and the reason.
+
+Tests compare the table with the results of all cells, and it is printed on the page docs/borders.md.
+"""
 
 import re
+from dataclasses import dataclass
 from functools import cache
 
 
+@dataclass(frozen=True, eq=False)
 class Refusal:
-    """That some ways don't take values of some types, or only some `sets` of them.
+    """Values that borders refuse.
 
-    `ways` and `kinds` are patterns of whole names, `message` is a part of what is said. The first one in the table that
-    fits a cell applies.
+    ``borders`` and ``types`` are patterns for whole names, and ``message`` is a part of the error message. If
+    ``value_sets`` is given, only these sets of values are refused.
     """
 
-    def __init__(self, ways, kinds, message, why, sets=None):
-        self.ways, self.kinds = re.compile(ways), re.compile(kinds)
-        self.message, self.why, self.sets = message, why, sets
+    borders: str
+    types: str
+    message: str
+    why: str
+    value_sets: tuple[str, ...] | None = None
 
-    def fits(self, border, kind, name):
-        is_of_it = self.ways.fullmatch(border.name) and self.kinds.fullmatch(kind.name)
-        return bool(is_of_it) and (self.sets is None or name in self.sets)
-
-
-def refusal_of(border, kind, name):
-    """The refusal of the set `name` of a type's values, or None where they come through."""
-    return first(border, kind, name)
+    def applies_to(self, border, case, set_name):
+        if not re.fullmatch(self.borders, border.name) or not re.fullmatch(self.types, case.name):
+            return False
+        return self.value_sets is None or set_name in self.value_sets
 
 
 @cache
-def first(border, kind, name):
-    return next((it for it in REFUSALS if it.fits(border, kind, name)), None)
+def find_refusal(border, case, set_name):
+    """Returns the first refusal that applies to a cell, or None if its values are accepted."""
+    return next((refusal for refusal in REFUSALS if refusal.applies_to(border, case, set_name)), None)
 
 
-# Of the ways that take values of Python, that append to tables, and that are over text.
+# Patterns of borders: with Python values one by one, with an append to a table, and with pyarrow on the other side.
 VALUES = "dicts|row|lists|NumPy in"
 APPENDS = f"{VALUES}|build|compact|JSON append|POST JSON|POST CSV|connect|pandas in|.* rows"
-PYARROW = "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST (JSON|CSV)|DoPut|DoGet|open.*|C (import|write|append|columns)|pandas .*|Polars .*|Java .*|Clojure .*"
+PYARROW = (
+    "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST (JSON|CSV)|DoPut|DoGet|open.*"
+    "|C (import|write|append|columns)|pandas .*|Polars .*|Java .*|Clojure .*"
+)
 
-# The sets that have other values than nulls, also inside.
-VALUED = ("some", "nulls", "sliced", "chunks")
-# That of large.py.
-LARGE = ("large",)
-
-RUNS = r".*run_end_encoded.*"
-DICTIONARIES = r"dictionary<int32, (bool|list.*|struct.*)>"
-NOT_SCALAR = rf"(.*list|struct|map<|dense_|sparse_).*|{DICTIONARIES.replace('bool|', '')}|run_end_encoded<int32, list.*|arrow.fixed_shape_tensor"
+# Patterns of types.
+RUN_END_ENCODED = r".*run_end_encoded.*"
+NESTED_DICTIONARIES = r"dictionary<int32, (list.*|struct.*)>"
+UNGROWABLE_DICTIONARIES = r"dictionary<int32, (bool|list.*|struct.*)>"
+NESTED = (
+    rf"(.*list|struct|map<|dense_|sparse_).*|{NESTED_DICTIONARIES}"
+    r"|run_end_encoded<int32, list.*|arrow.fixed_shape_tensor"
+)
 TIMES = r"(timestamp|duration)\[.*"
+
+# The sets with values other than null, also inside nested values.
+SETS_WITH_VALUES = ("some", "nulls", "sliced", "chunks")
+# The only set of the types in large.py.
+LARGE = ("large",)
 
 REFUSALS = [
     # ---- Python ----
@@ -51,28 +63,28 @@ REFUSALS = [
         f"{VALUES}|inferred|pylist|NumPy out",
         TIMES,
         "NumPy takes the number for null",
-        "the least number of 64 bits is `NaT` in NumPy, which has the times that Python's classes don't hold",
+        "NumPy holds the times that Python's classes can't, and uses the least 64-bit integer for `NaT`",
         ("least",),
     ),
     Refusal(
         "inferred",
         r"(.*map|.*union|struct of five).*",
         "column 'x', row",
-        "a list has items of one type: pairs of two, and members of a union, need a schema (pyarrow, too)",
-        VALUED,
+        "the items of a list have one type; pairs of two types, and members of a union, need a schema (also in pyarrow)",
+        SETS_WITH_VALUES,
     ),
     Refusal(
         "inferred",
         r"date64|time64\[ns\]|duration\[m?s\]|timestamp\[m?s\]|timestamp\[u?m?s, .*",
         "column 'x', row",
-        "times outside of Python's years beside others have no type that is known without a schema",
+        "a mix of Python's times and NumPy's, for years that Python does not have, needs a schema",
         ("extreme",),
     ),
     Refusal(
         "dicts|row|lists",
         r"timestamp\[ns, (Europe|\+).*",
         "it has no time zone",
-        "NumPy's times have no zone, and a local time may be two instants or none; those outside of Python's years are taken in UTC, as columns give them",
+        "NumPy's times have no zone, and a local time may be two instants or none; years that Python does not have are accepted in UTC, as columns return them",
         ("extreme",),
     ),
     Refusal(
@@ -81,7 +93,7 @@ REFUSALS = [
         "it has no time zone",
         "NumPy's times have no zone, and a local time may be two instants or none",
     ),
-    # ---- what pyarrow has not, or not for pandas ----
+    # ---- pyarrow and pandas ----
     Refusal(PYARROW, r"interval\[(year_month|day_time)\]", "pyarrow: KeyError", "pyarrow has no such type"),
     Refusal(
         "pandas (in|out)",
@@ -93,94 +105,94 @@ REFUSALS = [
         "pandas (in|out)",
         r"dictionary<int32, (list|struct).*",
         "unhashable type",
-        "categories of pandas are hashed",
+        "pandas hashes categories",
     ),
     Refusal(
         "pandas (in|out)",
         r"dictionary<int32, bool>",
         "Categorical categories cannot be null",
-        "categories of pandas are not null",
+        "categories of pandas can't be null",
     ),
     Refusal(
         "pandas (in|out)",
         r"dictionary<.*, utf8>",
         "Categorical categories cannot be null",
-        "categories of pandas are not null",
+        "categories of pandas can't be null",
         ("odd",),
     ),
     Refusal(
         "pandas (in|out)",
         r"date32|date64|time64\[ns\]",
         "pandas: ",
-        "pyarrow makes Python's classes of them, which have no such years and no nanoseconds",
+        "pyarrow converts them to Python's classes, which have no such years and no nanoseconds",
         ("extreme",),
     ),
     Refusal(
-        "pandas in", r"struct<a: arrow.uuid>", "pandas: Arrow", "pyarrow does not take back what it gave to pandas"
+        "pandas in", r"struct<a: arrow.uuid>", "pandas: Arrow", "pyarrow can't convert its own result back from pandas"
     ),
     Refusal(
         "pandas in",
         r".*map<.*|list<struct<x.*",
         "pandas: Arrow",
-        "pyarrow does not take back what it gave to pandas",
-        VALUED,
+        "pyarrow can't convert its own result back from pandas",
+        SETS_WITH_VALUES,
     ),
     Refusal(
         "pandas in",
         r"list<timestamp.*|dictionary<int32, timestamp.*",
         "column 'x', row",
-        "pandas has lost the zone inside of a list or of categories",
+        "pandas loses the zone inside a list or categories",
     ),
     # ---- tables ----
     Refusal(
         APPENDS,
-        rf"{RUNS}|{DICTIONARIES}",
+        rf"{RUN_END_ENCODED}|{UNGROWABLE_DICTIONARIES}",
         "can't grow in a table",
-        "a run that goes on would change committed rows, and a dictionary's values are bytes in a row, by which their keys are found: bits, lists and structs are none, and each reader of the format refuses them. Both are appended to columns of their values' type",
+        "extending a run would change committed rows, and a table finds the keys of a dictionary by the bytes of its values, which booleans, lists and structs don't have; readers of the format refuse them, too. Append both to a column of the values' type",
     ),
     Refusal(
         VALUES,
         r".*union.*",
         "of values one by one",
-        "a value of Python does not say of which member it is (pyarrow, too)",
+        "a Python value does not tell which member it belongs to (also in pyarrow)",
     ),
     Refusal(
         "POST Arrow|DoPut",
         r"struct<u: dense_union>",
         "in the order of their rows",
-        "what a few bytes can make large is not taken from a network",
+        "a few bytes could expand to a large array, which is not accepted from a network",
         ("all null",),
     ),
     Refusal(
         "(Java|Clojure) rows",
-        NOT_SCALAR,
+        NESTED,
         "are appended as datasets",
-        "a single row has no parts; lists, structs, maps and unions are appended as a dataset",
+        "single rows have no nested values; append lists, structs, maps and unions as a dataset",
     ),
     Refusal(
         "C columns",
-        NOT_SCALAR,
+        NESTED,
         "has no plain values",
-        "an array of C has values of one size, or text; lists, structs, maps and unions are appended as Arrow data",
+        "an array of C has values of one size, or text; append lists, structs, maps and unions as Arrow data",
     ),
     # ---- text ----
     Refusal(
         "JSON (in|back|append)|POST JSON",
         r".*union.*|dictionary<int32, (list|struct).*",
         "expected a type that text can be read as",
-        "a value of JSON does not say of which member it is; dictionaries of lists are read as lists (pyarrow reads neither)",
+        "a JSON value does not tell which member it belongs to; read dictionaries of lists as lists (pyarrow reads neither)",
     ),
     Refusal(
         "CSV (in|back)|POST CSV",
-        NOT_SCALAR,
+        NESTED,
         "expected a type that text can be read as",
-        "a field of CSV has no parts (pyarrow, too); JSON has",
+        "CSV has no nested values (also in pyarrow); JSON has",
     ),
     Refusal(
         "JSON pyarrow|CSV (to|of) pyarrow",
         r".*binary.*",
         "hexadecimal digits",
-        "text has no bytes: pyarrow writes them as they are, which may be no text",
+        "text can't hold bytes; pyarrow writes them unchanged, which may not be valid text",
     ),
     Refusal(
         "JSON pyarrow",
@@ -193,7 +205,7 @@ REFUSALS = [
     Refusal("JSON pyarrow", r"float(32|64)", "pyarrow: ", "pyarrow reads no NaN from JSON", ("odd",)),
     Refusal(
         "CSV to pyarrow",
-        rf"float16|decimal(32|64|256).*|duration.*|interval.*|utf8_view|arrow.*|an unknown.*|{NOT_SCALAR}|{RUNS}"
+        rf"float16|decimal(32|64|256).*|duration.*|interval.*|utf8_view|arrow.*|an unknown.*|{NESTED}|{RUN_END_ENCODED}"
         r"|dictionary<(u?int8|u?int16|uint32|u?int64), .*|dictionary<int32, (utf8_view|uint8|bool|date32|timestamp|duration).*",
         "pyarrow: Arrow",
         "pyarrow does not read them from CSV, or reads durations as numbers",
@@ -202,12 +214,12 @@ REFUSALS = [
         "(JSON|CSV to) pyarrow",
         r"timestamp.*|date.*|decimal128\(9, -3\)",
         "pyarrow: Arrow",
-        "pyarrow reads years of four digits",
+        "pyarrow reads only years of four digits",
         ("extreme", "least"),
     ),
     Refusal(
         "CSV of pyarrow",
-        rf"interval.*|.*utf8_view.*|arrow.*|an unknown.*|{NOT_SCALAR}|{RUNS}",
+        rf"interval.*|.*utf8_view.*|arrow.*|an unknown.*|{NESTED}|{RUN_END_ENCODED}",
         "pyarrow: Arrow",
         "pyarrow does not write them as CSV",
     ),
@@ -215,13 +227,13 @@ REFUSALS = [
         "CSV of pyarrow",
         r"timestamp.*|date.*",
         "pyarrow writes",
-        "pyarrow writes other years than it was given, or `<value out of range>`",
+        "pyarrow writes wrong years, or `<value out of range>`",
         ("extreme", "least"),
     ),
     # ---- Polars ----
     Refusal(
         "Polars .*",
-        rf"decimal256.*|decimal128\(9, -3\)|timestamp.*\+05:30\]|.*interval.*|fixed_size_binary\[0\]|.*list_view.*|{RUNS}|.*union.*|struct of.*",
+        rf"decimal256.*|decimal128\(9, -3\)|timestamp.*\+05:30\]|.*interval.*|fixed_size_binary\[0\]|.*list_view.*|{RUN_END_ENCODED}|.*union.*|struct of.*",
         "polars: ",
         "Polars has no such type",
     ),
@@ -229,7 +241,7 @@ REFUSALS = [
         "Polars .*",
         r"fixed_size_list.*|arrow.fixed_shape_tensor",
         "polars: ComputeError",
-        "Polars takes no slice of them with nulls",
+        "Polars does not accept slices of them with nulls",
         ("sliced",),
     ),
     # ---- line protocol ----
@@ -245,14 +257,14 @@ REFUSALS = [
         "inferred",
         r"(large_)?utf8",
         "too many for int32; give less",
-        "text without a schema is utf8, in one batch for what is given at once, whose offsets have 32 bits",
+        "without a schema, text becomes utf8 in a single batch, whose offsets have 32 bits",
         LARGE,
     ),
     Refusal(
         "dicts|lists|(NumPy|pandas) in",
         r"utf8",
         "too many for int32; give less",
-        "what is given at once is one batch, whose offsets have 32 bits; large_utf8 has more",
+        "one append makes one batch, whose offsets have 32 bits; large_utf8 has 64",
         LARGE,
     ),
     Refusal(
@@ -281,21 +293,21 @@ REFUSALS = [
         "DoPut",
         r"int8|bool|large_list.*|fixed_size_list.*",
         "Cannot write arrays larger than 2^31 - 1 in length",
-        "pyarrow sends no batch of so many rows or items",
+        "pyarrow does not send batches of so many rows or items",
         LARGE,
     ),
     Refusal(
         "DoPut",
         r".*",
         "Cannot send record batches exceeding 2GiB yet",
-        "pyarrow sends no batch of so many bytes",
+        "pyarrow does not send batches of so many bytes",
         LARGE,
     ),
     Refusal(
         "DoGet",
         r"dictionary<int32, large_utf8>",
         "are more than the 2 GiB of a message of gRPC",
-        "a message of protobuf has at most 2 GiB; pyarrow takes a longer one for the end",
+        "a protobuf message has at most 2 GiB; pyarrow takes a longer one for the end of the stream",
         LARGE,
     ),
 ]

@@ -1,4 +1,7 @@
-"""Values of pyarrow as plain ones of Python, of JSON and of CSV, by rules of our own: nothing here asks Arrowwood."""
+"""Converts scalars of pyarrow to values of Python, JSON and CSV.
+
+The conversions never call Arrowwood: tests compare its results with them.
+"""
 
 import json
 import math
@@ -7,148 +10,192 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# The days of the years that chrono has.
-CALENDAR = [int(np.datetime64(day, "D").astype("i8")) for day in ("-262143-01-01", "262142-12-31")]
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+MILLISECONDS_PER_DAY = 86_400_000
+NANOSECONDS_PER_SECOND = 10**9
+SECONDS_PER_DAY = 86_400
+TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+# The range of dates of the crate chrono, with which Arrowwood formats dates, in days since 1970.
+MIN_CHRONO_DAY = int(np.datetime64("-262143-01-01", "D").astype("i8"))
+MAX_CHRONO_DAY = int(np.datetime64("262142-12-31", "D").astype("i8"))
+
+# Extension types that pyarrow converts to a Python class of their own.
+EXTENSIONS_WITH_PYTHON_CLASS = ("arrow.uuid", "arrow.bool8")
 
 
-def scalars(table):
+def column_scalars(table):
+    """Returns the scalars of the column ``x``."""
     return [scalar for chunk in table["x"].chunks for scalar in chunk]
 
 
-def plain(scalar):
-    """What ``as_py()`` gives, but numpy's times where Python's classes don't hold them."""
-    kind = scalar.type
+# ---- Python ----
+
+
+def to_python(scalar):
+    """Returns what ``as_py()`` returns, but a NumPy time if it is out of range of Python's classes."""
+    data_type = scalar.type
     if isinstance(scalar, pa.ExtensionScalar):
-        of_its_own = kind.extension_name in ("arrow.uuid", "arrow.bool8")
-        return None if not scalar.is_valid else scalar.as_py() if of_its_own else plain(scalar.value)
+        if not scalar.is_valid:
+            return None
+        if data_type.extension_name in EXTENSIONS_WITH_PYTHON_CLASS:
+            return scalar.as_py()
+        return to_python(scalar.value)
     if isinstance(scalar, pa.UnionScalar | pa.DictionaryScalar | pa.RunEndEncodedScalar):
-        return None if scalar.value is None else plain(scalar.value)
+        return None if scalar.value is None else to_python(scalar.value)
     if not scalar.is_valid:
         return None
-    if pa.types.is_map(kind):
-        return [(plain(key), plain(value)) for key, value in (entry.values() for entry in scalar.values)]
-    if pa.types.is_struct(kind):
-        return {field.name: plain(scalar[at]) for at, field in enumerate(kind)}
-    if pa.types.is_nested(kind):
-        return [plain(item) for item in scalar.values]
-    if pa.types.is_interval(kind):
+    if pa.types.is_map(data_type):
+        entries = (entry.values() for entry in scalar.values)
+        return [(to_python(key), to_python(value)) for key, value in entries]
+    if pa.types.is_struct(data_type):
+        return {field.name: to_python(scalar[index]) for index, field in enumerate(data_type)}
+    if pa.types.is_nested(data_type):
+        return [to_python(item) for item in scalar.values]
+    if pa.types.is_interval(data_type):
         return tuple(scalar.as_py())
-    return time_of(scalar) if pa.types.is_temporal(kind) else scalar.as_py()
+    if pa.types.is_temporal(data_type):
+        return _time_to_python(scalar)
+    return scalar.as_py()
 
 
-def grown(kind):
-    """The type for a table: that of the values of runs, and of dictionaries of what can't be in those of tables."""
-    if pa.types.is_run_end_encoded(kind):
-        return grown(kind.value_type)
-    if pa.types.is_dictionary(kind) and (pa.types.is_boolean(kind.value_type) or pa.types.is_nested(kind.value_type)):
-        return grown(kind.value_type)
-    if pa.types.is_list(kind) and grown(kind.value_type) != kind.value_type:
-        return pa.list_(kind.value_field.with_type(grown(kind.value_type)))
-    return kind
+def _time_to_python(scalar):
+    data_type, value = scalar.type, scalar.value
+    unit = getattr(data_type, "unit", None)
+    if unit == "ns":
+        return _nanoseconds_to_python(data_type, value)
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if pa.types.is_duration(data_type):
+            return np.timedelta64(value, unit)
+        count = value // MILLISECONDS_PER_DAY if pa.types.is_date64(data_type) else value
+        return np.datetime64(count, unit or "D")
 
 
-def storage(array):
-    """An array of what the values are stored as, without dictionaries, runs and extensions."""
+def _nanoseconds_to_python(data_type, value):
+    if value % 1000:
+        return np.datetime64(value, "ns") if pa.types.is_timestamp(data_type) else np.timedelta64(value, "ns")
+    # Converts as microseconds, because pyarrow returns pandas objects for nanoseconds.
+    if pa.types.is_time(data_type):
+        microseconds = pa.time64("us")
+    elif pa.types.is_duration(data_type):
+        microseconds = pa.duration("us")
+    else:
+        microseconds = pa.timestamp("us", data_type.tz)
+    return pa.scalar(value // 1000, microseconds).as_py()
+
+
+def comparable(value):
+    """Returns a key that is equal for the same values of the same type: NaN equals NaN, and -0.0 differs from 0.0."""
+    if isinstance(value, dict):
+        return {name: comparable(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [comparable(item) for item in value]
+    return (type(value).__name__, str(value))
+
+
+# ---- Arrow ----
+
+
+def table_type(data_type):
+    """Returns the type that a column of a growing table has for values of `data_type`.
+
+    Tables have no run-end encoded columns and no dictionaries of booleans or nested values; both become the type of
+    their values.
+    """
+    if pa.types.is_run_end_encoded(data_type):
+        return table_type(data_type.value_type)
+    if pa.types.is_dictionary(data_type):
+        value_type = data_type.value_type
+        if pa.types.is_boolean(value_type) or pa.types.is_nested(value_type):
+            return table_type(value_type)
+    if pa.types.is_list(data_type) and table_type(data_type.value_type) != data_type.value_type:
+        return pa.list_(data_type.value_field.with_type(table_type(data_type.value_type)))
+    return data_type
+
+
+def decode_storage(array):
+    """Returns the values without dictionary, run-end encoding and extension type."""
     if isinstance(array, pa.ExtensionArray):
-        return storage(array.storage)
+        return decode_storage(array.storage)
     if pa.types.is_dictionary(array.type) and not pa.types.is_nested(array.type.value_type):
         if is_text(array.type.value_type):
-            # pyarrow decodes no dictionaries of views.
+            # `dictionary_decode` does not support views.
             return pa.array(array.to_pylist(), array.type.value_type)
-        return storage(array.dictionary_decode())
-    return storage(pc.run_end_decode(array)) if pa.types.is_run_end_encoded(array.type) else array
+        return decode_storage(array.dictionary_decode())
+    return pc.run_end_decode(array) if pa.types.is_run_end_encoded(array.type) else array
 
 
-def as_in_c(chunks):
-    """The bytes of the values of arrays, a list of them for text and bytes, and which are valid; nothing if nested."""
-    parts = [as_in_memory(storage(chunk)) for chunk in chunks]
-    valid = [scalar.is_valid for chunk in chunks for scalar in storage(chunk)]
+def to_c_values(chunks):
+    """Returns what a C program passes for a column: its values, and whether each one is valid.
+
+    The values are the bytes of an array of C, or a list with the bytes of each text; those of nested types are empty.
+    """
+    arrays = [decode_storage(chunk) for chunk in chunks]
+    parts = [_value_bytes(array) for array in arrays]
+    valid = [scalar.is_valid for array in arrays for scalar in array]
     if any(isinstance(part, list) for part in parts):
         return [text for part in parts for text in part], valid
     return b"".join(parts), valid
 
 
-def as_in_memory(array):
-    kind = array.type
-    if pa.types.is_boolean(kind):
+def _value_bytes(array):
+    data_type = array.type
+    if pa.types.is_boolean(data_type):
         return bytes(bool(scalar.as_py()) for scalar in array)
-    if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+    if pa.types.is_null(data_type) or pa.types.is_nested(data_type) or pa.types.is_dictionary(data_type):
         return b""
-    if is_text(kind) or is_bytes(kind):
-        return [
-            text.encode() if isinstance(text, str) else text for text in (scalar.as_py() or b"" for scalar in array)
-        ]
-    whole = array.buffers()[1]
-    start, width = array.offset * kind.byte_width, kind.byte_width
-    return whole.to_pybytes()[start : start + len(array) * width] if whole is not None else b""
+    if is_text(data_type):
+        return [(scalar.as_py() or "").encode() for scalar in array]
+    if is_binary(data_type):
+        return [scalar.as_py() or b"" for scalar in array]
+    values = array.buffers()[1]
+    if values is None:
+        return b""
+    width = data_type.byte_width
+    return values.to_pybytes()[array.offset * width : (array.offset + len(array)) * width]
 
 
-def is_text(kind):
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+def is_text(data_type):
+    return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
 
 
-def is_bytes(kind):
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+def is_binary(data_type):
+    return pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type) or pa.types.is_binary_view(data_type)
 
 
-def time_of(scalar):
-    kind, value = scalar.type, scalar.value
-    unit = getattr(kind, "unit", None)
-    if unit == "ns" and value % 1000:
-        return np.timedelta64(value, unit) if not pa.types.is_timestamp(kind) else np.datetime64(value, unit)
-    if unit == "ns":
-        # pyarrow would give objects of pandas.
-        coarse = {pa.types.is_time: pa.time64("us"), pa.types.is_duration: pa.duration("us")}
-        kind = next((to for is_it, to in coarse.items() if is_it(kind)), None) or pa.timestamp("us", kind.tz)
-        return pa.scalar(value // 1000, kind).as_py()
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError):
-        if pa.types.is_duration(kind):
-            return np.timedelta64(value, unit)
-        return np.datetime64(value // 86_400_000 if pa.types.is_date64(kind) else value, unit or "D")
+# ---- JSON and CSV ----
 
 
-def key(value):
-    """`value` so that equal keys are the same value of the same type: NaN is one value, and zero has a sign."""
-    if isinstance(value, dict):
-        return {name: key(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [key(item) for item in value]
-    return (type(value).__name__, str(value))
-
-
-# ---- text ----
-
-
-def as_json(scalar):
-    """The value as ``arrowwood cat --json`` has it by the documentation of ``Value::to_json``."""
-    kind = scalar.type
+def to_json(scalar):
+    """Returns the value that ``arrowwood cat --json`` prints, as documented for ``Value::to_json``."""
+    data_type = scalar.type
     if isinstance(scalar, pa.ExtensionScalar):
         if not scalar.is_valid:
             return None
-        name = kind.extension_name
-        # The classes of Python that pyarrow has for them.
-        own = {"arrow.uuid": lambda: str(scalar.as_py()), "arrow.bool8": scalar.as_py}
-        return own[name]() if name in own else as_json(scalar.value)
+        if data_type.extension_name == "arrow.uuid":
+            return str(scalar.as_py())
+        if data_type.extension_name == "arrow.bool8":
+            return scalar.as_py()
+        return to_json(scalar.value)
     if isinstance(scalar, pa.UnionScalar | pa.DictionaryScalar | pa.RunEndEncodedScalar):
-        return None if scalar.value is None else as_json(scalar.value)
+        return None if scalar.value is None else to_json(scalar.value)
     if not scalar.is_valid:
         return None
-    if pa.types.is_map(kind):
-        pairs = [[as_json(key), as_json(value)] for key, value in (entry.values() for entry in scalar.values)]
+    if pa.types.is_map(data_type):
+        entries = (entry.values() for entry in scalar.values)
+        pairs = [[to_json(key), to_json(value)] for key, value in entries]
         return dict(pairs) if all(isinstance(key, str) for key, _ in pairs) else pairs
-    if pa.types.is_struct(kind):
-        return {field.name: as_json(scalar[at]) for at, field in enumerate(kind)}
-    if pa.types.is_nested(kind):
-        return [as_json(item) for item in scalar.values]
-    if pa.types.is_temporal(kind):
-        return text_of(scalar)
-    return number_of(scalar)
+    if pa.types.is_struct(data_type):
+        return {field.name: to_json(scalar[index]) for index, field in enumerate(data_type)}
+    if pa.types.is_nested(data_type):
+        return [to_json(item) for item in scalar.values]
+    if pa.types.is_temporal(data_type):
+        return format_time(scalar)
+    return _plain_to_json(scalar)
 
 
-def number_of(scalar):
+def _plain_to_json(scalar):
     value = scalar.as_py()
     if isinstance(value, bytes):
         return value.hex()
@@ -159,79 +206,94 @@ def number_of(scalar):
             return "NaN"
         if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
-        # The shortest digits that mean the same in 32 bits.
+        # Prints the shortest digits that read back as the same 32-bit float.
         return value if pa.types.is_float64(scalar.type) else float(str(np.float32(value)))
     return value
 
 
-def text_of(scalar):
-    """ISO 8601; the count and its unit where chrono, which we write dates by, has no calendar."""
-    kind = scalar.type
-    if pa.types.is_interval(kind):
-        months, days, nanos = scalar.as_py()
-        return span(months, days, nanos)
-    if pa.types.is_duration(kind):
-        nanos = scalar.value * (10**9 // UNITS[kind.unit])
-        days, nanos = toward_zero(nanos, 86_400 * 10**9)
-        return span(0, days, nanos)
-    if pa.types.is_date(kind):
-        days = scalar.value // (86_400_000 if pa.types.is_date64(kind) else 1)
-        return day(days) or f"{days} days"
-    seconds, rest = divmod(scalar.value, UNITS[kind.unit])
-    fraction = f".{rest:0{len(str(UNITS[kind.unit])) - 1}}" if kind.unit != "s" and rest else ""
-    days, seconds = divmod(seconds, 86_400)
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
-    if pa.types.is_time(kind):
+def format_time(scalar):
+    """Formats a time as ISO 8601, or as a count with its unit if the date is out of range of chrono."""
+    data_type = scalar.type
+    if pa.types.is_interval(data_type):
+        months, days, nanoseconds = scalar.as_py()
+        return format_interval(months, days, nanoseconds)
+    if pa.types.is_duration(data_type):
+        nanoseconds = scalar.value * (NANOSECONDS_PER_SECOND // TICKS_PER_SECOND[data_type.unit])
+        days, nanoseconds = divmod_toward_zero(nanoseconds, SECONDS_PER_DAY * NANOSECONDS_PER_SECOND)
+        return format_interval(0, days, nanoseconds)
+    if pa.types.is_date(data_type):
+        days = scalar.value // (MILLISECONDS_PER_DAY if pa.types.is_date64(data_type) else 1)
+        return format_date(days) or f"{days} days"
+    seconds, ticks = divmod(scalar.value, TICKS_PER_SECOND[data_type.unit])
+    days, seconds = divmod(seconds, SECONDS_PER_DAY)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if ticks:
+        digits = len(str(TICKS_PER_SECOND[data_type.unit])) - 1
+        clock += f".{ticks:0{digits}}"
+    if pa.types.is_time(data_type):
         return clock
-    return f"{day(days)}T{clock}{'Z' if kind.tz else ''}" if day(days) else f"{scalar.value} {kind.unit}"
+    date = format_date(days)
+    if date is None:
+        return f"{scalar.value} {data_type.unit}"
+    return f"{date}T{clock}{'Z' if data_type.tz else ''}"
 
 
-def day(days):
-    """The date, or nothing outside of chrono's quarter of a million years."""
-    if not CALENDAR[0] <= days <= CALENDAR[1]:
+def format_date(days):
+    """Formats days since 1970 as a date, or returns None if they are out of range of chrono."""
+    if not MIN_CHRONO_DAY <= days <= MAX_CHRONO_DAY:
         return None
     year, month, day = str(np.datetime64(days, "D")).rsplit("-", 2)
-    return f"{int(year):04}-{month}-{day}" if 0 <= int(year) <= 9999 else f"{int(year):+05}-{month}-{day}"
+    if 0 <= int(year) <= 9999:
+        return f"{int(year):04}-{month}-{day}"
+    return f"{int(year):+05}-{month}-{day}"
 
 
-def toward_zero(number, unit):
-    whole = abs(number) // unit * (1 if number >= 0 else -1)
-    return whole, number - whole * unit
-
-
-def span(months, days, nanos):
-    years, months = toward_zero(months, 12)
-    seconds, nanos = toward_zero(nanos, 10**9)
-    minutes, seconds = toward_zero(seconds, 60)
-    hours, minutes = toward_zero(minutes, 60)
-    sign = "-" if seconds < 0 or nanos < 0 else ""
-    fraction = f"{abs(nanos):09}".rstrip("0")
-    second = f"{sign}{abs(seconds)}{'.' + fraction if fraction else ''}S" if seconds or nanos else ""
-    before = [f"{count}{unit}" for count, unit in [(years, "Y"), (months, "M"), (days, "D")] if count]
-    time = [f"{count}{unit}" for count, unit in [(hours, "H"), (minutes, "M")] if count]
-    if not (before or time or second):
+def format_interval(months, days, nanoseconds):
+    """Formats an interval as an ISO 8601 duration."""
+    years, months = divmod_toward_zero(months, 12)
+    seconds, nanoseconds = divmod_toward_zero(nanoseconds, NANOSECONDS_PER_SECOND)
+    minutes, seconds = divmod_toward_zero(seconds, 60)
+    hours, minutes = divmod_toward_zero(minutes, 60)
+    date = "".join(f"{count}{unit}" for count, unit in [(years, "Y"), (months, "M"), (days, "D")] if count)
+    time = "".join(f"{count}{unit}" for count, unit in [(hours, "H"), (minutes, "M")] if count)
+    if seconds or nanoseconds:
+        sign = "-" if seconds < 0 or nanoseconds < 0 else ""
+        fraction = f"{abs(nanoseconds):09}".rstrip("0")
+        time += f"{sign}{abs(seconds)}{'.' + fraction if fraction else ''}S"
+    if not (date or time):
         return "PT0S"
-    return "P" + "".join(before) + ("T" + "".join(time) + second if time or second else "")
+    return f"P{date}" + (f"T{time}" if time else "")
+
+
+def divmod_toward_zero(number, divisor):
+    """Returns quotient and remainder like ``divmod``, but rounds toward zero."""
+    quotient = abs(number) // divisor * (1 if number >= 0 else -1)
+    return quotient, number - quotient * divisor
 
 
 def json_lines(table):
-    """Lines of JSON; a null's member is left out in every other line."""
+    """Returns the table as lines of JSON; in every other line, a null is a missing member."""
     lines = []
-    for at, scalar in enumerate(scalars(table)):
-        value = as_json(scalar)
-        row = {"n": at} if value is None and at % 2 else {"n": at, "x": value}
-        lines.append(json.dumps(row))
-    return "".join(line + "\n" for line in lines)
-
-
-def csv_cell(scalar):
-    value = as_json(scalar)
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return '"' + text.replace('"', '""') + '"' if not text or set(text) & set('",\r\n') else text
+    for number, scalar in enumerate(column_scalars(table)):
+        value = to_json(scalar)
+        is_left_out = value is None and number % 2 == 1
+        row = {"n": number} if is_left_out else {"n": number, "x": value}
+        lines.append(json.dumps(row) + "\n")
+    return "".join(lines)
 
 
 def csv_text(table):
-    rows = "".join(f"{at},{csv_cell(scalar)}\n" for at, scalar in enumerate(scalars(table)))
-    return "n,x\n" + rows
+    """Returns the table as CSV with a header."""
+    lines = [f"{number},{csv_field(scalar)}\n" for number, scalar in enumerate(column_scalars(table))]
+    return "n,x\n" + "".join(lines)
+
+
+def csv_field(scalar):
+    """Returns a field of CSV: empty for null, quoted where it has to be."""
+    value = to_json(scalar)
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if not text or set(text) & set('",\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
