@@ -1,7 +1,9 @@
-"""pyarrow, Polars and Arrow Java at a table that is being written, with pauses between any two of their reads.
+"""Tests that pyarrow, Polars and Arrow Java can read a growing table while they pause between any two reads.
 
-Time is simulated: the writer publishes as often as it may, with the constants that are real. `ARROWWOOD_PAUSES=minute`
-makes the pauses real. Arrow Java is there in the campaign only, which builds tests/interop/java.
+The file may change between the reads, as a writer commits rows. A reader that pauses for at most a minute gets correct
+rows. Time is simulated: the writer publishes rows at its highest rate, with the real constants of the library.
+`ARROWWOOD_PAUSES=minute` makes the pauses real. Arrow Java is tested only in the campaign, which builds
+tests/interop/java.
 """
 
 import io
@@ -20,62 +22,77 @@ from arrowwood import _arrowwood
 polars = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
-# How often a writer publishes that never rests, and how long a reader may pause.
-INTERVAL = 0.01564
-PAUSE = 60
-IS_REAL = "ARROWWOOD_PAUSES" in os.environ
+# How often a busy writer publishes its rows to other readers.
+PUBLISH_INTERVAL_S = 0.01564
+# The longest pause of a reader that is allowed, and a pause that is a little shorter.
+MAX_PAUSE_S = 60
+PAUSE_S = MAX_PAUSE_S - 0.5
+# How many of the committed rows may not be published yet.
+MAX_UNPUBLISHED_ROWS = 64
+IS_REAL_TIME = "ARROWWOOD_PAUSES" in os.environ
 
 
-def number(column, row):
+def make_number(column, row):
     return 1000 * row + column
 
 
-def text(column, row):
+def make_text(column, row):
     return f"{column}: {row - row % 7}"
 
 
-class Busy:
-    """A table of so many columns, and its writer."""
+class BusyTable:
+    """A table with a writer that commits each row; `make_value` computes a value from its column and row."""
 
-    def __init__(self, folder, columns, of):
-        names = [f"column {n}" for n in range(columns)]
-        kind = pa.string() if of is text else pa.int64()
-        dictionary = names if of is text else None
-        rows = 1 << 16 if columns > 10 else None  # a reader takes all bytes from the first column to the last
+    def __init__(self, folder, column_count, make_value):
+        self.column_count, self.make_value = column_count, make_value
+        names = [f"column {column}" for column in range(column_count)]
+        is_text = make_value is make_text
+        # A reader takes all bytes from the first column to the last, so that wide tables get small segments.
+        segment_rows = 1 << 16 if column_count > 10 else None
         self.writer = aw.writer(
-            folder / "ticks", pa.schema(dict.fromkeys(names, kind)), dictionary=dictionary, segment_rows=rows
+            folder / "ticks",
+            pa.schema(dict.fromkeys(names, pa.string() if is_text else pa.int64())),
+            dictionary=names if is_text else None,
+            segment_rows=segment_rows,
         )
-        self.path, self.columns, self.of, self.rows = folder / "ticks" / f"{0:020}.arrow", columns, of, 0
+        self.path = folder / "ticks" / f"{0:020}.arrow"
+        self.row_count = 0
 
-    def commit(self):
-        values = {f"column {n}": [self.of(n, self.rows)] for n in range(self.columns)}
-        self.writer.append(values)
+    def commit_row(self):
+        row = self.row_count
+        self.writer.append({f"column {column}": [self.make_value(column, row)] for column in range(self.column_count)})
         self.writer.commit()
-        self.rows += 1
+        self.row_count += 1
 
     def write_for(self, seconds):
-        # The commits take some time, too.
+        """Commits rows for some seconds, which are real or simulated."""
+        # Commits take real time, also in simulated time.
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if not IS_REAL:
-                _arrowwood._pretend_later(round(INTERVAL * 1e6))
-                end -= INTERVAL
-            self.commit()
+            if not IS_REAL_TIME:
+                _arrowwood._pretend_later(round(PUBLISH_INTERVAL_S * 1e6))
+                end -= PUBLISH_INTERVAL_S
+            self.commit_row()
 
-    def is_right(self, table):
-        """Returns whether each value fits its row, and the rows are the first ones."""
-        assert table.num_columns == self.columns
-        rows = range(table.num_rows)
-        for n in range(self.columns):
-            assert table.column(n).to_pylist() == [self.of(n, row) for row in rows], f"column {n}"
+    def assert_first_rows(self, table):
+        """Asserts that `table` has the first rows of this table, and returns their number."""
+        assert table.num_columns == self.column_count
+        for column in range(self.column_count):
+            expected = [self.make_value(column, row) for row in range(table.num_rows)]
+            assert table.column(column).to_pylist() == expected, f"column {column}"
         return table.num_rows
 
 
-class Paused(io.RawIOBase):
-    """A file that calls `pause` before read `number`."""
+class PausedFile(io.RawIOBase):
+    """A file that calls `pause` before one of its reads."""
 
-    def __init__(self, path, number, pause):
-        self.file, self.left, self.pause = open(path, "rb", buffering=0), number, pause
+    def __init__(self, path, paused_read, pause):
+        self.file = open(path, "rb", buffering=0)
+        self.reads_until_pause, self.pause = paused_read, pause
+
+    @property
+    def has_paused(self):
+        return self.reads_until_pause < 0
 
     def readable(self):
         return True
@@ -90,9 +107,9 @@ class Paused(io.RawIOBase):
         return self.file.tell()
 
     def read(self, size=-1):
-        if self.left == 0:
+        if self.reads_until_pause == 0:
             self.pause()
-        self.left -= 1
+        self.reads_until_pause -= 1
         return self.file.read(size)
 
     def readall(self):
@@ -108,102 +125,106 @@ class Paused(io.RawIOBase):
         super().close()
 
 
-def read_by_pyarrow(file):
+def read_with_pyarrow(file):
     return pa.ipc.open_file(pa.PythonFile(file, "r")).read_all()
 
 
-def read_by_polars(file):
-    return polars.read_ipc(file, use_pyarrow=False).to_arrow()
+def next_paused_read(paused_read, column_count):
+    """Returns the read to pause before next: each one, or few of many."""
+    if column_count == 1 or paused_read < 3:
+        return paused_read + 1
+    return 3 * paused_read + 1
 
 
-# More dictionaries would take gigabytes: a reader takes all bytes from a message to its values for each of them.
-SHAPES = [(1, number), (10, number), (1, text), (10, text), (100, number), (20, text)]
-
-
-@pytest.mark.parametrize(("columns", "of"), SHAPES)
-def test_pyarrow_may_pause_for_a_minute_at_any_of_its_reads(tmp_path, columns, of):
-    busy = Busy(tmp_path, columns, of)
-    busy.write_for(10 if IS_REAL else PAUSE)
-    at, paused = 0, 0
+# More dictionaries would take gigabytes: for each, a reader takes all bytes from its message to its values.
+@pytest.mark.parametrize(
+    ("column_count", "make_value"),
+    [(1, make_number), (10, make_number), (1, make_text), (10, make_text), (100, make_number), (20, make_text)],
+)
+def test_pyarrow_may_pause_for_a_minute_before_any_read(tmp_path, column_count, make_value):
+    table = BusyTable(tmp_path, column_count, make_value)
+    table.write_for(10 if IS_REAL_TIME else MAX_PAUSE_S)
+    paused_read, pause_count = 0, 0
     while True:
-        before = busy.rows
-        file = Paused(busy.path, at, lambda: busy.write_for(PAUSE - 0.5))
-        rows = busy.is_right(read_by_pyarrow(file))
-        assert before - 64 <= rows <= busy.rows or IS_REAL
-        if file.left >= 0:
+        rows_before = table.row_count
+        file = PausedFile(table.path, paused_read, lambda: table.write_for(PAUSE_S))
+        rows_read = table.assert_first_rows(read_with_pyarrow(file))
+        assert rows_before - MAX_UNPUBLISHED_ROWS <= rows_read <= table.row_count or IS_REAL_TIME
+        if not file.has_paused:
             break
-        paused += 1
-        # Each read where there are few.
-        at = at + 1 if columns == 1 or at < 3 else 3 * at + 1
-    assert paused >= 3, f"{paused} reads"
+        pause_count += 1
+        paused_read = next_paused_read(paused_read, column_count)
+    assert pause_count >= 3, f"{pause_count} reads"
 
 
-@pytest.mark.parametrize(("columns", "of"), [(1, number), (2, text)])
-def test_a_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(tmp_path, columns, of):
-    busy = Busy(tmp_path, columns, of)
-    busy.write_for(1)
-    errors = 0
-    for times in [1.1, 2.2]:
-        for at in range(1, 7):
-            file = Paused(busy.path, at, lambda times=times: busy.write_for(PAUSE * times))
+@pytest.mark.parametrize(("column_count", "make_value"), [(1, make_number), (2, make_text)])
+def test_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(tmp_path, column_count, make_value):
+    table = BusyTable(tmp_path, column_count, make_value)
+    table.write_for(1)
+    error_count = 0
+    for pause_s in (1.1 * MAX_PAUSE_S, 2.2 * MAX_PAUSE_S):
+        for paused_read in range(1, 7):
+            file = PausedFile(table.path, paused_read, lambda: table.write_for(pause_s))
             try:
-                table = read_by_pyarrow(file)
+                rows = read_with_pyarrow(file)
             except (pa.ArrowInvalid, OSError):
-                errors += 1
+                error_count += 1
             else:
-                busy.is_right(table)
-    assert errors >= 1, "the reader was not late"
+                table.assert_first_rows(rows)
+    assert error_count >= 1, "the reader was not late"
 
 
 @pytest.mark.skipif("ARROWWOOD_ARROW_JAVA" not in os.environ, reason="in the campaign: it builds Arrow Java's reader")
-@pytest.mark.parametrize(("columns", "of"), [(1, number), (10, number), (3, text)])
-def test_arrow_java_may_pause_for_a_minute_at_any_of_its_reads(tmp_path, columns, of):
+@pytest.mark.parametrize(("column_count", "make_value"), [(1, make_number), (10, make_number), (3, make_text)])
+def test_arrow_java_may_pause_for_a_minute_before_any_read(tmp_path, column_count, make_value):
     sys.path.append(str(Path(__file__).parents[1] / "interop"))
     from run import make_java
 
-    command, _ = make_java(tmp_path)
-    busy = Busy(tmp_path, columns, of)
-    busy.write_for(10 if IS_REAL else PAUSE)
-    at, reads = 0, 1
-    while at < reads:
-        before = busy.rows
-        reads, table = read_by_java([*command, "paused", busy.path], at, lambda: busy.write_for(PAUSE - 0.5))
-        rows = busy.is_right(table)
-        assert before - 64 <= rows <= busy.rows or IS_REAL
-        # Each read where there are few.
-        at = at + 1 if columns == 1 or at < 3 else 3 * at + 1
-    assert reads >= 3, f"{reads} reads"
+    java, _ = make_java(tmp_path)
+    table = BusyTable(tmp_path, column_count, make_value)
+    table.write_for(10 if IS_REAL_TIME else MAX_PAUSE_S)
+    paused_read, read_count = 0, 1
+    while paused_read < read_count:
+        rows_before = table.row_count
+        command = [*java, "paused", table.path]
+        read_count, rows = read_with_java(command, paused_read, lambda: table.write_for(PAUSE_S))
+        rows_read = table.assert_first_rows(rows)
+        assert rows_before - MAX_UNPUBLISHED_ROWS <= rows_read <= table.row_count or IS_REAL_TIME
+        paused_read = next_paused_read(paused_read, column_count)
+    assert read_count >= 3, f"{read_count} reads"
 
 
-def read_by_java(command, at, pause):
-    """How many reads there were, and what they have read; `pause` is called before read `at`."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as reader:
-        reads = 0
+def read_with_java(command, paused_read, pause):
+    """Reads a file with Arrow Java, calls `pause` before one of its reads; returns the number of reads and the rows.
+
+    The reader prints `read` before each read, and waits for a line. At the end it prints the rows as JSON.
+    """
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        read_count = 0
         while (line := reader.stdout.readline()) == "read\n":
-            if reads == at:
+            if read_count == paused_read:
                 pause()
-            reads += 1
+            read_count += 1
             reader.stdin.write("\n")
             reader.stdin.flush()
-    said = json.loads(line)
-    assert "rows" in said, said
-    # Numbers are spelled as text.
-    columns = [[cell if ":" in cell else int(cell) for cell in column] for column in zip(*said["rows"])]
-    return reads, pa.table(columns, names=[f"column {n}" for n in range(len(columns))])
+    result = json.loads(line)
+    assert "rows" in result, result
+    # Numbers come as text; a text of the table has a colon.
+    columns = [[cell if ":" in cell else int(cell) for cell in column] for column in zip(*result["rows"])]
+    return read_count, pa.table(columns, names=[f"column {column}" for column in range(len(columns))])
 
 
-def test_a_mapped_file_that_was_opened_a_minute_ago_is_read(tmp_path):
-    busy = Busy(tmp_path, 3, text)
-    busy.write_for(5)
-    reader = pa.ipc.open_file(pa.memory_map(str(busy.path)))
-    busy.write_for(PAUSE - 0.5)
-    assert busy.is_right(reader.read_all()) > 0
+def test_file_mapped_a_minute_ago_is_readable(tmp_path):
+    table = BusyTable(tmp_path, 3, make_text)
+    table.write_for(5)
+    reader = pa.ipc.open_file(pa.memory_map(str(table.path)))
+    table.write_for(PAUSE_S)
+    assert table.assert_first_rows(reader.read_all()) > 0
 
 
-def test_polars_reads_what_was_published(tmp_path):
-    busy = Busy(tmp_path, 3, text)
+def test_polars_reads_published_rows(tmp_path):
+    table = BusyTable(tmp_path, 3, make_text)
     for _ in range(100):
-        busy.write_for(0.1)
-        assert busy.is_right(polars.read_ipc(busy.path).cast(polars.String).to_arrow()) > 0
-        assert busy.is_right(polars.scan_ipc(busy.path).collect().cast(polars.String).to_arrow()) > 0
+        table.write_for(0.1)
+        assert table.assert_first_rows(polars.read_ipc(table.path).cast(polars.String).to_arrow()) > 0
+        assert table.assert_first_rows(polars.scan_ipc(table.path).collect().cast(polars.String).to_arrow()) > 0
