@@ -1,6 +1,8 @@
-"""The table of docs/engines.md, cell by cell: who reads the file's own memory, what a table that grows is to them, and
-what they leave unread. Addresses prove that nothing was copied; where an engine doesn't show them, the memory that it
-takes does.
+"""Tests each cell of the table in docs/engines.md.
+
+The table says which consumers read the memory of the mapped file, whether they see rows that are appended later, and
+what they leave unread. Buffer addresses show that nothing was copied. For consumers without addresses, it is shown by
+the memory that a process takes.
 """
 
 import pathlib
@@ -28,7 +30,7 @@ SCHEMA = pa.schema(
 
 
 class Table:
-    """A table with one dense segment, which everybody can have the address of, and a writer."""
+    """A growing table whose first segment has `ROWS` rows, with its writer and a dataset."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -36,28 +38,44 @@ class Table:
         self.append(ROWS)
         self.dataset = aw.open(path)
 
-    def append(self, rows):
-        text = pa.repeat(TEXT, rows)
-        key = pa.array(["a", "b"]).take(pa.array(np.arange(rows) % 2)).dictionary_encode()
-        batch = {
-            "n": np.ones(rows),
+    def append(self, row_count):
+        text = pa.repeat(TEXT, row_count)
+        key = pa.array(["a", "b"]).take(pa.array(np.arange(row_count) % 2)).dictionary_encode()
+        columns = {
+            "n": np.ones(row_count),
             "view": text.cast(pa.string_view()),
             "text": text,
             "key": key.cast(SCHEMA.field("key").type),
         }
-        self.writer.append(pa.table(batch, schema=SCHEMA))
+        self.writer.append(pa.table(columns, schema=SCHEMA))
         self.writer.commit()
 
-    def batch(self):
-        """The largest segment: NumPy has one array for one batch."""
+    def largest_batch(self):
+        """Returns a dataset of one batch, which NumPy can have as one array without a copy."""
         return max(self.dataset.batches(), key=len)
 
-    def inside(self, addresses):
-        found = list(addresses)
-        # A split has a mapping of its own, before or after the dataset's.
-        ranges = [some for file in pathlib.Path(self.path).glob("*.arrow") for some in mapped_ranges(file)]
-        assert found and ranges
-        return all(any(address in inside for inside in ranges) for address in found)
+    def has_mapped(self, addresses):
+        """Returns whether all addresses are in mappings of the table's files."""
+        addresses = list(addresses)
+        # Includes all mappings of a file, because splits map it again.
+        ranges = []
+        for file in pathlib.Path(self.path).glob("*.arrow"):
+            ranges += mapped_ranges(file)
+        assert addresses and ranges
+        return all(any(address in mapped for mapped in ranges) for address in addresses)
+
+    def is_snapshot(self, count_rows):
+        """Returns whether `count_rows(dataset)` is unchanged after rows are appended."""
+        dataset = aw.open(self.path)
+        rows_before = len(dataset)
+        self.append(10)
+        return count_rows(dataset) == rows_before and count_rows(aw.open(self.path)) == rows_before + 10
+
+    def copied_bytes_per_row(self, expression):
+        """Returns the peak memory of a new process that evaluates `expression` with the largest batch as ``ds``."""
+        code = MEASURE_PEAK.replace("{expression}", expression)
+        command = [sys.executable, "-c", code, self.path]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -65,206 +83,205 @@ def table(tmp_path_factory):
     return Table(tmp_path_factory.mktemp("engines") / "t")
 
 
-PEAK = """
+# Evaluates an expression with a few rows first, so that modules are imported and threads are started.
+MEASURE_PEAK = """
 import re, sys, threading
 import arrowwood as aw, polars as pl
 
-def own():
+def anonymous_bytes():
     return int(re.search(r"RssAnon:\\s*(\\d+) kB", open("/proc/self/status").read())[1]) << 10
 
 ds = max(aw.open(sys.argv[1]).batches(), key=len)
-way = lambda ds: {way}
-way(ds[:10])
-peak, before, going = own(), own(), True
+evaluate = lambda ds: {expression}
+evaluate(ds[:10])
+before = peak = anonymous_bytes()
+is_running = True
 
 def watch():
     global peak
-    while going:
-        peak = max(peak, own())
+    while is_running:
+        peak = max(peak, anonymous_bytes())
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-kept = way(ds)
-going = False
+result = evaluate(ds)
+is_running = False
 watcher.join()
-print((max(peak, own()) - before) / len(ds))
+print((max(peak, anonymous_bytes()) - before) / len(ds))
 """
 
 
-def takes(table, way):
-    """The most bytes a row of memory of its own that a new process needs for `way`."""
-    code = PEAK.replace("{way}", way)
-    done = subprocess.run([sys.executable, "-c", code, table.path], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+def address_of_numpy(array):
+    return array.ctypes.data
 
 
-def addresses(table):
-    return [buffer.address for column in pa.table(table).columns for buffer in buffers(column)]
+def addresses_of_table(table):
+    return [buffer.address for column in table.columns for buffer in buffers(column)]
 
 
-def is_snapshot(table, rows_of):
-    """Returns whether `rows_of(dataset)` is unchanged after rows are appended."""
-    dataset = aw.open(table.path)
-    before = len(dataset)
-    table.append(10)
-    return rows_of(dataset) == before and rows_of(aw.open(table.path)) == before + 10
+def addresses_of_batches(batches):
+    return [buffer.address for batch in batches for column in batch.columns for buffer in buffers(column)]
 
 
-def pyarrow(table):
-    got = pa.table(table.dataset)
-    assert table.inside(addresses(got))
-    assert is_snapshot(table, lambda ds: pa.table(ds).num_rows)
+def addresses_of_frame(frame):
+    return [buffer.address for name in frame for buffer in buffers(frame[name].array._pa_array)]
+
+
+# Each check returns the cells of its row: what is read without a copy, when rows are seen, and what is left unread.
+
+
+def check_pyarrow(table):
+    assert table.has_mapped(addresses_of_table(pa.table(table.dataset)))
+    assert table.is_snapshot(lambda ds: pa.table(ds).num_rows)
     return "all", "as handed over", "–"
 
 
-def numpy(table):
-    assert table.inside([table.batch()["n"].to_numpy(copy=False).ctypes.data])
-    assert is_snapshot(table, lambda ds: len(ds["n"].to_numpy()))
+def check_numpy(table):
+    assert table.has_mapped([address_of_numpy(table.largest_batch()["n"].to_numpy(copy=False))])
+    assert table.is_snapshot(lambda ds: len(ds["n"].to_numpy()))
     return "numbers, times", "as handed over", "–"
 
 
-def pandas_arrow(table):
-    frame = table.dataset.to_pandas(arrow=True)
-    found = [buffer.address for name in frame for buffer in buffers(frame[name].array._pa_array)]
-    assert table.inside(found)
-    assert is_snapshot(table, lambda ds: len(ds.to_pandas(arrow=True)))
+def check_arrow_backed_pandas(table):
+    assert table.has_mapped(addresses_of_frame(table.dataset.to_pandas(arrow=True)))
+    assert table.is_snapshot(lambda ds: len(ds.to_pandas(arrow=True)))
     return "all", "as handed over", "–"
 
 
-def pandas_numpy(table):
-    rows = table.dataset.select(["n"])
-    assert not table.inside([rows.to_pandas()["n"].to_numpy().ctypes.data])
-    assert is_snapshot(table, lambda ds: len(ds.select(["n"]).to_pandas()))
+def check_pandas(table):
+    frame = table.dataset.select(["n"]).to_pandas()
+    assert not table.has_mapped([address_of_numpy(frame["n"].to_numpy())])
+    assert table.is_snapshot(lambda ds: len(ds.select(["n"]).to_pandas()))
     return "none", "as handed over", "–"
 
 
-def polars(table):
-    part = table.batch()
-    assert table.inside([pl.DataFrame(part.select(["n"]))["n"].to_numpy(allow_copy=False).ctypes.data])
-    # Polars makes views of 16 bytes each where there are none.
-    assert takes(table, "pl.DataFrame(ds.select(['view']))") < 2
-    assert takes(table, "pl.DataFrame(ds.select(['text']))") > 15
-    assert is_snapshot(table, lambda ds: pl.DataFrame(ds.select(["n"])).height)
+def check_polars(table):
+    frame = pl.DataFrame(table.largest_batch().select(["n"]))
+    assert table.has_mapped([address_of_numpy(frame["n"].to_numpy(allow_copy=False))])
+    # Polars makes a view of 16 bytes for each text that is not one.
+    assert table.copied_bytes_per_row("pl.DataFrame(ds.select(['view']))") < 2
+    assert table.copied_bytes_per_row("pl.DataFrame(ds.select(['text']))") > 15
+    assert table.is_snapshot(lambda ds: pl.DataFrame(ds.select(["n"])).height)
     return "numbers, times, `utf8_view`", "as handed over", "–"
 
 
-def polars_scan(table):
-    lazy = aw.scan(table.batch())
-    assert table.inside([lazy.select("n").collect()["n"].to_numpy(allow_copy=False).ctypes.data])
-    assert is_snapshot(table, lambda ds: aw.scan(ds).select(pl.len()).collect().item())
-    asked = []
-    real = _scan._read
+def check_polars_scan(table):
+    frame = aw.scan(table.largest_batch()).select("n").collect()
+    assert table.has_mapped([address_of_numpy(frame["n"].to_numpy(allow_copy=False))])
+    assert table.is_snapshot(lambda ds: aw.scan(ds).select(pl.len()).collect().item())
+    reads = []
+    original_read = _scan._read
+
+    def record_read(dataset, *arguments):
+        reads.append(arguments)
+        return original_read(dataset, *arguments)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_scan, "_read", lambda *what: asked.append(what[1:]) or real(*what))
+        patch.setattr(_scan, "_read", record_read)
         aw.scan(table.path).filter(pl.col("key") == "a").select("n").collect()
         aw.scan(table.path).select("n").head(3).collect()
-    assert set(asked[0][0]) == {"n", "key"} and asked[0][1] is not None
-    assert asked[1][0] == ["n"] and asked[1][2] == 3
+    columns, predicate, *_ = reads[0]
+    assert set(columns) == {"n", "key"} and predicate is not None
+    columns, _, row_limit, *_ = reads[1]
+    assert columns == ["n"] and row_limit == 3
     return "numbers, times, `utf8_view`", "newest at `aw.scan`", "columns, rows, conditions"
 
 
-def duck(table):
-    dataset = table.dataset
-    # Of 108 bytes a row that are looked at; vectors and threads take a few megabytes.
-    assert takes(table, "ds.sql('select sum(n) + sum(strlen(view)) + sum(strlen(text)) from self')") < 12
-    assert is_snapshot(table, lambda ds: ds.sql("select count(*) as n from self")[0]["n"])
+def check_duckdb(table):
+    # The query reads 108 bytes per row; vectors and threads take a few megabytes.
+    query = "ds.sql('select sum(n) + sum(strlen(view)) + sum(strlen(text)) from self')"
+    assert table.copied_bytes_per_row(query) < 12
+    assert table.is_snapshot(lambda ds: ds.sql("select count(*) as n from self")[0]["n"])
     table.append(1)
     assert aw.sql(f'select count(*) as n from "{table.path}"')[0]["n"] == len(aw.open(table.path))
-    plan = aw.sql("explain select n from t where n > 3", t=dataset).to_pylist()[0]["explain_value"]
+    plan = aw.sql("explain select n from t where n > 3", t=table.dataset).to_pylist()[0]["explain_value"]
     scan = plan[plan.index("ARROW_SCAN") :]
-    assert "n" in scan and "view" not in scan and "Filters" not in scan and "Filter" in plan
+    assert "n" in scan and "view" not in scan
+    assert "Filters" not in scan and "Filter" in plan
     return "all", "newest where named by path", "columns"
 
 
-def datafusion_rows(table):
+def check_datafusion_from_arrow(table):
     context = datafusion.SessionContext()
     context.from_arrow(table.dataset, "t")
-    batches = context.sql("select n, text from t").collect()
-    assert table.inside(buffer.address for batch in batches for column in batch.columns for buffer in buffers(column))
-
-    def rows(dataset):
-        return datafusion.SessionContext().from_arrow(dataset).count()
-
-    assert is_snapshot(table, rows)
+    assert table.has_mapped(addresses_of_batches(context.sql("select n, text from t").collect()))
+    assert table.is_snapshot(lambda ds: datafusion.SessionContext().from_arrow(ds).count())
     return "all", "as handed over", "–"
 
 
-def datafusion_folder(table):
+def check_datafusion_external_table(table):
     context = datafusion.SessionContext()
     context.sql(f"create external table t stored as arrow location '{table.path}/'")
     count = "select count(*) as n from t"
     assert context.sql(count).to_pydict()["n"] == [len(aw.open(table.path))]
     table.append(1)
     assert context.sql(count).to_pydict()["n"] == [len(aw.open(table.path))]
-    batches = context.sql("select n from t limit 10").collect()
-    assert not table.inside(
-        buffer.address for batch in batches for column in batch.columns for buffer in buffers(column)
-    )
+    assert not table.has_mapped(addresses_of_batches(context.sql("select n from t limit 10").collect()))
     plan = "".join(context.sql("explain select n from t where n > 3").to_pydict()["plan"])
     assert "projection=[n]" in plan and "FilterExec" in plan
     return "none", "newest at each query", "columns"
 
 
-def dask_frame(table):
+def check_dask(table):
     with dask.config.set(scheduler="synchronous"):
         (split,) = table.dataset[:ROWS].splits(1)
         frame = _dask._part(split, None, ["n", "text"], columns=["n"])
-        assert list(frame) == ["n"] and table.inside(buffer.address for buffer in buffers(frame["n"].array._pa_array))
-        assert is_snapshot(table, lambda ds: len(aw.dask(ds)))
+        assert list(frame) == ["n"] and table.has_mapped(addresses_of_frame(frame))
+        assert table.is_snapshot(lambda ds: len(aw.dask(ds)))
     return "all but dictionaries, `utf8_view`", "newest at `aw.dask`", "columns, divisions"
 
 
-def hugging_face(table):
+def check_hugging_face(table):
     datasets = pytest.importorskip("datasets")
-    got = datasets.Dataset(pa.table(table.dataset.select(["n", "view", "text"])))
-    assert table.inside(addresses(got.data.table))
-    assert is_snapshot(table, lambda ds: len(datasets.Dataset(pa.table(ds.select(["n"])))))
+    dataset = datasets.Dataset(pa.table(table.dataset.select(["n", "view", "text"])))
+    assert table.has_mapped(addresses_of_table(pa.table(dataset.data.table)))
+    assert table.is_snapshot(lambda ds: len(datasets.Dataset(pa.table(ds.select(["n"])))))
     return "all but dictionaries", "as handed over", "–"
 
 
 CONSUMERS = {
-    "pyarrow: `pa.table(ds)`": pyarrow,
-    'NumPy: `ds["n"].to_numpy()`': numpy,
-    "pandas: `ds.to_pandas(arrow=True)`": pandas_arrow,
-    "pandas: `ds.to_pandas()`": pandas_numpy,
-    "Polars: `pl.DataFrame(ds)`": polars,
-    "Polars: `aw.scan(path)`": polars_scan,
-    "DuckDB: `ds.sql(…)`, `aw.sql(…)`": duck,
-    "DataFusion: `ctx.from_arrow(ds)`": datafusion_rows,
-    "DataFusion: `stored as arrow location 'ticks/'`": datafusion_folder,
-    "Dask: `aw.dask(path)`": dask_frame,
-    "Hugging Face: `datasets.Dataset(pa.table(ds))`": hugging_face,
+    "pyarrow: `pa.table(ds)`": check_pyarrow,
+    'NumPy: `ds["n"].to_numpy()`': check_numpy,
+    "pandas: `ds.to_pandas(arrow=True)`": check_arrow_backed_pandas,
+    "pandas: `ds.to_pandas()`": check_pandas,
+    "Polars: `pl.DataFrame(ds)`": check_polars,
+    "Polars: `aw.scan(path)`": check_polars_scan,
+    "DuckDB: `ds.sql(…)`, `aw.sql(…)`": check_duckdb,
+    "DataFusion: `ctx.from_arrow(ds)`": check_datafusion_from_arrow,
+    "DataFusion: `stored as arrow location 'ticks/'`": check_datafusion_external_table,
+    "Dask: `aw.dask(path)`": check_dask,
+    "Hugging Face: `datasets.Dataset(pa.table(ds))`": check_hugging_face,
 }
 
 
-def documented():
-    """The cells of docs/engines.md by the names of their rows."""
+def documented_cells():
+    """Returns the cells of the table in docs/engines.md by the consumers that begin its rows."""
     lines = (ROOT / "docs/engines.md").read_text().splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("| consumer "))
-    cells = {}
-    for line in lines[start + 2 :]:
+    header = next(number for number, line in enumerate(lines) if line.startswith("| consumer "))
+    cells_by_consumer = {}
+    for line in lines[header + 2 :]:
         if not line.startswith("|"):
             break
-        name, *rest = (cell.strip() for cell in line.strip("|").split("|"))
-        cells[name] = tuple(rest)
-    return cells
+        consumer, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        cells_by_consumer[consumer] = tuple(cells)
+    return cells_by_consumer
 
 
-def test_every_consumer_has_its_row():
-    assert list(documented()) == list(CONSUMERS)
+def test_documented_consumers_are_the_tested_ones():
+    assert list(documented_cells()) == list(CONSUMERS)
 
 
-@pytest.mark.parametrize("name", list(CONSUMERS))
-def test_the_table_is_true(table, name):
-    assert CONSUMERS[name](table) == documented()[name]
+@pytest.mark.parametrize("consumer", list(CONSUMERS))
+def test_documented_cells_are_true(table, consumer):
+    assert CONSUMERS[consumer](table) == documented_cells()[consumer]
 
 
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/engines.md").read_text(), re.S)
     assert len(blocks) >= 4
     monkeypatch.chdir(tmp_path)
-    space = {}
+    namespace = {}
     with dask.config.set(scheduler="synchronous"):
         for block in blocks:
-            exec(compile(block, "docs/engines.md", "exec"), space)
+            exec(compile(block, "docs/engines.md", "exec"), namespace)
     assert capsys.readouterr().out
