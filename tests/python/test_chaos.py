@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: some rounds, and those whose seeds found something once."""
+"""Tests tables under faults with a short run of tests/chaos/chaos.py, see `make chaos`."""
 
 import subprocess
 import sys
@@ -15,12 +15,12 @@ PROGRAM = Path(__file__).parents[1] / "chaos/chaos.py"
 @pytest.mark.parametrize(
     "arguments", [["--seed", "1", "--rounds", "30"], ["--regressions"]], ids=["rounds", "regressions"]
 )
-def test_nothing_is_lost_while_things_go_wrong(arguments):
-    done = subprocess.run(
+def test_no_row_is_lost_under_faults(arguments):
+    process = subprocess.run(
         [sys.executable, str(PROGRAM), *arguments],
         capture_output=True,
         text=True,
-        # Each call ends within its own limit; this is for all of them.
+        # Calls of the program have limits of their own; this one is for the whole run.
         timeout=10 * PATIENCE,
     )
-    assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
+    assert process.returncode == 0, process.stdout[-20000:] + process.stderr[-2000:]

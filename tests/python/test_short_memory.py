@@ -1,4 +1,4 @@
-"""Calls that take more memory than there is raise ``MemoryError``, and nothing ends the process."""
+"""Tests that calls without enough memory raise ``MemoryError``, and do not end the process."""
 
 import json
 import subprocess
@@ -8,58 +8,70 @@ import pytest
 
 from waits import PATIENCE
 
-# Two batches of half a million rows. Each call is made with a few rows first, so that modules are imported; then the
-# process may take some MiB more than it has.
-PRELUDE = """
+# Makes two batches of half a million rows, then evaluates each call twice: with a few rows, so that modules are
+# imported, and with all rows, when the address space may grow by `headroom_mib` only. Prints a line for each call.
+PROGRAM = """
 import io, json, os, pickle, resource, sys
 import numpy as np
 import pandas
 import pyarrow as pa
 import arrowwood as aw
 
-room, folder, calls = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-rows = 1 << 19
-def batch(rows, seed):
-    n = np.random.default_rng(seed).permutation(rows)
-    text = pa.array(n).cast(pa.string())
-    columns = {"n": n, "x": n / rows, "s": text, "d": pa.array(n % 1000).cast(pa.string()).dictionary_encode()}
-    columns["l"] = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), n)
-    return pa.table(columns | {"b": n % 3 == 0, "t": pa.array(n).cast(pa.timestamp("us"))})
+headroom_mib, folder, calls = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+BATCH_ROWS = 1 << 19
 
-batches = [batch(rows, 1), batch(rows, 2)]
+def make_batch(seed):
+    n = np.random.default_rng(seed).permutation(BATCH_ROWS)
+    text = pa.array(n).cast(pa.string())
+    return pa.table({
+        "n": n,
+        "x": n / BATCH_ROWS,
+        "s": text,
+        "d": pa.array(n % 1000).cast(pa.string()).dictionary_encode(),
+        "l": pa.ListArray.from_arrays(np.arange(BATCH_ROWS + 1, dtype=np.int32), n),
+        "b": n % 3 == 0,
+        "t": pa.array(n).cast(pa.timestamp("us")),
+    })
+
+def names(dataset, size, number):
+    # What calls may use.
+    files = {"CSV": f"{folder}/{size}.csv", "JSON": f"{folder}/{size}.json", "OUT": f"{folder}/{size}{number}"}
+    return globals() | files | {"ds": dataset}
+
+def limit_address_space():
+    in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + (headroom_mib << 20), resource.RLIM_INFINITY))
+
+batches = [make_batch(1), make_batch(2)]
 aw.write(batches, folder + "/large.arrow")
 aw.write(batches, folder + "/large.arrows", format="stream")
-flat = pa.concat_tables(batches).select(["n", "x", "s"])
-large = flat.to_pandas()
-large.to_csv(folder + "/large.csv", index=False)
-large.to_json(folder + "/large.json", orient="records", lines=True)
-large[:5].to_csv(folder + "/small.csv", index=False)
-large[:5].to_json(folder + "/small.json", orient="records", lines=True)
-del batches, flat, large
-whole = aw.open(folder + "/large.arrow")
-first = whole["n"][:5].to_pylist()
+frame = pa.concat_tables(batches).select(["n", "x", "s"]).to_pandas()
+for size, rows in (("large", frame), ("small", frame[:5])):
+    rows.to_csv(f"{folder}/{size}.csv", index=False)
+    rows.to_json(f"{folder}/{size}.json", orient="records", lines=True)
+del batches, frame, rows
+all_rows = aw.open(folder + "/large.arrow")
+first_values = all_rows["n"][:5].to_pylist()
 buffer = aw.Buffer()
 page = aw.from_arrow(pa.table({"text": ["x" * (1 << 20)]}))
 for number, call in enumerate(calls):
     print(call, end="", flush=True)
-    given = dict(globals(), ds=whole[:5], CSV=folder + "/small.csv", JSON=folder + "/small.json", OUT=f"{folder}/small{number}")
-    eval(call, given)
-    given = dict(globals(), ds=whole, CSV=folder + "/large.csv", JSON=folder + "/large.json", OUT=f"{folder}/large{number}")
-    in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + (room << 20), resource.RLIM_INFINITY))
+    eval(call, names(all_rows[:5], "small", number))
+    scope = names(all_rows, "large", number)
+    limit_address_space()
     try:
-        made, outcome = eval(call, given), "done"
+        result, outcome = eval(call, scope), "done"
     except Exception as error:
-        made, outcome = None, f"{type(error).__name__}: {error}"
-        is_memory = isinstance(error, MemoryError)
-        outcome = ("MemoryError " if is_memory else "") + outcome
-    del made, given
+        result, outcome = None, f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError):
+            outcome = "MemoryError " + outcome
+    del result, scope
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     print(" => ", outcome.splitlines()[0], sep="", flush=True)
-    assert whole["n"][:5].to_pylist() == first
+    assert all_rows["n"][:5].to_pylist() == first_values
 """
 
-# `to_polars` and `to_pandas` are left out: an allocation of Polars or pyarrow that fails may end the process.
+# `to_polars` and `to_pandas` are left out, because a failed allocation in Polars or pyarrow may end the process.
 CALLS = """
 ds.collect()
 ds.sort("x")
@@ -131,13 +143,15 @@ page.take(np.zeros(len(ds), dtype=int))
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("room", [4, 24])
-def test_short_memory_is_a_memory_error(tmp_path, room):
-    child = [sys.executable, "-c", PRELUDE, str(room), str(tmp_path), json.dumps(CALLS)]
-    done = subprocess.run(child, capture_output=True, text=True, timeout=PATIENCE)
-    outcomes = [line.split(" => ") for line in done.stdout.splitlines()]
-    assert done.returncode == 0, (done.returncode, outcomes[-1:], done.stderr)
-    assert [call for call, _ in outcomes] == CALLS
-    wrong = [outcome for outcome in outcomes if not outcome[1].startswith(("done", "MemoryError"))]
-    assert not wrong, wrong
-    assert room > 24 or sum(outcome.startswith("MemoryError") for _, outcome in outcomes) > len(CALLS) // 4
+@pytest.mark.parametrize("headroom_mib", [4, 24])
+def test_calls_without_enough_memory_raise_memory_error(tmp_path, headroom_mib):
+    command = [sys.executable, "-c", PROGRAM, str(headroom_mib), str(tmp_path), json.dumps(CALLS)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    lines = [line.split(" => ") for line in process.stdout.splitlines()]
+    assert process.returncode == 0, (process.returncode, lines[-1:], process.stderr)
+    assert [call for call, _ in lines] == CALLS
+    unexpected = [(call, outcome) for call, outcome in lines if not outcome.startswith(("done", "MemoryError"))]
+    assert not unexpected, unexpected
+    # The limit is effective: many of the calls fail.
+    failed_count = sum(outcome.startswith("MemoryError") for _, outcome in lines)
+    assert failed_count > len(CALLS) // 4

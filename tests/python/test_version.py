@@ -1,4 +1,4 @@
-"""The version is said once, in Cargo.toml; everything else has it from there, or agrees."""
+"""Tests that all packages have the version in Cargo.toml."""
 
 import importlib.metadata
 import re
@@ -10,49 +10,71 @@ from pathlib import Path
 import arrowwood as aw
 
 ROOT = Path(__file__).parents[2]
-CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
-VERSION = CARGO["workspace"]["package"]["version"]
 
 
-def test_what_is_built_says_the_same():
+def read_toml(path):
+    return tomllib.loads((ROOT / path).read_text())
+
+
+WORKSPACE = read_toml("Cargo.toml")["workspace"]
+VERSION = WORKSPACE["package"]["version"]
+
+
+def run_module(name, *arguments):
+    return subprocess.run([sys.executable, "-m", name, *arguments], capture_output=True, text=True)
+
+
+def dependency_versions(dependencies):
+    """Returns the versions of the dependencies on crates of Arrowwood."""
+    return [crate["version"] for name, crate in dependencies.items() if name.startswith("arrowwood")]
+
+
+def test_module_and_command_print_the_version():
     assert aw.__version__ == VERSION
-    done = subprocess.run([sys.executable, "-m", "arrowwood._cli", "--version"], capture_output=True, text=True)
-    assert done.stdout == f"arrowwood {VERSION}\n"
+    assert run_module("arrowwood._cli", "--version").stdout == f"arrowwood {VERSION}\n"
 
 
-def test_the_package_is_the_command():
-    """``python -m arrowwood`` prints what the command prints, names itself as that does, and has its exit codes."""
-    for arguments in (["--version"], ["head", "--help"], ["no-such-verb"], ["stat", "/no/such/file"]):
-        ways = [[sys.executable, "-m", name, *arguments] for name in ("arrowwood", "arrowwood._cli")]
-        module, command = (subprocess.run(way, capture_output=True, text=True) for way in ways)
+def test_package_runs_as_the_command():
+    """``python -m arrowwood`` has the output, the name in messages, and the exit codes of ``arrowwood``."""
+    for arguments, exit_code in (
+        (["--version"], 0),
+        (["head", "--help"], 0),
+        (["no-such-verb"], 2),
+        (["stat", "/no/such/file"], 1),
+    ):
+        module = run_module("arrowwood", *arguments)
+        command = run_module("arrowwood._cli", *arguments)
         assert (module.returncode, module.stdout, module.stderr) == (command.returncode, command.stdout, command.stderr)
-        assert module.returncode == {"no-such-verb": 2, "stat": 1}.get(arguments[0], 0), module
+        assert module.returncode == exit_code, module
 
 
-def test_the_package_has_it_from_cargo():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def test_packages_take_the_version_from_the_workspace():
+    project = read_toml("pyproject.toml")["project"]
     assert "version" in project["dynamic"] and "version" not in project
     for crate in [".", "cli", "crates/mapping", "crates/objects", "python", "serve"]:
-        package = tomllib.loads((ROOT / crate / "Cargo.toml").read_text())["package"]
+        package = read_toml(f"{crate}/Cargo.toml")["package"]
         assert package["version"] == {"workspace": True}, crate
-    # It is in no workspace to take it from.
-    datafusion = tomllib.loads((ROOT / "crates/datafusion/Cargo.toml").read_text())
-    assert [datafusion["package"]["version"], datafusion["dependencies"]["arrowwood"]["version"]] == [VERSION] * 2
-    package = tomllib.loads((ROOT / "crates/datafusion/python/Cargo.toml").read_text())
-    ours = [crate for name, crate in package["dependencies"].items() if name.startswith("arrowwood")]
-    assert [package["package"]["version"], *(crate["version"] for crate in ours)] == [VERSION] * 3
-    project = tomllib.loads((ROOT / "crates/datafusion/python/pyproject.toml").read_text())["project"]
-    assert f"arrowwood=={VERSION}" in project["dependencies"]
-    # Uploaded crates refer to the library by version, which Cargo can't inherit here.
-    ours = [crate for name, crate in CARGO["workspace"]["dependencies"].items() if name.startswith("arrowwood")]
-    assert [crate["version"] for crate in ours] == [VERSION] * 4
+    # Dependencies need a version when crates are uploaded, and can't inherit it.
+    assert dependency_versions(WORKSPACE["dependencies"]) == [VERSION] * 4
     try:
         installed = importlib.metadata.version("arrowwood")
     except importlib.metadata.PackageNotFoundError:
-        return  # runs from the sources
+        return  # Tests run from the sources.
     assert installed == VERSION
 
 
-def test_the_changelog_begins_with_it():
+def test_datafusion_packages_repeat_the_version():
+    """They are not in the workspace, and can't inherit its version."""
+    crate = read_toml("crates/datafusion/Cargo.toml")
+    assert crate["package"]["version"] == VERSION
+    assert crate["dependencies"]["arrowwood"]["version"] == VERSION
+    python_crate = read_toml("crates/datafusion/python/Cargo.toml")
+    assert python_crate["package"]["version"] == VERSION
+    assert dependency_versions(python_crate["dependencies"]) == [VERSION] * 2
+    project = read_toml("crates/datafusion/python/pyproject.toml")["project"]
+    assert f"arrowwood=={VERSION}" in project["dependencies"]
+
+
+def test_changelog_begins_with_the_version():
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert newest[1] == VERSION
