@@ -1,4 +1,4 @@
-"""Names and values of others, wherever they are shown: nothing commands the terminal, turns text round or hides."""
+"""Tests that printed names and values can't control a terminal, reverse text, or hide characters."""
 
 import html
 import json
@@ -15,25 +15,23 @@ import arrowwood as aw
 # A colour, a title, a bell, a C1 control, an override of direction, a space without width, a new line, a tag.
 HOSTILE = "a\x1b[31mb\x1b]0;c\x07d\x9b2Je\u202ef\u200bg\r\nh\x7fi\u2066j\ufeffk\U000e0041"
 COMMAND = os.path.join(os.path.dirname(sys.executable), "arrowwood")
+# Controls, format characters, and separators of lines and paragraphs.
+HIDDEN_CATEGORIES = ("Cc", "Cf", "Zl", "Zp")
 
 
-def is_hidden(c):
-    return unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")
-
-
-def assert_visible(text, what=""):
-    lines = text.replace("\n", "")
-    assert not any(map(is_hidden, lines)), (what, [c for c in lines if is_hidden(c)], text)
-    return text
+def assert_visible(text, source=""):
+    """Asserts that no character but the line feed is hidden; `source` names the text in the message."""
+    hidden = [char for char in text if char != "\n" and unicodedata.category(char) in HIDDEN_CATEGORIES]
+    assert not hidden, (source, hidden, text)
 
 
 @pytest.fixture(scope="module")
 def table():
-    inside = pa.struct([pa.field(HOSTILE, pa.int64())])
+    """A table with hostile names, metadata, time zone and values."""
     schema = pa.schema(
         [
             pa.field(HOSTILE, pa.string(), metadata={HOSTILE: HOSTILE}),
-            pa.field("s", inside),
+            pa.field("s", pa.struct([pa.field(HOSTILE, pa.int64())])),
             pa.field("z", pa.timestamp("s", HOSTILE)),
             pa.field("k", pa.dictionary(pa.int8(), pa.string())),
         ],
@@ -45,30 +43,34 @@ def table():
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory, table):
-    # No slash, and nothing that a file's name can't have.
+    """The path of a file with a hostile name."""
     path = str(tmp_path_factory.mktemp("visible") / f"{HOSTILE}.arrow")
     aw.write(table, path)
     return path
 
 
-def test_what_objects_print(path, table):
+def test_objects_print_visible_text(path, table):
     ds = aw.open(path)
     predicate = (aw.col(HOSTILE) == HOSTILE) & aw.col(HOSTILE).is_in([HOSTILE]) & ~aw.col(HOSTILE).is_null()
-    shown = [ds, ds.schema, *ds.schema, ds[HOSTILE], ds["s"], ds["z"], ds["k"], ds.messages, *ds.messages, predicate]
-    shown += [aw.col(HOSTILE), aw.map(path), aw.check(path), aw.from_arrow(table), ds[HOSTILE].value_counts()]
-    shown += [ds["s"].dtype, ds["z"].dtype, ds.splits(1), ds.head(0)]
+    objects = [ds, ds.schema, *ds.schema, ds[HOSTILE], ds["s"], ds["z"], ds["k"], ds.messages, *ds.messages, predicate]
+    objects += [aw.col(HOSTILE), aw.map(path), aw.check(path), aw.from_arrow(table), ds[HOSTILE].value_counts()]
+    objects += [ds["s"].dtype, ds["z"].dtype, ds.splits(1), ds.head(0)]
     with aw.writer(path + ".table", ds.select([HOSTILE]).schema) as writer:
-        shown += [writer, aw.follow(path + ".table", timeout=0)]
-    for thing in shown:
-        assert_visible(str(thing), type(thing))
-        assert_visible(repr(thing), type(thing))
+        objects += [writer, aw.follow(path + ".table", timeout=0)]
+    for item in objects:
+        assert_visible(str(item), type(item))
+        assert_visible(repr(item), type(item))
     assert_visible(html.unescape(ds._repr_html_()))
-    # Programs get the names unchanged.
+
+
+def test_programs_get_unchanged_names(path):
+    ds = aw.open(path)
     assert ds.columns[0] == HOSTILE and ds[HOSTILE][0] == HOSTILE and ds.schema[0].metadata == {HOSTILE: HOSTILE}
     assert ds.messages[0]["fields"][0]["name"] == HOSTILE
 
 
-def errors(ds, path):
+def failing_calls(ds, path):
+    """Yields calls that raise errors with hostile text."""
     yield lambda: ds["no"]
     yield lambda: ds.schema["no"]
     yield lambda: ds[HOSTILE].sum()
@@ -115,14 +117,14 @@ def errors(ds, path):
     yield lambda: ds.splits(1)[0]._replace(path=path, rows=99).open()
 
 
-def test_what_errors_say(path):
+def test_errors_have_visible_text(path):
     ds = aw.open(path)
-    for number, call in enumerate(errors(ds, path)):
+    for number, call in enumerate(failing_calls(ds, path)):
         try:
             call()
         except Exception as problem:
             is_ours = isinstance(problem, aw.Error | TypeError | ValueError | BufferError | OverflowError)
-            # DuckDB has words of its own.
+            # DuckDB words its own errors.
             if is_ours or not type(problem).__module__.endswith("duckdb"):
                 assert_visible(str(problem), number)
         else:
@@ -148,30 +150,30 @@ VERBS = [
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_the_command_prints(verb, path):
-    done = subprocess.run([COMMAND, *verb.split(), path], capture_output=True)
-    out, err = done.stdout.decode(), done.stderr.decode()
-    assert done.returncode == 0 and err == "", err
-    assert_visible(out)
+def test_command_prints_visible_text(verb, path):
+    process = subprocess.run([COMMAND, *verb.split(), path], capture_output=True)
+    output, errors = process.stdout.decode(), process.stderr.decode()
+    assert process.returncode == 0 and errors == "", errors
+    assert_visible(output)
     if "--json" in verb:
-        found = [json.loads(line) for line in out.splitlines()]
-        assert any(HOSTILE in text for text in texts(found))
+        documents = [json.loads(line) for line in output.splitlines()]
+        assert any(HOSTILE in text for text in json_strings(documents))
 
 
-def texts(found):
-    """All strings in what JSON says."""
-    if isinstance(found, dict):
-        for key, value in found.items():
-            yield key
-            yield from texts(value)
-    elif isinstance(found, list):
-        for item in found:
-            yield from texts(item)
-    elif isinstance(found, str):
-        yield found
+def json_strings(value):
+    """Yields all strings of a JSON value, also the names of members."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from json_strings(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from json_strings(item)
+    elif isinstance(value, str):
+        yield value
 
 
-def test_what_the_command_says_when_it_fails(path, tmp_path):
+def test_failing_command_prints_visible_text(path, tmp_path):
     other = str(tmp_path / "other.arrow")
     aw.write({"x": [1]}, other)
     for arguments in (
@@ -187,22 +189,23 @@ def test_what_the_command_says_when_it_fails(path, tmp_path):
         ["compact", path],
         ["create", path, "--schema", HOSTILE],
     ):
-        done = subprocess.run([COMMAND, *arguments], capture_output=True)
-        assert done.returncode != 0, arguments
-        assert_visible(done.stdout.decode(), arguments)
-        assert_visible(done.stderr.decode(), arguments)
+        process = subprocess.run([COMMAND, *arguments], capture_output=True)
+        assert process.returncode != 0, arguments
+        assert_visible(process.stdout.decode(), arguments)
+        assert_visible(process.stderr.decode(), arguments)
 
 
-def test_csv_is_data_but_for_a_terminal(path):
-    done = subprocess.run([COMMAND, "cat", "--csv", path], capture_output=True)
-    assert HOSTILE in done.stdout.decode()
-    main, side = os.openpty()
-    subprocess.run([COMMAND, "cat", "--csv", path], stdout=side)
-    os.close(side)
-    found = b""
+def test_csv_is_unchanged_in_a_pipe_and_visible_in_a_terminal(path):
+    process = subprocess.run([COMMAND, "cat", "--csv", path], capture_output=True)
+    assert HOSTILE in process.stdout.decode()
+    terminal, command_end = os.openpty()
+    subprocess.run([COMMAND, "cat", "--csv", path], stdout=command_end)
+    os.close(command_end)
+    printed = b""
     try:
-        while more := os.read(main, 4096):
-            found += more
+        while chunk := os.read(terminal, 4096):
+            printed += chunk
     except OSError:
+        # Linux reports the end of a terminal as EIO.
         pass
-    assert_visible(found.decode().replace("\r\n", "\n"))
+    assert_visible(printed.decode().replace("\r\n", "\n"))
