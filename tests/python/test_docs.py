@@ -1,10 +1,11 @@
-"""The pages of the docs: what they say is run, what they print is compared, and the site is built from them."""
+"""Tests the documentation: its code runs, its output and figures are right, its links work, and the site builds."""
 
 import os
 import re
 import subprocess
 import sys
 import types
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,154 +14,194 @@ import arrowwood as aw
 from waits import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("**/*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
 README = "../README.md"
-FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
+CODE_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
+
+DURATION = r"[\d.]+ [mµn]?s"
+NANOSECONDS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
-def blocks(page):
-    """Language, text and line of each block of code."""
-    text = (ROOT / "docs" / page).read_text()
-    return [(found[2], found[3], text.count("\n", 0, found.start()) + 2) for found in FENCE.finditer(text)]
+@dataclass
+class CodeBlock:
+    language: str
+    text: str
+    # The number of its first line on the page.
+    line: int
 
 
-def agrees(printed, expected):
-    """Returns whether a text was printed; spaces may differ, and … stands for anything on its line."""
+def read_blocks(page):
+    """Returns the code blocks of a page."""
+    text = (DOCS / page).read_text()
+    blocks = []
+    for match in CODE_BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start()) + 2
+        blocks.append(CodeBlock(language=match[2], text=match[3], line=line))
+    return blocks
+
+
+def has_code_to_run(page):
+    return any(block.language in ("python", "console") for block in read_blocks(page))
+
+
+def matches_output(actual, expected):
+    """Returns whether an output is the expected one; white space may differ, and … matches the rest of a line."""
     pattern = re.escape(" ".join(expected.split())).replace("…", ".*?")
-    return re.fullmatch(pattern, " ".join(printed.split()))
+    return re.fullmatch(pattern, " ".join(actual.split())) is not None
 
 
-def environment(folder):
-    """Returns an environment with the command: the installed one, or else the one built from the sources."""
-    installed = Path(sys.executable).parent
-    if (installed / "arrowwood").exists():
-        return {**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"}
-    script = folder / "arrowwood"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arrowwood._cli "$@"\n')
-    script.chmod(0o755)
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+def environment_with_command(folder):
+    """Returns an environment whose PATH has the command: the installed one, or a script in `folder` that runs it."""
+    bin_folder = Path(sys.executable).parent
+    if not (bin_folder / "arrowwood").exists():
+        bin_folder = folder
+        script = folder / "arrowwood"
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arrowwood._cli "$@"\n')
+        script.chmod(0o755)
+    return {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
 
 
 def run_console(text, env):
-    """Runs the lines behind `$`; what stands below one has to be what it prints."""
-    for command in re.split(r"^\$ ", text, flags=re.M)[1:]:
-        line, _, expected = command.partition("\n")
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(["bash", "-c", line], env=env, text=True, timeout=PATIENCE, **both)
-        assert done.returncode == 0, (line, done.stdout)
-        assert not expected.strip() or agrees(done.stdout, expected), (line, done.stdout)
+    """Runs the commands after `$`, and compares their output with the lines below them, if there are any."""
+    for block in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        command, _, expected = block.partition("\n")
+        process = subprocess.run(
+            ["bash", "-c", command],
+            env=env,
+            text=True,
+            timeout=PATIENCE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.returncode == 0, (command, process.stdout)
+        assert not expected.strip() or matches_output(process.stdout, expected), (command, process.stdout)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in [README, *PAGES] if {"python", "console"} & {kind for kind, *_ in blocks(page)}]
-)
-def test_page(page, tmp_path, monkeypatch, capsys):
-    """Blocks of a page run one after the other; ```text behind ```python is what that prints, and ```sh is not run."""
+@pytest.mark.parametrize("page", [page for page in [README, *PAGES] if has_code_to_run(page)])
+def test_code_of_page_runs(page, tmp_path, monkeypatch, capsys):
+    """Runs the blocks of a page in order.
+
+    A ```text block after a ```python block is its expected output. Blocks of ```sh are not run.
+    """
     (tmp_path / "bin").mkdir()
     (tmp_path / "work").mkdir()
-    env = environment(tmp_path / "bin")
+    env = environment_with_command(tmp_path / "bin")
     monkeypatch.chdir(tmp_path / "work")
-    # A module, so that definitions on a page can be pickled.
+    # Code runs in a module, so that definitions of a page can be pickled.
     module = types.ModuleType("page_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    printed = None
-    for kind, text, line in blocks(page):
-        if kind == "python":
-            # The block's lines have the numbers that they have on the page.
-            exec(compile("\n" * (line - 1) + text, ROOT / "docs" / page, "exec"), vars(module))
-            printed = capsys.readouterr().out
-        elif kind == "console":
-            run_console(text, env)
-        elif kind == "text" and printed is not None:
-            assert agrees(printed, text), f"{page}:{line}: {printed}"
-            printed = None
+    output = None
+    for block in read_blocks(page):
+        if block.language == "python":
+            # Empty lines give tracebacks the line numbers of the page.
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, DOCS / page, "exec"), vars(module))
+            output = capsys.readouterr().out
+        elif block.language == "console":
+            run_console(block.text, env)
+        elif block.language == "text" and output is not None:
+            assert matches_output(output, block.text), f"{page}:{block.line}: {output}"
+            output = None
 
 
-def check_that_nothing_is_fetched(site):
-    """Pages show all they have where there is no network: pictures, styles and scripts are files of the site."""
-    pages, pictures = list(site.glob("**/*.html")), 0
+def find_resources(html):
+    """Returns the addresses that a browser loads to show a page."""
+    elements = r"<(?:img|script|iframe|source|video|object)\b[^>]*?\b(?:src|srcset|data)=[\"']?([^\"' >]+)"
+    links = [link for link in re.findall(r"<link\b[^>]*>", html) if "canonical" not in link]
+    return re.findall(elements, html) + [re.search(r"href=[\"']?([^\"' >]+)", link)[1] for link in links]
+
+
+def assert_self_contained_picture(path):
+    picture = path.read_text()
+    assert not re.search(r"(?:href|src)=[\"']?(?:https?:)?//|@import|url\((?!#)", picture), path
+    assert "prefers-color-scheme: dark" in picture, path
+
+
+def assert_self_contained(site):
+    """Asserts that pages can be shown without a network: pictures, styles and scripts are files of the site."""
+    pages, picture_count = list(site.glob("**/*.html")), 0
     for page in pages:
         html = page.read_text()
-        loaded = re.findall(
-            r"<(?:img|script|iframe|source|video|object)\b[^>]*?\b(?:src|srcset|data)=[\"']?([^\"' >]+)", html
-        )
-        linked = re.findall(r"<link\b[^>]*>", html)
-        loaded += [re.search(r"href=[\"']?([^\"' >]+)", link)[1] for link in linked if "canonical" not in link]
-        away = [path for path in loaded if re.match(r"(https?:)?//", path)]
-        assert away == [], (page, away)
-        # A script of the theme makes pictures of these, and fetches what it needs for that.
+        resources = find_resources(html)
+        external = [address for address in resources if re.match(r"(https?:)?//", address)]
+        assert external == [], (page, external)
+        # The theme loads a script from the network to draw mermaid diagrams.
         assert "mermaid" not in html, page
-        for path in loaded:
-            if path.endswith(".svg") and not path.startswith("data:"):
-                picture = (page.parent / path).read_text()
-                assert not re.search(r"(?:href|src)=[\"']?(?:https?:)?//|@import|url\((?!#)", picture), path
-                assert "prefers-color-scheme: dark" in picture, path
-                pictures += 1
-    assert len(pages) >= len(PAGES) and pictures >= 5
+        for address in resources:
+            if address.endswith(".svg") and not address.startswith("data:"):
+                assert_self_contained_picture(page.parent / address)
+                picture_count += 1
+    assert len(pages) >= len(PAGES) and picture_count >= 5
 
 
-def test_the_site_is_built_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+def test_site_builds_without_warnings(tmp_path):
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    reference = (tmp_path / "site/reference/index.html").read_text()
+    process = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert process.returncode == 0, process.stdout + process.stderr
+    reference = (site / "reference/index.html").read_text()
     assert "metadata is read, no value is touched" in reference and "arrowwood.Dataset.refresh" in reference
+    # Roles of Sphinx would be shown as they are.
     assert ":class:" not in reference and ":meth:" not in reference
-    check_that_nothing_is_fetched(tmp_path / "site")
+    assert_self_contained(site)
     identifiers = set(re.findall(r'id="arrowwood\.(?:_errors\.)?(\w+)"', reference))
     assert set(aw.__all__) - identifiers == {"__version__"}, "names that docs/reference.md leaves out"
 
 
-def test_every_page_is_in_the_navigation():
-    assert {page for page in PAGES if f": {page}\n" not in (ROOT / "mkdocs.yml").read_text()} == set()
+def test_navigation_has_every_page():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in PAGES if f": {page}\n" not in navigation] == []
 
 
-def test_the_comparison_says_what_was_measured():
-    """Figures of docs/compare.md are copies, and must equal the pages that the benchmarks write."""
-    opening, _, growing = (ROOT / "docs/compare.md").read_text().partition("## Growing tables")
-    measured = (ROOT / "docs/rivals.md").read_text()
-    figures = re.findall(r"(?<=\| )(?:×[\d.,]+|[\d.]+ [mµn]?s)(?= \|)", opening)
-    assert len(figures) > 40 and [figure for figure in figures if f"{figure} " not in measured] == []
-    reached = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
-    benchmarks = (ROOT / "docs/benchmarks.md").read_text().replace("**", "")
-    assert len(reached) == 10 and [figure for figure in reached if figure not in benchmarks] == []
+# Benchmarks write pages with their results. Figures in other pages are copies.
 
 
-def test_the_readme_says_what_was_measured():
-    """Figures of the README are copies, too, and its plot shows the figures of docs/rivals.md."""
+def test_figures_of_the_comparison_are_measured():
+    opening, _, growing = (DOCS / "compare.md").read_text().partition("## Growing tables")
+    measured = (DOCS / "rivals.md").read_text()
+    figures = re.findall(rf"(?<=\| )(?:×[\d.,]+|{DURATION})(?= \|)", opening)
+    assert len(figures) > 40
+    assert [figure for figure in figures if f"{figure} " not in measured] == []
+    measured = (DOCS / "benchmarks.md").read_text().replace("**", "")
+    figures = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
+    assert len(figures) == 10
+    assert [figure for figure in figures if figure not in measured] == []
+
+
+def test_figures_of_the_readme_are_measured():
     readme = (ROOT / "README.md").read_text()
-    pages = [(ROOT / "docs" / page).read_text() for page in ("rivals.md", "performance.md")]
+    measured = [re.sub("[~*]", "", (DOCS / page).read_text()) for page in ("rivals.md", "performance.md")]
     rows = re.findall(r"^\| [^|]+((?:\| [^|]*\d [mµn]?s[^|]*)+\|.*)$", readme, re.M)
     figures = [figure for row in rows for figure in re.findall(r"[\d.,]+ [mµn]?s\b", row)]
     assert len(rows) == 10 and len(figures) > 30
-    assert [figure for figure in figures if not any(f" {figure} " in re.sub("[~*]", "", page) for page in pages)] == []
-    benchmarks = (ROOT / "docs/benchmarks.md").read_text()
-    assert all(
-        figure in benchmarks and figure in readme
-        for figure in ("4.2–7.0 M/s", "1.1–2.2 µs", "0.79–0.94 ×", "0.82–1.08 ×")
-    )
+    assert [figure for figure in figures if not any(f" {figure} " in page for page in measured)] == []
+    benchmarks = (DOCS / "benchmarks.md").read_text()
+    for figure in ("4.2–7.0 M/s", "1.1–2.2 µs", "0.79–0.94 ×", "0.82–1.08 ×"):
+        assert figure in benchmarks and figure in readme, figure
 
 
 def test_fastest_figures_of_the_readme_are_bold():
     """Checks that each row has the results that are faster than Arrowwood in **bold**."""
-    units = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
     for line in re.findall(r"^\| .*\d [mµn]?s .*\|$", (ROOT / "README.md").read_text(), re.M):
         cells = re.findall(r"(\*\*)?([\d.]+) ([mµn]?s)(?:\*\*)? \|", line)
-        times = [float(number) * units[unit] for _, number, unit in cells]
-        assert len(times) >= 3 and [bool(bold) for bold, *_ in cells] == [time < times[0] for time in times], line
+        assert len(cells) >= 3, line
+        is_bold = [bool(stars) for stars, _, _ in cells]
+        times = [float(number) * NANOSECONDS[unit] for _, number, unit in cells]
+        assert is_bold == [time < times[0] for time in times], line
 
 
-def test_the_plot_of_the_readme_shows_what_was_measured(tmp_path):
+def test_plot_of_the_readme_is_current(tmp_path):
     sys.path.insert(0, str(ROOT / "bench/rivals"))
     import opening
 
     opening.draw(tmp_path / "opening.svg")
-    assert (tmp_path / "opening.svg").read_text() == (ROOT / "docs/plots/opening.svg").read_text()
+    assert (tmp_path / "opening.svg").read_text() == (DOCS / "plots/opening.svg").read_text()
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))
-def test_paths_that_a_page_names_are_there(page):
+def test_paths_on_page_exist(page):
     """Checks links, and files and folders in `code`, of the pages next to the README."""
     text = (ROOT / page).read_text()
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
@@ -168,17 +209,17 @@ def test_paths_that_a_page_names_are_there(page):
     assert [path for path in [*links, *names] if path and not (ROOT / path).exists()] == []
 
 
-def test_the_first_test_is_one():
-    """The test that CONTRIBUTING.md shows is one of those that run."""
-    shown = re.findall(r"```rust\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
-    assert len(shown) == 1 and shown[0] in (ROOT / "tests/data/compute.rs").read_text()
+def test_example_test_of_the_contributing_page_is_run():
+    examples = re.findall(r"```rust\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    assert len(examples) == 1
+    assert examples[0] in (ROOT / "tests/data/compute.rs").read_text()
 
 
-def test_commands_that_are_named_are_there():
-    """`make TARGET` in pages, workflows and scripts names a target of the Makefile."""
-    makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([\w-]+):(?!=)", makefile, re.M))
-    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/workflows/*.yml"), ROOT / ".ci/run"]
-    commands = r"(?:`|\$ |^ *|run: |step |\()make ((?:--\S+ |\w+=\S+ )*[\w-]+)"
-    named = {(path.name, made) for path in texts for made in re.findall(commands, path.read_text(), re.M)}
-    assert len(named) > 25 and {(page, made) for page, made in named if made.split()[-1] not in targets} == set()
+def test_make_targets_on_pages_and_in_scripts_exist():
+    targets = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.M))
+    paths = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob(".github/workflows/*.yml"), ROOT / ".ci/run"]
+    # The target follows options and variables.
+    command = r"(?:`|\$ |^ *|run: |step |\()make ((?:--\S+ |\w+=\S+ )*[\w-]+)"
+    uses = {(path.name, use) for path in paths for use in re.findall(command, path.read_text(), re.M)}
+    assert len(uses) > 25
+    assert [(page, use) for page, use in sorted(uses) if use.split()[-1] not in targets] == []

@@ -1,4 +1,4 @@
-"""Files as typed memory."""
+"""Tests ``aw.map``, which maps a file as an array of numbers."""
 
 import gc
 import mmap
@@ -19,21 +19,28 @@ DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32
 
 @pytest.fixture
 def numbers(tmp_path):
+    """The path of a file with the numbers from 0 to 99 as int64."""
     path = tmp_path / "numbers"
     np.arange(100, dtype="int64").tofile(path)
     return path
 
 
-def test_bytes_by_default(numbers):
-    m = aw.map(numbers)
-    assert (len(m), m.nbytes, m.dtype, m.mode, m.path) == (800, 800, "uint8", "r", str(numbers))
-    assert m.tobytes() == numbers.read_bytes()
-    assert m[8] == 1 and m[-8] == 99
-    assert not m.closed and 0 <= m.resident <= 4096
+def test_map_has_bytes_by_default(numbers):
+    mapping = aw.map(numbers)
+    assert (len(mapping), mapping.nbytes, mapping.dtype, mapping.mode, mapping.path) == (
+        800,
+        800,
+        "uint8",
+        "r",
+        str(numbers),
+    )
+    assert mapping.tobytes() == numbers.read_bytes()
+    assert mapping[8] == 1 and mapping[-8] == 99
+    assert not mapping.closed and 0 <= mapping.resident <= 4096
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_type_reads_and_writes_as_numpy_does(tmp_path, dtype):
+def test_each_dtype_reads_and_writes_like_numpy(tmp_path, dtype):
     path = tmp_path / "x"
     values = np.array([0, 1, 1, 0, 1], dtype=dtype)
     if dtype.startswith("float"):
@@ -41,127 +48,140 @@ def test_every_type_reads_and_writes_as_numpy_does(tmp_path, dtype):
     if dtype.startswith("int"):
         values[1:3] = np.iinfo(dtype).min, np.iinfo(dtype).max
     values.tofile(path)
-    for given in [dtype, np.dtype(dtype), getattr(np, dtype, bool), values.dtype.str]:
-        m = aw.map(path, "c", dtype=given)
-        assert m.dtype == dtype and m.tolist() == values.tolist() == list(m)
-        assert [type(v) for v in m] == [type(v) for v in values.tolist()]
-    a = np.asarray(m)
-    assert a.dtype == values.dtype and np.array_equal(a, values)
-    m[0], m[1:3] = values[1].item(), values[[4, 0]]
+    for spelling in [dtype, np.dtype(dtype), getattr(np, dtype, bool), values.dtype.str]:
+        mapping = aw.map(path, "c", dtype=spelling)
+        assert mapping.dtype == dtype
+        assert mapping.tolist() == values.tolist() == list(mapping)
+        assert [type(value) for value in mapping] == [type(value) for value in values.tolist()]
+    array = np.asarray(mapping)
+    assert array.dtype == values.dtype and np.array_equal(array, values)
+    mapping[0], mapping[1:3] = values[1].item(), values[[4, 0]]
     values[0], values[1:3] = values[1], values[[4, 0]]
-    assert np.array_equal(a, values)
+    assert np.array_equal(array, values)
 
 
 def test_slices_share_the_mapping(numbers):
-    m = aw.map(numbers, "c", dtype="int64")
-    part = m[10:20][2:-2]
+    mapping = aw.map(numbers, "c", dtype="int64")
+    part = mapping[10:20][2:-2]
     assert part.tolist() == list(range(12, 18))
-    m[12] = -1
+    mapping[12] = -1
     assert part[0] == -1
-    assert m[50:10].tolist() == [] and m[95:1000].tolist() == list(range(95, 100))
-    assert m[-3:].tolist() == [97, 98, 99]
+    assert mapping[50:10].tolist() == [] and mapping[95:1000].tolist() == list(range(95, 100))
+    assert mapping[-3:].tolist() == [97, 98, 99]
     with pytest.raises(aw.InvalidArgument):
-        m[::2]
+        mapping[::2]
     part.close()
-    assert m.closed
+    assert mapping.closed
 
 
 @pytest.mark.parametrize("key", [100, -101, 2**63, 2**70])
-def test_elements_out_of_range(numbers, key):
-    m = aw.map(numbers, dtype="int64")
+def test_index_out_of_range_raises(numbers, key):
+    mapping = aw.map(numbers, dtype="int64")
     with pytest.raises(aw.RowOutOfRange):
-        m[key]
+        mapping[key]
     with pytest.raises(IndexError):
-        m[key] = 1
+        mapping[key] = 1
 
 
-def test_offset_and_length_in_elements(numbers):
+def test_map_with_offset_and_length(numbers):
+    # The offset is in bytes, the length in elements.
     assert aw.map(numbers, dtype="int64", offset=80, length=3).tolist() == [10, 11, 12]
     assert aw.map(numbers, dtype="int64", offset=800).tolist() == []
     assert aw.map(numbers, offset=8, length=1).tobytes() == b"\1"
 
 
-def test_unaligned_views_read_and_write_right(tmp_path):
+def test_unaligned_mapping_reads_and_writes(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"\xff" * 3 + struct.pack("<4d", 1.5, -2.5, 3.5, 4.5) + b"\xff")
-    m = aw.map(path, "r+", dtype="float64", offset=3, length=4)
-    assert m.tolist() == [1.5, -2.5, 3.5, 4.5]
-    a = np.asarray(m)
-    assert not a.flags.aligned and a.sum() == 7.0
-    m[1:3] = np.array([7.0, 8.0])
-    m[0] = 6
+    mapping = aw.map(path, "r+", dtype="float64", offset=3, length=4)
+    assert mapping.tolist() == [1.5, -2.5, 3.5, 4.5]
+    array = np.asarray(mapping)
+    assert not array.flags.aligned and array.sum() == 7.0
+    mapping[1:3] = np.array([7.0, 8.0])
+    mapping[0] = 6
     assert struct.unpack("<4d", path.read_bytes()[3:-1]) == (6, 7, 8, 4.5)
     assert path.read_bytes()[:3] == b"\xff" * 3 and path.read_bytes()[-1:] == b"\xff"
-    assert memoryview(m)[1] == 7.0
+    assert memoryview(mapping)[1] == 7.0
 
 
-def test_views_see_the_same_bytes(numbers):
-    m = aw.map(numbers)
-    assert m.view("int64").tolist() == list(range(100))
-    assert m[8:16].view(np.int32).tolist() == [1, 0]
+def test_view_reinterprets_the_same_bytes(numbers):
+    mapping = aw.map(numbers)
+    assert mapping.view("int64").tolist() == list(range(100))
+    assert mapping[8:16].view(np.int32).tolist() == [1, 0]
     with pytest.raises(aw.InvalidArgument, match="whole number"):
-        m[1:].view("int64")
+        mapping[1:].view("int64")
 
 
-def test_arrays_are_the_mapping_itself(numbers):
-    m = aw.map(numbers, dtype="int64")
-    a, b = np.asarray(m), np.frombuffer(m, "int64")
-    assert a.ctypes.data == b.ctypes.data == np.asarray(m[3:]).ctypes.data - 24
-    assert not a.flags.writeable and a.dtype == "int64" and a.shape == (100,)
+def test_arrays_and_memoryviews_share_the_mapping(numbers):
+    mapping = aw.map(numbers, dtype="int64")
+    array, from_buffer = np.asarray(mapping), np.frombuffer(mapping, "int64")
+    assert array.ctypes.data == from_buffer.ctypes.data == np.asarray(mapping[3:]).ctypes.data - 3 * 8
+    assert not array.flags.writeable and array.dtype == "int64" and array.shape == (100,)
     with pytest.raises(ValueError):
-        a[0] = 1
-    view = memoryview(m)
+        array[0] = 1
+    view = memoryview(mapping)
     assert (view.format, view.itemsize, view.ndim, view.readonly, view.nbytes) == ("q", 8, 1, True, 800)
-    assert bytes(memoryview(m)) == numbers.read_bytes()
+    assert bytes(memoryview(mapping)) == numbers.read_bytes()
     with open(numbers, "rb") as file:
         buffer = bytearray(800)
         file.readinto(buffer)
-    assert buffer == bytes(m)
+    assert buffer == bytes(mapping)
 
 
-def test_read_write_reaches_other_processes_at_once(numbers):
-    code = "import mmap,sys; f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); print(m[0], flush=True);"
-    code += "sys.stdin.readline(); print(m[0], flush=True); m[8]=77"
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, numbers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+# Prints the first byte of a mapped file, again after a line of input, and writes another byte.
+OTHER_PROCESS = """
+import mmap, sys
+file = open(sys.argv[1], "r+b")
+mapping = mmap.mmap(file.fileno(), 0)
+print(mapping[0], flush=True)
+sys.stdin.readline()
+print(mapping[0], flush=True)
+mapping[8] = 77
+"""
+
+
+def test_writes_of_shared_mappings_are_seen_by_other_processes(numbers):
+    command = [sys.executable, "-c", OTHER_PROCESS, numbers]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "0\n"
-    m = aw.map(numbers, "r+", dtype="int64")
-    m[0] = 42
+    mapping = aw.map(numbers, "r+", dtype="int64")
+    mapping[0] = 42
     print(file=other.stdin, flush=True)
     assert other.stdout.readline() == "42\n"
     other.communicate()
-    assert m[1] == 77
-    m.flush()
+    assert mapping[1] == 77
+    mapping.flush()
     assert numbers.read_bytes()[:16] == struct.pack("<2q", 42, 77)
 
 
-def test_arrays_of_a_writable_mapping_write(numbers):
-    with aw.map(numbers, "r+", dtype="int64") as m:
-        a = np.asarray(m)
-        a[:3] = [7, 8, 9]
-        assert m[0:3].tolist() == [7, 8, 9]
-        del a
+def test_array_of_a_writable_mapping_writes_the_file(numbers):
+    with aw.map(numbers, "r+", dtype="int64") as mapping:
+        array = np.asarray(mapping)
+        array[:3] = [7, 8, 9]
+        assert mapping[0:3].tolist() == [7, 8, 9]
+        # A mapping can't be closed while an array refers to it.
+        del array
     assert np.fromfile(numbers, "int64")[:4].tolist() == [7, 8, 9, 3]
 
 
-def test_copy_on_write_never_reaches_the_file(numbers):
+def test_copy_on_write_does_not_change_the_file(numbers):
     before = numbers.read_bytes()
-    m = aw.map(numbers, "c", dtype="int64")
-    m[0:100] = range(100, 200)
-    np.asarray(m)[50] = -1
-    m.flush()
-    assert m[0] == 100 and m[50] == -1
-    assert m.tobytes()[:8] == struct.pack("<q", 100)
-    m.close()
+    mapping = aw.map(numbers, "c", dtype="int64")
+    mapping[0:100] = range(100, 200)
+    np.asarray(mapping)[50] = -1
+    mapping.flush()
+    assert mapping[0] == 100 and mapping[50] == -1
+    assert mapping.tobytes()[:8] == struct.pack("<q", 100)
+    mapping.close()
     assert numbers.read_bytes() == before
 
 
-def test_read_only_refuses_to_write(numbers):
-    m = aw.map(numbers, dtype="int64")
-    for key in [0, slice(0, 1)]:
-        with pytest.raises(aw.InvalidArgument, match="read-only"):
-            m[key] = [1] if key != 0 else 1
+def test_read_only_mapping_refuses_writes(numbers):
+    mapping = aw.map(numbers, dtype="int64")
+    with pytest.raises(aw.InvalidArgument, match="read-only"):
+        mapping[0] = 1
+    with pytest.raises(aw.InvalidArgument, match="read-only"):
+        mapping[0:1] = [1]
 
 
 @pytest.mark.parametrize(
@@ -175,60 +195,59 @@ def test_read_only_refuses_to_write(numbers):
         ("float64", None, TypeError),
     ],
 )
-def test_values_that_do_not_fit(numbers, dtype, value, error):
-    m = aw.map(numbers, "c", dtype=dtype)
-    before = m.tobytes()
+def test_values_that_do_not_fit_are_refused(numbers, dtype, value, error):
+    mapping = aw.map(numbers, "c", dtype=dtype)
+    before = mapping.tobytes()
     with pytest.raises(error):
-        m[0] = value
+        mapping[0] = value
     with pytest.raises(error):
-        m[0:2] = [0, value]
-    assert m.tobytes() == before
+        mapping[0:2] = [0, value]
+    assert mapping.tobytes() == before
 
 
-def test_slices_are_assigned_from_anything_alike(numbers):
-    m = aw.map(numbers, "c", dtype="float64")
-    m[0:3] = (1, 2.5, np.float32(3))
-    m[3:6] = np.array([4, 5, 6])
-    m[6:9] = m[0:3]
-    m[1:4] = m[0:3]
-    assert m[:9].tolist() == [1, 1, 2.5, 3, 5, 6, 1, 2.5, 3]
+def test_slices_accept_sequences_arrays_and_mappings(numbers):
+    mapping = aw.map(numbers, "c", dtype="float64")
+    mapping[0:3] = (1, 2.5, np.float32(3))
+    mapping[3:6] = np.array([4, 5, 6])
+    mapping[6:9] = mapping[0:3]
+    mapping[1:4] = mapping[0:3]
+    assert mapping[:9].tolist() == [1, 1, 2.5, 3, 5, 6, 1, 2.5, 3]
     with pytest.raises(aw.InvalidArgument, match="2 values for a slice of 3"):
-        m[0:3] = [1, 2]
+        mapping[0:3] = [1, 2]
     with pytest.raises(TypeError):
-        m[0:3] = 5
-    raw = m.view("uint8")
-    raw[0:4] = b"abcd"
-    raw[4:6] = bytearray(b"ef")
-    assert raw[0:6].tobytes() == b"abcdef"
-    big = np.array([1.5, 2.5], dtype=">f8")
-    m[0:2] = big
-    assert m[:2].tolist() == [1.5, 2.5]
+        mapping[0:3] = 5
+    byte_view = mapping.view("uint8")
+    byte_view[0:4] = b"abcd"
+    byte_view[4:6] = bytearray(b"ef")
+    assert byte_view[0:6].tobytes() == b"abcdef"
+    mapping[0:2] = np.array([1.5, 2.5], dtype=">f8")
+    assert mapping[:2].tolist() == [1.5, 2.5]
 
 
 def test_use_after_close_raises(numbers):
-    m = aw.map(numbers, "r+", dtype="int64")
-    part, it = m[1:3], iter(m)
-    m.close()
-    m.close()
-    assert m.closed and part.closed and "closed" in repr(m)
+    mapping = aw.map(numbers, "r+", dtype="int64")
+    part, iterator = mapping[1:3], iter(mapping)
+    mapping.close()
+    mapping.close()
+    assert mapping.closed and part.closed and "closed" in repr(mapping)
     uses = [
-        lambda: m[0],
-        lambda: m[0:1],
+        lambda: mapping[0],
+        lambda: mapping[0:1],
         lambda: part[0],
-        lambda: len(m),
-        lambda: m.tobytes(),
-        lambda: m.tolist(),
-        lambda: m.flush(),
-        lambda: m.resident,
-        lambda: m.view("int8"),
-        lambda: list(m),
-        lambda: next(it),
-        lambda: np.frombuffer(m),
-        lambda: memoryview(m),
-        lambda: m.__setitem__(0, 1),
-        lambda: m.__setitem__(slice(0, 1), [1]),
-        lambda: m.__enter__(),
-        lambda: aw.open(m),
+        lambda: len(mapping),
+        lambda: mapping.tobytes(),
+        lambda: mapping.tolist(),
+        lambda: mapping.flush(),
+        lambda: mapping.resident,
+        lambda: mapping.view("int8"),
+        lambda: list(mapping),
+        lambda: next(iterator),
+        lambda: np.frombuffer(mapping),
+        lambda: memoryview(mapping),
+        lambda: mapping.__setitem__(0, 1),
+        lambda: mapping.__setitem__(slice(0, 1), [1]),
+        lambda: mapping.__enter__(),
+        lambda: aw.open(mapping),
     ]
     for use in uses:
         with pytest.raises(aw.Closed) as caught:
@@ -237,80 +256,85 @@ def test_use_after_close_raises(numbers):
         assert caught.value.path == str(numbers)
 
 
-def test_close_gives_the_memory_back(numbers):
-    m = aw.map(numbers)
-    assert str(numbers) in pathlib.Path("/proc/self/maps").read_text()
-    m.close()
-    assert str(numbers) not in pathlib.Path("/proc/self/maps").read_text()
+def is_mapped(path):
+    return str(path) in pathlib.Path("/proc/self/maps").read_text()
 
 
-def test_dropping_gives_the_memory_back(numbers):
-    m = aw.map(numbers)
-    part, ref = m[5:9], weakref.ref(m)
-    del m
+def test_close_unmaps_the_file(numbers):
+    mapping = aw.map(numbers)
+    assert is_mapped(numbers)
+    mapping.close()
+    assert not is_mapped(numbers)
+
+
+def test_dropping_the_last_reference_unmaps_the_file(numbers):
+    mapping = aw.map(numbers)
+    part, reference = mapping[5:9], weakref.ref(mapping)
+    del mapping
     gc.collect()
-    assert ref() is None and part[3] == 1
+    # The slice keeps the file mapped, but not the object that it was made from.
+    assert reference() is None and part[3] == 1
     del part
-    assert str(numbers) not in pathlib.Path("/proc/self/maps").read_text()
+    assert not is_mapped(numbers)
 
 
-def test_no_closing_while_a_buffer_is_out(numbers):
-    m = aw.map(numbers, dtype="int64")
-    a = np.asarray(m[2:4])
+def test_close_fails_while_a_buffer_is_exported(numbers):
+    mapping = aw.map(numbers, dtype="int64")
+    array = np.asarray(mapping[2:4])
     with pytest.raises(aw.Busy, match="1 exported buffer") as caught:
-        m.close()
+        mapping.close()
     assert isinstance(caught.value, BufferError)
-    with pytest.raises(BufferError), m:
+    with pytest.raises(BufferError), mapping:
         pass
-    assert m[0] == 0 and a.tolist() == [2, 3]
-    del a
-    m.close()
+    assert mapping[0] == 0 and array.tolist() == [2, 3]
+    del array
+    mapping.close()
 
 
-def test_a_dataset_holds_the_mapping_it_was_opened_from(stocks_file, stocks):
-    m = aw.map(stocks_file)
-    ds = aw.open(m)
+def test_close_fails_while_a_dataset_uses_the_mapping(stocks_file, stocks):
+    mapping = aw.map(stocks_file)
+    ds = aw.open(mapping)
     with pytest.raises(aw.Busy):
-        m.close()
+        mapping.close()
     assert ds.to_pylist() == stocks.to_pylist()
     row = ds[3]
     del ds
-    m.close()
+    mapping.close()
     assert row["symbol"] == "MSFT"
 
 
-def test_context_manager(numbers):
-    with aw.map(numbers) as m:
-        assert m[0] == 0
-    assert m.closed
+def test_context_manager_closes_the_mapping(numbers):
+    with aw.map(numbers) as mapping:
+        assert mapping[0] == 0
+    assert mapping.closed
 
 
-def test_beyond_4_gib(tmp_path):
-    path = tmp_path / "sparse"
+def test_map_of_more_than_4_gib(tmp_path):
+    path, size = tmp_path / "sparse", 5 << 30
     with open(path, "wb") as file:
-        file.truncate(5 << 30)
-        file.seek((5 << 30) - 8)
+        file.truncate(size)
+        file.seek(size - 8)
         file.write(struct.pack("<d", 6.25))
-    m = aw.map(path, dtype="float64")
-    assert len(m) == (5 << 30) // 8 and m.nbytes == 5 << 30
-    assert m[-1] == 6.25 and m[len(m) - 1] == 6.25 and m[2**29 + 7] == 0.0
-    assert np.asarray(m)[-1] == 6.25
-    assert m[2**29 :][-1] == 6.25
-    assert aw.map(path, dtype="float64", offset=(5 << 30) - 8).tolist() == [6.25]
+    mapping = aw.map(path, dtype="float64")
+    assert len(mapping) == size // 8 and mapping.nbytes == size
+    assert mapping[-1] == 6.25 and mapping[len(mapping) - 1] == 6.25 and mapping[2**29 + 7] == 0.0
+    assert np.asarray(mapping)[-1] == 6.25
+    assert mapping[2**29 :][-1] == 6.25
+    assert aw.map(path, dtype="float64", offset=size - 8).tolist() == [6.25]
 
 
-def test_empty_file(tmp_path):
+def test_map_of_an_empty_file_has_no_elements(tmp_path):
     path = tmp_path / "empty"
     path.touch()
     for mode in ["r", "r+", "c"]:
-        with aw.map(path, mode, dtype="float64") as m:
-            assert len(m) == 0 and list(m) == [] and m.tobytes() == b"" and m.resident == 0
-            assert np.asarray(m).shape == (0,)
-            m.flush()
+        with aw.map(path, mode, dtype="float64") as mapping:
+            assert len(mapping) == 0 and list(mapping) == [] and mapping.tobytes() == b"" and mapping.resident == 0
+            assert np.asarray(mapping).shape == (0,)
+            mapping.flush()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ({"mode": "w"}, "mode must be"),
         ({"dtype": ">i4"}, "little-endian"),
@@ -325,12 +349,12 @@ def test_empty_file(tmp_path):
         ({"offset": 4, "dtype": "int64"}, "whole number"),
     ],
 )
-def test_arguments_that_make_no_sense(numbers, arguments, words):
-    with pytest.raises(aw.InvalidArgument, match=words):
+def test_invalid_arguments_are_refused(numbers, arguments, message):
+    with pytest.raises(aw.InvalidArgument, match=message):
         aw.map(numbers, **arguments)
 
 
-def test_files_that_cannot_be_mapped(tmp_path):
+def test_missing_and_special_files_are_refused(tmp_path):
     with pytest.raises(aw.NotFound) as caught:
         aw.map(tmp_path / "none")
     assert isinstance(caught.value, FileNotFoundError)
@@ -343,12 +367,12 @@ def test_files_that_cannot_be_mapped(tmp_path):
         aw.map(3)
 
 
-def test_no_permission(numbers):
+def test_map_without_permission_raises(numbers):
     numbers.chmod(0o400)
     with unprivileged(), pytest.raises(aw.PermissionDenied):
         aw.map(numbers, "r+")
 
 
-def test_the_standard_mmap_agrees(numbers):
+def test_map_has_the_bytes_of_the_standard_mmap(numbers):
     with open(numbers, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as other:
         assert aw.map(numbers).tobytes() == other[:]
