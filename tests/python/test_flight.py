@@ -1,6 +1,5 @@
-"""Arrow Flight of ``arrowwood serve``, as pyarrow's stock client sees it."""
+"""Tests Arrow Flight of ``arrowwood serve`` with the client of pyarrow."""
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -19,20 +18,23 @@ flight = pytest.importorskip("pyarrow.flight")
 SCHEMA = pa.schema([pa.field("n", pa.int64(), False), pa.field("symbol", pa.string()), pa.field("x", pa.float64())])
 
 
-def ticks(start, count):
-    numbers = range(start, start + count)
+def make_ticks(start, row_count):
+    """Returns rows with the numbers from `start` on; every eleventh symbol is null."""
+    numbers = np.arange(start, start + row_count)
     symbols = [None if n % 11 == 0 else f"S{n // 100}" for n in numbers]
-    return pa.table(
-        {"n": np.arange(start, start + count), "symbol": symbols, "x": np.arange(start, start + count) / 4}, SCHEMA
-    )
+    return pa.table({"n": numbers, "symbol": symbols, "x": numbers / 4}, SCHEMA)
+
+
+def connect(server):
+    return flight.connect(server.url.replace("http://", "grpc+tcp://"))
 
 
 @pytest.fixture
 def served(tmp_path):
-    """A directory with a table of 10,000 rows, and a client of its server."""
+    """A folder with the table ``ticks`` of 10,000 rows, and a client of its server."""
     with aw.writer(tmp_path / "ticks", SCHEMA, dictionary=["symbol"], segment_rows=3_000) as writer:
-        writer.append(ticks(0, 10_000))
-    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+        writer.append(make_ticks(0, 10_000))
+    with aw.serve(tmp_path) as server, connect(server) as client:
         yield tmp_path, client
 
 
@@ -40,13 +42,23 @@ def get(client, ticket, **options):
     return client.do_get(flight.Ticket(ticket), **options)
 
 
-def as_rows(table):
-    return table.to_pylist()
+def get_rows(client, ticket, **options):
+    return get(client, ticket, **options).read_all().to_pylist()
 
 
-def put(client, descriptor, rows, **options):
-    """Sends rows, and returns the answer; errors are raised when the writer is closed."""
-    writer, answers = client.do_put(descriptor, rows.schema, **options)
+def mapped_table(path):
+    """Returns a table by mapping its files, without the server."""
+    return pa.table(aw.open(path))
+
+
+def read_answer(answers):
+    """Returns the next answer to a batch."""
+    return json.loads(answers.read().to_pybytes())
+
+
+def put(client, target, rows, **options):
+    """Sends rows to a table or a command, and returns the answer; closing the writer raises the server's error."""
+    writer, answers = client.do_put(target, rows.schema, **options)
     try:
         writer.write_table(rows)
         answer = answers.read()
@@ -55,18 +67,29 @@ def put(client, descriptor, rows, **options):
     return json.loads(answer.to_pybytes())
 
 
-def test_rows_are_those_that_are_mapped(served):
+def table_target(name):
+    return flight.FlightDescriptor.for_path(name)
+
+
+def command_target(command):
+    return flight.FlightDescriptor.for_command(command)
+
+
+# ---- reading ----
+
+
+def test_get_returns_the_mapped_rows(served):
     folder, client = served
-    mapped = pa.table(aw.open(folder / "ticks"))
-    assert as_rows(get(client, "ticks").read_all()) == as_rows(mapped)
-    some = get(client, "ticks?from=2990&to=3010&columns=symbol,n").read_all()
-    assert as_rows(some) == as_rows(mapped.select(["symbol", "n"]).slice(2990, 20))
-    few = get(client, "ticks?where=n+>+9990 and symbol in ('S99')&limit=3").read_all()
-    assert [row["n"] for row in as_rows(few)] == [9991, 9992, 9993]
-    assert get(client, "ticks?from=10000").read_all().num_rows == 0
+    mapped = mapped_table(folder / "ticks")
+    assert get_rows(client, "ticks") == mapped.to_pylist()
+    range_of_columns = mapped.select(["symbol", "n"]).slice(2990, 20)
+    assert get_rows(client, "ticks?from=2990&to=3010&columns=symbol,n") == range_of_columns.to_pylist()
+    filtered = get_rows(client, "ticks?where=n+>+9990 and symbol in ('S99')&limit=3")
+    assert [row["n"] for row in filtered] == [9991, 9992, 9993]
+    assert get_rows(client, "ticks?from=10000") == []
 
 
-def test_every_type_is_what_it_is_by_mapping(tmp_path):
+def test_get_preserves_types_of_files(tmp_path):
     table = pa.table({
         "null": pa.nulls(5),
         "bool": [True, None, False, True, None],
@@ -78,15 +101,15 @@ def test_every_type_is_what_it_is_by_mapping(tmp_path):
         "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": 2, "b": ""}, {"a": 3, "b": "z"}]),
     })  # fmt: skip
     aw.write(table, tmp_path / "types.arrow")
-    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
-        read = get(client, "types.arrow").read_all()
-        assert (read.schema, as_rows(read)) == (table.schema, as_rows(table))
-        assert as_rows(get(client, "types.arrow?from=1&to=4").read_all()) == as_rows(table.slice(1, 3))
+    with aw.serve(tmp_path) as server, connect(server) as client:
+        received = get(client, "types.arrow").read_all()
+        assert received.schema == table.schema
+        assert received.to_pylist() == table.to_pylist()
+        assert get_rows(client, "types.arrow?from=1&to=4") == table.slice(1, 3).to_pylist()
 
 
-def test_every_type_that_grows_is_what_it_is_by_mapping(tmp_path):
-    """A table as it grows, from no rows on: whole and in parts, mapped, by Flight and over HTTP,
-    as pyarrow has them."""
+def test_get_preserves_types_of_growing_tables(tmp_path):
+    """Rows are the same by mapping, by Flight and over HTTP, in whole and in part, from the empty table on."""
     source = pa.table({
         "bool": [True, None, False, True, None],
         "int8": pa.array([1, None, -3, 4, 5], pa.int8()),
@@ -110,220 +133,114 @@ def test_every_type_that_grows_is_what_it_is_by_mapping(tmp_path):
         "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": 2, "b": ""}, {"a": 3, "b": "z"}]),
         "key": pa.array(["x", "y", None, "x", "x"]).dictionary_encode(),
     })  # fmt: skip
-    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
-
-        def ask(expected):
-            mapped = pa.table(aw.open(tmp_path / "t"))
-            assert as_rows(mapped) == expected
-            end = len(expected)
-            for start, stop in {(0, end), (end // 3, end - end // 4), (end // 2, end // 2), (end, end)}:
-                called = get(client, f"t?from={start}&to={stop}").read_all()
-                with urlopen(f"{server.url}/v1/tables/t/rows?from={start}&to={stop}", timeout=PATIENCE) as answer:
-                    sent = pa.ipc.open_stream(answer).read_all()
-                assert called.schema == sent.schema == mapped.schema
-                assert as_rows(called) == as_rows(sent) == expected[start:stop]
-
-        with aw.writer(tmp_path / "t", source.schema, segment_rows=12) as writer:
-            ask([])
-            assert (
-                client.get_schema(flight.FlightDescriptor.for_path("t")).schema
-                == pa.table(aw.open(tmp_path / "t")).schema
-            )
-            expected = []
-            for number, (start, rows) in enumerate([(0, 1), (1, 4), (0, 5), (3, 2), (2, 1), (0, 5)]):
-                part = source.slice(start, rows)
-                # Keys that no batch before had.
-                keys = pa.array(
-                    [None if key is None else f"{key}{number}" for key in part["key"].to_pylist()]
-                ).dictionary_encode()
-                part = part.set_column(part.schema.get_field_index("key"), "key", keys)
-                writer.append(part)
-                writer.commit()
-                expected += as_rows(part)
-                ask(expected)
+    with (
+        aw.serve(tmp_path) as server,
+        connect(server) as client,
+        aw.writer(tmp_path / "t", source.schema, segment_rows=12) as writer,
+    ):
+        assert_same_everywhere(server, client, tmp_path / "t", [])
+        schema = client.get_schema(table_target("t")).schema
+        assert schema == mapped_table(tmp_path / "t").schema
+        expected = []
+        for number, (start, row_count) in enumerate([(0, 1), (1, 4), (0, 5), (3, 2), (2, 1), (0, 5)]):
+            batch = rename_keys(source.slice(start, row_count), number)
+            writer.append(batch)
+            writer.commit()
+            expected += batch.to_pylist()
+            assert_same_everywhere(server, client, tmp_path / "t", expected)
 
 
-def test_keys_of_a_dictionary_that_grows_mean_the_same_in_a_stream_that_goes_on(served):
+def rename_keys(table, number):
+    """Returns the table with keys in its dictionary that no table with another number has."""
+    keys = [None if key is None else f"{key}{number}" for key in table["key"].to_pylist()]
+    return table.set_column(table.schema.get_field_index("key"), "key", pa.array(keys).dictionary_encode())
+
+
+def assert_same_everywhere(server, client, path, expected):
+    """Asserts that the table has the expected rows by mapping, by Flight and over HTTP."""
+    mapped = mapped_table(path)
+    assert mapped.to_pylist() == expected
+    end = len(expected)
+    for start, stop in {(0, end), (end // 3, end - end // 4), (end // 2, end // 2), (end, end)}:
+        address = f"{path.name}?from={start}&to={stop}"
+        by_flight = get(client, address).read_all()
+        url = f"{server.url}/v1/tables/{path.name}/rows?from={start}&to={stop}"
+        with urlopen(url, timeout=PATIENCE) as response:
+            by_http = pa.ipc.open_stream(response).read_all()
+        assert by_flight.schema == by_http.schema == mapped.schema
+        assert by_flight.to_pylist() == by_http.to_pylist() == expected[start:stop]
+
+
+def test_followed_stream_receives_new_dictionary_keys(served):
     folder, client = served
     reader = get(client, "ticks?follow=true&from=9990&columns=symbol,n")
-    seen = []
+    received = []
     with aw.writer(folder / "ticks") as writer:
         for n in range(10_000, 10_400, 50):
-            writer.append(ticks(n, 50))
+            writer.append(make_ticks(n, 50))
             writer.commit()
-            while len(seen) < n + 50 - 9_990:
-                seen += reader.read_chunk().data.to_pylist()
+            while len(received) < n + 50 - 9_990:
+                received += reader.read_chunk().data.to_pylist()
     reader.cancel()
-    assert seen == as_rows(ticks(9_990, 410).select(["symbol", "n"]))
+    assert received == make_ticks(9_990, 410).select(["symbol", "n"]).to_pylist()
 
 
-def test_flights_are_found_and_their_parts_are_the_whole(served):
+def test_followed_stream_continues_with_committed_rows(served):
     folder, client = served
-    listed = list(client.list_flights())
-    assert [info.descriptor.path for info in listed] == [[b"ticks"]]
-    info = client.get_flight_info(flight.FlightDescriptor.for_path("ticks"))
-    assert (info.total_records, info.schema) == (10_000, pa.table(aw.open(folder / "ticks")).schema)
+    reader = get(client, "ticks?follow=true&from=9999&columns=n")
+    received, has_begun = [], threading.Event()
+
+    def read_six_rows():
+        for chunk in reader:
+            received.extend(chunk.data["n"].to_pylist())
+            has_begun.set()
+            if len(received) >= 6:
+                return
+
+    thread = threading.Thread(target=read_six_rows)
+    thread.start()
+    assert has_begun.wait(PATIENCE), "no row has come"
+    with aw.writer(folder / "ticks") as writer:
+        for n in range(10_000, 10_005):
+            writer.append(make_ticks(n, 1))
+            writer.commit()
+    join(thread)
+    assert received == list(range(9_999, 10_005))
+    reader.cancel()
+
+
+def test_flights_are_listed_with_endpoints_for_all_rows(served):
+    folder, client = served
+    assert [info.descriptor.path for info in client.list_flights()] == [[b"ticks"]]
+    mapped = mapped_table(folder / "ticks")
+    info = client.get_flight_info(table_target("ticks"))
+    assert (info.total_records, info.schema) == (10_000, mapped.schema)
     parts = [client.do_get(endpoint.ticket).read_all() for endpoint in info.endpoints]
-    assert as_rows(pa.concat_tables(parts)) == as_rows(pa.table(aw.open(folder / "ticks")))
-    some = flight.FlightDescriptor.for_command("ticks?where=n < 10&columns=n")
-    info = client.get_flight_info(some)
-    assert info.total_records == -1 and client.get_schema(some).schema == info.schema
+    assert pa.concat_tables(parts).to_pylist() == mapped.to_pylist()
+
+
+def test_flight_info_of_a_query_has_one_endpoint(served):
+    _, client = served
+    query = command_target("ticks?where=n < 10&columns=n")
+    info = client.get_flight_info(query)
+    # The number of rows is unknown before the query runs.
+    assert info.total_records == -1 and client.get_schema(query).schema == info.schema
     [endpoint] = info.endpoints
-    assert as_rows(client.do_get(endpoint.ticket).read_all()) == [{"n": n} for n in range(10)]
+    assert client.do_get(endpoint.ticket).read_all().to_pylist() == [{"n": n} for n in range(10)]
 
 
-def test_a_ticket_is_of_the_table_that_it_was_made_for(served):
+def test_ticket_of_a_replaced_table_is_refused(served):
     folder, client = served
-    [endpoint] = client.get_flight_info(flight.FlightDescriptor.for_path("ticks")).endpoints
+    [endpoint] = client.get_flight_info(table_target("ticks")).endpoints
     (folder / "ticks").rename(folder / "old")
-    with aw.writer(folder / "ticks", schema=pa.table(aw.open(folder / "old")).schema) as writer:
-        writer.append(ticks(0, 5))
+    with aw.writer(folder / "ticks", schema=mapped_table(folder / "old").schema) as writer:
+        writer.append(make_ticks(0, 5))
     with pytest.raises(pa.ArrowException, match="replaced"):
         client.do_get(endpoint.ticket).read_all()
 
 
-def test_batches_are_acknowledged_and_seen_by_everybody(served):
-    folder, client = served
-    sent = ticks(10_000, 300)
-    writer, answers = client.do_put(flight.FlightDescriptor.for_path("ticks"), sent.schema)
-    for start in (0, 100, 200):
-        writer.write_table(sent.slice(start, 100))
-        answer = json.loads(answers.read().to_pybytes())
-        assert (answer["first_row"], answer["rows"], answer["durable"]) == (10_000 + start, 100, 10_100 + start)
-    writer.close()
-    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_300))
-
-
-def test_dictionaries_come_with_the_batches(served):
-    folder, client = served
-    encoded = ticks(10_000, 200)
-    encoded = encoded.set_column(1, "symbol", encoded["symbol"].combine_chunks().dictionary_encode())
-    writer, answers = client.do_put(flight.FlightDescriptor.for_command(b"ticks?ack=visible"), encoded.schema)
-    for start in (0, 50):
-        writer.write_table(encoded.slice(start, 50 + 2 * start))
-        assert json.loads(answers.read().to_pybytes())["rows"] == 50 + 2 * start
-    writer.close()
-    assert as_rows(pa.table(aw.open(folder / "ticks")).slice(10_000)) == as_rows(ticks(10_000, 200))
-
-
-def test_a_producer_that_sends_again_doubles_nothing(served):
-    folder, client = served
-
-    def send(sequence):
-        command = f"ticks?producer=s1&sequence={sequence}"
-        writer, answers = client.do_put(flight.FlightDescriptor.for_command(command), SCHEMA)
-        found = []
-        for start in range(10_000 + 10 * sequence, 10_050, 10):
-            writer.write_table(ticks(start, 10))
-            found.append(json.loads(answers.read().to_pybytes())["duplicate"])
-        writer.close()
-        return found
-
-    assert send(0) == [False] * 5
-    assert send(3) == [True, True]
-    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_050))
-    with pytest.raises(pa.ArrowException, match="sequence_gap"):
-        put(client, flight.FlightDescriptor.for_command("ticks?producer=s1&sequence=99"), ticks(0, 1))
-
-
-def test_a_stream_goes_on_with_the_table(served):
-    folder, client = served
-    seen, begun = [], threading.Event()
-    reader = get(client, "ticks?follow=true&from=9999&columns=n")
-
-    def read():
-        for chunk in reader:
-            seen.extend(chunk.data["n"].to_pylist())
-            begun.set()
-            if len(seen) >= 6:
-                return
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    assert begun.wait(PATIENCE), "no row has come"
-    with aw.writer(folder / "ticks") as writer:
-        for n in range(10_000, 10_005):
-            writer.append(ticks(n, 1))
-            writer.commit()
-    join(thread)
-    assert seen == list(range(9_999, 10_005))
-    reader.cancel()
-
-
-def exchange(client, command, **options):
-    """A call that goes both ways: its writer, and a function that waits for so many rows and answers,
-    or for the end."""
-    writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(command), **options)
-    rows, answers = [], []
-
-    def until(rows_wanted=None, answers_wanted=0):
-        while rows_wanted is None or len(rows) < rows_wanted or len(answers) < answers_wanted:
-            try:
-                chunk = reader.read_chunk()
-            except StopIteration:
-                break
-            if chunk.data is None:
-                answers.append(json.loads(chunk.app_metadata.to_pybytes()))
-            else:
-                rows.extend(chunk.data["n"].to_pylist())
-        return rows, answers
-
-    return writer, until
-
-
-def test_an_exchange_answers_batches_and_sends_rows_of_everybody(served):
-    folder, client = served
-    writer, until = exchange(client, "ticks?from=9998&columns=n&producer=s1&sequence=0")
-    assert until(2) == ([9_998, 9_999], [])
-    writer.begin(SCHEMA)
-    writer.write_table(ticks(10_000, 5))
-    rows, answers = until(7, 1)
-    assert rows == list(range(9_998, 10_005))
-    assert [(it["first_row"], it["rows"], it["durable"], it["sequence"]) for it in answers] == [(10_000, 5, 10_005, 0)]
-    put(client, flight.FlightDescriptor.for_path("ticks"), ticks(10_005, 3))
-    until(10, 1)
-    for start in (10_008, 10_009):
-        writer.write_table(ticks(start, 1))
-    writer.done_writing()
-    rows, answers = until()
-    assert rows == list(range(9_998, 10_010)) == pa.table(aw.open(folder / "ticks"))["n"].to_pylist()[9_998:]
-    assert [it["sequence"] for it in answers] == [0, 1, 2]
-    writer.close()
-
-
-def test_an_exchange_may_only_append_or_only_follow(served):
-    folder, client = served
-    # Sent again, and nothing is there twice.
-    for is_repeat in (False, True):
-        writer, until = exchange(client, "ticks?follow=false&producer=s1&sequence=7")
-        writer.begin(SCHEMA)
-        writer.write_table(ticks(10_000, 5))
-        writer.done_writing()
-        rows, [answer] = until()
-        assert (rows, answer["duplicate"]) == ([], is_repeat)
-        writer.close()
-    writer, until = exchange(client, "ticks?from=10004")
-    assert until(1) == ([10_004], [])
-    writer.done_writing()
-    assert until() == ([10_004], [])
-    writer.close()
-    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_005))
-    for command, words in [
-        ("ticks?follow=false&from=3", "from goes with follow"),
-        ("ticks?limit=3", "no parameter 'limit'"),
-        ("nothing", "no such table"),
-    ]:
-        with pytest.raises((pa.ArrowException, KeyError), match=words):
-            exchange(client, command)[1]()
-    writer, until = exchange(client, "ticks?from=0")
-    writer.begin(pa.schema([("other", pa.int64())]))
-    writer.write_table(pa.table({"other": [1]}))
-    with pytest.raises(pa.ArrowException, match="column"):
-        until()
-
-
 @pytest.mark.parametrize(
-    ("ticket", "error", "words"),
+    ("ticket", "error", "message"),
     [
         ("nothing", KeyError, "no such table"),
         ("../ticks", KeyError, "not_found"),
@@ -334,129 +251,297 @@ def test_an_exchange_may_only_append_or_only_follow(served):
         (b"\xff", pa.ArrowInvalid, "not UTF-8"),
     ],
 )  # fmt: skip
-def test_tickets_that_mean_nothing(served, ticket, error, words):
-    with pytest.raises(error, match=words):
-        get(served[1], ticket).read_all()
+def test_invalid_tickets_are_refused(served, ticket, error, message):
+    _, client = served
+    with pytest.raises(error, match=message):
+        get_rows(client, ticket)
 
 
-def test_rows_that_do_not_fit_are_refused_and_the_table_stays(served):
+# ---- appending ----
+
+
+def test_put_acknowledges_each_batch(served):
     folder, client = served
-    for wrong in [pa.table({"n": ["a"]}), pa.table({"other": [1]})]:
+    rows = make_ticks(10_000, 300)
+    writer, answers = client.do_put(table_target("ticks"), rows.schema)
+    for start in (0, 100, 200):
+        writer.write_table(rows.slice(start, 100))
+        answer = read_answer(answers)
+        assert (answer["first_row"], answer["rows"], answer["durable"]) == (10_000 + start, 100, 10_100 + start)
+    writer.close()
+    assert mapped_table(folder / "ticks").to_pylist() == make_ticks(0, 10_300).to_pylist()
+
+
+def test_put_accepts_dictionaries(served):
+    folder, client = served
+    rows = make_ticks(10_000, 200)
+    encoded = rows.set_column(1, "symbol", rows["symbol"].combine_chunks().dictionary_encode())
+    writer, answers = client.do_put(command_target("ticks?ack=visible"), encoded.schema)
+    for start, row_count in ((0, 50), (50, 150)):
+        writer.write_table(encoded.slice(start, row_count))
+        assert read_answer(answers)["rows"] == row_count
+    writer.close()
+    assert mapped_table(folder / "ticks").slice(10_000).to_pylist() == rows.to_pylist()
+
+
+def put_from_sequence(client, sequence):
+    """Sends batches of 10 rows up to row 10,050 as a producer; returns which of them were duplicates."""
+    target = command_target(f"ticks?producer=s1&sequence={sequence}")
+    writer, answers = client.do_put(target, SCHEMA)
+    duplicates = []
+    for start in range(10_000 + 10 * sequence, 10_050, 10):
+        writer.write_table(make_ticks(start, 10))
+        duplicates.append(read_answer(answers)["duplicate"])
+    writer.close()
+    return duplicates
+
+
+def test_put_ignores_batches_that_a_producer_repeats(served):
+    folder, client = served
+    assert put_from_sequence(client, 0) == [False] * 5
+    assert put_from_sequence(client, 3) == [True, True]
+    assert mapped_table(folder / "ticks").to_pylist() == make_ticks(0, 10_050).to_pylist()
+    with pytest.raises(pa.ArrowException, match="sequence_gap"):
+        put(client, command_target("ticks?producer=s1&sequence=99"), make_ticks(0, 1))
+
+
+def test_put_of_other_columns_is_refused(served):
+    folder, client = served
+    for rows in [pa.table({"n": ["a"]}), pa.table({"other": [1]})]:
         with pytest.raises(pa.ArrowException, match="column"):
-            put(client, flight.FlightDescriptor.for_path("ticks"), wrong)
+            put(client, table_target("ticks"), rows)
     with pytest.raises((KeyError, pa.ArrowException), match="no such table"):
-        put(client, flight.FlightDescriptor.for_path("nothing"), ticks(0, 1))
+        put(client, table_target("nothing"), make_ticks(0, 1))
     assert len(aw.open(folder / "ticks")) == 10_000
+
+
+def test_actions_are_not_supported(served):
+    _, client = served
     with pytest.raises(NotImplementedError, match="drop|no_engine"):
         list(client.do_action("drop"))
 
 
-def test_no_call_is_answered_without_a_valid_token(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    with aw.writer(folder / "open", SCHEMA) as writer:
-        writer.append(ticks(0, 3))
-    command = [sys.executable, "-m", "arrowwood._cli", "token"]
-    file = ["--token-file", tmp_path / "tokens.json"]
-    add = [*command, "add", "all", "--read", "*", "--write", "*", *file]
-    secret = subprocess.run(add, check=True, capture_output=True, text=True).stdout.strip()
-    path = flight.FlightDescriptor.for_path("open")
-    calls = {
-        "ListFlights": lambda client, options: list(client.list_flights(options=options)),
-        "GetFlightInfo": lambda client, options: client.get_flight_info(path, options=options),
-        "GetSchema": lambda client, options: client.get_schema(path, options=options),
-        "DoGet": lambda client, options: get(client, "open", options=options).read_all(),
-        "DoPut": lambda client, options: put(client, path, ticks(3, 1), options=options),
-        "DoExchange": lambda client, options: exchange(client, "open?from=0", options=options)[1](1),
-    }
-
-    def refusals(client, headers):
-        options = flight.FlightCallOptions(headers=headers)
-        refused = set()
-        for name, call in calls.items():
-            # pyarrow replaces the errors of some calls by its own.
-            with contextlib.suppress(Exception):
-                call(client, options)
-                continue
-            refused.add(name)
-        return refused
-
-    with (
-        aw.serve(folder, token_file=tmp_path / "tokens.json") as server,
-        flight.connect(server.url.replace("http://", "grpc+tcp://")) as client,
-    ):
-        bearer = [(b"authorization", f"Bearer {secret}".encode())]
-        assert refusals(client, []) == set(calls)
-        assert refusals(client, [(b"authorization", b"Bearer aw_0_0")]) == set(calls)
-        assert len(aw.open(folder / "open")) == 3
-        assert refusals(client, bearer) == set()
-        assert len(aw.open(folder / "open")) == 4
-        subprocess.run([*command, "revoke", "all", *file], check=True)
-        wait_until(lambda: refusals(client, bearer) == set(calls), "a token that was revoked is refused")
-        server.close()
-        assert {line["status"] for line in map(json.loads, server.log) if line["status"] >= 400} == {401}
+# ---- exchanges, which append and follow in one call ----
 
 
-def test_tokens_and_their_rights(tmp_path):
+class Exchange:
+    """A DoExchange call: its writer, and the rows and answers that were received."""
+
+    def __init__(self, client, command, **options):
+        self.writer, self.reader = client.do_exchange(command_target(command), **options)
+        self.rows, self.answers = [], []
+
+    def send(self, rows):
+        self.writer.write_table(rows)
+
+    def receive(self, row_count, answer_count=0):
+        """Receives until there are so many rows and answers, or the call ends."""
+        while len(self.rows) < row_count or len(self.answers) < answer_count:
+            if not self.receive_chunk():
+                return
+
+    def receive_all(self):
+        """Receives until the call ends."""
+        while self.receive_chunk():
+            pass
+
+    def receive_chunk(self):
+        """Receives rows or an answer, and returns False at the end of the call."""
+        try:
+            chunk = self.reader.read_chunk()
+        except StopIteration:
+            return False
+        if chunk.data is None:
+            self.answers.append(json.loads(chunk.app_metadata.to_pybytes()))
+        else:
+            self.rows.extend(chunk.data["n"].to_pylist())
+        return True
+
+
+def test_exchange_acknowledges_batches_and_sends_rows_of_all_writers(served):
+    folder, client = served
+    exchange = Exchange(client, "ticks?from=9998&columns=n&producer=s1&sequence=0")
+    exchange.receive(row_count=2)
+    assert (exchange.rows, exchange.answers) == ([9_998, 9_999], [])
+    exchange.writer.begin(SCHEMA)
+    exchange.send(make_ticks(10_000, 5))
+    exchange.receive(row_count=7, answer_count=1)
+    assert exchange.rows == list(range(9_998, 10_005))
+    [answer] = exchange.answers
+    assert (answer["first_row"], answer["rows"]) == (10_000, 5)
+    assert (answer["durable"], answer["sequence"]) == (10_005, 0)
+    # Another producer appends rows.
+    put(client, table_target("ticks"), make_ticks(10_005, 3))
+    exchange.receive(row_count=10, answer_count=1)
+    for start in (10_008, 10_009):
+        exchange.send(make_ticks(start, 1))
+    exchange.writer.done_writing()
+    exchange.receive_all()
+    assert exchange.rows == list(range(9_998, 10_010))
+    assert exchange.rows == mapped_table(folder / "ticks")["n"].to_pylist()[9_998:]
+    assert [answer["sequence"] for answer in exchange.answers] == [0, 1, 2]
+    exchange.writer.close()
+
+
+def test_exchange_that_only_appends_ignores_repeated_batches(served):
+    folder, client = served
+    for is_repeat in (False, True):
+        exchange = Exchange(client, "ticks?follow=false&producer=s1&sequence=7")
+        exchange.writer.begin(SCHEMA)
+        exchange.send(make_ticks(10_000, 5))
+        exchange.writer.done_writing()
+        exchange.receive_all()
+        [answer] = exchange.answers
+        assert (exchange.rows, answer["duplicate"]) == ([], is_repeat)
+        exchange.writer.close()
+    assert mapped_table(folder / "ticks").to_pylist() == make_ticks(0, 10_005).to_pylist()
+
+
+def test_exchange_that_only_follows_ends_after_done_writing(served):
+    _, client = served
+    exchange = Exchange(client, "ticks?from=9999")
+    exchange.receive(row_count=1)
+    assert (exchange.rows, exchange.answers) == ([9_999], [])
+    exchange.writer.done_writing()
+    exchange.receive_all()
+    assert (exchange.rows, exchange.answers) == ([9_999], [])
+    exchange.writer.close()
+
+
+def test_exchange_refuses_invalid_commands_and_columns(served):
+    _, client = served
+    for command, message in [
+        ("ticks?follow=false&from=3", "from goes with follow"),
+        ("ticks?limit=3", "no parameter 'limit'"),
+        ("nothing", "no such table"),
+    ]:
+        with pytest.raises((pa.ArrowException, KeyError), match=message):
+            Exchange(client, command).receive_all()
+    exchange = Exchange(client, "ticks?from=0")
+    exchange.writer.begin(pa.schema([("other", pa.int64())]))
+    exchange.send(pa.table({"other": [1]}))
+    with pytest.raises(pa.ArrowException, match="column"):
+        exchange.receive_all()
+
+
+# ---- tokens ----
+
+
+def run_token_command(tokens, *arguments):
+    """Runs ``arrowwood token`` with the file `tokens`, and returns its output."""
+    command = [sys.executable, "-m", "arrowwood._cli", "token", *arguments, "--token-file", tokens]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def call_options(secret):
+    return flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {secret}".encode())])
+
+
+def create_table(folder, name):
+    with aw.writer(folder / name, SCHEMA) as writer:
+        writer.append(make_ticks(0, 3))
+
+
+@pytest.fixture
+def protected(tmp_path):
+    """A folder with the tables ``open`` and ``closed``, and a file for tokens."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("open", "closed"):
-        with aw.writer(folder / name, SCHEMA) as writer:
-            writer.append(ticks(0, 3))
-    tokens = tmp_path / "tokens.json"
-    command = [
-        sys.executable,
-        "-m",
-        "arrowwood._cli",
-        "token",
-        "add",
-        "reader",
-        "--read",
-        "open",
-        "--token-file",
-        tokens,
-    ]
-    reader = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    command = [*command[:5], "writer", "--write", "open", "--token-file", tokens]
-    writer = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    with (
-        aw.serve(folder, token_file=tokens) as server,
-        flight.connect(server.url.replace("http://", "grpc+tcp://")) as client,
-    ):
+        create_table(folder, name)
+    return folder, tmp_path / "tokens.json"
 
-        def options(secret):
-            return flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {secret}".encode())])
 
-        assert get(client, "open", options=options(reader)).read_all().num_rows == 3
-        assert [info.descriptor.path for info in client.list_flights(options=options(reader))] == [[b"open"]]
+# All calls of a client, on the table `open`.
+CALLS = {
+    "ListFlights": lambda client, options: list(client.list_flights(options=options)),
+    "GetFlightInfo": lambda client, options: client.get_flight_info(table_target("open"), options=options),
+    "GetSchema": lambda client, options: client.get_schema(table_target("open"), options=options),
+    "DoGet": lambda client, options: get_rows(client, "open", options=options),
+    "DoPut": lambda client, options: put(client, table_target("open"), make_ticks(3, 1), options=options),
+    "DoExchange": lambda client, options: Exchange(client, "open?from=0", options=options).receive(row_count=1),
+}
+
+
+def find_refused_calls(client, options):
+    """Returns the names of the calls that fail."""
+    refused = set()
+    for name, call in CALLS.items():
+        try:
+            call(client, options)
+        # pyarrow replaces errors of some calls by its own: the server's log tells that tokens were the reason.
+        except Exception:
+            refused.add(name)
+    return refused
+
+
+def test_every_call_needs_a_valid_token(protected):
+    folder, tokens = protected
+    secret = run_token_command(tokens, "add", "all", "--read", "*", "--write", "*")
+    with aw.serve(folder, token_file=tokens) as server, connect(server) as client:
+        assert find_refused_calls(client, flight.FlightCallOptions(headers=[])) == set(CALLS)
+        assert find_refused_calls(client, call_options("aw_0_0")) == set(CALLS)
+        assert len(aw.open(folder / "open")) == 3
+        assert find_refused_calls(client, call_options(secret)) == set()
+        assert len(aw.open(folder / "open")) == 4
+        run_token_command(tokens, "revoke", "all")
+        wait_until(
+            lambda: find_refused_calls(client, call_options(secret)) == set(CALLS),
+            "a token that was revoked is refused",
+        )
+        server.close()
+        error_statuses = {line["status"] for line in map(json.loads, server.log) if line["status"] >= 400}
+        assert error_statuses == {401}
+
+
+def test_token_limits_reads_to_its_tables(protected):
+    folder, tokens = protected
+    reader = call_options(run_token_command(tokens, "add", "reader", "--read", "open"))
+    with aw.serve(folder, token_file=tokens) as server, connect(server) as client:
+        assert len(get_rows(client, "open", options=reader)) == 3
+        assert [info.descriptor.path for info in client.list_flights(options=reader)] == [[b"open"]]
         with pytest.raises(flight.FlightUnauthenticatedError):
-            get(client, "open").read_all()
+            get_rows(client, "open")
         with pytest.raises(flight.FlightUnauthenticatedError):
-            get(client, "open", options=options("wrong")).read_all()
+            get_rows(client, "open", options=call_options("wrong"))
         for name in ("closed", "nothing"):
             with pytest.raises(flight.FlightUnauthorizedError):
-                get(client, name, options=options(reader)).read_all()
+                get_rows(client, name, options=reader)
+        # pyarrow has no Flight error for this response.
+        with pytest.raises(OSError, match="no right to read"):
+            client.get_schema(table_target("closed"), options=reader)
         with pytest.raises(flight.FlightUnauthorizedError):
-            put(client, flight.FlightDescriptor.for_path("open"), ticks(0, 1), options=options(reader))
-        # Who may only write has the schema, and no rows.
-        path = flight.FlightDescriptor.for_path
-        assert client.get_schema(path("open"), options=options(writer)).schema == SCHEMA
+            put(client, table_target("open"), make_ticks(0, 1), options=reader)
+
+
+def test_token_for_writes_reads_the_schema_but_no_rows(protected):
+    folder, tokens = protected
+    writer = call_options(run_token_command(tokens, "add", "writer", "--write", "open"))
+    with aw.serve(folder, token_file=tokens) as server, connect(server) as client:
+        assert client.get_schema(table_target("open"), options=writer).schema == SCHEMA
         with pytest.raises(flight.FlightUnauthorizedError):
-            get(client, "open", options=options(writer)).read_all()
-        for name, secret in [("closed", writer), ("closed", reader)]:
-            # pyarrow makes no error of Flight of this one.
-            with pytest.raises(OSError, match="no right to read"):
-                client.get_schema(path(name), options=options(secret))
-        # Any client may read the rows, until some are sent.
-        writer, until = exchange(client, "open?from=0", options=options(reader))
-        assert until(3) == ([0, 1, 2], [])
-        writer.begin(SCHEMA)
+            get_rows(client, "open", options=writer)
+        with pytest.raises(OSError, match="no right to read"):
+            client.get_schema(table_target("closed"), options=writer)
+
+
+def test_exchange_checks_rights_when_rows_are_sent(protected):
+    """A reader may follow rows in an exchange, and is refused once it appends."""
+    folder, tokens = protected
+    secret = run_token_command(tokens, "add", "reader", "--read", "open")
+    reader = call_options(secret)
+    with aw.serve(folder, token_file=tokens) as server, connect(server) as client:
+        exchange = Exchange(client, "open?from=0", options=reader)
+        exchange.receive(row_count=3)
+        assert (exchange.rows, exchange.answers) == ([0, 1, 2], [])
+        exchange.writer.begin(SCHEMA)
         with pytest.raises(flight.FlightUnauthorizedError):
-            until()
+            exchange.receive_all()
         for command in ("closed", "open?follow=false"):
             with pytest.raises(flight.FlightUnauthorizedError):
-                exchange(client, command, options=options(reader))[1]()
+                Exchange(client, command, options=reader).receive_all()
         server.close()
-        refused = [line for line in map(json.loads, server.log) if line["path"].endswith("/DoExchange")]
-        assert {line["status"] for line in refused} == {403} and len(refused) == 3
-        assert reader not in "\n".join(server.log)
+        exchanges = [line for line in map(json.loads, server.log) if line["path"].endswith("/DoExchange")]
+        assert len(exchanges) == 3 and {line["status"] for line in exchanges} == {403}
+        # Logs don't contain secrets.
+        assert secret not in "\n".join(server.log)
