@@ -32,7 +32,7 @@ POLARS = pl.from_arrow(TABLE)
 PANDAS = TABLE.to_pandas()
 
 
-def pandas_scalar_to_python(value):
+def pandas_scalar_to_python(value: Any) -> Any:
     """Converts a scalar of NumPy or pandas, and returns other values unchanged."""
     if isinstance(value, np.generic):
         return value.item()
@@ -43,7 +43,7 @@ def pandas_scalar_to_python(value):
     return value
 
 
-def to_python(value):
+def to_python(value: Any) -> Any:
     """Returns a value as a Python object, with None for the nulls of pandas."""
     value = pandas_scalar_to_python(value)
     if isinstance(value, aw.MonthDayNano) and not value.months:
@@ -65,7 +65,7 @@ class PlainResult(NamedTuple):
     has_nan_for_null: bool
 
 
-def to_plain(result):
+def to_plain(result: Any) -> PlainResult:
     """Converts a result of Arrowwood, pyarrow, Polars, pandas or NumPy to Python objects."""
     if isinstance(result, aw.Predicate):
         result = ROWS.filter(result)
@@ -100,11 +100,11 @@ def to_plain(result):
     return PlainResult(to_python(result), has_nan_for_null=isinstance(result, np.generic))
 
 
-def is_nan(value):
+def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def is_same(left, right, nan_is_null=False):
+def is_same(left: Any, right: Any, nan_is_null: bool = False) -> bool:
     """Returns whether two plain values are the same, apart from rounding and time zones.
 
     `nan_is_null` accepts NaN for null.
@@ -125,7 +125,7 @@ def is_same(left, right, nan_is_null=False):
     return type(left) is type(right) and left == right
 
 
-def sort_key(value):
+def sort_key(value: Any) -> str:
     """Returns a text by which rows are sorted; null and NaN, and 1 and 1.0, have the same."""
     if isinstance(value, tuple | list):
         return repr([sort_key(item) for item in value])
@@ -134,7 +134,7 @@ def sort_key(value):
     return repr(float(value) if isinstance(value, int) else value)
 
 
-def sort_rows(result):
+def sort_rows(result: dict | list) -> dict | list:
     """Returns a dict of columns or a list with its rows sorted."""
     if isinstance(result, dict):
         rows = sorted(zip(*result.values()), key=sort_key)
@@ -142,7 +142,7 @@ def sort_rows(result):
     return sorted(result, key=sort_key)
 
 
-def difference(ours, theirs, is_ordered=True, is_loose=False):
+def difference(ours: Any, theirs: Any, is_ordered: bool = True, is_loose: bool = False) -> str | None:
     """Describes the difference of two results, or returns None if they are the same.
 
     Rows are compared in any order unless `is_ordered`. If `is_loose`, NaN is null, as it is if either library has NaN

@@ -37,7 +37,7 @@ def workspace():
 @pytest.mark.parametrize("border", BORDERS, ids=repr)
 def test_border_preserves_values_or_refuses_them_as_listed(border, workspace):
     if not is_available(border):
-        pytest.skip("what it takes is not built here")
+        pytest.skip("its library is not built")
     problems = []
     for case in TYPE_CASES:
         for set_name in case.value_sets:

@@ -57,11 +57,11 @@ class Stream(ctypes.Structure):
 
 
 @cache
-def library():
+def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(LIBRARY))
 
 
-def call(name, *arguments):
+def call(name: str, *arguments) -> None:
     """Calls ``arrowwood_NAME`` with a trailing error argument, and raises :class:`CallFailed` if it fails."""
     error = Error()
     if getattr(library(), f"arrowwood_{name}")(*arguments, ctypes.byref(error)):
@@ -73,7 +73,7 @@ def call(name, *arguments):
 class Handle:
     """Owns a pointer to a dataset or a writer, and frees it on exit."""
 
-    def __init__(self, kind, constructor, *arguments):
+    def __init__(self, kind: str, constructor: str, *arguments):
         self.kind, self.pointer = kind, ctypes.c_void_p()
         call(constructor, *arguments, ctypes.byref(self.pointer))
 
@@ -84,21 +84,21 @@ class Handle:
         getattr(library(), f"arrowwood_{self.kind}_free")(self.pointer)
 
 
-def export_stream(data):
+def export_stream(data) -> Stream:
     """Returns the C stream of an object with ``__arrow_c_stream__``."""
     stream = Stream()
     pa.RecordBatchReader.from_stream(data)._export_to_c(ctypes.addressof(stream))
     return stream
 
 
-def export_schema(schema):
+def export_schema(schema: pa.Schema) -> ctypes.Array:
     """Returns a buffer with the C struct of a schema."""
     buffer = (ctypes.c_char * SCHEMA_SIZE)()
     schema._export_to_c(ctypes.addressof(buffer))
     return buffer
 
 
-def import_and_export(table):
+def import_and_export(table: pa.Table) -> pa.Table:
     """Returns `table` after the library has imported it as a dataset and exported it again."""
     source, result = export_stream(table), Stream()
     with Handle("dataset", "import_stream", ctypes.byref(source)) as dataset:
@@ -106,14 +106,14 @@ def import_and_export(table):
         return pa.RecordBatchReader._import_from_c(ctypes.addressof(result)).read_all()
 
 
-def copy_file(source, target, is_stream):
+def copy_file(source: str, target: str, is_stream: bool) -> None:
     """Opens the file `source`, and writes it to `target` as an Arrow file or stream."""
     with Handle("dataset", "open", source.encode(), None) as dataset:
         options = WriteOptions(ctypes.sizeof(WriteOptions), int(is_stream), 0, 0)
         call("write", dataset, target.encode(), ctypes.byref(options))
 
 
-def make_column(values, valid):
+def make_column(values: bytes | list[bytes], valid: list[bool]) -> Column:
     """Returns a column of the bytes of all values, or of a list with the bytes of each text."""
     data = values if isinstance(values, bytes) else b"".join(values)
     column = Column(data, len(data), None, 0, bytes(valid), len(valid))
@@ -124,7 +124,7 @@ def make_column(values, valid):
     return column
 
 
-def append_columns(schema, path, row_count, columns):
+def append_columns(schema: pa.Schema, path: str, row_count: int, columns: list[Column]) -> None:
     """Creates a table at `path`, and appends columns of C values."""
     c_schema = export_schema(schema)
     with Handle("writer", "writer_open", path.encode(), ctypes.byref(c_schema), None) as writer:
@@ -133,7 +133,7 @@ def append_columns(schema, path, row_count, columns):
         call("writer_close", writer)
 
 
-def append_stream(data, path, schema):
+def append_stream(data, path: str, schema: pa.Schema) -> None:
     """Creates a table at `path`, and appends `data` as a C stream."""
     c_schema = export_schema(schema)
     stream = export_stream(data)

@@ -32,6 +32,7 @@ from .matrix import Workspace, WrongValues, compare_with_refusals, run_cell
 from .ways import (
     ARROW_STREAM,
     BORDERS,
+    Border,
     Refused,
     Sample,
     call_c,
@@ -46,7 +47,7 @@ LIMIT_31_BITS = 2**31
 MAX_MEMORY_BYTES = 9 * 2**30
 TIMEOUT_S = 900
 POLL_INTERVAL_S = 0.05
-# Values of a byte or less are compared by so many rows at a time, and other values by fewer.
+# The numbers of rows that are compared at a time: of `int8` and `bool`, and of all other types.
 LARGE_WINDOW_ROWS = 2**26
 WINDOW_ROWS = 2**10
 # The length of the random data that is repeated. It is odd, so that a read at an offset that is wrong by a power of two
@@ -58,7 +59,7 @@ PERIOD = 1_000_003
 
 
 @cache
-def random_bytes(is_text):
+def random_bytes(is_text: bool) -> np.ndarray:
     """Returns two periods of the same random bytes, or letters and digits."""
     rng = np.random.default_rng(PERIOD)
     characters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", "u1")
@@ -66,7 +67,7 @@ def random_bytes(is_text):
     return np.tile(period, 2)
 
 
-def byte_range(start, stop, is_text=False):
+def byte_range(start: int, stop: int, is_text: bool = False) -> np.ndarray:
     """Returns bytes of an endless periodic sequence."""
     offset, size = start % PERIOD, stop - start
     period = random_bytes(is_text)[offset : offset + PERIOD]
@@ -78,13 +79,13 @@ ROW_BYTES = 2**16
 ROWS = LIMIT_31_BITS // ROW_BYTES + 100
 
 
-def row_offsets(start, stop):
+def row_offsets(start: int, stop: int) -> np.ndarray:
     """Returns the offsets of rows in the byte sequence; successive rows differ in length."""
     rows = np.arange(start, stop + 1, dtype="i8")
     return rows * ROW_BYTES + rows * rows % 1009
 
 
-def bit_buffer(start, stop):
+def bit_buffer(start: int, stop: int) -> pa.Buffer:
     """Returns a bitmap that begins with the byte of bit `start`."""
     return pa.py_buffer(byte_range(start // 8, stop // 8 + 1))
 
@@ -94,7 +95,7 @@ def make_int8(start, stop):
 
 
 def make_booleans(start, stop):
-    # The distance makes validity differ from the values.
+    # Takes validity from other bits than the values.
     validity_offset = 8 * 997
     buffers = [bit_buffer(start + validity_offset, stop + validity_offset), bit_buffer(start, stop)]
     return pa.Array.from_buffers(pa.bool_(), stop - start, buffers, offset=start % 8)
@@ -486,7 +487,7 @@ TOO_LARGE = {
 }
 
 
-def is_tested(border, case):
+def is_tested(border: Border, case: LargeCase) -> bool:
     """Returns whether the cell is tested."""
     if TEXT_ONLY.fullmatch(border.name):
         return case.name in ("utf8", "large_utf8")
@@ -514,7 +515,7 @@ class CellProcess:
     def __init__(self, case, border, folder, output):
         command = [sys.executable, "-m", "borders.large", case.name, border.name, folder]
         self.start = time.monotonic()
-        self.peak_bytes = 0
+        self.peak_bytes, self.seconds = 0, 0.0
         self.process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=output, stderr=subprocess.STDOUT)
 
     def wait(self):
@@ -534,7 +535,7 @@ class CellProcess:
         return f"ended with {self.process.returncode}" if self.process.returncode else None
 
 
-def anonymous_memory_bytes(pid):
+def anonymous_memory_bytes(pid: int) -> int:
     """Returns the memory of a process that is not of files, or 0 if the process has ended."""
     with contextlib.suppress(OSError):
         match = re.search(r"^RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
@@ -542,7 +543,7 @@ def anonymous_memory_bytes(pid):
     return 0
 
 
-def check_cell(case, border):
+def check_cell(case: LargeCase, border: Border) -> CellResult:
     """Runs a cell in a new process, and compares its result with the table of refusals."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
         process = CellProcess(case, border, folder, output)
@@ -560,7 +561,7 @@ def check_cell(case, border):
     return CellResult(problems, result.get("refused") is not None, process.seconds, process.peak_bytes)
 
 
-def run_cell_here(case, border, folder):
+def run_cell_here(case: LargeCase, border: Border, folder: str) -> None:
     """Runs a cell in this process, and prints its result as JSON."""
     # The kernel kills this process first if memory runs out.
     Path("/proc/self/oom_score_adj").write_text("1000")
@@ -571,14 +572,14 @@ def run_cell_here(case, border, folder):
             print(json.dumps({"wrong": str(problem)}))
 
 
-def check_cells(type_names):
+def check_cells(type_names: list[str]) -> int:
     """Checks the cells of some types one after the other, prints the results, and returns the exit code."""
     cell_count, problem_count = 0, 0
     for case, border in itertools.product(LARGE_CASES, LARGE_BORDERS):
         if case.name not in type_names or not is_tested(border, case):
             continue
         if not is_available(border):
-            print(f"left out: {border}, {case}: what it takes is not built here", flush=True)
+            print(f"left out: {border}, {case}: its library is not built", flush=True)
             continue
         result = check_cell(case, border)
         cell_count += 1

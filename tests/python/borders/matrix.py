@@ -2,11 +2,13 @@
 
 import itertools
 import shutil
+from pathlib import Path
 
 import arrowwood as aw
 
+from .kinds import Case
 from .refusals import find_refusal
-from .ways import Refused, Sample
+from .ways import Border, Refused, Sample
 
 # A border need not refuse sets without values.
 SETS_WITHOUT_VALUES = ("empty", "all null")
@@ -15,8 +17,8 @@ SETS_WITHOUT_VALUES = ("empty", "all null")
 class Workspace:
     """A folder for files, a server with a folder of its own, and a Flight client of the server."""
 
-    def __init__(self, folder):
-        self.folder, self.served = folder / "own", folder / "served"
+    def __init__(self, folder: Path):
+        self.folder, self.served = folder / "files", folder / "served"
         self.served.mkdir()
         self.numbers = itertools.count()
         self.server = aw.serve(self.served)
@@ -24,14 +26,14 @@ class Workspace:
 
         self.flight = flight.connect(self.server.url.replace("http://", "grpc+tcp://"))
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return str(self.folder / name)
 
-    def new_name(self):
+    def new_name(self) -> str:
         """Returns a name that no table of the server has."""
         return f"t{next(self.numbers)}"
 
-    def clear(self):
+    def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
 
@@ -47,7 +49,9 @@ class WrongValues(Exception):
     """Raised when values differ behind a border."""
 
 
-def run_cell(case, border, set_name, workspace, sample_class=Sample):
+def run_cell(
+    case: Case, border: Border, set_name: str, workspace: Workspace, sample_class: type[Sample] = Sample
+) -> str | None:
     """Returns None if the values are the same behind the border, or the message if it refuses them."""
     workspace.clear()
     try:
@@ -62,7 +66,7 @@ def run_cell(case, border, set_name, workspace, sample_class=Sample):
     return None
 
 
-def check_cell(case, border, set_name, workspace):
+def check_cell(case: Case, border: Border, set_name: str, workspace: Workspace) -> list[str]:
     """Runs a cell, and returns a list of what is wrong with it."""
     try:
         message = run_cell(case, border, set_name, workspace)
@@ -71,7 +75,7 @@ def check_cell(case, border, set_name, workspace):
     return compare_with_refusals(case, border, set_name, message)
 
 
-def compare_with_refusals(case, border, set_name, message):
+def compare_with_refusals(case: Case, border: Border, set_name: str, message: str | None) -> list[str]:
     """Returns a list of differences between a cell's result and the table of refusals.
 
     `message` is the cell's refusal, or None if it accepted the values.

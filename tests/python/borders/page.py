@@ -4,14 +4,15 @@ The page shows expected results; the tests compare them with actual ones.
 """
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, product
 from pathlib import Path
 
-from .kinds import TYPE_CASES
-from .large import LARGE_BORDERS, LARGE_CASES, is_tested
-from .refusals import REFUSALS, find_refusal
-from .ways import BORDERS
+from .kinds import TYPE_CASES, Case
+from .large import LARGE_BORDERS, LARGE_CASES, LargeCase, is_tested
+from .refusals import REFUSALS, Refusal, find_refusal
+from .ways import BORDERS, Border
 
 INTRODUCTION = """\
 # Types at the borders
@@ -52,23 +53,23 @@ class Counts:
     bad: int = 0
 
 
-def format_number(refusal):
+def format_number(refusal: Refusal) -> str:
     """Formats the number of a refusal in the last table."""
     return str(REFUSALS.index(refusal) + 1)
 
 
-def full_refusal(border, case):
+def full_refusal(border: Border, case: Case) -> Refusal | None:
     """Returns the refusal of all values of a type, or None."""
     return find_refusal(border, case, "some")
 
 
-def set_refusals(border, case):
+def set_refusals(border: Border, case: Case) -> list[Refusal]:
     """Returns the refusals of any value sets of a type, in the order of the table."""
     refusals = {find_refusal(border, case, set_name) for set_name in case.value_sets}
     return sorted(refusals - {None}, key=REFUSALS.index)
 
 
-def format_cell(border, case):
+def format_cell(border: Border, case: Case) -> str:
     refusal = full_refusal(border, case)
     if refusal:
         return format_number(refusal)
@@ -76,7 +77,7 @@ def format_cell(border, case):
     return f"{ACCEPTED}<sup>{numbers}</sup>" if numbers else ACCEPTED
 
 
-def count_results(borders):
+def count_results(borders: list[Border]) -> Counts:
     counts = Counts()
     for border, case in product(borders, TYPE_CASES):
         if full_refusal(border, case):
@@ -88,26 +89,26 @@ def count_results(borders):
     return counts
 
 
-def format_table(headings, rows):
+def format_table(headings: list[str], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(headings) + " |", "|---" * len(headings) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def format_types(names):
+def format_types(names: list[str]) -> str:
     """Lists the names of successive types, or the first and the last one if there are many."""
     if len(names) > MAX_LISTED_TYPES:
         return f"`{names[0]}` … `{names[-1]}` ({len(names)})"
     return ", ".join(f"`{name}`" for name in names)
 
 
-def merge_equal_rows(rows):
+def merge_equal_rows(rows: list[tuple[str, list[str]]]) -> Iterator[tuple[list[str], list[str]]]:
     """Merges successive pairs of a name and cells that have equal cells; yields lists of names with their cells."""
     for cells, equal_rows in groupby(rows, lambda row: row[1]):
         yield [name for name, _ in equal_rows], cells
 
 
-def group_sections():
+def group_sections() -> Iterator[str]:
     """Yields the headings and tables of the groups of borders."""
     for group, borders in groupby(BORDERS, lambda border: border.group):
         borders = list(borders)
@@ -122,14 +123,14 @@ def group_sections():
         yield format_table(["way", "", ACCEPTED, f"{ACCEPTED} but some", "refused"], summary)
 
 
-def format_large_cell(border, case):
+def format_large_cell(border: Border, case: LargeCase) -> str:
     if not is_tested(border, case):
         return ""
     refusal = find_refusal(border, case, "large")
     return format_number(refusal) if refusal else ACCEPTED
 
 
-def large_section():
+def large_section() -> Iterator[str]:
     yield "## More than 2 GiB\n"
     rows = [(border.name, [format_large_cell(border, case) for case in LARGE_CASES]) for border in LARGE_BORDERS]
     tested = [cell for _, cells in rows for cell in cells if cell]
@@ -139,7 +140,7 @@ def large_section():
     yield format_table(["way", *(f"`{case.name}`" for case in LARGE_CASES)], lines)
 
 
-def refusal_section():
+def refusal_section() -> Iterator[str]:
     yield "## What is refused\n"
     types_by_border = {refusal: {} for refusal in REFUSALS}
     large_cells = [cell for cell in product(LARGE_BORDERS, LARGE_CASES) if is_tested(*cell)]
@@ -153,7 +154,7 @@ def refusal_section():
     yield format_table(["", "ways, and how many types", "message", "why"], rows)
 
 
-def format_page():
+def format_page() -> str:
     counts = count_results(BORDERS)
     introduction = INTRODUCTION.format(
         types=", ".join(f"`{case.name}`" for case in TYPE_CASES),

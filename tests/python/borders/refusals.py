@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from .kinds import Case
+from .ways import Border
+
 
 @dataclass(frozen=True, eq=False)
 class Refusal:
@@ -22,21 +25,21 @@ class Refusal:
     why: str
     value_sets: tuple[str, ...] | None = None
 
-    def applies_to(self, border, case, set_name):
+    def applies_to(self, border: Border, case: Case, set_name: str) -> bool:
         if not re.fullmatch(self.borders, border.name) or not re.fullmatch(self.types, case.name):
             return False
         return self.value_sets is None or set_name in self.value_sets
 
 
 @cache
-def find_refusal(border, case, set_name):
+def find_refusal(border: Border, case: Case, set_name: str) -> Refusal | None:
     """Returns the first refusal that applies to a cell, or None if its values are accepted."""
     return next((refusal for refusal in REFUSALS if refusal.applies_to(border, case, set_name)), None)
 
 
 # Patterns of borders: with Python values one by one, with an append to a table, and with pyarrow on the other side.
-VALUES = "dicts|row|lists|NumPy in"
-APPENDS = f"{VALUES}|build|compact|JSON append|POST JSON|POST CSV|connect|pandas in|.* rows"
+PYTHON_VALUES = "dicts|row|lists|NumPy in"
+APPENDS = f"{PYTHON_VALUES}|build|compact|JSON append|POST JSON|POST CSV|connect|pandas in|.* rows"
 PYARROW = (
     "JSON (out|in|append|pyarrow)|CSV (out|in|to pyarrow|of pyarrow)|POST (JSON|CSV)|DoPut|DoGet|open.*"
     "|C (import|write|append|columns)|pandas .*|Polars .*|Java .*|Clojure .*"
@@ -55,12 +58,12 @@ TIMES = r"(timestamp|duration)\[.*"
 # The sets with values other than null, also inside nested values.
 SETS_WITH_VALUES = ("some", "nulls", "sliced", "chunks")
 # The only set of the types in large.py.
-LARGE = ("large",)
+LARGE_SET = ("large",)
 
 REFUSALS = [
     # ---- Python ----
     Refusal(
-        f"{VALUES}|inferred|pylist|NumPy out",
+        f"{PYTHON_VALUES}|inferred|pylist|NumPy out",
         TIMES,
         "NumPy takes the number for null",
         "NumPy holds the times that Python's classes can't, and uses the least 64-bit integer for `NaT`",
@@ -151,7 +154,7 @@ REFUSALS = [
         "extending a run would change committed rows, and a table finds the keys of a dictionary by the bytes of its values, which booleans, lists and structs don't have; readers of the format refuse them, too. Append both to a column of the values' type",
     ),
     Refusal(
-        VALUES,
+        PYTHON_VALUES,
         r".*union.*",
         "of values one by one",
         "a Python value does not tell which member it belongs to (also in pyarrow)",
@@ -258,56 +261,56 @@ REFUSALS = [
         r"(large_)?utf8",
         "too many for int32; give less",
         "without a schema, text becomes utf8 in a single batch, whose offsets have 32 bits",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "dicts|lists|(NumPy|pandas) in",
         r"utf8",
         "too many for int32; give less",
         "one append makes one batch, whose offsets have 32 bits; large_utf8 has 64",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "append|build|compact|open stream|C append",
         r"dictionary<int32, large_utf8>",
         "the dictionary is full",
         "a dictionary that grows has at most 2^31 bytes",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "connect",
         r".*",
         "in one commit, a server takes 67108864 at most; commit more often",
         "a commit is one request, of at most 64 MiB",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "POST Arrow",
         r".*",
         "a body has at most 67108864 bytes, also when it is unpacked; send several",
         "a body has at most 64 MiB",
-        LARGE,
+        LARGE_SET,
     ),
-    Refusal("DoPut", r"utf8", "a message has at most 68157440 bytes", "a batch has at most 64 MiB", LARGE),
+    Refusal("DoPut", r"utf8", "a message has at most 68157440 bytes", "a batch has at most 64 MiB", LARGE_SET),
     Refusal(
         "DoPut",
         r"int8|bool|large_list.*|fixed_size_list.*",
         "Cannot write arrays larger than 2^31 - 1 in length",
         "pyarrow does not send batches of so many rows or items",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "DoPut",
         r".*",
         "Cannot send record batches exceeding 2GiB yet",
         "pyarrow does not send batches of so many bytes",
-        LARGE,
+        LARGE_SET,
     ),
     Refusal(
         "DoGet",
         r"dictionary<int32, large_utf8>",
         "are more than the 2 GiB of a message of gRPC",
         "a protobuf message has at most 2 GiB; pyarrow takes a longer one for the end of the stream",
-        LARGE,
+        LARGE_SET,
     ),
 ]

@@ -5,6 +5,7 @@ The conversions never call Arrowwood: tests compare its results with them.
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +20,11 @@ TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 MIN_CHRONO_DAY = int(np.datetime64("-262143-01-01", "D").astype("i8"))
 MAX_CHRONO_DAY = int(np.datetime64("262142-12-31", "D").astype("i8"))
 
-# Extension types that pyarrow converts to a Python class of their own.
+# Extension types whose values pyarrow converts to a special Python class.
 EXTENSIONS_WITH_PYTHON_CLASS = ("arrow.uuid", "arrow.bool8")
 
 
-def column_scalars(table):
+def column_scalars(table: pa.Table) -> list[pa.Scalar]:
     """Returns the scalars of the column ``x``."""
     return [scalar for chunk in table["x"].chunks for scalar in chunk]
 
@@ -31,7 +32,7 @@ def column_scalars(table):
 # ---- Python ----
 
 
-def to_python(scalar):
+def to_python(scalar: pa.Scalar) -> Any:
     """Returns what ``as_py()`` returns, but a NumPy time if it is out of range of Python's classes."""
     data_type = scalar.type
     if isinstance(scalar, pa.ExtensionScalar):
@@ -58,7 +59,7 @@ def to_python(scalar):
     return scalar.as_py()
 
 
-def _time_to_python(scalar):
+def _time_to_python(scalar: pa.Scalar) -> Any:
     data_type, value = scalar.type, scalar.value
     unit = getattr(data_type, "unit", None)
     if unit == "ns":
@@ -72,7 +73,7 @@ def _time_to_python(scalar):
         return np.datetime64(count, unit or "D")
 
 
-def _nanoseconds_to_python(data_type, value):
+def _nanoseconds_to_python(data_type: pa.DataType, value: int) -> Any:
     if value % 1000:
         return np.datetime64(value, "ns") if pa.types.is_timestamp(data_type) else np.timedelta64(value, "ns")
     # Converts as microseconds, because pyarrow returns pandas objects for nanoseconds.
@@ -85,7 +86,7 @@ def _nanoseconds_to_python(data_type, value):
     return pa.scalar(value // 1000, microseconds).as_py()
 
 
-def comparable(value):
+def comparable(value: Any) -> Any:
     """Returns a key that is equal for the same values of the same type: NaN equals NaN, and -0.0 differs from 0.0."""
     if isinstance(value, dict):
         return {name: comparable(member) for name, member in value.items()}
@@ -97,7 +98,7 @@ def comparable(value):
 # ---- Arrow ----
 
 
-def table_type(data_type):
+def table_type(data_type: pa.DataType) -> pa.DataType:
     """Returns the type that a column of a growing table has for values of `data_type`.
 
     Tables have no run-end encoded columns and no dictionaries of booleans or nested values; both become the type of
@@ -114,7 +115,7 @@ def table_type(data_type):
     return data_type
 
 
-def decode_storage(array):
+def decode_storage(array: pa.Array) -> pa.Array:
     """Returns the values without dictionary, run-end encoding and extension type."""
     if isinstance(array, pa.ExtensionArray):
         return decode_storage(array.storage)
@@ -126,7 +127,7 @@ def decode_storage(array):
     return pc.run_end_decode(array) if pa.types.is_run_end_encoded(array.type) else array
 
 
-def to_c_values(chunks):
+def to_c_values(chunks: list[pa.Array]) -> tuple[bytes | list[bytes], list[bool]]:
     """Returns what a C program passes for a column: its values, and whether each one is valid.
 
     The values are the bytes of an array of C, or a list with the bytes of each text; those of nested types are empty.
@@ -139,7 +140,7 @@ def to_c_values(chunks):
     return b"".join(parts), valid
 
 
-def _value_bytes(array):
+def _value_bytes(array: pa.Array) -> bytes | list[bytes]:
     data_type = array.type
     if pa.types.is_boolean(data_type):
         return bytes(bool(scalar.as_py()) for scalar in array)
@@ -156,18 +157,18 @@ def _value_bytes(array):
     return values.to_pybytes()[array.offset * width : (array.offset + len(array)) * width]
 
 
-def is_text(data_type):
+def is_text(data_type: pa.DataType) -> bool:
     return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
 
 
-def is_binary(data_type):
+def is_binary(data_type: pa.DataType) -> bool:
     return pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type) or pa.types.is_binary_view(data_type)
 
 
 # ---- JSON and CSV ----
 
 
-def to_json(scalar):
+def to_json(scalar: pa.Scalar) -> Any:
     """Returns the value that ``arrowwood cat --json`` prints, as documented for ``Value::to_json``."""
     data_type = scalar.type
     if isinstance(scalar, pa.ExtensionScalar):
@@ -195,7 +196,7 @@ def to_json(scalar):
     return _plain_to_json(scalar)
 
 
-def _plain_to_json(scalar):
+def _plain_to_json(scalar: pa.Scalar) -> Any:
     value = scalar.as_py()
     if isinstance(value, bytes):
         return value.hex()
@@ -211,7 +212,7 @@ def _plain_to_json(scalar):
     return value
 
 
-def format_time(scalar):
+def format_time(scalar: pa.Scalar) -> str:
     """Formats a time as ISO 8601, or as a count with its unit if the date is out of range of chrono."""
     data_type = scalar.type
     if pa.types.is_interval(data_type):
@@ -238,7 +239,7 @@ def format_time(scalar):
     return f"{date}T{clock}{'Z' if data_type.tz else ''}"
 
 
-def format_date(days):
+def format_date(days: int) -> str | None:
     """Formats days since 1970 as a date, or returns None if they are out of range of chrono."""
     if not MIN_CHRONO_DAY <= days <= MAX_CHRONO_DAY:
         return None
@@ -248,7 +249,7 @@ def format_date(days):
     return f"{int(year):+05}-{month}-{day}"
 
 
-def format_interval(months, days, nanoseconds):
+def format_interval(months: int, days: int, nanoseconds: int) -> str:
     """Formats an interval as an ISO 8601 duration."""
     years, months = divmod_toward_zero(months, 12)
     seconds, nanoseconds = divmod_toward_zero(nanoseconds, NANOSECONDS_PER_SECOND)
@@ -265,13 +266,13 @@ def format_interval(months, days, nanoseconds):
     return f"P{date}" + (f"T{time}" if time else "")
 
 
-def divmod_toward_zero(number, divisor):
+def divmod_toward_zero(number: int, divisor: int) -> tuple[int, int]:
     """Returns quotient and remainder like ``divmod``, but rounds toward zero."""
     quotient = abs(number) // divisor * (1 if number >= 0 else -1)
     return quotient, number - quotient * divisor
 
 
-def json_lines(table):
+def json_lines(table: pa.Table) -> str:
     """Returns the table as lines of JSON; in every other line, a null is a missing member."""
     lines = []
     for number, scalar in enumerate(column_scalars(table)):
@@ -282,13 +283,13 @@ def json_lines(table):
     return "".join(lines)
 
 
-def csv_text(table):
+def csv_text(table: pa.Table) -> str:
     """Returns the table as CSV with a header."""
     lines = [f"{number},{csv_field(scalar)}\n" for number, scalar in enumerate(column_scalars(table))]
     return "n,x\n" + "".join(lines)
 
 
-def csv_field(scalar):
+def csv_field(scalar: pa.Scalar) -> str:
     """Returns a field of CSV: empty for null, quoted where it has to be."""
     value = to_json(scalar)
     if value is None:

@@ -10,9 +10,10 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -26,31 +27,31 @@ import arrowwood as aw
 from waits import PATIENCE
 
 from . import c, values
-from .kinds import ForeignCase
+from .kinds import Case, ForeignCase, ForeignTable
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
 
 class Refused(Exception):
-    """Raised with the message of a border that refuses a value."""
+    """Raised with a message when a border refuses values."""
 
 
 class Sample:
     """A value set of a type on its way over a border."""
 
-    # Tables to be compacted have segments of so many rows.
+    # The segments of a table that is compacted.
     segment_rows = 2
 
-    def __init__(self, case, set_name, workspace):
+    def __init__(self, case: Case, set_name: str, workspace):
         self.case, self.set_name, self.workspace = case, set_name, workspace
         self.is_foreign = isinstance(case, ForeignCase)
 
     @cached_property
-    def table(self):
+    def table(self) -> pa.Table | ForeignTable:
         """The values as the column ``x``, beside row numbers in ``n``."""
         return self.case.table(self.set_name)
 
-    def schema(self):
+    def schema(self) -> aw.Schema:
         return aw.from_arrow(self.table).schema
 
     def table_schema(self):
@@ -60,11 +61,11 @@ class Sample:
         field = self.table.schema.field("x")
         return self.table.schema.set(1, field.with_type(values.table_type(field.type)))
 
-    def field(self):
+    def field(self) -> pa.Field:
         """Returns pyarrow's field of ``x``."""
         return self.table.schema.field("x")
 
-    def python_values(self):
+    def python_values(self) -> list:
         """Returns the values of ``x`` as Python objects."""
         if self.is_foreign:
             return [row["x"] for row in self.table.to_pylist()]
@@ -72,7 +73,7 @@ class Sample:
             raise Refused("Python: its classes hold no such time, and NumPy takes the number for null")
         return [values.to_python(scalar) for scalar in values.column_scalars(self.table)]
 
-    def pyarrow_table(self):
+    def pyarrow_table(self) -> pa.Table:
         if self.is_foreign:
             raise Refused("pyarrow: KeyError: it has no such type")
         return self.table
@@ -91,7 +92,7 @@ class Sample:
             table = table.set_column(1, "x", pa.chunked_array(chunks, data_type.value_type))
         return call_library("pandas", lambda: table.to_pandas(**options))
 
-    def assert_same(self, data, from_text=False, schema=None):
+    def assert_same(self, data, from_text: bool = False, schema=None) -> None:
         """Asserts that Arrow data has the same values, and the type of `schema`, or else of the sample.
 
         `from_text` ignores the order of dictionaries, which text does not preserve.
@@ -111,32 +112,32 @@ class Sample:
         assert actual.equals(expected, check_metadata=True), f"{actual} instead of {expected}"
         self.assert_same_table(table)
 
-    def assert_same_table(self, table):
+    def assert_same_table(self, table: pa.Table) -> None:
         assert_same_columns(table, self.table)
 
-    def assert_same_values(self, python_values):
+    def assert_same_values(self, python_values: Iterable) -> None:
         actual = values.comparable(list(python_values))
         expected = values.comparable(self.python_values())
         assert actual == expected, f"{actual} instead of {expected}"
 
-    def path(self, name="x.arrow"):
+    def path(self, name: str = "x.arrow") -> str:
         return self.workspace.path(name)
 
 
-def assert_same_columns(actual, expected):
+def assert_same_columns(actual: pa.Table, expected: pa.Table) -> None:
     """Asserts that ``x`` has the same values in two tables, of types that may differ."""
     actual = [values.to_python(scalar) for scalar in values.column_scalars(actual)]
     expected = [values.to_python(scalar) for scalar in values.column_scalars(expected)]
     assert values.comparable(actual) == values.comparable(expected), f"{actual} instead of {expected}"
 
 
-def assert_same_tables(actual, expected):
+def assert_same_tables(actual: pa.Table, expected: pa.Table) -> None:
     """Asserts that two tables have the same schema, and the same values in ``x``."""
     assert actual.schema.equals(expected.schema), f"{actual.schema} instead of {expected.schema}"
     assert_same_columns(actual, expected)
 
 
-def call_library(name, call):
+def call_library(name: str, call: Callable[[], Any]) -> Any:
     """Returns the result of another library, or raises :class:`Refused` if it fails.
 
     Arrowwood can't exchange values that the other library does not support.
@@ -380,7 +381,7 @@ def convert_from_polars(sample):
 # ---- text ----
 
 
-def run_command(*arguments, stdin=b""):
+def run_command(*arguments: object, stdin: bytes = b"") -> str:
     """Runs the command in this process, and returns its output as text."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as source:
         source.write(stdin)
@@ -390,7 +391,7 @@ def run_command(*arguments, stdin=b""):
         return output.read().decode()
 
 
-def redirect_command(arguments, source, output):
+def redirect_command(arguments: Iterable[object], source: IO[bytes], output: IO[bytes]) -> None:
     """Runs the command in this process, with standard input and output redirected to two files.
 
     Raises :class:`Refused` with standard error if the command fails.
@@ -410,7 +411,7 @@ def redirect_command(arguments, source, output):
             raise Refused(errors.read().decode().strip())
 
 
-def cat(sample, format):
+def cat(sample: Sample, format: str) -> str:
     """Writes a file, and returns what ``arrowwood cat`` prints of it."""
     aw.write(sample.table, sample.path())
     return run_command("cat", f"--{format}", sample.path())
@@ -439,7 +440,7 @@ def json_to_pyarrow(sample):
     if not text:
         return
     if "binary" in sample.case.name:
-        raise Refused("pyarrow takes text for bytes, and JSON has no bytes: they are written as hexadecimal digits")
+        raise Refused("pyarrow reads text as bytes, but JSON has no bytes: Arrowwood writes hexadecimal digits")
     options = pa_json.ParseOptions(explicit_schema=schema)
     table = call_library("pyarrow", lambda: pa_json.read_json(io.BytesIO(text), parse_options=options))
     call_library("pyarrow", lambda: table.validate(full=True))
@@ -475,7 +476,7 @@ def csv_round_trip(sample):
 def csv_to_pyarrow(sample):
     schema = sample.pyarrow_table().schema
     if "binary" in sample.case.name:
-        raise Refused("pyarrow takes text for bytes, and CSV has no bytes: they are written as hexadecimal digits")
+        raise Refused("pyarrow reads text as bytes, but CSV has no bytes: Arrowwood writes hexadecimal digits")
     convert_options = pa_csv.ConvertOptions(
         column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
@@ -491,9 +492,9 @@ def csv_from_pyarrow(sample):
     """Reads CSV of pyarrow, of types that pyarrow itself can read back."""
     table = sample.pyarrow_table()
     if "binary" in sample.case.name:
-        raise Refused("pyarrow writes bytes as they are, which are text or none; we read hexadecimal digits")
+        raise Refused("pyarrow writes bytes unchanged, which may not be text; Arrowwood reads hexadecimal digits")
     if pa.types.is_timestamp(sample.case.type) and sample.set_name in ("extreme", "least"):
-        raise Refused("pyarrow writes years that have not four digits as years of 16 bits, or not at all")
+        raise Refused("pyarrow writes years without four digits as 16-bit years, or not at all")
     if pa.types.is_date(sample.case.type) and sample.set_name == "extreme":
         raise Refused("pyarrow writes '<value out of range>' for some")
     sink = io.BytesIO()
@@ -512,21 +513,21 @@ def append_json(sample):
 # ---- the server ----
 
 
-def create_served_table(sample, schema=None):
+def create_served_table(sample: Sample, schema=None) -> str:
     """Creates an empty table in the server's folder, and returns its name."""
     name = sample.workspace.new_name()
     aw.writer(sample.workspace.served / name, schema or sample.schema()).close()
     return name
 
 
-def write_served_file(sample, data):
+def write_served_file(sample: Sample, data) -> str:
     """Writes an Arrow file to the server's folder, and returns its name."""
     name = sample.workspace.new_name() + ".arrow"
     aw.write(data, sample.workspace.served / name)
     return name
 
 
-def send_request(method, url, body=None, headers=None):
+def send_request(method: str, url: str, body: bytes | None = None, headers: dict | None = None) -> bytes:
     """Returns the body of the response, or raises :class:`Refused` if its status is an error."""
     request = Request(url, data=body, method=method, headers=headers or {})
     try:
@@ -536,7 +537,7 @@ def send_request(method, url, body=None, headers=None):
         raise Refused(f"{problem.code}: {problem.read().decode()}") from None
 
 
-def post_rows(sample, body, media_type, schema=None):
+def post_rows(sample: Sample, body: bytes, media_type: str, schema=None) -> None:
     name = create_served_table(sample, schema)
     url = f"{sample.workspace.server.url}/v1/tables/{name}/rows"
     send_request("POST", url, body, {"Content-Type": media_type, "Ack": "visible"})
@@ -557,7 +558,7 @@ def post_arrow(sample):
     post_rows(sample, sink.getvalue(), ARROW_STREAM, sample.table_schema())
 
 
-def get_rows(sample, format):
+def get_rows(sample: Sample, format: str) -> bytes:
     name = write_served_file(sample, sample.table)
     return send_request("GET", f"{sample.workspace.server.url}/v1/tables/{name}/rows?format={format}")
 
@@ -623,7 +624,7 @@ def post_line_protocol(sample):
     format_value = LINE_PROTOCOL_FORMATS.get(sample.case.name)
     is_tag = sample.case.name == "dictionary<int32, utf8>"
     if format_value is None and not is_tag:
-        raise Refused("line protocol has floats, integers, unsigned, booleans and text, and tags")
+        raise Refused("line protocol has only floats, integers, unsigned integers, booleans, text and tags")
     name = sample.workspace.new_name()
     lines = []
     for number, value in enumerate(sample.python_values()):
@@ -643,7 +644,8 @@ def post_line_protocol(sample):
 # ---- C ----
 
 
-def call_c(call):
+def call_c(call: Callable[[], Any]) -> Any:
+    """Returns the result of the C library, or raises :class:`Refused` if it fails."""
     try:
         return call()
     except c.CallFailed as problem:
@@ -767,6 +769,6 @@ BORDERS = [
 ]
 
 
-def is_available(border):
+def is_available(border: Border) -> bool:
     """Returns whether the border can run from Python, with a library that is built."""
     return border.run is not None and (border.group != "C" or c.LIBRARY.exists())
