@@ -33,8 +33,8 @@ def make_batch(seed):
         "t": pa.array(n).cast(pa.timestamp("us")),
     })
 
-def names(dataset, size, number):
-    # What calls may use.
+def make_scope(dataset, size, number):
+    # Defines the names that calls use.
     files = {"CSV": f"{folder}/{size}.csv", "JSON": f"{folder}/{size}.json", "OUT": f"{folder}/{size}{number}"}
     return globals() | files | {"ds": dataset}
 
@@ -56,8 +56,8 @@ buffer = aw.Buffer()
 page = aw.from_arrow(pa.table({"text": ["x" * (1 << 20)]}))
 for number, call in enumerate(calls):
     print(call, end="", flush=True)
-    eval(call, names(all_rows[:5], "small", number))
-    scope = names(all_rows, "large", number)
+    eval(call, make_scope(all_rows[:5], "small", number))
+    scope = make_scope(all_rows, "large", number)
     limit_address_space()
     try:
         result, outcome = eval(call, scope), "done"

@@ -21,7 +21,7 @@ TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class Case(Protocol):
-    """A type with sets of values, which have names."""
+    """A type with named sets of values."""
 
     name: str
     type: pa.DataType | None
@@ -41,6 +41,8 @@ class TypeCase:
     - ``odd``: values that are special to the type, such as NaN
     - ``least``: the least 64-bit integer, which NumPy uses for a missing time
     - ``nulls``, ``all null``, ``empty``, ``sliced`` and ``chunks``: derived from ``some``
+
+    Arrays without a validity bitmap, such as unions, have nulls among their values: `nulls` gives these arrays.
     """
 
     def __init__(self, name, some, extreme=None, odd=None, least=None, nulls=None):
@@ -121,6 +123,7 @@ class ForeignTable:
         x = pa.array(self.values.view(width_type.to_pandas_dtype()), width_type, mask=mask)
         batch = pa.record_batch({"n": pa.array(range(len(x)), pa.int64()), "x": x})
         schema, array = batch.__arrow_c_array__()
+        # Replaces the format of `x` in the exported schema.
         get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
         get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         c_schema = CSchema.from_address(get_pointer(schema, b"arrow_schema"))

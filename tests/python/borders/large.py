@@ -95,7 +95,7 @@ def make_int8(start, stop):
 
 
 def make_booleans(start, stop):
-    # Takes validity from other bits than the values.
+    # Takes validity from other bits than the values, at the same offset in a byte.
     validity_offset = 8 * 997
     buffers = [bit_buffer(start + validity_offset, stop + validity_offset), bit_buffer(start, stop)]
     return pa.Array.from_buffers(pa.bool_(), stop - start, buffers, offset=start % 8)

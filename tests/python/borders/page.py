@@ -63,8 +63,8 @@ def full_refusal(border: Border, case: Case) -> Refusal | None:
     return find_refusal(border, case, "some")
 
 
-def set_refusals(border: Border, case: Case) -> list[Refusal]:
-    """Returns the refusals of any value sets of a type, in the order of the table."""
+def list_refusals(border: Border, case: Case) -> list[Refusal]:
+    """Returns the refusals that apply to any value set of a type, in the order of the table."""
     refusals = {find_refusal(border, case, set_name) for set_name in case.value_sets}
     return sorted(refusals - {None}, key=REFUSALS.index)
 
@@ -73,7 +73,7 @@ def format_cell(border: Border, case: Case) -> str:
     refusal = full_refusal(border, case)
     if refusal:
         return format_number(refusal)
-    numbers = ", ".join(map(format_number, set_refusals(border, case)))
+    numbers = ", ".join(map(format_number, list_refusals(border, case)))
     return f"{ACCEPTED}<sup>{numbers}</sup>" if numbers else ACCEPTED
 
 
@@ -82,7 +82,7 @@ def count_results(borders: list[Border]) -> Counts:
     for border, case in product(borders, TYPE_CASES):
         if full_refusal(border, case):
             counts.bad += 1
-        elif set_refusals(border, case):
+        elif list_refusals(border, case):
             counts.part += 1
         else:
             counts.good += 1
@@ -145,7 +145,7 @@ def refusal_section() -> Iterator[str]:
     types_by_border = {refusal: {} for refusal in REFUSALS}
     large_cells = [cell for cell in product(LARGE_BORDERS, LARGE_CASES) if is_tested(*cell)]
     for border, case in [*product(BORDERS, TYPE_CASES), *large_cells]:
-        for refusal in set_refusals(border, case):
+        for refusal in list_refusals(border, case):
             types_by_border[refusal].setdefault(border.name, set()).add(case.name)
     rows = []
     for refusal, types in types_by_border.items():

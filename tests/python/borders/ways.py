@@ -39,7 +39,7 @@ class Refused(Exception):
 class Sample:
     """A value set of a type on its way over a border."""
 
-    # The segments of a table that is compacted.
+    # The rows of a segment in tables that are compacted.
     segment_rows = 2
 
     def __init__(self, case: Case, set_name: str, workspace):
