@@ -85,7 +85,7 @@ class TimeColumn:
         self.type = pa.timestamp("us", zone)
         self.schema = pa.schema({"ts": self.type})
         self.path, self.sorted_path = folder / "t", folder / "t.sorted"
-        # For each expected value, three rows that lie a microsecond apart around it.
+        # Three rows, a microsecond apart, surround each expected value.
         times = sorted({MIDNIGHT_US, NOON_US, NOON_US - 2 * HOUR_US, NOON_US - HOUR_US})
         rows = [time + shift for time in times for shift in (-1, 0, 1)]
         with aw.writer(self.sorted_path, self.schema, sorted_by="ts") as writer:

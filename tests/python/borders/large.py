@@ -173,7 +173,7 @@ class LargeCase:
 
     @property
     def has_many_rows(self):
-        """Whether it has more rows than Python objects or text have room for."""
+        """True if there are too many rows to make Python objects or text of them."""
         return self.rows > LIMIT_31_BITS
 
     @property
@@ -501,7 +501,7 @@ def is_tested(border: Border, case: LargeCase) -> bool:
 
 @dataclass
 class CellResult:
-    """What is wrong with a cell, whether it refused the values, and what it took."""
+    """The problems of a cell, whether it refused the values, and the time and memory that it took."""
 
     problems: list[str]
     is_refused: bool

@@ -157,7 +157,7 @@ def call_library(name: str, call: Callable[[], Any]) -> Any:
 def append_dicts(sample):
     rows = []
     for number, value in enumerate(sample.python_values()):
-        # In every other row, a null is a missing key.
+        # Nulls are missing keys in every other row.
         is_left_out = value is None and number % 2 == 0
         rows.append({"n": number} if is_left_out else {"n": number, "x": value})
     with aw.writer(sample.path("t"), sample.schema()) as writer:
