@@ -368,9 +368,10 @@
 (defn select
   "Selects columns, in the given order."
   [ds columns]
-  (let [ordered (arguments/in-order "what is selected" columns)
-        indexes (int-array (c/map #(column-index ds %) ordered))]
-    (wrap-like ds (.select (->java ds) indexes))))
+  ;; The dataset is checked first: the columns may be endless.
+  (let [java (->java ds)
+        ordered (arguments/in-order "what is selected" columns)]
+    (wrap-like ds (.select java (int-array (c/map #(column-index ds %) ordered))))))
 
 (defn slice
   "Selects rows, or as many of them as there are."
