@@ -153,7 +153,7 @@ public final class Arrowwood {
                         struct,
                         out,
                         c.error));
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
                 // After a failure the library doesn't own the memory, and never releases it.
                 SharedMemory.IN_USE.remove(id);
                 throw e;
@@ -312,7 +312,7 @@ public final class Arrowwood {
                     report,
                     call.out,
                     call.error));
-            return Report.of(report, findings(call.out.get(ADDRESS, 0)), List.of());
+            return Report.of(report, toFindings(Dataset.wrap(call.out.get(ADDRESS, 0), null)), List.of());
         });
     }
 
@@ -350,11 +350,12 @@ public final class Arrowwood {
                     call.out,
                     call.out.asSlice(8),
                     call.error));
-            List<Report.Finding> findings = findings(call.out.get(ADDRESS, 0));
-            List<String> moved = Dataset.wrap(call.out.get(ADDRESS, 8), null).stream()
-                    .map(row -> row.getString("path"))
-                    .toList();
-            return Report.of(report, findings, moved);
+            // Both are wrapped before one is read: an exception must not leave a handle without an owner.
+            Dataset findings = Dataset.wrap(call.out.get(ADDRESS, 0), null);
+            Dataset moved = Dataset.wrap(call.out.get(ADDRESS, 8), null);
+            List<String> movedPaths =
+                    moved.stream().map(row -> row.getString("path")).toList();
+            return Report.of(report, toFindings(findings), movedPaths);
         });
     }
 
@@ -370,8 +371,8 @@ public final class Arrowwood {
         return repair(path, Progress.NONE);
     }
 
-    private static List<Report.Finding> findings(MemorySegment handle) {
-        return Dataset.wrap(handle, null).stream().map(Report.Finding::of).toList();
+    private static List<Report.Finding> toFindings(Dataset rows) {
+        return rows.stream().map(Report.Finding::of).toList();
     }
 
     /**
