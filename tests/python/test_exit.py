@@ -1,4 +1,4 @@
-"""Threads that are in a call when the interpreter ends: the process ends as usual."""
+"""Tests that a process exits normally while daemon threads are inside calls of Arrowwood."""
 
 import subprocess
 import sys
@@ -7,7 +7,8 @@ import pytest
 
 from waits import PATIENCE
 
-# What they have, and how the main thread ends: while both threads are in a call that calls Python code.
+# Defines the data that the calls use, and `exit_during`, which returns from the main thread while two daemon threads
+# repeat a call. Every call runs Python code, where it calls `pause`.
 PRELUDE = """
 import io, sys, threading, time
 import numpy as np
@@ -23,87 +24,90 @@ aw.write(table, folder + "/x.arrow", max_rows=10)
 ds = aw.open(folder + "/x.arrow")
 with aw.writer(folder + "/table", table.schema) as writer:
     writer.append(table)
-calls = threading.Semaphore(0)
+pauses = threading.Semaphore(0)
 
 
-def nap(*given):
-    calls.release()
+def pause(value=None, *_):
+    pauses.release()
     time.sleep(0.001)
-    return given[0] if given else None
+    return value
 
 
-class Slow:
+class SlowFile:
     def __init__(self, data=stream.getvalue()):
-        self.data, self.at = data, 0
+        self.data = data
+        self.position = 0
 
-    def read(self, most=-1):
-        nap()
-        found = self.data[self.at :] if most < 0 else self.data[self.at : self.at + min(most, 100)]
-        self.at += len(found)
-        return found
+    def read(self, size=-1):
+        pause()
+        end = None if size < 0 else self.position + min(size, 100)
+        chunk = self.data[self.position : end]
+        self.position += len(chunk)
+        return chunk
 
     def write(self, data):
-        nap()
+        pause()
         return len(data)
 
 
-class Exporting:
+class SlowExporter:
     def __arrow_c_stream__(self, requested_schema=None):
-        nap()
+        pause()
         return table.__arrow_c_stream__()
 
 
-def rows(count=50):
+def generate_rows(count=50):
     for number in range(count):
-        nap()
+        pause()
         yield {"x": number, "y": 0.5}
 
 
-def tables(count=50):
+def generate_tables(count=50):
     for _ in range(count):
-        nap()
+        pause()
         yield table
 
 
 def repeat(call):
-    number = threading.get_ident()
+    path = f"{folder}/{threading.get_ident()}"
     while True:
-        call(f"{folder}/{number}")
+        call(path)
 
 
-def end(call):
+def exit_during(call):
     for _ in range(2):
         threading.Thread(target=repeat, args=(call,), daemon=True).start()
     for _ in range(20):
-        calls.acquire()
+        pauses.acquire()
 """
 
 CALLS = {
-    "read_stream": "lambda path: list(aw.read_stream(Slow()))",
-    "read_all": "lambda path: aw.read_stream(Slow()).read_all()",
-    "map_reduce": "lambda path: ds['x'].map_reduce(nap, lambda a, b: nap(a))",
-    "write": "lambda path: aw.write(rows(), path)",
-    "write of tables": "lambda path: aw.write(tables(), path)",
-    "write to an object": "lambda path: aw.write(table, Slow(), format='stream')",
-    "write of an export": "lambda path: aw.write(Exporting(), path)",
-    "append": "lambda path: aw.writer(path + 't', table.schema).append(rows())",
-    "builder": "lambda path: aw.Builder(table.schema).append(rows())",
-    "stream_writer": "lambda path: aw.stream_writer(Slow(), table.schema).write(table)",
-    "from_arrow": "lambda path: aw.from_arrow(Exporting())",
-    "read_csv": r"lambda path: aw.read_csv(Slow(b'x,y\n1,2\n'))",
-    "read_json": r"""lambda path: aw.read_json(Slow(b'{"x": 1}\n'))""",
-    "validate": "lambda path: ds.validate(nap)",
-    "check": "lambda path: (aw.check(folder + '/x.arrow'), nap())",
-    "follow": "lambda path: [nap(found) for found in aw.follow(folder + '/table', start=0, timeout=0.001)]",
-    "to_pandas": "lambda path: (ds.to_pandas(), ds.to_polars(), ds.to_numpy(), ds.to_arrow(), nap())",
-    "aggregate": "lambda path: (ds.aggregate(by='x', y='mean'), ds.sort('y'), ds[aw.col('x') > 5], nap())",
+    "read_stream": "lambda path: list(aw.read_stream(SlowFile()))",
+    "read_all": "lambda path: aw.read_stream(SlowFile()).read_all()",
+    "map_reduce": "lambda path: ds['x'].map_reduce(pause, lambda a, b: pause(a))",
+    "write": "lambda path: aw.write(generate_rows(), path)",
+    "write of tables": "lambda path: aw.write(generate_tables(), path)",
+    "write to an object": "lambda path: aw.write(table, SlowFile(), format='stream')",
+    "write of an export": "lambda path: aw.write(SlowExporter(), path)",
+    "append": "lambda path: aw.writer(path + 't', table.schema).append(generate_rows())",
+    "builder": "lambda path: aw.Builder(table.schema).append(generate_rows())",
+    "stream_writer": "lambda path: aw.stream_writer(SlowFile(), table.schema).write(table)",
+    "from_arrow": "lambda path: aw.from_arrow(SlowExporter())",
+    "read_csv": r"lambda path: aw.read_csv(SlowFile(b'x,y\n1,2\n'))",
+    "read_json": r"""lambda path: aw.read_json(SlowFile(b'{"x": 1}\n'))""",
+    "validate": "lambda path: ds.validate(pause)",
+    "check": "lambda path: (aw.check(folder + '/x.arrow'), pause())",
+    "follow": "lambda path: [pause(rows) for rows in aw.follow(folder + '/table', start=0, timeout=0.001)]",
+    "to_pandas": "lambda path: (ds.to_pandas(), ds.to_polars(), ds.to_numpy(), ds.to_arrow(), pause())",
+    "aggregate": "lambda path: (ds.aggregate(by='x', y='mean'), ds.sort('y'), ds[aw.col('x') > 5], pause())",
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_daemon_thread_in_a_call_does_not_abort_the_process(tmp_path, call):
-    """CPython unwinds the stacks of such threads where they ask for the interpreter. Rust answers that by an abort."""
+def test_process_exits_while_daemon_threads_are_in_a_call(tmp_path, call):
+    """CPython unwinds the stack of a daemon thread that asks for the interpreter at exit, and Rust aborts on that."""
+    code = f"{PRELUDE}\nexit_during({CALLS[call]})"
     for _ in range(3):
-        child = [sys.executable, "-c", f"{PRELUDE}\nend({CALLS[call]})", str(tmp_path)]
-        done = subprocess.run(child, capture_output=True, text=True, timeout=PATIENCE)
-        assert (done.returncode, done.stderr) == (0, ""), call
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert (process.returncode, process.stderr) == (0, ""), call

@@ -1,4 +1,4 @@
-"""Stock readers of a table that is being written: a few seconds of what `make live` does for minutes."""
+"""Tests that Arrow libraries can read a table while it is written. A short run of ``make live``."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ READERS = ["pyarrow-mapped", "pyarrow-copying", "pyarrow-dataset", "polars", "da
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9, and tables don't grow there")
 @pytest.mark.parametrize("scenario", ["small", "engines", "killed"])
-def test_every_open_finds_a_prefix(scenario):
+def test_readers_find_a_prefix_of_the_rows(scenario):
     command = [sys.executable, str(LIVE), "--seconds", "2", "--readers", *READERS, "--", scenario]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
