@@ -1,4 +1,4 @@
-"""Every type's values against pyarrow's."""
+"""Tests the Python values of each Arrow type against pyarrow, and the reductions of columns."""
 
 import datetime as dt
 import decimal
@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import arrowwood as aw
@@ -15,25 +16,33 @@ D = decimal.Decimal
 NEW_YORK = "America/New_York"
 
 
-def column_of(tmp_path, array, format="file"):
+def open_column(tmp_path, array, format="file"):
+    """Writes the array with pyarrow and opens it as a column."""
     table = pa.table({"x": array})
     return aw.open(write_ipc(tmp_path / "x", table, format))["x"]
 
 
-def integers(bits, signed):
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    return pa.array([0, 1, None, low, high], getattr(pa, f"{'' if signed else 'u'}int{bits}")())
+def make_signed(bits):
+    """Returns an array of signed integers with the least and the greatest value."""
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return pa.array([0, 1, None, low, high], getattr(pa, f"int{bits}")())
+
+
+def make_unsigned(bits):
+    """Returns an array of unsigned integers with the least and the greatest value."""
+    low, high = 0, 2**bits - 1
+    return pa.array([0, 1, None, low, high], getattr(pa, f"uint{bits}")())
 
 
 INSTANTS = [dt.datetime(2000, 2, 29, 12, 30, 45), None, dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1, 1, 1)]
-LATE = dt.datetime(9999, 12, 31, 23, 59, 59)
+MAX_INSTANT = dt.datetime(9999, 12, 31, 23, 59, 59)
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string()), ("c", pa.struct([("d", pa.bool_())]))])
 
 ARRAYS = {
     "null": pa.nulls(3),
     "bool": pa.array([True, None, False] * 5),
-    **{f"int{bits}": integers(bits, True) for bits in [8, 16, 32, 64]},
-    **{f"uint{bits}": integers(bits, False) for bits in [8, 16, 32, 64]},
+    **{f"int{bits}": make_signed(bits) for bits in [8, 16, 32, 64]},
+    **{f"uint{bits}": make_unsigned(bits) for bits in [8, 16, 32, 64]},
     "float16": pa.array(np.array([0.5, -2, np.inf, 65504], "float16")),
     "float32": pa.array([0.1, None, math.inf, math.nan, -0.0], pa.float32()),
     "float64": pa.array([0.1, None, -math.inf, math.nan, 5e-324]),
@@ -55,7 +64,7 @@ ARRAYS = {
     "time32 ms": pa.array([dt.time(1, 2, 3, 4000), None, dt.time.min], pa.time32("ms")),
     "time64 us": pa.array([dt.time(1, 2, 3, 4), None, dt.time.max], pa.time64("us")),
     "time64 ns": pa.array([dt.time(1, 2, 3, 4), None, dt.time.max], pa.time64("ns")),
-    **{f"timestamp {unit}": pa.array([*INSTANTS, LATE], pa.timestamp(unit)) for unit in ["s", "ms", "us"]},
+    **{f"timestamp {unit}": pa.array([*INSTANTS, MAX_INSTANT], pa.timestamp(unit)) for unit in ["s", "ms", "us"]},
     "timestamp ns": pa.array([*INSTANTS[:3], dt.datetime(2262, 4, 11)], pa.timestamp("ns")),
     "timestamp UTC": pa.array(INSTANTS, pa.timestamp("us", "UTC")),
     "timestamp zone": pa.array(INSTANTS[:3], pa.timestamp("ms", NEW_YORK)),
@@ -95,38 +104,55 @@ ARRAYS = {
 
 @pytest.mark.parametrize("format", ["file", "stream"])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_values_are_those_of_pyarrow(tmp_path, name, format):
+def test_values_match_pyarrow(tmp_path, name, format):
     array = ARRAYS[name]
-    column = column_of(tmp_path, array, format)
     expected = array.to_pylist()
-    for values in [column.to_pylist(), list(column), [column[i] for i in range(len(column))]]:
+    column = open_column(tmp_path, array, format)
+    by_index = [column[i] for i in range(len(column))]
+    for values in (column.to_pylist(), list(column), by_index):
         assert same(values, expected)
-        for value, other in zip(values, expected, strict=True):
-            if not hasattr(other, "to_pydatetime") and not hasattr(other, "to_pytimedelta"):
-                assert isinstance(value, type(other)) or isinstance(other, tuple | np.floating)
-    sliced = column[1:]
-    assert same(sliced.to_pylist(), expected[1:])
-    assert column.null_count == sum(value is None for value in expected)
+        for value, expected_value in zip(values, expected, strict=True):
+            assert has_comparable_type(value, expected_value)
+    assert same(column[1:].to_pylist(), expected[1:])
+    assert column.null_count == expected.count(None)
     assert same([column[-1]], expected[-1:])
 
 
-def test_zones_are_kept(tmp_path):
-    for zone, offset in [(NEW_YORK, -5), ("UTC", 0), ("+05:30", 5.5), ("Asia/Kolkata", 5.5)]:
-        value = column_of(tmp_path, pa.array([dt.datetime(2000, 1, 1)], pa.timestamp("ms", zone)))[0]
-        assert value.utcoffset() == dt.timedelta(hours=offset)
-        assert value == dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
-    summer = column_of(tmp_path, pa.array([dt.datetime(2000, 7, 1)], pa.timestamp("ns", NEW_YORK)))[0]
-    assert summer.utcoffset() == dt.timedelta(hours=-4) and summer.tzinfo.key == NEW_YORK
+def has_comparable_type(value, expected):
+    """Returns whether a value has the type of pyarrow's, as far as both use types of the standard library."""
+    # pyarrow returns nanoseconds as types of pandas.
+    if hasattr(expected, "to_pydatetime") or hasattr(expected, "to_pytimedelta"):
+        return True
+    # pyarrow has its own type of intervals, which is a tuple, and returns half floats as NumPy's.
+    if isinstance(expected, tuple | np.floating):
+        return True
+    return isinstance(value, type(expected))
 
 
-def test_an_hour_that_comes_twice_is_told_apart(tmp_path):
-    twice = [dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30)]
-    first, second = column_of(tmp_path, pa.array(twice, pa.timestamp("s", NEW_YORK)))
-    assert (first.hour, first.fold, second.hour, second.fold) == (1, 0, 1, 1)
+@pytest.mark.parametrize(("zone", "offset_hours"), [(NEW_YORK, -5), ("UTC", 0), ("+05:30", 5.5), ("Asia/Kolkata", 5.5)])
+def test_timestamps_have_their_zone(tmp_path, zone, offset_hours):
+    midnight = dt.datetime(2000, 1, 1)
+    value = open_column(tmp_path, pa.array([midnight], pa.timestamp("ms", zone)))[0]
+    assert value.utcoffset() == dt.timedelta(hours=offset_hours)
+    assert value == midnight.replace(tzinfo=dt.UTC)
 
 
-def test_unknown_zone_says_so(tmp_path):
-    column = column_of(tmp_path, pa.array([0], pa.timestamp("s", "Mars/Olympus")))
+def test_timestamps_have_daylight_saving_time(tmp_path):
+    value = open_column(tmp_path, pa.array([dt.datetime(2000, 7, 1)], pa.timestamp("ns", NEW_YORK)))[0]
+    assert value.utcoffset() == dt.timedelta(hours=-4)
+    assert value.tzinfo.key == NEW_YORK
+
+
+def test_fold_distinguishes_a_repeated_hour(tmp_path):
+    # The clocks in New York went from 2 am to 1 am between these instants, which are in UTC.
+    instants = [dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30)]
+    before, after = open_column(tmp_path, pa.array(instants, pa.timestamp("s", NEW_YORK)))
+    assert (before.hour, before.fold) == (1, 0)
+    assert (after.hour, after.fold) == (1, 1)
+
+
+def test_unknown_zone_is_named(tmp_path):
+    column = open_column(tmp_path, pa.array([0], pa.timestamp("s", "Mars/Olympus")))
     with pytest.raises(aw.Unsupported, match="Mars/Olympus"):
         column[0]
     assert column.to_numpy()[0] == np.datetime64(0, "s")
@@ -149,67 +175,81 @@ def test_unknown_zone_says_so(tmp_path):
         (pa.time64("ns"), 5, np.timedelta64(5, "ns")),
     ],
 )
-def test_what_python_cannot_hold_is_numpys(tmp_path, type, raw, expected):
+def test_values_out_of_range_for_python_are_numpy_values(tmp_path, type, raw, expected):
     storage = pa.int32() if type.bit_width == 32 else pa.int64()
-    value = column_of(tmp_path, pa.array([raw], storage).view(type))[0]
-    assert value == expected and value.dtype == expected.dtype
+    value = open_column(tmp_path, pa.array([raw], storage).view(type))[0]
+    assert value == expected
+    assert value.dtype == expected.dtype
 
 
-def test_extreme_raw_values_do_not_crash(tmp_path):
-    for type in [pa.timestamp("s"), pa.timestamp("ns", NEW_YORK), pa.date64(), pa.time64("us"), pa.duration("ms")]:
-        column = column_of(tmp_path, pa.array([2**63 - 1, -(2**63)], pa.int64()).view(type))
-        assert len(column.to_pylist()) == 2
+@pytest.mark.parametrize(
+    "type",
+    [pa.timestamp("s"), pa.timestamp("ns", NEW_YORK), pa.date64(), pa.time64("us"), pa.duration("ms")],
+    ids=str,
+)
+def test_extreme_raw_values_do_not_crash(tmp_path, type):
+    column = open_column(tmp_path, pa.array([2**63 - 1, -(2**63)], pa.int64()).view(type))
+    assert len(column.to_pylist()) == 2
 
 
 def test_decimals_are_exact_and_keep_their_scale(tmp_path):
-    column = column_of(tmp_path, pa.array([D("1.20"), D("0.00"), D("-3.07")], pa.decimal128(30, 2)))
+    column = open_column(tmp_path, pa.array([D("1.20"), D("0.00"), D("-3.07")], pa.decimal128(30, 2)))
     assert [str(value) for value in column] == ["1.20", "0.00", "-3.07"]
     assert column.sum() == D("-1.87")
+
+
+def test_decimals_do_not_depend_on_the_context(tmp_path):
     with decimal.localcontext() as context:
         context.prec = 3
-        assert str(column_of(tmp_path, ARRAYS["decimal256"])[2]) == "-" + "9" * 70 + ".123456"
+        assert str(open_column(tmp_path, ARRAYS["decimal256"])[2]) == "-" + "9" * 70 + ".123456"
 
 
-def test_intervals_have_names(tmp_path):
-    value = column_of(tmp_path, ARRAYS["interval"])[0]
-    assert value == aw.MonthDayNano(1, -2, 3) and (value.months, value.days, value.nanoseconds) == (1, -2, 3)
+def test_intervals_have_named_fields(tmp_path):
+    value = open_column(tmp_path, ARRAYS["interval"])[0]
+    assert value == aw.MonthDayNano(1, -2, 3)
+    assert (value.months, value.days, value.nanoseconds) == (1, -2, 3)
 
 
-def test_a_struct_with_two_members_of_one_name(tmp_path):
+def test_struct_with_duplicate_field_names_is_refused(tmp_path):
     array = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     with pytest.raises(aw.InvalidArgument, match="'a'"):
-        column_of(tmp_path, array)[0]
+        open_column(tmp_path, array)[0]
 
 
 def test_extension_types_keep_their_names(tmp_path):
     array = pa.array([b"0123456789abcdef"], pa.uuid())
-    column = column_of(tmp_path, array)
+    column = open_column(tmp_path, array)
     assert column[0] == array[0].as_py()
     assert column.field.metadata["ARROW:extension:name"] == "arrow.uuid"
     assert column.to_arrow().type == pa.uuid()
 
 
 @pytest.mark.parametrize("name", ["int8", "int64", "uint64", "float32", "float64", "bool", "decimal128", "utf8"])
-def test_reductions(tmp_path, name):
-    import pyarrow.compute as pc
-
+def test_reductions_match_pyarrow_and_numpy(tmp_path, name):
     array = ARRAYS[name]
-    column = column_of(tmp_path, array)
+    column = open_column(tmp_path, array)
     assert column.count() == len(array) - array.null_count
+    # These floats contain NaN, which pyarrow ignores.
     if name not in ("float32", "float64"):
-        assert column.min() == pc.min(array).as_py() and column.max() == pc.max(array).as_py()
+        assert column.min() == pc.min(array).as_py()
+        assert column.max() == pc.max(array).as_py()
     if name == "utf8":
         with pytest.raises(aw.Unsupported, match="'x'"):
             column.sum()
     elif name != "decimal128":
-        assert same(float(column.sum()), float(np.sum([float(v) for v in array.to_pylist() if v is not None])))
+        numbers = [float(value) for value in array.to_pylist() if value is not None]
+        assert same(float(column.sum()), float(np.sum(numbers)))
         assert isinstance(column.mean(), float)
 
 
-def test_reductions_of_nothing(tmp_path):
-    column = column_of(tmp_path, pa.array([], pa.int64()))
-    assert (column.sum(), column.mean(), column.min(), column.max(), column.count()) == (0, None, None, None, 0)
+def test_reductions_of_an_empty_column(tmp_path):
+    column = open_column(tmp_path, pa.array([], pa.int64()))
+    assert column.sum() == 0
+    assert column.count() == 0
+    assert column.mean() is None
+    assert column.min() is None
+    assert column.max() is None
 
 
 def test_sums_of_integers_do_not_wrap(tmp_path):
-    assert column_of(tmp_path, pa.array([2**63 - 1] * 3)).sum() == 3 * (2**63 - 1)
+    assert open_column(tmp_path, pa.array([2**63 - 1] * 3)).sum() == 3 * (2**63 - 1)
