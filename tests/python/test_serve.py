@@ -1,4 +1,4 @@
-"""``arrowwood serve``, as stock clients see it: pyarrow over urllib, curl, a socket."""
+"""Tests ``arrowwood serve`` with independent clients: pyarrow over urllib, curl, and a plain socket."""
 
 import json
 import os
@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -20,214 +22,243 @@ import pytest
 import arrowwood as aw
 from waits import PATIENCE, join
 
+DEPLOY = Path(__file__).parents[2] / "examples/deploy"
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+
+class Server(NamedTuple):
+    folder: Path
+    url: str
+
+
+def serve_command(folder: Path) -> list:
+    return [sys.executable, "-m", "arrowwood._cli", "serve", folder, "--listen", "127.0.0.1:0"]
+
 
 @pytest.fixture
-def server(tmp_path):
-    """A directory that is served, and its URL."""
-    (tmp_path / "data").mkdir()
-    command = [sys.executable, "-m", "arrowwood._cli", "serve", tmp_path / "data", "--listen", "127.0.0.1:0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, **pipes)
+def server(tmp_path) -> Iterator[Server]:
+    """Starts a server of an empty folder, and asserts at the end that it stops without an error."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    process = subprocess.Popen(serve_command(folder), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     url = process.stdout.readline().strip()
-    yield tmp_path / "data", url
+    yield Server(folder, url)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
 
 
-def read(url):
-    with urlopen(url, timeout=PATIENCE) as answer:
-        return pa.ipc.open_stream(answer).read_all()
+def get_table(url: str) -> pa.Table:
+    with urlopen(url, timeout=PATIENCE) as response:
+        return pa.ipc.open_stream(response).read_all()
 
 
-def post(url, body, media_type, **headers):
-    headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
-    request = Request(url, data=body, headers={"content-type": media_type, **headers})
-    with urlopen(request, timeout=PATIENCE) as answer:
-        return json.load(answer)
+def post_stream(url: str, stream: bytes) -> dict:
+    request = Request(url, data=stream, headers={"content-type": ARROW_STREAM})
+    with urlopen(request, timeout=PATIENCE) as response:
+        return json.load(response)
 
 
-def ticks(path, rows=10_000):
+def write_ticks(path, rows=10_000):
     schema = pa.schema([pa.field("n", pa.int64(), False), pa.field("symbol", pa.string()), pa.field("x", pa.float64())])
     with aw.writer(path, schema, dictionary=["symbol"], segment_rows=3_000) as writer:
         symbols = [None if n % 11 == 0 else f"S{n // 100}" for n in range(rows)]
         writer.append({"n": np.arange(rows), "symbol": symbols, "x": np.arange(rows) / 4})
 
 
-def test_pyarrow_reads_what_is_mapped(server):
-    folder, url = server
-    ticks(folder / "ticks")
-    mapped = pa.table(aw.open(folder / "ticks"))
-    assert read(f"{url}/v1/tables/ticks/rows").to_pylist() == mapped.to_pylist()
-    some = read(f"{url}/v1/tables/ticks/rows?from=2990&to=3010&columns=symbol,n")
-    assert some.to_pylist() == mapped.select(["symbol", "n"]).slice(2990, 20).to_pylist()
-    assert read(f"{url}/v1/tables/ticks/rows?limit=0").schema.names == ["n", "symbol", "x"]
+def test_pyarrow_reads_served_rows(server):
+    write_ticks(server.folder / "ticks")
+    mapped = pa.table(aw.open(server.folder / "ticks"))
+    rows_url = f"{server.url}/v1/tables/ticks/rows"
+    assert get_table(rows_url).to_pylist() == mapped.to_pylist()
+    part = get_table(f"{rows_url}?from=2990&to=3010&columns=symbol,n")
+    assert part.to_pylist() == mapped.select(["symbol", "n"]).slice(2990, 20).to_pylist()
+    assert get_table(f"{rows_url}?limit=0").schema.names == ["n", "symbol", "x"]
 
 
-def test_rows_of_pyarrow_are_appended(server):
-    folder, url = server
-    ticks(folder / "ticks", 0)
+def test_streams_of_pyarrow_are_appended(server):
+    write_ticks(server.folder / "ticks", rows=0)
     table = pa.table({"n": [1, 2], "symbol": pa.array(["a", None]).dictionary_encode(), "x": [0.5, None]})
     for options in [None, pa.ipc.IpcWriteOptions(compression="zstd")]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
             stream.write_table(table)
-        answer = post(
-            f"{url}/v1/tables/ticks/rows", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
-        )
-        assert answer["durable"] == answer["first_row"] + 2
-    assert aw.open(folder / "ticks").to_arrow().to_pylist() == 2 * table.to_pylist()
+        receipt = post_stream(f"{server.url}/v1/tables/ticks/rows", sink.getvalue().to_pybytes())
+        assert receipt["durable"] == receipt["first_row"] + table.num_rows
+    assert aw.open(server.folder / "ticks").to_arrow().to_pylist() == 2 * table.to_pylist()
 
 
-def test_a_follower_sees_rows_of_a_local_writer(server):
-    folder, url = server
-    ticks(folder / "ticks", 10)
-    seen = []
+def test_follower_sees_rows_of_a_local_writer(server):
+    write_ticks(server.folder / "ticks", rows=10)
+    expected = list(range(5, 30))
+    received = []
 
     def follow():
-        with urlopen(f"{url}/v1/tables/ticks/follow?from=5", timeout=PATIENCE) as answer:
-            for batch in pa.ipc.open_stream(answer):
-                seen.extend(batch["n"].to_pylist())
-                if len(seen) == 25:
+        with urlopen(f"{server.url}/v1/tables/ticks/follow?from=5", timeout=PATIENCE) as response:
+            for batch in pa.ipc.open_stream(response):
+                received.extend(batch["n"].to_pylist())
+                if len(received) == len(expected):
                     return
 
     follower = threading.Thread(target=follow)
     follower.start()
-    with aw.writer(folder / "ticks") as writer:
+    with aw.writer(server.folder / "ticks") as writer:
         for n in range(10, 30):
             writer.append_row(n=n, symbol="IBM", x=None)
             writer.commit()
         follower.join(PATIENCE)
-    assert seen == list(range(5, 30))
+    assert received == expected
+
+
+def curl(*arguments) -> bytes:
+    return subprocess.run(["curl", "-sS", *arguments], capture_output=True, timeout=PATIENCE, check=True).stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not there")
-def test_curl(server):
-    folder, url = server
-    ticks(folder / "ticks", 30)
+def test_curl_reads_and_appends_rows(server):
+    write_ticks(server.folder / "ticks", rows=30)
+    table_url = f"{server.url}/v1/tables/ticks"
 
-    def curl(*args):
-        return subprocess.run(["curl", "-sS", *args], capture_output=True, timeout=PATIENCE, check=True).stdout
-
-    csv = curl("-H", "Accept: text/csv", f"{url}/v1/tables/ticks/rows?from=-2")
+    csv = curl("-H", "Accept: text/csv", f"{table_url}/rows?from=-2")
     assert csv.decode() == "n,symbol,x\n28,S0,7.0\n29,S0,7.25\n"
-    line = b'{"n": 30, "symbol": "IBM", "x": 1}'
-    answer = curl("-H", "Content-Type: application/json", "--data-binary", line, f"{url}/v1/tables/ticks/rows")
-    assert json.loads(answer)["first_row"] == 30
+
+    row = b'{"n": 30, "symbol": "IBM", "x": 1}'
+    receipt = curl("-H", "Content-Type: application/json", "--data-binary", row, f"{table_url}/rows")
+    assert json.loads(receipt)["first_row"] == 30
+
     # HTTP/2 without TLS.
-    lines = curl("--http2-prior-knowledge", f"{url}/v1/tables/ticks/rows?from=29&format=jsonl")
+    lines = curl("--http2-prior-knowledge", f"{table_url}/rows?from=29&format=jsonl")
     assert [json.loads(line)["n"] for line in lines.splitlines()] == [29, 30]
-    event = subprocess.Popen(["curl", "-sSN", f"{url}/v1/tables/ticks/events"], stdout=subprocess.PIPE)
-    assert event.stdout.readline() == b"event: rows\n"
-    event.terminate()
-    event.communicate(timeout=PATIENCE)
+
+    events = subprocess.Popen(["curl", "-sSN", f"{table_url}/events"], stdout=subprocess.PIPE)
+    assert events.stdout.readline() == b"event: rows\n"
+    events.terminate()
+    events.communicate(timeout=PATIENCE)
 
 
-def test_an_error_says_what_is_wrong(server):
-    _, url = server
-    with pytest.raises(HTTPError) as error:
-        urlopen(f"{url}/v1/tables/nothing/rows", timeout=PATIENCE)
-    answer = error.value
-    assert (answer.code, answer.headers["content-type"]) == (404, "application/problem+json")
-    assert json.load(answer)["code"] == "not_found"
+def test_missing_table_is_a_problem_document(server):
+    with pytest.raises(HTTPError) as caught:
+        urlopen(f"{server.url}/v1/tables/nothing/rows", timeout=PATIENCE)
+    response = caught.value
+    assert response.code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+    assert json.load(response)["code"] == "not_found"
 
 
-def test_a_stream_in_many_pieces(server):
-    """A client that reads byte by byte gets every byte."""
-    folder, url = server
-    ticks(folder / "ticks", 5_000)
-    host, port = url.removeprefix("http://").split(":")
+def test_request_and_response_in_small_pieces(server):
+    write_ticks(server.folder / "ticks", rows=5_000)
+    host, port = server.url.removeprefix("http://").split(":")
+    request = "GET /v1/tables/ticks/rows?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
-        request = "GET /v1/tables/ticks/rows?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         for byte in request.encode():
             connection.send(bytes([byte]))
-        answer = b""
+        response = b""
         while piece := connection.recv(997):
-            answer += piece
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert b"200 OK" in head and body.endswith(b"0\r\n\r\n")
+            response += piece
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert b"200 OK" in head
     assert b"\n4999,S49,1249.75\n" in body
+    # The last chunk of a chunked response is empty.
+    assert body.endswith(b"0\r\n\r\n")
 
 
-def test_systemd_takes_the_unit(tmp_path):
-    """With a command that is there in place of the one that is installed."""
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("no systemd-analyze here")
-    unit = Path(__file__).parents[2] / "examples/deploy/arrowwood.service"
+# ---- Deployment ----
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_systemd_accepts_the_unit(tmp_path):
+    unit = DEPLOY / "arrowwood.service"
     copy = tmp_path / unit.name
+    # systemd-analyze checks that the command exists, and it is not installed where the unit expects it.
     copy.write_text(unit.read_text().replace("/usr/local/bin/arrowwood", sys.executable))
-    verified = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True)
-    assert (verified.returncode, unit.name in verified.stderr) == (0, False), verified.stderr
+    result = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    # Other units of the machine may have warnings.
+    assert unit.name not in result.stderr, result.stderr
 
 
-def test_the_unit_and_the_image_call_the_command_as_it_is():
-    """Options that are written down for those who deploy it are options that there are."""
-    folder = Path(__file__).parents[2] / "examples/deploy"
-    shown = subprocess.run(
-        [sys.executable, "-m", "arrowwood._cli", "serve", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    for name in ["arrowwood.service", "Dockerfile"]:
-        text = (folder / name).read_text()
-        words = (word.strip('",[]') for word in text.split())
-        options = {word for word in words if word.startswith("--")}
-        served = {option for option in options if option in shown}
-        assert {"--listen", "--tls-cert", "--tls-key", "--token-file"} <= served, (name, options)
+@pytest.mark.parametrize("name", ["arrowwood.service", "Dockerfile"])
+def test_deployment_examples_use_options_that_exist(name):
+    command = [sys.executable, "-m", "arrowwood._cli", "serve", "--help"]
+    help_text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = [word.strip('",[]') for word in (DEPLOY / name).read_text().split()]
+    options = {word for word in words if word.startswith("--")}
+    # Other commands in these files have options, too.
+    serve_options = {option for option in options if option in help_text}
+    assert {"--listen", "--tls-cert", "--tls-key", "--token-file"} <= serve_options, (name, options)
 
 
-def test_a_client_that_goes_while_it_is_answered_does_not_end_the_server(tmp_path):
-    """A write to a connection that is gone raises SIGPIPE, which ends a process that doesn't ignore it."""
+# ---- The process of the server ----
+
+
+def test_server_ignores_sigpipe(tmp_path):
+    """Writing to a connection that the client has closed raises SIGPIPE, which by default ends the process."""
     with aw.serve(tmp_path) as server:
         status = Path(f"/proc/{server._running._process.pid}/status").read_text()
-        ignored = int(re.search(r"^SigIgn:\s*(\w+)$", status, re.M)[1], 16)
-        assert ignored >> (signal.SIGPIPE - 1) & 1
+    ignored_signals = int(re.search(r"^SigIgn:\s*(\w+)$", status, re.M)[1], 16)
+    assert ignored_signals >> (signal.SIGPIPE - 1) & 1
+
+
+CONTROL_GROUP_BYTES = 128 << 20
 
 
 @pytest.fixture
-def control_group():
-    """A control group of 128 MiB: the file that takes its processes."""
+def control_group() -> Iterator[Path]:
+    """Creates a control group with a limit of memory, and returns its file `cgroup.procs`."""
     mount = Path("/sys/fs/cgroup")
-    is_second = not (mount / "memory").is_dir()
-    group = (mount if is_second else mount / "memory") / f"arrowwood-{os.getpid()}"
+    is_version_1 = (mount / "memory").is_dir()
+    parent = mount / "memory" if is_version_1 else mount
+    limit_file = "memory.limit_in_bytes" if is_version_1 else "memory.max"
+    group = parent / f"arrowwood-{os.getpid()}"
     try:
         group.mkdir()
-    except OSError as e:
-        pytest.skip(f"no control group can be made: {e}")
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
     try:
-        (group / ("memory.max" if is_second else "memory.limit_in_bytes")).write_text(str(128 << 20))
+        (group / limit_file).write_text(str(CONTROL_GROUP_BYTES))
         yield group / "cgroup.procs"
-    except OSError as e:
-        pytest.skip(f"control groups have no limit of memory: {e}")
+    except OSError as error:
+        pytest.skip(f"control groups have no limit of memory: {error}")
     finally:
         group.rmdir()
 
 
-def test_what_looks_at_rows_leaves_a_server_within_its_control_group(tmp_path, control_group):
+def get_groups(url: str, query: str) -> str:
+    """Requests groups of the rows, and returns the body, also if the server refuses the request."""
+    try:
+        with urlopen(f"{url}/v1/tables/t.arrow/groups?{query}", timeout=PATIENCE) as response:
+            return response.read().decode()
+    except HTTPError as error:
+        return error.read().decode()
+
+
+def test_server_stays_within_the_memory_of_its_control_group(tmp_path, control_group):
     (tmp_path / "data").mkdir()
-    rows = np.arange(2_000_000)
-    aw.write(pa.table({"n": rows * 7919, "few": rows % 7}), tmp_path / "data/t.arrow")
-    shell = ["sh", "-c", f'echo $$ > {control_group} && exec "$@"', "sh"]
-    command = [sys.executable, "-m", "arrowwood._cli", "serve", tmp_path / "data", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(shell + command, text=True, stdout=subprocess.PIPE) as process:
+    numbers = np.arange(2_000_000)
+    aw.write(pa.table({"n": numbers * 7919, "few": numbers % 7}), tmp_path / "data/t.arrow")
+
+    # The first three group by, or count, the different values of a column with millions of them.
+    small_query = "at=1&of=sum:0"
+    queries = ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0", small_query] * 4
+    responses = []
+    enter_group = ["sh", "-c", f'echo $$ > {control_group} && exec "$@"', "sh"]
+    with subprocess.Popen(enter_group + serve_command(tmp_path / "data"), text=True, stdout=subprocess.PIPE) as process:
         url = process.stdout.readline().strip()
-        answers = []
 
-        def ask(asked):
-            try:
-                with urlopen(f"{url}/v1/tables/t.arrow/groups?{asked}", timeout=PATIENCE) as answer:
-                    answers.append((asked, answer.read().decode()))
-            except HTTPError as e:
-                answers.append((asked, e.read().decode()))
+        def request(query):
+            responses.append((query, get_groups(url, query)))
 
-        much, little = ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0"], "at=1&of=sum:0"
-        threads = [threading.Thread(target=ask, args=[asked]) for asked in [*much, little] * 4]
+        threads = [threading.Thread(target=request, args=[query]) for query in queries]
         for thread in threads:
             thread.start()
         for thread in threads:
             join(thread)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-    assert len(answers) == 16
-    # A quarter of the group's memory, and none that waits for others is refused for that.
-    for asked, answer in answers:
-        expected = '"groups":7' if asked == little else f"more than {32 << 20} bytes"
-        assert expected in answer, f"{asked}: {answer[:300]}"
+
+    # A request may use a quarter of the group's memory. Small requests wait for large ones instead of being refused.
+    refusal = f"more than {CONTROL_GROUP_BYTES // 4} bytes"
+    assert len(responses) == len(queries)
+    for query, body in responses:
+        expected = '"groups":7' if query == small_query else refusal
+        assert expected in body, f"{query}: {body[:300]}"
