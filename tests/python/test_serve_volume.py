@@ -1,8 +1,11 @@
-"""A server whose volume fails, does not answer, is copied as it is, or loses its machine, while producers send batches.
+"""Tests that a server loses no acknowledged batch when its volume fails.
 
-Rows that were acknowledged as durable must be there behind it, and each numbered batch whole and once: what is sent
-again is no duplicate of rows that were lost. A program of its own, as mounts need root and a namespace:
-`--seed 7 --rounds 1` plays round 7, as far as threads and the disk do the same.
+Producers send numbered batches to a server whose volume is shut down, frozen, copied while in use, or loses its
+machine. After each loss, every batch that was acknowledged as durable must be in the table, and each batch complete and
+once: a batch that is sent again must be neither lost nor taken for a duplicate of rows that were lost.
+
+This is also a program, because mounts need root and a namespace of their own. `--seed 7 --rounds 1` plays round 7
+again, as far as threads and the disk behave the same.
 """
 
 import argparse
@@ -20,6 +23,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,14 +33,20 @@ from waits import PATIENCE, join, wait_until
 sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
 from places import EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH, Refused, Volume, own_mounts
 
-# Producers with even numbers wait for durable rows, the others for visible ones.
+# Producers with even numbers wait until rows are durable, the others until they are visible.
 PRODUCERS = 4
 SCHEMA = "producer: int64 not null, sequence: int64 not null, copy: int64 not null"
 LOSSES = ["shutdown", "shutdown in service", "snapshot", "reboot", "frozen"]
-# Whoever writes waits until the volume is thawed.
-FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
-# Reads a table in a process that was started behind the loss: each has its own boot.
-LOOK = """
+# The share of answers after which a producer goes on. After the others, it sends the batch again.
+ANSWERS_RECEIVED = 0.9
+
+# Requests of ioctl(2). Writes to a frozen file system block until it is thawed.
+FIFREEZE = 0xC0045877
+FITHAW = 0xC0045878
+
+# Prints the damage and the rows of a table. It runs in a new process after each loss: a simulated reboot changes the id
+# of the boot for processes that are started after it.
+INSPECT_TABLE = """
 import json, sys
 import arrowwood as aw
 report = aw.check(sys.argv[1])
@@ -46,60 +56,66 @@ print(json.dumps({"damage": [str(it) for it in report.findings if it.is_damage],
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="file systems are mounted")
-def test_a_volume_that_is_lost_costs_no_acknowledged_batch():
-    command = [sys.executable, __file__, "--seed", "1", "--rounds", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE)
-    assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-5000:]
-    if "left out" in done.stdout:
-        pytest.skip(done.stdout)
-    assert all(f"{loss}: 1" in done.stdout for loss in LOSSES), done.stdout
+def test_lost_volume_loses_no_acknowledged_batch():
+    command = [sys.executable, __file__, "--seed", "1", "--rounds", str(len(LOSSES))]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE)
+    assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-5000:]
+    if "left out" in result.stdout:
+        pytest.skip(result.stdout)
+    assert all(f"{loss}: 1" in result.stdout for loss in LOSSES), result.stdout
 
 
-def copies(sequence):
-    """The rows of a batch."""
+def batch_rows(sequence: int) -> int:
+    """Returns the number of rows of a batch, which follows from its sequence number."""
     return 1 + sequence % 40
 
 
 class Server:
+    """A process of ``arrowwood serve``."""
+
     def __init__(self, folder):
         command = [sys.executable, "-m", "arrowwood._cli", "serve", folder, "--listen", "127.0.0.1:0"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, text=True, **pipes)
+        self.process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.address = self.process.stdout.readline().strip().removeprefix("http://")
         assert self.address, "the server has not started"
 
-    def end(self, how):
-        self.process.send_signal(how)
+    def stop(self, signal_number):
+        """Sends a signal to the server and returns its exit status."""
+        self.process.send_signal(signal_number)
         self.process.stdout.close()
         return self.process.wait(PATIENCE)
 
 
 class Producer(threading.Thread):
-    """Sends one batch after the other until it is told to stop; what fails is sent again."""
+    """Sends one batch after the other until the round is over, and sends a batch again after an error."""
 
-    def __init__(self, number, play):
+    def __init__(self, number: int, game: "Game"):
         super().__init__(name=f"producer {number}")
-        self.number, self.play = number, play
+        self.number = number
+        self.game = game
         self.is_durable = number % 2 == 0
+        # The number of the next batch.
         self.sequence = 0
-        # The last batch that was acknowledged, as durable if so asked; and how many were since the last loss.
-        self.acknowledged = -1
-        self.since = 0
-        self.wrong = None
+        # The number of the last batch that was acknowledged.
+        self.last_acknowledged = -1
+        # How many batches were acknowledged since the last loss.
+        self.acknowledged_since_loss = 0
+        self.failure = None
 
     def run(self):
-        while not self.play.is_over:
-            address = self.play.server.address
+        while not self.game.is_over:
+            address = self.game.server.address
+            # The server may be killed at any time: connect to the next one and send the batch again.
             with (
                 contextlib.suppress(OSError, http.client.HTTPException),
                 contextlib.closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection,
             ):
-                while not self.play.is_over and self.play.server.address == address:
-                    self.send(connection)
+                while not self.game.is_over and self.game.server.address == address:
+                    self.send_batch(connection)
 
-    def send(self, connection):
+    def send_batch(self, connection):
         sequence = self.sequence
-        rows = [{"producer": self.number, "sequence": sequence, "copy": copy} for copy in range(copies(sequence))]
+        rows = [{"producer": self.number, "sequence": sequence, "copy": copy} for copy in range(batch_rows(sequence))]
         headers = {
             "Content-Type": "application/x-ndjson",
             "Producer": f"p{self.number}",
@@ -108,137 +124,160 @@ class Producer(threading.Thread):
         }
         body = "\n".join(json.dumps(row) for row in rows)
         connection.request("POST", "/v1/tables/t/rows", body, headers)
-        answer = connection.getresponse()
-        found = json.loads(answer.read())
-        if answer.status == 200:
-            self.take(found)
-        elif answer.status == 409 and not self.is_durable:
-            # Visible batches were lost: those are sent again.
-            self.sequence = found["expected"]
-            self.play.counts["batches to send again"] += sequence - self.sequence
-        elif answer.status < 500:
-            self.wrong = f"{answer.status} {found}"
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status == 200:
+            self.on_acknowledged(answer)
+        elif response.status == 409 and not self.is_durable:
+            # Batches that were only visible are lost: send them again.
+            self.sequence = answer["expected"]
+            self.game.counts["batches to send again"] += sequence - self.sequence
+        elif response.status < 500:
+            self.failure = f"{response.status} {answer}"
             raise OSError("refused")
 
-    def take(self, found):
-        end = (found["first_row"] or 0) + found["rows"]
-        if self.is_durable and (found["durable"] or 0) < end:
-            self.wrong = f"acknowledged before it is durable: {found}"
-        self.play.counts["duplicates"] += found["duplicate"]
-        self.acknowledged = self.sequence
-        self.since += 1
-        # As if the answer had been lost.
-        self.sequence += self.play.dice.random() < 0.9
+    def on_acknowledged(self, answer):
+        end = (answer["first_row"] or 0) + answer["rows"]
+        if self.is_durable and (answer["durable"] or 0) < end:
+            self.failure = f"acknowledged before it is durable: {answer}"
+        self.game.counts["duplicates"] += answer["duplicate"]
+        self.last_acknowledged = self.sequence
+        self.acknowledged_since_loss += 1
+        if self.game.random.random() < ANSWERS_RECEIVED:
+            self.sequence += 1
 
 
-class Play:
-    def __init__(self, volume, seed):
-        self.volume, self.dice = volume, random.Random(seed)
+class Game:
+    """One round: a server on the volume, its producers, and up to three losses of one kind."""
+
+    def __init__(self, volume: Volume, seed: int):
+        self.volume = volume
+        self.random = random.Random(seed)
         self.folder = volume.path("served")
         self.table = volume.path("served/t")
         self.counts = Counter()
         self.is_over = False
-        self.how = LOSSES[seed % len(LOSSES)]
+        self.loss = LOSSES[seed % len(LOSSES)]
         os.mkdir(self.folder)
         self.server = Server(self.folder)
-        connection = http.client.HTTPConnection(self.server.address, timeout=PATIENCE)
-        options = self.dice.choice(["", "?segment_rows=64", "?segment_rows=1000"])
-        connection.request("PUT", f"/v1/tables/t{options}", SCHEMA)
-        assert connection.getresponse().status == 201
-        connection.close()
+        self.create_table()
         self.producers = [Producer(number, self) for number in range(PRODUCERS)]
 
-    def run(self):
+    def create_table(self):
+        options = self.random.choice(["", "?segment_rows=64", "?segment_rows=1000"])
+        with self.connect() as connection:
+            connection.request("PUT", f"/v1/tables/t{options}", SCHEMA)
+            assert connection.getresponse().status == 201
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[http.client.HTTPConnection]:
+        with contextlib.closing(http.client.HTTPConnection(self.server.address, timeout=PATIENCE)) as connection:
+            yield connection
+
+    def play(self):
         for producer in self.producers:
             producer.start()
         try:
-            for _ in range(self.dice.randrange(1, 4)):
-                self.go_on()
-                self.lose()
-            self.go_on()
+            for _ in range(self.random.randrange(1, 4)):
+                self.wait_for_batches()
+                self.lose_volume()
+            self.wait_for_batches()
         finally:
             self.is_over = True
             for producer in self.producers:
                 join(producer)
-        assert self.server.end(signal.SIGTERM) == 0
-        self.judge(is_closed=True)
+        assert self.server.stop(signal.SIGTERM) == 0
+        self.check_table(is_closed=True)
 
-    def go_on(self):
-        """Waits until each producer has got some batches acknowledged."""
+    def wait_for_batches(self):
+        """Waits until some batches of each producer are acknowledged."""
         for producer in self.producers:
-            producer.since = 0
-        some = self.dice.randrange(1, 60)
+            producer.acknowledged_since_loss = 0
+        count = self.random.randrange(1, 60)
         for producer in self.producers:
-            wait_until(
-                lambda producer=producer: producer.since >= some or producer.wrong or not producer.is_alive(),
-                f"{producer.name} has sent {some} batches",
-            )
-            assert producer.is_alive() and not producer.wrong, f"{producer.name}: {producer.wrong}"
 
-    def lose(self):
-        """The volume loses what was not written back, and another server goes on."""
-        self.volume.write_back("served/t", self.dice)
-        if self.how == "frozen":
-            self.tell_volume(FIFREEZE, 0)
+            def has_sent_or_failed(producer=producer):
+                has_sent = producer.acknowledged_since_loss >= count
+                return has_sent or producer.failure or not producer.is_alive()
+
+            wait_until(has_sent_or_failed, f"{producer.name} has sent {count} batches")
+            assert producer.is_alive() and not producer.failure, f"{producer.name}: {producer.failure}"
+
+    def lose_volume(self):
+        """Makes the volume lose what was not written back, and starts another server on it.
+
+        A frozen volume loses nothing, and its server continues.
+        """
+        self.volume.write_back("served/t", self.random)
+        if self.loss == "frozen":
+            self.control_volume(FIFREEZE, 0)
             try:
-                self.serve_without_disk()
+                self.check_server_without_disk()
             finally:
-                self.tell_volume(FITHAW, 0)
+                self.control_volume(FITHAW, 0)
             return
-        if self.how == "shutdown in service":
-            # The server goes on, and must not say of anything that it is durable.
-            self.tell_volume(EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH)
-            self.serve_without_disk()
-            self.server.end(signal.SIGKILL)
+        if self.loss == "shutdown in service":
+            # The server continues for a while, and must not acknowledge any batch as durable.
+            self.control_volume(EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH)
+            self.check_server_without_disk()
+            self.server.stop(signal.SIGKILL)
             self.volume.unmount()
             self.volume.mount()
         else:
-            self.server.end(signal.SIGKILL)
-            self.volume.lose(self.how)
-        self.judge(is_closed=False)
+            self.server.stop(signal.SIGKILL)
+            self.volume.lose(self.loss)
+        self.check_table(is_closed=False)
         self.server = Server(self.folder)
 
-    def tell_volume(self, request, argument):
-        place = os.open(self.volume.one, os.O_RDONLY)
+    def control_volume(self, request: int, argument: int):
+        """Sends a request to the file system with ioctl(2)."""
+        root = os.open(self.volume.one, os.O_RDONLY)
         try:
-            fcntl.ioctl(place, request, struct.pack("i", argument))
+            fcntl.ioctl(root, request, struct.pack("i", argument))
         finally:
-            os.close(place)
+            os.close(root)
 
-    def serve_without_disk(self):
+    def check_server_without_disk(self):
         """Checks a server whose disk accepts no writes, while producers continue to send."""
-        with contextlib.closing(http.client.HTTPConnection(self.server.address, timeout=PATIENCE)) as connection:
-            wait_until(lambda: self.get(connection, "/readyz") == 503, "the server says that its disk takes no rows")
-            assert self.get(connection, "/healthz") == 200
+        with self.connect() as connection:
+            wait_until(lambda: get_status(connection, "/readyz") == 503, "the server says that its disk takes no rows")
+            assert get_status(connection, "/healthz") == 200
             # After a shutdown of the volume, only data in memory can be read.
-            for path in ["/v1/tables", "/v1/tables/t/rows?limit=1"] if self.how == "frozen" else []:
-                assert self.get(connection, path) == 200, path
+            if self.loss == "frozen":
+                for path in ["/v1/tables", "/v1/tables/t/rows?limit=1"]:
+                    assert get_status(connection, path) == 200, path
 
-    def get(self, connection, path):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
+    def check_table(self, is_closed: bool):
+        """Checks that batches are complete, in order and not lost.
 
-    def judge(self, is_closed):
-        done = subprocess.run(
-            [sys.executable, "-c", LOOK, self.table], capture_output=True, text=True, timeout=PATIENCE
-        )
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-        assert not found["damage"], found["damage"]
-        batches = {number: [] for number in range(PRODUCERS)}
-        for number, sequence, copy in found["rows"]:
-            batches[number].append((sequence, copy))
+        Batches that are acknowledged as visible may be lost, unless the server has closed the table.
+        """
+        command = [sys.executable, "-c", INSPECT_TABLE, self.table]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert result.returncode == 0, result.stderr
+        report = json.loads(result.stdout)
+        assert not report["damage"], report["damage"]
+
+        rows_by_producer = {number: [] for number in range(PRODUCERS)}
+        for number, sequence, copy in report["rows"]:
+            rows_by_producer[number].append((sequence, copy))
         for producer in self.producers:
-            have = batches[producer.number]
-            sequences = 1 + have[-1][0] if have else 0
-            expected = [(sequence, copy) for sequence in range(sequences) for copy in range(copies(sequence))]
-            assert have == expected, f"{producer.name}: {have}"
+            rows = rows_by_producer[producer.number]
+            batches = 1 + rows[-1][0] if rows else 0
+            expected = [(sequence, copy) for sequence in range(batches) for copy in range(batch_rows(sequence))]
+            assert rows == expected, f"{producer.name}: {rows}"
             if is_closed or producer.is_durable:
-                known = f"{producer.name}: {producer.acknowledged} acknowledged, {sequences} there"
-                assert producer.acknowledged < sequences, known
-        self.counts["rows"] += len(found["rows"])
+                assert producer.last_acknowledged < batches, (
+                    f"{producer.name}: {producer.last_acknowledged} acknowledged, {batches} there"
+                )
+        self.counts["rows"] += len(report["rows"])
+
+
+def get_status(connection: http.client.HTTPConnection, path: str) -> int:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    return response.status
 
 
 def main():
@@ -247,35 +286,37 @@ def main():
     parser.add_argument("--rounds", type=int, default=100)
     args = parser.parse_args()
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    home = tempfile.mkdtemp(prefix="arrowwood-serve-volume-", dir=memory)
+    folder = tempfile.mkdtemp(prefix="arrowwood-serve-volume-", dir=memory)
     try:
-        play_rounds(args, home)
+        play_rounds(args.seed, args.rounds, folder)
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def play_rounds(args, home):
+def play_rounds(first_seed: int, rounds: int, folder: str):
+    """Plays rounds on a volume in ``folder``, and prints the counts of losses and batches."""
     try:
         own_mounts()
-        volume = Volume(home)
-    except (Refused, OSError) as e:
-        print(f"left out: {e}")
+        volume = Volume(folder)
+    except (Refused, OSError) as error:
+        print(f"left out: {error}")
         return
     counts = Counter()
     try:
-        for seed in range(args.seed, args.seed + args.rounds):
-            play = Play(volume, seed)
+        for seed in range(first_seed, first_seed + rounds):
+            game = Game(volume, seed)
             try:
-                play.run()
+                game.play()
             except BaseException:
-                print(f"seed {seed}, {play.how}")
+                # Also printed on Ctrl-C, so that the round can be played again.
+                print(f"seed {seed}, {game.loss}")
                 raise
-            counts[play.how] += 1
-            counts += play.counts
+            counts[game.loss] += 1
+            counts += game.counts
             volume.clean()
     finally:
         volume.close()
-    print(", ".join(f"{what}: {count}" for what, count in counts.items()))
+    print(", ".join(f"{name}: {count}" for name, count in counts.items()))
 
 
 if __name__ == "__main__":
