@@ -325,7 +325,7 @@ MODULE = {
     "DataLoader": CUSTOM,
 }
 
-# For each kind of object: its hints, and the meanings of the names.
+# The hints of each kind of object, and the meanings of the names.
 KINDS = {
     "Dataset": (_hints._OF_DATASET, DATASET),
     "Column": (_hints._OF_COLUMN, COLUMN),

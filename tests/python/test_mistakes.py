@@ -560,7 +560,7 @@ def test_datasets_of_one_table_have_its_path(tmp_path, monkeypatch):
 
 
 class Resources(NamedTuple):
-    """What this process holds for a table and its followers."""
+    """The number of resources of this process that belong to a table and its followers."""
 
     mappings: int
     descriptors: int

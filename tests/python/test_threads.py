@@ -21,7 +21,7 @@ from waits import PATIENCE, join, wait_until
 ROWS = 20_000
 SUM_OF_N = ROWS * (ROWS - 1) // 2
 
-# The limit of processor time for an interrupted script. An uninterrupted one takes far longer.
+# How much processor time a script may use after it printed "go".
 MAX_PROCESSOR_SECONDS = 5
 
 
@@ -122,15 +122,16 @@ def run_interrupted(code: str, interrupts_itself: bool = False) -> str:
     Asserts that the script ends soon after the signal. Processor time is measured, which does not depend on what else
     runs on the machine.
     """
-    before = children_processor_seconds()
+    seconds_of_others = children_processor_seconds()
     script = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert script.stdout.readline() == "go\n"
-    start = processor_seconds(script)
+    seconds_before = processor_seconds(script)
     if not interrupts_itself:
-        wait_until(lambda: processor_seconds(script) >= start + 0.2, "the script is at work")
+        wait_until(lambda: processor_seconds(script) >= seconds_before + 0.2, "the script is at work")
         script.send_signal(signal.SIGINT)
     _, stderr = script.communicate(timeout=PATIENCE)
-    assert children_processor_seconds() - before < start + MAX_PROCESSOR_SECONDS
+    total_seconds = children_processor_seconds() - seconds_of_others
+    assert total_seconds - seconds_before < MAX_PROCESSOR_SECONDS
     return stderr
 
 

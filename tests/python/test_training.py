@@ -44,7 +44,7 @@ def private_bytes() -> int:
 def read_column_in_worker(path, rows):
     """Reads every value of a column, and returns its sum and how much private memory that took."""
     ds = aw.open(path)
-    # What NumPy allocates at its first use does not count.
+    # NumPy allocates memory at its first use, which is not counted.
     ds[:1000]["n"].to_numpy().sum()
     before = private_bytes()
     ds = pickle.loads(pickle.dumps(ds))

@@ -24,6 +24,7 @@ import os, subprocess, sys
 sleeper = [sys.executable, "-c", "import signal; signal.pause()"]
 print(subprocess.Popen(sleeper, start_new_session=True).pid)
 """
+# Never ends, in a function whose name its stack shows.
 HANG = """
 import signal
 def where_it_hangs():
