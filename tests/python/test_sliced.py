@@ -103,7 +103,7 @@ def arrays(draw, rows: int, depth: int = 3) -> pa.Array:
         case "dense":
             array = draw_dense_union(draw, [draw_child(3), draw_child(2)], length)
         case "runs":
-            # pyarrow doesn't support run-end encoded values.
+            # pyarrow doesn't support runs whose values are run-end encoded, too.
             values = draw(
                 arrays(length or 1, depth - 1).filter(lambda array: not pa.types.is_run_end_encoded(array.type))
             )
