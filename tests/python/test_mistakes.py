@@ -211,76 +211,76 @@ class Refusal(NamedTuple):
 
 WRONG_TYPES = [
     Refusal(
-        lambda ds, writer, path: aw.follow(path / "t", start="1"),
+        lambda ds, writer, folder: aw.follow(folder / "t", start="1"),
         "follow: start: expected the number of a row, got str '1'",
     ),
     Refusal(
-        lambda ds, writer, path: aw.follow(path / "t", start=True),
+        lambda ds, writer, folder: aw.follow(folder / "t", start=True),
         "follow: start: expected the number of a row, got bool True",
     ),
     Refusal(
-        lambda ds, writer, path: aw.follow(path / "t", start=[0]),
+        lambda ds, writer, folder: aw.follow(folder / "t", start=[0]),
         "follow: start: expected the number of a row, got list",
     ),
-    Refusal(lambda ds, writer, path: aw.follow([path / "t"], start=0), "a list of one row's number for each table"),
+    Refusal(lambda ds, writer, folder: aw.follow([folder / "t"], start=0), "a list of one row's number for each table"),
     Refusal(
-        lambda ds, writer, path: aw.follow(path / "t", timeout="1"),
+        lambda ds, writer, folder: aw.follow(folder / "t", timeout="1"),
         "follow: timeout: expected a number of seconds, got str '1'",
     ),
     Refusal(
-        lambda ds, writer, path: aw.writer(path / "t", wait="1"),
+        lambda ds, writer, folder: aw.writer(folder / "t", wait="1"),
         "writer: wait: expected a number of seconds, got str '1'",
     ),
     Refusal(
-        lambda ds, writer, path: writer.commit(positions="x"),
+        lambda ds, writer, folder: writer.commit(positions="x"),
         "expected positions to be a dict of numbers by name, got str 'x'",
     ),
     Refusal(
-        lambda ds, writer, path: writer.commit(positions={"x": "1"}),
+        lambda ds, writer, folder: writer.commit(positions={"x": "1"}),
         "expected positions to be a dict of integers, got str '1'",
     ),
-    Refusal(lambda ds, writer, path: writer.commit(positions={1: 1}), "dict of numbers by name, got int 1"),
-    Refusal(lambda ds, writer, path: writer.commit(positions={"x": True}), "dict of integers, got bool True"),
+    Refusal(lambda ds, writer, folder: writer.commit(positions={1: 1}), "dict of numbers by name, got int 1"),
+    Refusal(lambda ds, writer, folder: writer.commit(positions={"x": True}), "dict of integers, got bool True"),
     Refusal(
-        lambda ds, writer, path: writer.wait_durable("x"),
+        lambda ds, writer, folder: writer.wait_durable("x"),
         "wait_durable: expected the number of a row, got str 'x'",
     ),
     Refusal(
-        lambda ds, writer, path: writer.drop_before(True),
+        lambda ds, writer, folder: writer.drop_before(True),
         "drop_before: expected a row's number or a time, got bool True",
     ),
-    Refusal(lambda ds, writer, path: aw.col(3), "col: expected the name of a column, got int 3"),
+    Refusal(lambda ds, writer, folder: aw.col(3), "col: expected the name of a column, got int 3"),
     Refusal(
-        lambda ds, writer, path: ds.rename(["price"]),
+        lambda ds, writer, folder: ds.rename(["price"]),
         "rename: expected a dict of new names by the old ones, got list",
     ),
-    Refusal(lambda ds, writer, path: ds.aggregate(by=3), "the name of a column, or a list of names, got int 3"),
-    Refusal(lambda ds, writer, path: ds.sample(1, seed="x"), "seed: expected an integer, got str 'x'"),
+    Refusal(lambda ds, writer, folder: ds.aggregate(by=3), "the name of a column, or a list of names, got int 3"),
+    Refusal(lambda ds, writer, folder: ds.sample(1, seed="x"), "seed: expected an integer, got str 'x'"),
     Refusal(
-        lambda ds, writer, path: aw.writer(path / "u", "s: text", dictionary="s"),
+        lambda ds, writer, folder: aw.writer(folder / "u", "s: text", dictionary="s"),
         "writer: dictionary: expected a list of names, got str 's'",
     ),
-    Refusal(lambda ds, writer, path: ds.sort("price", descending="yes"), "a bool or a list of them, got str 'yes'"),
+    Refusal(lambda ds, writer, folder: ds.sort("price", descending="yes"), "a bool or a list of them, got str 'yes'"),
 ]
 
 WRONG_VALUES = [
-    Refusal(lambda ds, writer, path: aw.follow(path / "t", start=-1), "not negative and within 64 bits, got -1"),
-    Refusal(lambda ds, writer, path: aw.follow(path / "t", start=2**70), "not negative and within 64 bits"),
+    Refusal(lambda ds, writer, folder: aw.follow(folder / "t", start=-1), "not negative and within 64 bits, got -1"),
+    Refusal(lambda ds, writer, folder: aw.follow(folder / "t", start=2**70), "not negative and within 64 bits"),
     Refusal(
-        lambda ds, writer, path: aw.follow(path / "t", timeout=-1),
+        lambda ds, writer, folder: aw.follow(folder / "t", timeout=-1),
         "a number of seconds that is not negative, got -1",
     ),
-    Refusal(lambda ds, writer, path: aw.follow(path / "t", timeout=float("nan")), "that is not negative, got nan"),
+    Refusal(lambda ds, writer, folder: aw.follow(folder / "t", timeout=float("nan")), "that is not negative, got nan"),
     Refusal(
-        lambda ds, writer, path: ds.shuffle(seed=-1),
+        lambda ds, writer, folder: ds.shuffle(seed=-1),
         "seed: expected an integer, not negative and within 64 bits, got -1",
     ),
     Refusal(
-        lambda ds, writer, path: aw.writer(path / "u", "n: int64", segment_rows=0),
+        lambda ds, writer, folder: aw.writer(folder / "u", "n: int64", segment_rows=0),
         "segment_rows must be at least 1, got 0",
     ),
-    Refusal(lambda ds, writer, path: aw.write(ds, aw.Buffer(), max_rows=0), "max_rows must be at least 1, got 0"),
-    Refusal(lambda ds, writer, path: writer.commit(positions={"x": 2**63}), "the position 'x' must fit into 64 bits"),
+    Refusal(lambda ds, writer, folder: aw.write(ds, aw.Buffer(), max_rows=0), "max_rows must be at least 1, got 0"),
+    Refusal(lambda ds, writer, folder: writer.commit(positions={"x": 2**63}), "the position 'x' must fit into 64 bits"),
 ]
 
 
