@@ -1,4 +1,4 @@
-"""Provides fixtures and helpers that several tests share."""
+"""Fixtures and helpers that several tests share."""
 
 import contextlib
 import io
@@ -12,48 +12,56 @@ from hypothesis import settings
 
 import arrowwood as aw
 
-# No test has a deadline: on a busy machine any example may take long.
+# Disable deadlines: on a busy machine any example may be slow.
 settings.register_profile("arrowwood", deadline=None)
 settings.load_profile("arrowwood")
 
+NOBODY = 65534  # the user id
 
-def write_ipc(path, table, format="file", max_rows=None):
-    """Writes `table` with pyarrow, as a file or stream, in batches of at most `max_rows` rows."""
+
+def new_ipc_writer(format: str, sink, schema: pa.Schema, options: pa.ipc.IpcWriteOptions | None = None):
+    """Returns pyarrow's writer of the IPC file or stream format, for a path or file object."""
     new = pa.ipc.new_file if format == "file" else pa.ipc.new_stream
-    with new(str(path), table.schema) as writer:
+    return new(sink, schema, options=options)
+
+
+def write_ipc(path, table: pa.Table, format: str = "file", max_rows: int | None = None) -> str:
+    """Writes `table` with pyarrow, as a file or stream, in batches of at most `max_rows` rows; returns the path."""
+    with new_ipc_writer(format, str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=max_rows)
     return str(path)
 
 
-def write_damaged_text(path):
-    """Returns a file with the text column `text`, whose first value is not UTF-8."""
+def ipc_of(table: pa.Table, format: str = "file", max_rows: int | None = None, compression: str | None = None) -> bytes:
+    """Returns `table` as the bytes of a file or stream written by pyarrow."""
+    sink = io.BytesIO()
+    # pyarrow's file format allows one dictionary per column for all batches.
+    options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=format == "file")
+    with new_ipc_writer(format, sink, table.schema, options) as writer:
+        writer.write_table(table, max_chunksize=max_rows)
+    return sink.getvalue()
+
+
+def write_damaged_text(path) -> str:
+    """Writes a file with a text column `text` whose first value is not UTF-8; returns the path."""
     data = ipc_of(pa.table({"text": ["one", "two", "three"]}))
     assert data.count(b"onetwothree") == 1
     path.write_bytes(data.replace(b"onetwothree", b"\xff\xff\xfftwothree"))
     return str(path)
 
 
-def without(module, call, **others):
-    """Returns the last line that Python prints if `call` is made without `module` installed."""
+def error_without_module(module: str, call: str, **options) -> str:
+    """Runs `call` in a Python without `module` and returns the last line of its stderr.
+
+    `options` go to `subprocess.run`.
+    """
     code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **others).stderr.splitlines()[
-        -1
-    ]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **options)
+    return process.stderr.splitlines()[-1]
 
 
-def ipc_of(table, format="file", max_rows=None, compression=None):
-    """Returns `table` as bytes, written by pyarrow."""
-    sink = io.BytesIO()
-    # The file format of pyarrow has one dictionary for all batches.
-    options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=format == "file")
-    new = pa.ipc.new_file if format == "file" else pa.ipc.new_stream
-    with new(sink, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=max_rows)
-    return sink.getvalue()
-
-
-def stocks_table():
-    """Returns the stocks of vega_datasets like the demo: dictionary of text, timestamp with zone, float64."""
+def stocks_table() -> pa.Table:
+    """Returns the stocks of vega_datasets as the demo has them: dictionary of text, timestamp with zone, float64."""
     from vega_datasets import data
 
     table = pa.Table.from_pandas(data.stocks(), preserve_index=False)
@@ -87,27 +95,27 @@ def stocks_stream(tmp_path, stocks):
 
 @contextlib.contextmanager
 def unprivileged():
-    """Drops root's rights, as root may do anything."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
+    """Runs a block as the user nobody, if the tests run as root: no permission is refused to root."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
     try:
         yield
     finally:
-        if root:
+        if is_root:
             os.seteuid(0)
 
 
-def rows_in(table):
-    """Returns the number of rows of a table, 0 as long as there is none."""
+def count_rows(path) -> int:
+    """Returns the number of rows of a table, or 0 if it does not exist yet."""
     try:
-        return len(aw.open(table))
+        return len(aw.open(path))
     except aw.NotFound:
         return 0
 
 
-def same(left, right):
-    """Compares Python values, with NaN equal to NaN."""
+def same(left, right) -> bool:
+    """Compares nested Python values; unlike `==`, NaN equals NaN and the order of dictionary keys matters."""
     if isinstance(left, float) and isinstance(right, float):
         return left == right or (left != left and right != right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

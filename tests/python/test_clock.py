@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from conftest import rows_in
+from conftest import count_rows
 from waits import PATIENCE, wait_until
 
 COMMAND = [sys.executable, "-m", "arrowwood._cli"]
@@ -206,7 +206,7 @@ def test_a_clock_that_is_set_stops_nothing(tmp_path, clock):
             while len(seen) < n + 2:
                 seen += next(coming)["n"].to_pylist()
             assert seen == list(range(n + 2)) == aw.open(folder / "ticks")["n"].to_pylist()
-        wait_until(lambda: rows_in(tmp_path / "copy") == n + 2, "the replica has all rows")
+        wait_until(lambda: count_rows(tmp_path / "copy") == n + 2, "the replica has all rows")
         assert aw.open(tmp_path / "copy")["n"].to_pylist() == list(range(n + 2))
     finally:
         kept.close()

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster, get_worker
 
 import arrowwood as aw
 from arrowwood import _dask
-from conftest import without, write_ipc
+from conftest import error_without_module, write_ipc
 
 ROWS = 100_000
 ROWS_PER_VALUE = 7
@@ -216,7 +216,7 @@ def test_invalid_arguments_are_refused(tmp_path):
 
 def test_missing_dask_says_how_to_install_it():
     message = "ImportError: dask() needs dask; install it: pip install 'arrowwood[dask]'"
-    assert without("dask", "aw.dask('x')") == message
+    assert error_without_module("dask", "aw.dask('x')") == message
 
 
 def test_two_worker_processes_share_the_work(tmp_path):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import arrowwood as aw
-from conftest import rows_in
+from conftest import count_rows
 from waits import PATIENCE, wait_until
 
 BATCHES = int(os.environ.get("ARROWWOOD_HOSTS_BATCHES", "60"))
@@ -185,7 +185,7 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     replica = hosts.start("client", *COMMAND, "pull", "--follow", f"{url}/t", copy, stderr=subprocess.DEVNULL)
     producers = [hosts.start("client", sys.executable, "-c", PRODUCER, url, name, BATCHES, **pipes) for name in names]
     for seconds, part in ((0.3, 1 / 6), (1.0, 1 / 2)):
-        wait_until(lambda: rows_in(data / "t") >= part * rows, f"the producers have sent {part:.0%}")
+        wait_until(lambda: count_rows(data / "t") >= part * rows, f"the producers have sent {part:.0%}")
         hosts.pull_cable(seconds)
     for producer in producers:
         ended(producer, "a producer")
@@ -196,7 +196,7 @@ def test_followers_and_a_replica_come_out_right_over_a_bad_network(hosts, tmp_pa
     expected = [f"{row['producer']} {row['n']}" for row in table]
     for follower in followers:
         assert ended(follower, "a follower").splitlines() == expected
-    wait_until(lambda: rows_in(copy) == rows or replica.poll() is not None, "the replica has all rows")
+    wait_until(lambda: count_rows(copy) == rows or replica.poll() is not None, "the replica has all rows")
     assert aw.open(copy).to_pylist() == table
 
 

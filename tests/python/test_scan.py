@@ -17,7 +17,7 @@ import pytest
 
 import arrowwood as aw
 from arrowwood import _scan
-from conftest import without, write_damaged_text, write_ipc
+from conftest import error_without_module, write_damaged_text, write_ipc
 
 UTC = dt.UTC
 
@@ -221,7 +221,7 @@ def test_errors_are_ordinary(tmp_path, path):
     with pytest.raises(Exception, match="(?i)utf-?8"):
         aw.scan(damaged).collect()
     wanted = "ImportError: scan() needs polars; install it: pip install 'arrowwood[polars]'"
-    assert without("polars", "aw.scan('x')") == wanted
+    assert error_without_module("polars", "aw.scan('x')") == wanted
 
 
 ROWS = 20_000_000

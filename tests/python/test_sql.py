@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from conftest import ipc_of, without, write_damaged_text, write_ipc
+from conftest import error_without_module, ipc_of, write_damaged_text, write_ipc
 from waits import PATIENCE
 
 
@@ -264,7 +264,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
     (tmp_path / "x.csv").write_text("a\n1\n")
     assert (
-        without(module, call, cwd=tmp_path)
+        error_without_module(module, call, cwd=tmp_path)
         == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
     )
 

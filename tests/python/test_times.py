@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import arrowwood as aw
-from conftest import without
+from conftest import error_without_module
 
 UTC = dt.UTC
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -194,11 +194,11 @@ def test_pandas_series_are_checked_without_pyarrow(tmp_path):
     aw.writer(path, pa.schema({"ts": pa.timestamp("us", "UTC")})).close()
     naive = "pd.Series(pd.to_datetime(['2024-01-01 12:00']))"
     code = f"import pandas as pd; aw.writer({str(path)!r}).append({{'ts': {naive}}})"
-    assert "replace(tzinfo=…)" in without("pyarrow", code)
+    assert "replace(tzinfo=…)" in error_without_module("pyarrow", code)
     aware = "pd.Series(pd.to_datetime(['2024-01-01 12:00']).tz_localize('UTC'))"
     code = f"import pandas as pd; w = aw.writer({str(path)!r}); w.append({{'ts': {aware}}}); w.close()"
     # `without` expects the code to fail.
-    without("pyarrow", code + "; 1 / 0")
+    error_without_module("pyarrow", code + "; 1 / 0")
     assert stored_microseconds(aw.open(path)) == [NOON_US]
 
 
