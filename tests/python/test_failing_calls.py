@@ -1,4 +1,4 @@
-"""Calls of the system that fail: an error of it is an error, and never taken for absence, damage or an end."""
+"""Tests that failed system calls are reported as errors, and not taken for a missing file, damage or the end of data."""
 
 import importlib.util
 import os
@@ -16,31 +16,49 @@ spec = importlib.util.spec_from_file_location("operations", PROGRAM)
 operations = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(operations)
 
-OF_TABLES = [name for name, (begins_with, *_) in operations.OPERATIONS.items() if "table" in begins_with]
+TABLE_OPERATIONS = [name for name, (begins_with, *_) in operations.OPERATIONS.items() if "table" in begins_with]
+
+# The calls of an operation are many: one in 40 fails here, and each of them in `make failing-calls`.
+EVERY = "40"
+ROWS = 5
 
 
-def run(*arguments):
-    """Lets some calls of an operation fail; `make failing-calls` has all."""
+def skip_without_preloading():
     if sys.platform != "linux" or shutil.which("cc") is None:
         pytest.skip("a library is compiled with cc, and preloaded")
-    command = [sys.executable, PROGRAM, *arguments, "--every", "40"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    if "needs root" in done.stderr:
+
+
+def run_operation(*arguments):
+    """Runs an operation again and again, and fails another of its system calls each time."""
+    skip_without_preloading()
+    command = [sys.executable, PROGRAM, *arguments, "--every", EVERY]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    if "needs root" in process.stderr:
         pytest.skip("root can pretend another boot")
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.fixture
+def table(tmp_path):
+    """The path of a table with the rows 0 to 4."""
+    path = str(tmp_path / "table")
+    with aw.writer(path, "n: int") as writer:
+        writer.append({"n": range(ROWS)})
+    return path
 
 
 @pytest.mark.parametrize("operation", operations.OPERATIONS)
-def test_calls_that_fail_cost_no_row(operation):
-    run(operation)
+def test_failed_calls_lose_no_rows(operation):
+    run_operation(operation)
 
 
-@pytest.mark.parametrize("operation", OF_TABLES)
-def test_calls_that_fail_after_a_restart_cost_no_row(operation):
-    run(operation, "--rebooted")
+@pytest.mark.parametrize("operation", TABLE_OPERATIONS)
+def test_failed_calls_after_a_reboot_lose_no_rows(operation):
+    run_operation(operation, "--rebooted")
 
 
-FIRST = """
+# Fails one call of the first `open` of the process, then opens and writes the table without failures.
+FAIL_FIRST_OPEN = """
 import ctypes, errno, sys
 import arrowwood as aw
 path, kinds, when = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -61,24 +79,24 @@ print(failed)
 """
 
 
-def test_a_call_that_fails_at_the_first_table_of_a_process_is_forgotten(tmp_path):
-    """Nothing is remembered of it: the id of the boot, for one, is read once for a process."""
-    if sys.platform != "linux" or shutil.which("cc") is None:
-        pytest.skip("a library is compiled with cc, and preloaded")
+def test_open_succeeds_after_a_failed_call_in_the_first_open(table, tmp_path):
+    """Failures must not be cached with what a process reads once, such as the boot ID."""
+    skip_without_preloading()
     environment = {**os.environ, "LD_PRELOAD": operations.build(str(tmp_path))}
-    path = str(tmp_path / "table")
-    with aw.writer(path, "n: int") as writer:
-        writer.append({"n": range(5)})
-    failed = []
-    while not failed or failed[-1]:
-        command = [sys.executable, "-c", FIRST, path, str(operations.OPEN | operations.READ), str(len(failed) + 1)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, f"call {len(failed) + 1}: {done.stderr}"
-        failed.append(int(done.stdout))
-    assert len(failed) > 5
+    kinds = str(operations.OPEN | operations.READ)
+    call, has_failed = 0, True
+    # Fail the first call, then the second, until `open` makes fewer calls than that.
+    while has_failed:
+        call += 1
+        command = [sys.executable, "-c", FAIL_FIRST_OPEN, table, kinds, str(call)]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        assert process.returncode == 0, f"call {call}: {process.stderr}"
+        has_failed = int(process.stdout) > 0
+    assert call > 5
 
 
-SHORT = """
+# Makes the first call of the process without a free file descriptor, then makes all calls with the usual limit.
+EXHAUST_DESCRIPTORS = """
 import errno, os, resource, sys
 import arrowwood._progress
 import arrowwood as aw
@@ -89,15 +107,15 @@ calls = {
     "compact": lambda: aw.compact(path),
     "check": lambda: aw.check(path).rows,
 }
-most = resource.getrlimit(resource.RLIMIT_NOFILE)
-free = os.dup(0)
-os.close(free)
-resource.setrlimit(resource.RLIMIT_NOFILE, (free, most[1]))
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+lowest_free = os.dup(0)
+os.close(lowest_free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
 try:
     raise SystemExit(f"{first}: {calls[first]()} without a descriptor")
 except aw.IoError as e:
     assert e.errno == errno.EMFILE, e
-resource.setrlimit(resource.RLIMIT_NOFILE, most)
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 calls[first]()
 for call in calls.values():
     call()
@@ -106,9 +124,7 @@ assert len(aw.open(path)) == 5
 
 
 @pytest.mark.parametrize("first", ["open", "writer", "compact", "check"])
-def test_a_process_that_had_no_descriptor_for_its_first_table_opens_it_later(first, tmp_path):
-    path = str(tmp_path / "table")
-    with aw.writer(path, "n: int") as writer:
-        writer.append({"n": range(5)})
-    done = subprocess.run([sys.executable, "-c", SHORT, path, first], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+def test_calls_succeed_once_descriptors_are_free_again(first, table):
+    command = [sys.executable, "-c", EXHAUST_DESCRIPTORS, table, first]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert process.returncode == 0, process.stderr
