@@ -1,5 +1,7 @@
-"""Files that change under Python: our calls raise FileChanged,
-and everybody else's faults go where they went before."""
+"""Tests mapped files that are truncated while Python uses them.
+
+Arrowwood's calls raise FileChanged; faults in other code reach the handler of SIGBUS that was there before.
+"""
 
 import os
 import signal
@@ -13,21 +15,23 @@ from waits import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the handler of faults is for Linux")
 
+# Begins each program. Programs truncate files to one or two pages, so that later pages fault.
 SETUP = """
 import os, sys
 import pyarrow as pa
 path = sys.argv[1]
-def make():
+def write_file():
     table = pa.table({"n": pa.array(range(300_000)), "text": [f"row {i}" for i in range(300_000)]})
     with pa.ipc.new_file(path, table.schema) as out:
         out.write_table(table)
-make()
+write_file()
 """
 
+# Calls methods of datasets and columns before and after a truncation.
 CALLS = """
 import arrowwood as aw
-def changed(call):
-    make()
+def check_raises(call):
+    write_file()
     data = aw.open(path)
     call(data)
     os.truncate(path, 8192)
@@ -38,24 +42,27 @@ def changed(call):
             assert path in str(e), e
         else:
             raise SystemExit("nothing was raised")
-changed(lambda data: data["n"].sum())
-changed(lambda data: data["text"].min())
-changed(lambda data: data[299_999])
-changed(lambda data: data["text"][299_999])
-changed(lambda data: data["n"].to_numpy(copy=True))
-changed(lambda data: data.tail(3).to_pylist())
-changed(lambda data: data.validate())
-data = aw.open((make(), path)[1])
+check_raises(lambda data: data["n"].sum())
+check_raises(lambda data: data["text"].min())
+check_raises(lambda data: data[299_999])
+check_raises(lambda data: data["text"][299_999])
+check_raises(lambda data: data["n"].to_numpy(copy=True))
+check_raises(lambda data: data.tail(3).to_pylist())
+check_raises(lambda data: data.validate())
+write_file()
+data = aw.open(path)
 os.truncate(path, 8192)
 try:
     data.to_arrow()
 except (aw.FileChanged, pa.ArrowInvalid) as e:
-    # Errors through a C stream are exceptions of the consumer, with our message.
+    # Consumers of a C stream raise their own exception, with our message.
     assert "truncated" in str(e), e
-data = aw.open((make(), path)[1])
+write_file()
+data = aw.open(path)
 os.truncate(path, 8192)
 assert "truncated" in repr(data), repr(data)
-mapping = aw.map((make(), path)[1])
+write_file()
+mapping = aw.map(path)
 os.truncate(path, 8192)
 try:
     mapping[100_000]
@@ -63,7 +70,8 @@ except aw.FileChanged:
     print("alive")
 """
 
-EXPORTED = """
+# pyarrow reads an exported array after a truncation.
+EXPORTED_ARRAY = """
 import arrowwood as aw
 table = aw.open(path).to_arrow()
 os.truncate(path, 8192)
@@ -71,7 +79,8 @@ print("before", flush=True)
 print(table["n"][299_999])
 """
 
-FOREIGN = """
+# NumPy reads a truncated mapping of its own.
+FOREIGN_MAPPING = """
 import arrowwood as aw, numpy as np
 aw.open(path)["n"].sum()
 other = path + ".other"
@@ -82,9 +91,9 @@ print("before", flush=True)
 print(array[1 << 19])
 """
 
-# Passes memory in a mapping of a truncated file to our calls: the mapping itself, a view of it, NumPy's array over it,
-# and an Arrow array over that.
-HANDED = """
+# Passes memory in a mapping of a truncated file to Arrowwood: the mapping itself, views of it, and NumPy and Arrow arrays
+# over it.
+MAPPED_ARGUMENTS = """
 import arrowwood as aw, numpy as np
 n = 100_000
 rows = aw.from_arrow(pa.table({"a": range(10)}))
@@ -99,7 +108,7 @@ target = aw.map(other, "r+", dtype="float64")
 streams = aw.stream_writer(open(path + ".stream", "wb"), pa.schema({"x": "float64"}))
 builder = aw.Builder(pa.schema({"x": "float64"}))
 
-def arrow(m):
+def as_table(m):
     return pa.table({"x": pa.array(np.asarray(m))})
 
 CALLS = {
@@ -115,19 +124,19 @@ CALLS = {
     "strided rows": lambda m: rows[np.asarray(m.view("int64"))[::-1000]],
     "rows for a loader": lambda m: rows.__getitems__(m.view("int64")[n - 2 : n]),
     "is_in": lambda m: aw.col("a").is_in(np.asarray(m)[n - 2 : n]),
-    "write": lambda m: aw.write({"x": m}, path + ".made"),
-    "write of a view": lambda m: aw.write({"x": np.asarray(m)[::-1]}, path + ".made"),
-    "write of rows": lambda m: aw.write({"x": np.asarray(m).reshape(-1, 10)}, path + ".made"),
+    "write": lambda m: aw.write({"x": m}, path + ".written"),
+    "write of a view": lambda m: aw.write({"x": np.asarray(m)[::-1]}, path + ".written"),
+    "write of rows": lambda m: aw.write({"x": np.asarray(m).reshape(-1, 10)}, path + ".written"),
     "write to memory": lambda m: aw.write({"x": m}, aw.Buffer()),
-    "write to a file object": lambda m: aw.write({"x": m}, open(path + ".made", "wb")),
-    "write of Arrow data": lambda m: aw.write(arrow(m), path + ".made"),
-    "write compressed": lambda m: aw.write({"x": m}, path + ".made", compression="lz4"),
+    "write to a file object": lambda m: aw.write({"x": m}, open(path + ".written", "wb")),
+    "write of Arrow data": lambda m: aw.write(as_table(m), path + ".written"),
+    "write compressed": lambda m: aw.write({"x": m}, path + ".written", compression="lz4"),
     "Writer.append": lambda m: writer.append({"x": m}),
-    "Writer.append of Arrow data": lambda m: writer.append(arrow(m)),
+    "Writer.append of Arrow data": lambda m: writer.append(as_table(m)),
     "Writer.append with a cast": lambda m: writer.append({"x": m.view("int64")}),
     "Builder.append": lambda m: builder.append({"x": m}),
     "StreamWriter.write": lambda m: streams.write({"x": m}),
-    "sum": lambda m: aw.from_arrow(arrow(m))["x"].sum(),
+    "sum": lambda m: aw.from_arrow(as_table(m))["x"].sum(),
     "open": lambda m: aw.open(m).num_columns,
     "tolist": lambda m: m.tolist(),
     "tobytes": lambda m: m.tobytes(),
@@ -151,7 +160,7 @@ for mode in ("r", "r+", "c"):
         else:
             raise SystemExit(f"{mode}, {name}: nothing was raised")
         assert bytes(buffer) == b"abc", name
-# Nothing of it came through, and the writer goes on.
+# No failed call has added rows, and writer and builder still work.
 writer.append({"x": [2.0]})
 writer.close()
 assert aw.open(table)["x"].to_pylist() == [1.0, 2.0]
@@ -160,8 +169,8 @@ assert builder.finish()["x"].to_pylist() == [3.0]
 print("alive")
 """
 
-# A stream that is written into a mapping of a file that was truncated.
-INTO = """
+# Writes a stream into a mapping of a truncated file.
+MAPPED_TARGET = """
 import arrowwood as aw
 target = path + ".bin"
 open(target, "wb").write(bytes(1 << 22))
@@ -179,53 +188,62 @@ print("alive")
 """
 
 
+ENABLE_FAULTHANDLER = "import faulthandler; faulthandler.enable()\n"
+
+
 def run(tmp_path, code, **environment):
+    """Runs a program after `SETUP`, and returns the completed process."""
     arguments = [sys.executable, "-c", textwrap.dedent(SETUP + code), str(tmp_path / "a.arrow")]
-    # The watchdog of `make test` sets it, and here it is part of what is tested.
     environment = {**os.environ, **environment}
+    # The watchdog of `make test` sets this variable; here programs enable the handler themselves.
     environment.pop("PYTHONFAULTHANDLER", None)
     return subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=PATIENCE)
 
 
+def assert_survives(process):
+    assert (process.returncode, process.stdout) == (0, "alive\n"), process.stderr
+
+
+def assert_killed_by_sigbus(process, output):
+    assert (process.returncode, process.stdout) == (-signal.SIGBUS, output), process.stderr
+
+
 @pytest.mark.parametrize("faulthandler", ["", "before", "after"])
-def test_our_calls_raise(tmp_path, faulthandler):
-    enable = "import faulthandler; faulthandler.enable()\n"
-    code = {"": CALLS, "before": enable + CALLS, "after": CALLS.replace("aw\n", "aw\n" + enable, 1)}[faulthandler]
-    done = run(tmp_path, code)
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+def test_calls_raise_after_truncation_with_and_without_faulthandler(tmp_path, faulthandler):
+    code = {
+        "": CALLS,
+        "before": ENABLE_FAULTHANDLER + CALLS,
+        "after": CALLS.replace("aw\n", "aw\n" + ENABLE_FAULTHANDLER, 1),
+    }[faulthandler]
+    assert_survives(run(tmp_path, code))
 
 
-def test_what_is_handed_to_our_calls(tmp_path):
-    done = run(tmp_path, HANDED)
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+def test_calls_raise_for_arguments_in_a_truncated_mapping(tmp_path):
+    assert_survives(run(tmp_path, MAPPED_ARGUMENTS))
 
 
-def test_streams_into_a_mapping(tmp_path):
-    done = run(tmp_path, INTO)
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+def test_writing_a_stream_into_a_truncated_mapping_raises(tmp_path):
+    assert_survives(run(tmp_path, MAPPED_TARGET))
 
 
-def test_exported_arrays_die_as_without_us(tmp_path):
-    done = run(tmp_path, EXPORTED)
-    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "before\n"), done.stderr
+def test_faults_in_exported_arrays_kill_the_process(tmp_path):
+    assert_killed_by_sigbus(run(tmp_path, EXPORTED_ARRAY), "before\n")
 
 
-def test_foreign_faults_reach_the_handler_before(tmp_path):
-    done = run(tmp_path, "import faulthandler; faulthandler.enable()\n" + FOREIGN)
-    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "before\n"), done.stderr
-    assert "Bus error" in done.stderr and "Current thread" in done.stderr
+def test_foreign_faults_reach_the_previous_handler(tmp_path):
+    process = run(tmp_path, ENABLE_FAULTHANDLER + FOREIGN_MAPPING)
+    assert_killed_by_sigbus(process, "before\n")
+    assert "Bus error" in process.stderr and "Current thread" in process.stderr
 
 
-def test_foreign_faults_without_a_handler(tmp_path):
-    done = run(tmp_path, FOREIGN)
-    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "before\n"), done.stderr
+def test_foreign_faults_without_a_handler_kill_the_process(tmp_path):
+    assert_killed_by_sigbus(run(tmp_path, FOREIGN_MAPPING), "before\n")
 
 
-def test_a_signal_from_outside_still_ends_the_process(tmp_path):
-    done = run(tmp_path, "import arrowwood as aw; aw.open(path); os.kill(os.getpid(), 7)\nprint('alive')")
-    assert (done.returncode, done.stdout) == (-signal.SIGBUS, ""), done.stderr
+def test_a_signal_sent_by_kill_ends_the_process(tmp_path):
+    code = "import arrowwood as aw; aw.open(path); os.kill(os.getpid(), 7)\nprint('alive')"
+    assert_killed_by_sigbus(run(tmp_path, code), "")
 
 
 def test_the_handler_can_be_switched_off(tmp_path):
-    done = run(tmp_path, CALLS, ARROWWOOD_SIGBUS="off")
-    assert (done.returncode, done.stdout) == (-signal.SIGBUS, ""), done.stderr
+    assert_killed_by_sigbus(run(tmp_path, CALLS, ARROWWOOD_SIGBUS="off"), "")

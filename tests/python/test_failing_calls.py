@@ -1,4 +1,4 @@
-"""Tests that failed system calls are reported as errors, and not taken for a missing file, damage or the end of data."""
+"""Tests that failed system calls are errors, and not taken for a missing file, damage or the end of data."""
 
 import importlib.util
 import os
