@@ -1,4 +1,4 @@
-"""Extension types are shown as what they are, and kept for those who know them."""
+"""Tests that extension types are decoded to Python values, and kept when data is written and exported."""
 
 import uuid
 
@@ -10,23 +10,23 @@ import arrowwood as aw
 
 @pytest.fixture
 def table():
-    ids = [uuid.UUID(int=i + 1) for i in range(3)]
-    storage = pa.array([i.bytes for i in ids[:2]] + [None], pa.binary(16))
-    tensor = pa.fixed_shape_tensor(pa.int32(), [2, 2])
+    ids = [uuid.UUID(int=1).bytes, uuid.UUID(int=2).bytes, None]
+    tensors = [[1, 2, 3, 4], [5, 6, 7, 8], None]
+    from_storage = pa.ExtensionArray.from_storage
     return pa.table(
         {
-            "id": pa.ExtensionArray.from_storage(pa.uuid(), storage),
-            "flag": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8())),
-            "doc": pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(['{"a": 1}', "[]", None])),
-            "tensor": pa.ExtensionArray.from_storage(
-                tensor, pa.array([[1, 2, 3, 4], [5, 6, 7, 8], None], pa.list_(pa.int32(), 4))
+            "id": from_storage(pa.uuid(), pa.array(ids, pa.binary(16))),
+            "flag": from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8())),
+            "doc": from_storage(pa.json_(pa.string()), pa.array(['{"a": 1}', "[]", None])),
+            "tensor": from_storage(
+                pa.fixed_shape_tensor(pa.int32(), [2, 2]), pa.array(tensors, pa.list_(pa.int32(), 4))
             ),
         }
     )
 
 
 @pytest.mark.parametrize("format", ["file", "stream"])
-def test_values_and_types(table, tmp_path, format):
+def test_written_extension_types_are_read_back(table, tmp_path, format):
     path = tmp_path / "x.arrow"
     aw.write(table, path, format=format)
     ds = aw.open(path)
@@ -37,8 +37,8 @@ def test_values_and_types(table, tmp_path, format):
     assert "extension<arrow.uuid>" in repr(ds)
 
 
-def test_any_byte_but_zero_is_one_truth():
-    """Others store 1 for true, and any other byte but 0 is true as well."""
+def test_all_nonzero_bytes_of_bool8_are_the_same_true():
+    """Writers store 1 for true, but the type allows any byte except 0."""
     flags = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None, 2, -1, 3, 0], pa.int8()))
     ds = aw.from_arrow(pa.table({"flag": flags, "n": range(7)}))
     assert ds["flag"].n_unique() == 3 and ds["flag"].unique().to_pylist() == [True, False, None]
@@ -48,7 +48,7 @@ def test_any_byte_but_zero_is_one_truth():
     assert ds.aggregate(m=("flag", "n_unique"))[0] == {"m": 3} and ds.unique("flag")["n"].to_pylist() == [0, 1, 2]
 
 
-def test_inside_lists_and_structs(tmp_path):
+def test_extension_types_inside_lists_and_structs_are_decoded(tmp_path):
     id = uuid.UUID(int=7)
     ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([id.bytes], pa.binary(16)))
     lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), ids)
