@@ -42,9 +42,9 @@ def ipc_of(table: pa.Table, format: str = "file", max_rows: int | None = None, c
     return sink.getvalue()
 
 
-def write_damaged_text(path) -> str:
-    """Writes a file with a text column `text` whose first value is not UTF-8; returns the path."""
-    data = ipc_of(pa.table({"text": ["one", "two", "three"]}))
+def write_damaged_text(path, **other_columns) -> str:
+    """Writes a file of three rows with a text column `text` whose first value is not UTF-8; returns the path."""
+    data = ipc_of(pa.table({"text": ["one", "two", "three"], **other_columns}))
     assert data.count(b"onetwothree") == 1
     path.write_bytes(data.replace(b"onetwothree", b"\xff\xff\xfftwothree"))
     return str(path)
