@@ -1,8 +1,9 @@
-"""Rows, slices and columns, against pyarrow."""
+"""Tests the rows, slices, columns, sources and output of datasets against pyarrow."""
 
 import array
 import datetime as dt
 import decimal
+import errno
 import io
 import mmap
 import os
@@ -19,10 +20,8 @@ from hypothesis import HealthCheck, assume, given, settings
 import arrowwood as aw
 from conftest import ipc_of, same, write_ipc
 
-# ---- what a dataset tells ----
 
-
-def test_stocks(stocks_file, stocks):
+def test_stocks_equal_pyarrow(stocks_file, stocks):
     ds = aw.open(stocks_file)
     assert (len(ds), ds.shape, ds.num_columns, ds.num_batches) == (560, (560, 3), 3, 6)
     assert ds.columns == ds.schema.names == ["symbol", "date", "price"]
@@ -33,20 +32,19 @@ def test_stocks(stocks_file, stocks):
     assert 560 * 8 * 2 < ds.nbytes < os.path.getsize(stocks_file)
 
 
-def test_flights(tmp_path, flights):
+def test_flights_equal_pyarrow(tmp_path, flights):
     ds = aw.open(write_ipc(tmp_path / "flights.arrow", flights, max_rows=50_000))
     assert ds.shape == flights.shape and ds.num_batches == 7
     for name in flights.column_names:
         assert ds[name].to_arrow().equals(flights[name])
         assert ds[name].null_count == flights[name].null_count
-    step = 997
-    for i in range(0, len(ds), step):
+    for i in range(0, len(ds), 997):
         assert same(ds[i], flights.slice(i, 1).to_pylist()[0])
     assert ds["distance"].sum() == sum(flights["distance"].to_pylist())
     assert same(ds[100_000:100_100].to_pylist(), flights[100_000:100_100].to_pylist())
 
 
-def test_schema(stocks_file):
+def test_schema_has_fields_by_name_and_position(stocks_file):
     schema = aw.open(stocks_file).schema
     assert [(field.name, field.type) for field in schema] == [
         ("symbol", "dictionary<int32, utf8>"),
@@ -64,7 +62,7 @@ def test_schema(stocks_file):
     assert schema == aw.open(stocks_file).schema and schema != aw.open(stocks_file).select(["date"]).schema
 
 
-def test_metadata(tmp_path):
+def test_schema_has_the_metadata_of_the_file(tmp_path):
     fields = [pa.field("a", pa.int8(), nullable=False, metadata={"unit": "m"})]
     table = pa.table({"a": pa.array([1], pa.int8())}, pa.schema(fields, metadata={"who": "me"}))
     schema = aw.open(write_ipc(tmp_path / "x", table)).schema
@@ -72,7 +70,7 @@ def test_metadata(tmp_path):
     assert not schema["a"].nullable and repr(schema) == "a: int8 not null"
 
 
-def test_it_prints(stocks_file):
+def test_repr_shows_rows_and_columns(stocks_file):
     ds = aw.open(stocks_file)
     assert "560 rows" in repr(ds) and "symbol" in repr(ds) and "MSFT" in repr(ds)
     assert "<table" in ds._repr_html_() and "MSFT" in ds._repr_html_()
@@ -80,9 +78,8 @@ def test_it_prints(stocks_file):
     assert "date" in repr(ds.schema[1])
 
 
-def test_notebooks_show_it_in_their_own_colours(tmp_path):
-    """Black on black is what a table with a colour of its own becomes in the other theme; and text is text,
-    not HTML."""
+def test_html_escapes_text_and_sets_no_colours(tmp_path):
+    """Fixed colours would be unreadable in notebooks with a dark theme."""
     aw.write({"<b>": ["<script>", "a & b"], "n": [1, 2]}, tmp_path / "<i>.arrow")
     html = aw.open(tmp_path / "<i>.arrow")._repr_html_()
     styles = ";".join(re.findall(r'style="([^"]*)"', html))
@@ -93,7 +90,7 @@ def test_notebooks_show_it_in_their_own_colours(tmp_path):
     assert "opacity" in styles and "text-align:right" in styles
 
 
-def test_messages(stocks_file):
+def test_messages_describe_the_file(stocks_file):
     messages = aw.open(stocks_file).messages
     assert len(messages) == 8 and all(isinstance(message, dict) for message in messages)
     kinds = [message["kind"] for message in messages]
@@ -103,10 +100,7 @@ def test_messages(stocks_file):
         aw.from_arrow(pa.table({"a": [1]})).messages
 
 
-# ---- rows ----
-
-
-def test_rows_and_negatives(stocks_file, stocks):
+def test_rows_are_selected_by_number(stocks_file, stocks):
     ds, expected = aw.open(stocks_file), stocks.to_pylist()
     for i in [0, 1, 99, 100, 101, 559, -1, -560, np.int64(7)]:
         assert ds[i] == expected[i]
@@ -115,29 +109,29 @@ def test_rows_and_negatives(stocks_file, stocks):
     assert list(ds.rows(95, 105)) == expected[95:105]
     assert list(ds.rows(-3)) == expected[-3:] and list(ds.rows(-5, -3)) == expected[-5:-3]
     assert list(ds.rows(558, 9999)) == expected[558:] and list(ds.rows(600)) == [] and list(ds.rows(5, 2)) == []
-    # A boolean, such as a comparison's result, is no row number.
+    # Python counts booleans as integers, but as row numbers they are mistakes.
     for boolean in (True, np.bool_(False)):
         with pytest.raises(TypeError):
             ds[boolean]
 
 
 @pytest.mark.parametrize("key", [560, -561, 2**40, 2**63 - 1, 2**70, -(2**63), -(2**70)])
-def test_rows_that_are_not_there(stocks_file, stocks_stream, key):
+def test_row_numbers_out_of_range_are_index_errors(stocks_file, stocks_stream, key):
     for path in [stocks_file, stocks_stream]:
         ds = aw.open(path)
-        for use in [lambda ds=ds: ds[key], lambda ds=ds: ds["price"][key]]:
-            with pytest.raises(aw.RowOutOfRange) as caught:
-                use()
-            assert isinstance(caught.value, IndexError)
+        for rows in [ds, ds["price"]]:
+            with pytest.raises(aw.RowOutOfRange) as raised:
+                rows[key]
+            assert isinstance(raised.value, IndexError)
 
 
 @pytest.mark.parametrize("key", [1.5, None, (0, 1), ["price", 1], b"price"])
-def test_keys_of_no_sense(stocks_file, key):
+def test_keys_of_other_types_are_type_errors(stocks_file, key):
     with pytest.raises(TypeError):
         aw.open(stocks_file)[key]
 
 
-def test_slices(stocks_file, stocks):
+def test_slices_equal_slices_of_lists(stocks_file, stocks):
     ds, expected = aw.open(stocks_file), stocks.to_pylist()
     bounds = [None, 0, 1, 99, 100, 250, 559, 560, 1000, -1, -100, -560, -1000]
     for start in bounds:
@@ -145,16 +139,16 @@ def test_slices(stocks_file, stocks):
             part = ds[start:stop]
             assert len(part) == len(expected[start:stop])
             assert part["price"].to_pylist() == [row["price"] for row in expected[start:stop]]
-    twice = ds[50:500][25:-25]
-    assert twice.to_pylist() == expected[75:475] and twice.num_batches == 5
-    assert twice[-1] == expected[474] and twice.to_arrow().to_pylist() == expected[75:475]
+    slice_of_slice = ds[50:500][25:-25]
+    assert slice_of_slice.to_pylist() == expected[75:475] and slice_of_slice.num_batches == 5
+    assert slice_of_slice[-1] == expected[474] and slice_of_slice.to_arrow().to_pylist() == expected[75:475]
     assert ds[0:560:1].shape == (560, 3)
     for step in [2, -1, 7, -200]:
         assert ds[::step].to_pylist() == expected[::step] and ds[500:20:step].to_pylist() == expected[500:20:step]
         assert ds["price"][::step].to_pylist() == [row["price"] for row in expected[::step]]
 
 
-def test_head_and_tail(stocks_file, stocks):
+def test_head_and_tail_equal_slices_of_lists(stocks_file, stocks):
     ds, expected = aw.open(stocks_file), stocks.to_pylist()
     assert ds.head().to_pylist() == expected[:5] and ds.tail().to_pylist() == expected[-5:]
     assert ds.head(0).to_pylist() == [] and len(ds.tail(10**6)) == 560
@@ -162,42 +156,39 @@ def test_head_and_tail(stocks_file, stocks):
     assert len(ds.head(-560)) == len(ds.tail(-(2**63))) == 0
 
 
-def test_batches(stocks_file, stocks):
+def test_batches_are_as_in_the_file(stocks_file, stocks):
     batches = aw.open(stocks_file).batches()
     assert [len(batch) for batch in batches] == [100] * 5 + [60]
     assert aw.concat(batches).to_pylist() == stocks.to_pylist()
 
 
-def test_a_stream_shows_its_first_rows_without_its_last(tmp_path, stocks):
+def test_first_rows_of_a_truncated_stream_can_be_read(tmp_path, stocks):
     path = write_ipc(tmp_path / "x", stocks, "stream", max_rows=100)
-    data = pathlib.Path(path).read_bytes()
-    ds = aw.open(data[: len(data) - 1000])
+    truncated = pathlib.Path(path).read_bytes()[:-1000]
+    ds = aw.open(truncated)
     assert ds[0] == stocks.slice(0, 1).to_pylist()[0] and len(ds.head(3)) == 3
     assert next(ds.rows())["symbol"] == "MSFT" and next(iter(ds["price"])) == 39.81
     with pytest.raises(aw.InvalidData):
         len(ds)
-    assert len(aw.open(data[: len(data) - 1000], partial=True)) == 500
+    assert len(aw.open(truncated, partial=True)) == 500
 
 
-# ---- columns ----
-
-
-def test_select_and_columns(stocks_file, stocks):
+def test_columns_are_selected_by_name_and_position(stocks_file, stocks):
     ds = aw.open(stocks_file)
     assert ds.select(["price", "symbol"]).to_pylist() == stocks.select(["price", "symbol"]).to_pylist()
     assert ds.select([]).shape[1] == 0
     assert ds.column(2).name == ds.column(-1).name == ds.column("price").name == "price"
     assert ds["date"].dtype == "timestamp[ms, UTC]" and ds["date"].field.name == "date"
-    for use in [lambda: ds["Price"], lambda: ds.select(["symbol", "Price"]), lambda: ds.column("Price")]:
-        with pytest.raises(aw.ColumnNotFound, match="^[^\"]*'Price'.*'symbol', 'date', 'price'") as caught:
-            use()
-        assert isinstance(caught.value, KeyError)
+    for call in [lambda: ds["Price"], lambda: ds.select(["symbol", "Price"]), lambda: ds.column("Price")]:
+        with pytest.raises(aw.ColumnNotFound, match="^[^\"]*'Price'.*'symbol', 'date', 'price'") as raised:
+            call()
+        assert isinstance(raised.value, KeyError)
     for number in [3, -4, 10**6]:
         with pytest.raises(aw.ColumnNotFound):
             ds.column(number)
 
 
-def test_column_rows(stocks_file, stocks):
+def test_columns_are_sequences_of_values(stocks_file, stocks):
     column, expected = aw.open(stocks_file)["symbol"], stocks["symbol"].to_pylist()
     assert len(column) == 560 and list(column) == column.to_pylist() == expected
     assert column[0] == expected[0] and column[-1] == expected[-1]
@@ -206,22 +197,20 @@ def test_column_rows(stocks_file, stocks):
     assert column.chunks()[1].to_pylist() == expected[100:200]
 
 
-def test_two_columns_of_one_name(tmp_path):
+def test_duplicate_column_names_are_refused_where_rows_are_dicts(tmp_path):
     table = pa.Table.from_arrays([pa.array([1, 2]), pa.array(["x", "y"])], names=["a", "a"])
     ds = aw.open(write_ipc(tmp_path / "x", table))
     assert ds.row(1) == (2, "y") and ds.column(1)[0] == "x" and ds.to_arrow() == table
-    for use in [lambda: ds[0], lambda: list(ds), lambda: ds.to_pylist(), lambda: ds["a"]]:
+    for call in [lambda: ds[0], lambda: list(ds), lambda: ds.to_pylist(), lambda: ds["a"]]:
         with pytest.raises(aw.InvalidArgument, match="'a'"):
-            use()
+            call()
     with pytest.raises(aw.InvalidArgument, match=r"row\(i\)"):
         ds[0]
 
 
-# ---- NumPy ----
-
-
-def in_a_file(tmp_path, array, max_rows=None):
-    # A file that is mapped must not be written over.
+def write_and_open_column(tmp_path, array, max_rows=None):
+    """Writes an array to a new file and returns its column."""
+    # Files of earlier calls may still be mapped, so none is overwritten.
     path = tmp_path / f"x{len(list(tmp_path.iterdir()))}"
     return aw.open(write_ipc(path, pa.table({"x": array}), max_rows=max_rows))["x"]
 
@@ -238,83 +227,86 @@ def in_a_file(tmp_path, array, max_rows=None):
         (pa.array([dt.date(2000, 1, 1)] * 2, pa.date64()), "datetime64[ms]"),
     ],
 )
-def test_plain_columns_become_arrays_in_place(tmp_path, array, dtype):
-    column = in_a_file(tmp_path, array)
-    for a in [column.to_numpy(), column.to_numpy(copy=False), np.asarray(column)]:
-        assert a.dtype == dtype and not a.flags.writeable and not a.flags.owndata
-        assert a.astype("int64").tolist() == array.to_numpy(zero_copy_only=False).astype("int64").tolist()
+def test_fixed_width_columns_become_arrays_without_copying(tmp_path, array, dtype):
+    column = write_and_open_column(tmp_path, array)
+    expected = array.to_numpy(zero_copy_only=False).astype("int64").tolist()
+    for view in [column.to_numpy(), column.to_numpy(copy=False), np.asarray(column)]:
+        assert view.dtype == dtype and not view.flags.writeable and not view.flags.owndata
+        assert view.astype("int64").tolist() == expected
     copy = column.to_numpy(copy=True)
-    assert copy.flags.writeable and not np.shares_memory(copy, a)
-    assert column[1:].to_numpy().ctypes.data == column.to_numpy().ctypes.data + a.itemsize
-    assert np.asarray(column, dtype=dtype).ctypes.data == column.to_numpy().ctypes.data
+    assert copy.flags.writeable and not np.shares_memory(copy, view)
+    assert column[1:].to_numpy().ctypes.data == view.ctypes.data + view.itemsize
+    assert np.asarray(column, dtype=dtype).ctypes.data == view.ctypes.data
     assert np.asarray(column, dtype="int64").dtype == "int64"
     if dtype != "float64":
         with pytest.raises(aw.CopyNeeded):
             np.array(column, dtype="float64", copy=False)
 
 
-def test_columns_that_need_a_copy(tmp_path):
-    def check(array, expected, reason, max_rows=None):
-        column = in_a_file(tmp_path, array, max_rows)
-        got = column.to_numpy()
-        assert got.dtype == expected.dtype
-        np.testing.assert_array_equal(got, expected)
-        assert got.flags.writeable
-        with pytest.raises(aw.CopyNeeded, match=reason):
-            column.to_numpy(copy=False)
-        with pytest.raises(ValueError):
-            np.array(column, copy=False)
+NAT = np.datetime64("NaT")
+DATES = [dt.date(2000, 1, 1), None, dt.date(1960, 1, 1)]
 
-    nat = np.datetime64("NaT")
-    check(pa.array([1, None, 3], pa.int16()), np.array([1, np.nan, 3]), "nulls")
-    check(pa.array([1, 2, None], pa.float32()), np.array([1, 2, np.nan], "float32"), "nulls")
-    check(pa.array([1, None], pa.timestamp("s")), np.array([1, nat], "datetime64[s]"), "nulls")
-    check(pa.array([1, 2, 3]), np.array([1, 2, 3]), "2 chunks", max_rows=2)
-    check(pa.array([1, 2, None]), np.array([1, 2, np.nan]), "2 chunks", max_rows=2)
-    check(pa.array([True, False] * 9), np.array([True, False] * 9), "bool")
-    check(pa.array([True, None]), np.array([True, None], object), "bool")
-    check(pa.array(["a", None]), np.array(["a", None], object), "utf8")
-    dates = [dt.date(2000, 1, 1), None, dt.date(1960, 1, 1)]
-    check(pa.array(dates), np.array(dates, "datetime64[D]"), "date32")
-    check(pa.array(["a", "a"]).dictionary_encode(), np.array(["a", "a"], object), "dictionary")
-    check(pa.array([decimal.Decimal("1.5")]), np.array([decimal.Decimal("1.5")], object), "decimal")
+
+@pytest.mark.parametrize(
+    ("array", "expected", "reason", "max_rows"),
+    [
+        (pa.array([1, None, 3], pa.int16()), np.array([1, np.nan, 3]), "nulls", None),
+        (pa.array([1, 2, None], pa.float32()), np.array([1, 2, np.nan], "float32"), "nulls", None),
+        (pa.array([1, None], pa.timestamp("s")), np.array([1, NAT], "datetime64[s]"), "nulls", None),
+        (pa.array([1, 2, 3]), np.array([1, 2, 3]), "2 chunks", 2),
+        (pa.array([1, 2, None]), np.array([1, 2, np.nan]), "2 chunks", 2),
+        (pa.array([True, False] * 9), np.array([True, False] * 9), "bool", None),
+        (pa.array([True, None]), np.array([True, None], object), "bool", None),
+        (pa.array(["a", None]), np.array(["a", None], object), "utf8", None),
+        (pa.array(DATES), np.array(DATES, "datetime64[D]"), "date32", None),
+        (pa.array(["a", "a"]).dictionary_encode(), np.array(["a", "a"], object), "dictionary", None),
+        (pa.array([decimal.Decimal("1.5")]), np.array([decimal.Decimal("1.5")], object), "decimal", None),
+    ],
+)
+def test_other_columns_are_copied_to_arrays(tmp_path, array, expected, reason, max_rows):
+    column = write_and_open_column(tmp_path, array, max_rows)
+    actual = column.to_numpy()
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    assert actual.flags.writeable
+    with pytest.raises(aw.CopyNeeded, match=reason):
+        column.to_numpy(copy=False)
+    with pytest.raises(ValueError):
+        np.array(column, copy=False)
 
 
 def test_empty_columns_become_empty_arrays(tmp_path):
     for type, dtype in [(pa.int8(), "int8"), (pa.string(), object), (pa.timestamp("s"), "datetime64[s]")]:
-        a = in_a_file(tmp_path, pa.array([], type)).to_numpy()
-        assert a.shape == (0,) and a.dtype == dtype
+        empty = write_and_open_column(tmp_path, pa.array([], type)).to_numpy()
+        assert empty.shape == (0,) and empty.dtype == dtype
 
 
-def test_lists_of_one_length_stay_lists(tmp_path):
-    a = in_a_file(tmp_path, pa.array([[1, 2], [3, 4]])).to_numpy()
-    assert a.shape == (2,) and a[0] == [1, 2]
+def test_lists_of_equal_length_become_objects(tmp_path):
+    lists = write_and_open_column(tmp_path, pa.array([[1, 2], [3, 4]])).to_numpy()
+    assert lists.shape == (2,) and lists[0] == [1, 2]
 
 
-def test_map_reduce(tmp_path):
+def test_map_reduce_combines_chunks_in_order(tmp_path):
     values = np.random.default_rng(1).normal(size=200_000)
-    column = in_a_file(tmp_path, pa.array(values), max_rows=70_000)
+    column = write_and_open_column(tmp_path, pa.array(values), max_rows=70_000)
     assert column.map_reduce(np.max, max) == values.max()
     assert column.map_reduce(len, lambda a, b: a + b) == 200_000
-    in_order = column.map_reduce(lambda chunk: [chunk[0], chunk[-1]], lambda a, b: a + b)
-    assert in_order[0] == values[0] and in_order[-1] == values[-1]
-    histogram = column.map_reduce(lambda c: np.histogram(c, 10, (-5, 5))[0], np.add)
+    ends = column.map_reduce(lambda chunk: [chunk[0], chunk[-1]], lambda a, b: a + b)
+    assert ends[0] == values[0] and ends[-1] == values[-1]
+    histogram = column.map_reduce(lambda chunk: np.histogram(chunk, 10, (-5, 5))[0], np.add)
     assert (histogram == np.histogram(values, 10, (-5, 5))[0]).all()
-    assert in_a_file(tmp_path, pa.array([], pa.int8())).map_reduce(len, max) is None
+    assert write_and_open_column(tmp_path, pa.array([], pa.int8())).map_reduce(len, max) is None
     with pytest.raises(ZeroDivisionError):
         column.map_reduce(lambda chunk: 1 / 0, max)
     with pytest.raises(ZeroDivisionError):
         column.map_reduce(len, lambda a, b: 1 / 0)
     with pytest.raises(aw.InvalidArgument, match="nulls"):
-        in_a_file(tmp_path, pa.array([1, None])).map_reduce(len, max)
+        write_and_open_column(tmp_path, pa.array([1, None])).map_reduce(len, max)
     with pytest.raises(aw.Unsupported):
-        in_a_file(tmp_path, pa.array(["a"])).map_reduce(len, max)
+        write_and_open_column(tmp_path, pa.array(["a"])).map_reduce(len, max)
 
 
-# ---- sources ----
-
-
-def test_sources(tmp_path, stocks_file, stocks, monkeypatch):
+def test_open_accepts_all_kinds_of_sources(tmp_path, stocks_file, stocks, monkeypatch):
     data = pathlib.Path(stocks_file).read_bytes()
     expected = stocks.to_pylist()
     with open(stocks_file, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -339,24 +331,27 @@ def test_sources(tmp_path, stocks_file, stocks, monkeypatch):
             for copy in [False, True]:
                 ds = aw.open(source, copy=copy)
                 assert ds.to_pylist() == expected
+                # `mapped` can't be closed while a dataset uses it.
                 del ds
     monkeypatch.chdir(tmp_path)
     assert len(aw.open("stocks.arrow")) == len(aw.open("*.arrow")) == 560
 
 
-def test_bytes_are_kept_and_used_in_place(stocks_file):
+def test_bytes_are_used_without_copying_and_kept_alive(stocks_file):
     data = pathlib.Path(stocks_file).read_bytes()
     price = aw.open(data)["price"][:50].to_numpy()
     start = np.frombuffer(data, "uint8").ctypes.data
     assert start <= price.ctypes.data < start + len(data)
-    kept = aw.open(bytearray(data))
-    assert kept[559]["price"] == 223.02
-    held = bytearray(data)
-    ds = aw.open(held)
+    # The dataset has the only reference to its source.
+    ds = aw.open(bytearray(data))
+    assert ds[559]["price"] == 223.02
+    # A bytearray can't be resized while a dataset uses it.
+    resizable = bytearray(data)
+    ds = aw.open(resizable)
     with pytest.raises(BufferError):
-        held.append(0)
+        resizable.append(0)
     del ds
-    held.append(0)
+    resizable.append(0)
 
 
 def test_several_files_become_one_dataset(tmp_path, stocks):
@@ -371,12 +366,12 @@ def test_several_files_become_one_dataset(tmp_path, stocks):
     assert aw.concat([aw.open(paths[1]), stocks[:7]]).shape == (107, 3)
 
 
-def test_validation(stocks_file, stocks):
-    heard = []
+def test_validate_reports_progress(stocks_file, stocks):
+    progress = []
     ds = aw.open(stocks_file)
     assert ds.validate() is None
-    ds.validate(lambda done, total: heard.append((done, total)))
-    assert heard == [(100, 560), (200, 560), (300, 560), (400, 560), (500, 560), (560, 560)]
+    ds.validate(lambda done, total: progress.append((done, total)))
+    assert progress == [(100, 560), (200, 560), (300, 560), (400, 560), (500, 560), (560, 560)]
     with pytest.raises(ZeroDivisionError):
         ds.validate(lambda done, total: 1 / 0)
     for policy in ["full", "lazy"]:
@@ -385,7 +380,7 @@ def test_validation(stocks_file, stocks):
         aw.open(stocks_file, validate="none")
 
 
-def test_no_rows_and_no_columns(tmp_path):
+def test_datasets_may_be_empty(tmp_path):
     empty = pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())})
     for format in ["file", "stream"]:
         ds = aw.open(write_ipc(tmp_path / "x", empty, format))
@@ -393,36 +388,35 @@ def test_no_rows_and_no_columns(tmp_path):
         assert ds.to_arrow() == empty and ds.head().shape == (0, 2) and ds["b"].to_pylist() == []
         with pytest.raises(aw.RowOutOfRange):
             ds[0]
-    none = aw.open(write_ipc(tmp_path / "y", pa.table({})))
-    assert none.shape == (0, 0) and none.to_pylist() == []
-
-
-# ---- writing, CSV ----
+    without_columns = aw.open(write_ipc(tmp_path / "y", pa.table({})))
+    assert without_columns.shape == (0, 0) and without_columns.to_pylist() == []
 
 
 @pytest.mark.parametrize("format", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_write_round_trip(tmp_path, stocks_file, stocks, format, compression):
+def test_written_files_are_read_by_pyarrow(tmp_path, stocks_file, stocks, format, compression):
     path = tmp_path / "out"
     aw.write(aw.open(stocks_file), path, format=format, compression=compression, max_rows=64)
     assert aw.open(path).to_pylist() == stocks.to_pylist()
-    source = io.BytesIO(path.read_bytes())
-    reader = pa.ipc.open_file(source) if format == "file" else pa.ipc.open_stream(source)
-    table = reader.read_all()
+    open_reader = pa.ipc.open_file if format == "file" else pa.ipc.open_stream
+    table = open_reader(io.BytesIO(path.read_bytes())).read_all()
     assert table.to_pylist() == stocks.to_pylist() and max(map(len, table["price"].chunks)) <= 64
-    memory = io.BytesIO()
-    aw.write(stocks, memory, format=format, compression=compression)
-    assert aw.open(memory.getvalue()).to_pylist() == stocks.to_pylist()
+    file_object = io.BytesIO()
+    aw.write(stocks, file_object, format=format, compression=compression)
+    assert aw.open(file_object.getvalue()).to_pylist() == stocks.to_pylist()
 
 
-def test_write_errors(tmp_path, stocks):
-    class Full:
-        def write(self, data):
-            raise OSError(28, "No space left on device")
+class FullDevice:
+    """A file object that can't be written to."""
 
-    with pytest.raises(OSError, match="No space") as caught:
-        aw.write(stocks, Full())
-    assert type(caught.value) is OSError
+    def write(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_write_errors_leave_no_file(tmp_path, stocks):
+    with pytest.raises(OSError, match="No space") as raised:
+        aw.write(stocks, FullDevice())
+    assert type(raised.value) is OSError
     for arguments in [{"format": "csv"}, {"compression": "gzip"}, {"max_rows": -1}]:
         with pytest.raises(aw.InvalidArgument):
             aw.write(stocks, tmp_path / "x", **arguments)
@@ -435,7 +429,7 @@ def test_write_errors(tmp_path, stocks):
     assert not list(tmp_path.iterdir())
 
 
-def test_read_csv(tmp_path):
+def test_read_csv_accepts_paths_and_file_objects(tmp_path):
     text = "symbol,date,price\nMSFT,2000-01-01,39.81\nAMZN,2000-02-01,64.56\n"
     path = tmp_path / "x.csv"
     path.write_text(text)
@@ -443,8 +437,8 @@ def test_read_csv(tmp_path):
         {"symbol": "MSFT", "date": dt.date(2000, 1, 1), "price": 39.81},
         {"symbol": "AMZN", "date": dt.date(2000, 2, 1), "price": 64.56},
     ]
-    with open(path, "rb") as binary, open(path) as words:
-        for source in [path, str(path), io.StringIO(text), io.BytesIO(text.encode()), binary, words]:
+    with open(path, "rb") as binary, open(path) as text_file:
+        for source in [path, str(path), io.StringIO(text), io.BytesIO(text.encode()), binary, text_file]:
             assert aw.read_csv(source).to_pylist() == expected
     ds = aw.read_csv(path, dictionary=["symbol"])
     assert ds["symbol"].dtype == "dictionary<int8, utf8>" and ds[1] == expected[1]
@@ -462,46 +456,53 @@ def test_read_csv(tmp_path):
         aw.read_csv(tmp_path / "none")
 
 
-def test_errors_can_be_pickled():
+def test_errors_survive_pickling():
     for name in aw.__all__:
         error = getattr(aw, name)
         if isinstance(error, type) and issubclass(error, aw.Error):
-            again = pickle.loads(pickle.dumps(error("words", "/path", 5)))
-            assert type(again) is error and str(again) == "words"
-            assert (again.path, again.errno, again.filename) == ("/path", 5, "/path")
+            copy = pickle.loads(pickle.dumps(error("words", "/path", 5)))
+            assert type(copy) is error and str(copy) == "words"
+            assert (copy.path, copy.errno, copy.filename) == ("/path", 5, "/path")
 
 
-# ---- random tables ----
+# Strategies for random tables.
 
-seconds = st.integers(-62135596800, 253402300799 - 86400)
-instants = st.integers(-9_000_000_000_000_000, 9_000_000_000_000_000)
+FIRST_SECOND, LAST_SECOND = -62135596800, 253402300799  # the years 1 and 9999
+SECONDS_PER_DAY = 86400
+
+# A day less at both ends, as a zone's offset must not lead out of Python's range.
+seconds = st.integers(FIRST_SECOND + SECONDS_PER_DAY, LAST_SECOND - SECONDS_PER_DAY)
+microseconds = st.integers(-9_000_000_000_000_000, 9_000_000_000_000_000)
 zones = st.sampled_from([None, "UTC", "+05:30", "-08:00", "America/New_York", "Europe/Warsaw"])
-
-
-def integer(type):
-    bits, signed = type.bit_width, str(type).startswith("int")
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    return st.just(type), st.integers(low, high)
-
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 DECIMALS = [pa.decimal32(9, 3), pa.decimal64(18, 0), pa.decimal128(38, 10), pa.decimal256(76, 38)]
 
 
-def scaled(type):
+# Each of these functions returns a strategy for types and one for values of these types.
+
+
+def integers_of(type):
+    if pa.types.is_signed_integer(type):
+        low, high = -(2 ** (type.bit_width - 1)), 2 ** (type.bit_width - 1) - 1
+    else:
+        low, high = 0, 2**type.bit_width - 1
+    return st.just(type), st.integers(low, high)
+
+
+def decimals_of(type):
     digits = st.integers(-(10**type.precision) + 1, 10**type.precision - 1)
     exact = decimal.Context(prec=100)
     return st.just(type), digits.map(lambda n: decimal.Decimal(n).scaleb(-type.scale, exact))
 
 
-def stamped(unit, values):
-    types = zones.map(lambda zone: pa.timestamp(unit, zone))
-    return types, values
+def timestamps_of(unit, values):
+    return zones.map(lambda zone: pa.timestamp(unit, zone)), values
 
 
-FLAT = [
-    *map(integer, INTEGERS),
-    *map(scaled, DECIMALS),
+FLAT_TYPES = [
+    *map(integers_of, INTEGERS),
+    *map(decimals_of, DECIMALS),
     (st.just(pa.bool_()), st.booleans()),
     (st.just(pa.float32()), st.floats(width=32)),
     (st.just(pa.float64()), st.floats()),
@@ -512,10 +513,10 @@ FLAT = [
     (st.just(pa.time32("ms")), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
     (st.sampled_from([pa.time64("us"), pa.time64("ns")]), st.times()),
     (st.just(pa.duration("s")), st.integers(-(10**12), 10**12)),
-    (st.just(pa.duration("us")), instants),
-    stamped("s", seconds.map(lambda s: max(s, -62135596800 + 86400))),
-    stamped("us", instants),
-    stamped("ns", instants.map(lambda us: us * 1000)),
+    (st.just(pa.duration("us")), microseconds),
+    timestamps_of("s", seconds),
+    timestamps_of("us", microseconds),
+    timestamps_of("ns", microseconds.map(lambda us: us * 1000)),
     (st.just(pa.month_day_nano_interval()), st.tuples(*[st.integers(-99, 99)] * 3)),
     (st.just(pa.dictionary(pa.int16(), pa.string())), st.sampled_from(["a", "bb", "", "żółć"])),
     (st.just(pa.dictionary(pa.uint8(), pa.float64())), st.sampled_from([1.5, 2.5])),
@@ -523,27 +524,28 @@ FLAT = [
 
 
 @st.composite
-def typed(draw, depth=2):
-    """A type, and a strategy for its values, nulls included."""
+def types_with_values(draw, depth=2):
+    """Draws a type with at most `depth` levels of nesting, and a strategy for its values, nulls included."""
     kind = draw(st.sampled_from(["flat"] * 4 + ["list", "fixed", "struct", "map"])) if depth else "flat"
     if kind == "flat":
-        types, values = draw(st.sampled_from(FLAT))
+        types, values = draw(st.sampled_from(FLAT_TYPES))
         type = draw(types)
     elif kind == "list":
-        item, items = draw(typed(depth - 1))
-        kinds = [pa.list_, pa.large_list]
+        item, items = draw(types_with_values(depth - 1))
+        list_types = [pa.list_, pa.large_list]
         # pyarrow 26 cannot build list views of dictionaries.
-        kinds += [] if pa.types.is_dictionary(item) else [pa.list_view, pa.large_list_view]
-        type, values = draw(st.sampled_from(kinds))(item), st.lists(items, max_size=3)
+        if not pa.types.is_dictionary(item):
+            list_types += [pa.list_view, pa.large_list_view]
+        type, values = draw(st.sampled_from(list_types))(item), st.lists(items, max_size=3)
     elif kind == "fixed":
-        item, items = draw(typed(depth - 1))
+        item, items = draw(types_with_values(depth - 1))
         type, values = pa.list_(item, 2), st.lists(items, min_size=2, max_size=2)
     elif kind == "struct":
-        members = [draw(typed(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
+        members = [draw(types_with_values(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
         type = pa.struct([(f"m{i}", member) for i, (member, _) in enumerate(members)])
         values = st.fixed_dictionaries({f"m{i}": values for i, (_, values) in enumerate(members)})
     else:
-        item, items = draw(typed(depth - 1))
+        item, items = draw(types_with_values(depth - 1))
         type, values = pa.map_(pa.string(), item), st.lists(st.tuples(st.text(max_size=3), items), max_size=3)
     return type, st.none() | values
 
@@ -553,7 +555,7 @@ def tables(draw):
     rows = draw(st.integers(0, 12))
     columns = {}
     for i in range(draw(st.integers(1, 3))):
-        type, values = draw(typed())
+        type, values = draw(types_with_values())
         columns[f"c{i}"] = pa.array(draw(st.lists(values, min_size=rows, max_size=rows)), type)
     table = pa.table(columns)
     try:
@@ -572,17 +574,17 @@ def tables(draw):
     compression=st.sampled_from([None, "lz4", "zstd"]),
     bounds=st.tuples(st.integers(-14, 14), st.integers(-14, 14)),
 )
-def test_random_tables_equal_pyarrows(table, format, max_rows, compression, bounds):
+def test_random_tables_equal_pyarrow(table, format, max_rows, compression, bounds):
     expected = table.to_pylist()
     ds = aw.open(ipc_of(table, format, max_rows, compression), validate="full")
     assert same(ds.to_pylist(), expected)
-    part = ds[slice(*bounds)]
-    assert same(part.to_pylist(), expected[slice(*bounds)])
+    part, expected_part = ds[slice(*bounds)], expected[slice(*bounds)]
+    assert same(part.to_pylist(), expected_part)
     for name in table.column_names:
-        assert same(part[name].to_pylist(), [row[name] for row in expected[slice(*bounds)]])
+        assert same(part[name].to_pylist(), [row[name] for row in expected_part])
     for data in [ds, ds[2:]]:
         assert same(pa.table(data).to_pylist(), data.to_pylist())
         pa.table(data).validate(full=True)
-    again = io.BytesIO()
-    aw.write(part, again, format=format)
-    assert same(aw.open(again.getvalue()).to_pylist(), expected[slice(*bounds)])
+    written = io.BytesIO()
+    aw.write(part, written, format=format)
+    assert same(aw.open(written.getvalue()).to_pylist(), expected_part)
