@@ -79,7 +79,7 @@ print("before", flush=True)
 print(table["n"][299_999])
 """
 
-# NumPy reads a truncated mapping of its own.
+# NumPy reads a truncated file that it has mapped itself.
 FOREIGN_MAPPING = """
 import arrowwood as aw, numpy as np
 aw.open(path)["n"].sum()
@@ -91,8 +91,8 @@ print("before", flush=True)
 print(array[1 << 19])
 """
 
-# Passes memory in a mapping of a truncated file to Arrowwood: the mapping itself, views of it, and NumPy and Arrow arrays
-# over it.
+# Passes memory in a mapping of a truncated file to Arrowwood: the mapping itself, views of it, and NumPy and Arrow
+# arrays over it.
 MAPPED_ARGUMENTS = """
 import arrowwood as aw, numpy as np
 n = 100_000

@@ -18,7 +18,7 @@ spec.loader.exec_module(operations)
 
 TABLE_OPERATIONS = [name for name, (begins_with, *_) in operations.OPERATIONS.items() if "table" in begins_with]
 
-# The calls of an operation are many: one in 40 fails here, and each of them in `make failing-calls`.
+# Operations make many calls: one in 40 fails here, and all of them in `make failing-calls`.
 EVERY = "40"
 ROWS = 5
 

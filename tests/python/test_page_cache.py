@@ -1,4 +1,4 @@
-"""Tests tables whose pages another page cache holds than the writer's.
+"""Tests tables that are read through another page cache than the writer's.
 
 Such page caches belong to other mounts of the file system, and to copies of a volume made before all pages were written
 back, without a reboot in between. The tests mount file systems, which needs root and Linux.
