@@ -59,7 +59,7 @@ class Record(NamedTuple):
     crc: int
     boot: bytes
     previous: int
-    delta: int  # of visible records: the proof
+    delta: int  # the proof in visible records
     position_count: int
     base: int
     mount: int
@@ -227,6 +227,7 @@ class Segment:
         if header.major != 1:
             raise Malformed(f"format version {header.major}.{header.minor}")
         raw = bytearray(self.data[start : start + header.length])
+        # Checksums are calculated with their own field as 0.
         raw[16:20] = bytes(4)
         limits_offset = HEADER_SIZE + 16 * header.buffers
         zones_offset = limits_offset + 8 * header.counters
@@ -246,7 +247,7 @@ class Segment:
         )
         check_header(header, start, self.schema, lists)
         self.places, self.limits, self.zones = lists.places, lists.limits, lists.zones
-        # Items of a view of 8-byte words are read in one load.
+        # An item of a view of 8-byte words is read in one load.
         self._sequence_word = self.data[header.live : header.live + 8].cast("Q")
 
     @property
@@ -274,7 +275,7 @@ class Segment:
 
     @property
     def empty_record(self):
-        """Stands for the record before the first: its counters are 0."""
+        """The record before the first one, whose counters are 0."""
         return Record(0, 0, 0, b"", 0, 0, 0, 0, 0, (0,) * self.header.counters, ())
 
     def record_offset(self, number):

@@ -19,7 +19,7 @@ from conftest import count_rows
 from waits import PATIENCE, wait_until
 
 BATCHES = int(os.environ.get("ARROWWOOD_HOSTS_BATCHES", "60"))
-ROWS_PER_BATCH = 3
+ROWS_PER_BATCH = 3  # in PRODUCER
 TIMEOUT = PATIENCE + BATCHES
 PORT = 7447
 COMMAND = [sys.executable, "-m", "arrowwood._cli"]
