@@ -95,7 +95,7 @@ def stocks_stream(tmp_path, stocks):
 
 @contextlib.contextmanager
 def unprivileged():
-    """Runs a block as the user nobody, if the tests run as root: no permission is refused to root."""
+    """Runs a block without root's privileges, as permissions do not restrict root."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(NOBODY)

@@ -266,7 +266,7 @@ def check_header(header, start, schema, lists):
     numbers = itertools.count()
     buffer_count = len(Layout(schema, numbers, [ZoneColumn(0, 1)] * header.zones).buffers)
     if (header.buffers, header.counters) != (buffer_count, next(numbers)) or lists.limits[0] != header.capacity:
-        raise Malformed("the lists are not those of the schema")
+        raise Malformed("the lists don't fit the schema")
     check_header_fields(header, start, schema, lists.shared)
     check_zones(schema, lists.zones)
     layout = Layout(schema, lists.limits, lists.zones)

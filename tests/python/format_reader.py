@@ -350,7 +350,9 @@ class Segment:
         """Returns what counts if the newest visible record is torn: the other one, or a commit synced after it."""
         candidates = [record for record in self.read_whole_records(VISIBLE_RECORDS) if record.boot == boot_id()]
         record = max(candidates, key=lambda record: record.sequence, default=None)
-        return record and self.is_current(self.check(record)) and self.newest_synced(record)
+        if not record or not self.is_current(self.check(record)):
+            return None
+        return self.newest_synced(record)
 
     def is_current(self, record):
         """Returns whether a visible record is of this boot, and its rows are in the file."""
@@ -515,7 +517,7 @@ class Segment:
             length = span.end - span.start
             pieces.append((span.start, content[done : done + length]))
             done += length
-        # Each page but the first begins with 8 zeros.
+        # Pages after the first begin with 8 zeros.
         further_pages = -(-max(0, size - PAGE) // (PAGE - 8))
         return LogEntry(record, counters_before, pieces), 1 + further_pages
 

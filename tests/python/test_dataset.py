@@ -479,7 +479,7 @@ INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16
 DECIMALS = [pa.decimal32(9, 3), pa.decimal64(18, 0), pa.decimal128(38, 10), pa.decimal256(76, 38)]
 
 
-# Each of these functions returns a strategy for types and one for values of these types.
+# These functions return a strategy for types and one for their values.
 
 
 def integers_of(type):

@@ -341,11 +341,11 @@ def test_a_writer_without_a_name_leaves_lost_responses_to_its_caller(server):
             writer.commit()
     assert read_numbers(ticks.rows()) == [0]
 
-    # The caller may send the rows again, which duplicates them here.
+    # Sending the rows again duplicates them, as they were committed.
     assert writer.commit(again=True) == 1 and writer.commit() is None
     assert read_numbers(ticks.rows()) == [0, 0]
 
-    # Or the caller may give them up, though they are in the table here.
+    # Giving up rows does not remove them if they were committed.
     proxy.responses_to_drop = 1
     writer.append(make_rows(2, 3))
     with pytest.raises(aw.IoError):

@@ -48,7 +48,7 @@ def test_splits_do_not_cross_files(tmp_path):
     ds = aw.open(str(tmp_path / "*.arrow"))
     for count in [1, 2, 3, 4, 10]:
         splits = ds.splits(count)
-        # Each of the two borders between files may add a split.
+        # The two borders between files may add a split each.
         assert read_numbers(splits) == list(range(40)) and count <= len(splits) <= count + 2
     assert read_numbers(ds[5:15].splits(2)) == list(range(5, 15))
 

@@ -300,7 +300,7 @@ def test_sql_command_prints_errors_on_one_line(tmp_path):
 
 
 def test_a_table_named_self_is_refused():
-    """In queries, ``self`` is the dataset that they are called on."""
+    """The name ``self`` stands for the dataset whose method is called."""
     one, other = (aw.from_arrow(pa.table({"n": [n]})) for n in (1, 2))
     with pytest.raises(aw.InvalidArgument, match="another name"):
         one.sql("select n from self", self=other)
