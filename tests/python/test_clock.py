@@ -164,7 +164,7 @@ def read_last_line_time(folder):
 
 # Offsets of the clock in seconds: also before 1970, and far in both directions at once.
 OFFSETS = [0, 50 * YEAR, -10 * YEAR, 3600, -3600, -80 * YEAR, 200 * YEAR, 0]
-# The most by which a line's time may differ from the server's clock.
+# The largest accepted difference between a line's time and the server's clock.
 MAX_ERROR_SECONDS = 600
 
 
